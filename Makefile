@@ -1,0 +1,100 @@
+# The front door of the repository. `make` alone lists what there is.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+STAMP := $(VENV)/.stamp
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+UV := $(BIN)/uv
+
+# Each is tried by running it: a version manager may put a python3.13 in PATH that refuses to start.
+PYTHONS := python3.13 python3.12 python3.11 python3.14 python3 python
+PYTHON ?= $(shell for python in $(PYTHONS); do \
+	"$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+	&& { echo "$$python"; break; }; done)
+
+CODE = $(wildcard src tests tools bench examples)
+COVERAGE_JSON := .coverage.json
+PYTEST_ARGS ?=
+
+.PHONY: help
+help: ## List the targets
+	@echo "Rota: make <target>"
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | \
+		while IFS=$$'\t' read -r target text; do printf '  %-10s %s\n' "$$target" "$$text"; done
+
+.PHONY: setup
+setup: $(STAMP) ## Make .venv with the locked tools and Rota itself (needs Python 3.11 or newer)
+	@:
+
+$(STAMP): requirements/uv.txt requirements/dev.txt pyproject.toml
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "make setup: found no Python 3.11 or newer with venv (tried $(PYTHONS))." >&2; \
+		echo "try: apt-get install python3 python3-venv, or make setup PYTHON=<path of one>" >&2; \
+		exit 1; \
+	fi
+	@echo "==> setup: $(VENV) by $(PYTHON)"
+	@$(PY) -c '' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@$(UV) pip sync --quiet --python $(PY) --require-hashes requirements/dev.txt
+	@$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: dev
+dev: setup ## See the foundation at work on embedded SQLite
+	@$(PY) examples/first_look.py
+
+.PHONY: check
+check: setup ## Format, lint, types, layers, sizes, generated files; runs all, fails if one does
+	@failed=; step() { echo "==> check: $$1"; name=$$1; shift; "$$@" || failed="$$failed $$name"; }; \
+	step format $(BIN)/ruff format --check $(CODE); \
+	step lint $(BIN)/ruff check $(CODE); \
+	step types $(BIN)/mypy $(CODE); \
+	step layers $(BIN)/lint-imports --no-logo; \
+	step sizes $(PY) tools/check_sizes.py $(CODE); \
+	step diagram $(PY) tools/state_diagram.py --check; \
+	if [ -n "$$failed" ]; then echo "check failed:$$failed" >&2; exit 1; fi
+
+.PHONY: fmt
+fmt: setup ## Format the code and fix what the linter can fix
+	@$(BIN)/ruff check --fix-only --quiet $(CODE)
+	@$(BIN)/ruff format $(CODE)
+
+.PHONY: servers
+servers: setup
+	@echo "==> servers"
+	@$(PY) -m tests.support.servers.install
+
+.PHONY: test
+test: setup servers check ## Everything a change must pass (PYTEST_ARGS="-k name" narrows the tests)
+	@echo "==> tests"
+	@$(BIN)/pytest --cov --cov-report=term --cov-report=json:$(COVERAGE_JSON) $(SELECT) $(PYTEST_ARGS)
+	@$(if $(PYTEST_ARGS),echo "coverage not judged: PYTEST_ARGS narrowed the tests",$(PY) tools/check_coverage.py $(COVERAGE_JSON))
+
+.PHONY: test-all
+test-all: SELECT := -m ""
+test-all: test ## The same with the slow tests
+
+.PHONY: bench
+bench: setup ## Measure the stores on this machine
+	@$(PY) bench/store.py
+
+.PHONY: docs
+docs: setup ## Regenerate the documentation that is made from code
+	@$(PY) tools/state_diagram.py
+
+.PHONY: lock
+lock: ## Regenerate requirements/*.txt from pyproject.toml (UPGRADE=1 takes newer versions)
+	@$(PY) -c '' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
+	@[ -x $(UV) ] || $(PY) -m pip install --quiet --disable-pip-version-check uv
+	@echo uv | $(COMPILE) --output-file requirements/uv.txt -
+	@$(COMPILE) --all-extras --group dev --constraints requirements/uv.txt --output-file requirements/dev.txt pyproject.toml
+
+# No annotations, no index: the files say what is installed, not where they were made.
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)

@@ -1,0 +1,157 @@
+"""The coordinator: fast and forgetful. It holds only hints that can be rebuilt from the store.
+
+Rules of every method, which the contract suite checks on every adapter:
+
+- Losing everything in it at any moment loses no task; a duplicate entry in it runs no task twice (the store's
+  compare-and-set decides). So everything here may be repeated after an unknown outcome.
+- `CoordinatorUnavailableError` means the outcome is unknown.
+- Leases (leader, workers) expire on the coordinator's own clock. What is due is decided by a time passed in, which
+  the caller has from the store's clock.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from rota.domain.attempt import Attempt
+from rota.domain.events import Event
+from rota.domain.ids import NodeId, TaskId, WorkerId
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.worker import Worker
+
+
+class Election(Protocol):
+    async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
+        """Try once to become leader. The number of the lease won (strictly growing, never reused, also not after
+        the coordinator lost its memory), or None while another node, or an earlier lease of this one, leads.
+        Atomic."""
+        ...
+
+    async def renew(self, node_id: NodeId, lease: int, ttl: timedelta) -> bool:
+        """Prolong exactly this lease. False when it is over: stop acting."""
+        ...
+
+    async def resign(self, node_id: NodeId, lease: int) -> None:
+        """End exactly this lease and wake the standbys; a newer one is left alone."""
+        ...
+
+    async def find_leader(self) -> NodeId | None:
+        """Who leads now, for people to see. Never a reason to act."""
+        ...
+
+    async def wait_for_vacancy(self, wait: timedelta) -> bool:
+        """Block until a leader resigned (True) or the wait is over (False). A hint: campaign either way."""
+        ...
+
+
+class WorkerPool(Protocol):
+    async def register(self, worker: Worker, lease: timedelta) -> None:
+        """Join the pool, or replace what is known of this worker (capacity, types, draining, load)."""
+        ...
+
+    async def heartbeat(self, worker_id: WorkerId, *, load: int, lease: timedelta) -> bool:
+        """Prolong the lease and report the load. False when the pool does not know the worker: register again."""
+        ...
+
+    async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
+        """Leave the pool at once, and drop the queues of these workers."""
+        ...
+
+    async def list_alive(self) -> list[Worker]:
+        """The workers whose lease runs, by id."""
+        ...
+
+
+class TaskQueue(Protocol):
+    async def push(self, entries: Sequence[QueueEntry]) -> None:
+        """Queue tasks: by priority, or until their due time. Wakes the scheduler when something is ready. Atomic."""
+        ...
+
+    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
+        """Take up to `limit` ids, exhausting the levels in the given order, each oldest first. Atomic."""
+        ...
+
+    async def wait_for_work(self, wait: timedelta) -> bool:
+        """Block until something became ready or a worker got room (True), or the wait is over (False)."""
+        ...
+
+    async def wake(self) -> None:
+        """Let one present or future `wait_for_work` return."""
+        ...
+
+    async def move_due(self, now: datetime, limit: int) -> DueMove:
+        """Make up to `limit` delayed entries that are due by `now` ready. Atomic."""
+        ...
+
+    async def discard(self, entries: Sequence[QueueEntry]) -> None:
+        """Forget delayed entries (cancelled, moved). Ready ones are left: dispatch drops what no longer waits."""
+        ...
+
+    async def depths(self) -> QueueDepths:
+        """How much waits where, now."""
+        ...
+
+    async def find_generation(self) -> str | None:
+        """The name of the present memory. None: it was lost, or never was; rebuild before trusting absence."""
+        ...
+
+    async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
+        """Empty the queues, then push the pages as they come, then name the new memory.
+
+        The pages are read after the queues were emptied, so nothing pushed in between can be lost. Not atomic: an
+        interrupted rebuild leaves no generation and is done again."""
+        ...
+
+
+class Deliveries(Protocol):
+    async def assign(self, attempts: Sequence[Attempt]) -> None:
+        """Put granted attempts into their workers' queues and wake those workers. Atomic."""
+        ...
+
+    async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
+        """Take up to `limit` attempts from the worker's own queue, oldest first; waits while it is empty.
+
+        What is taken stays in flight until acknowledged. An entry whose take was cut off is found by `held`."""
+        ...
+
+    async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
+        """These attempts have ended and are recorded in the store: forget them. Wakes the scheduler."""
+        ...
+
+    async def held(self, worker_id: WorkerId) -> list[Attempt]:
+        """The attempts in flight at the worker: taken and not acknowledged."""
+        ...
+
+
+class Signals(Protocol):
+    async def request_cancel(self, task_ids: Sequence[TaskId], *, ttl: timedelta) -> None:
+        """Ask whoever runs these tasks to stop. Remembered for `ttl`."""
+        ...
+
+    async def find_cancelled(self, task_ids: Sequence[TaskId]) -> frozenset[TaskId]:
+        """Those of the tasks whose cancellation was asked for."""
+        ...
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Tell the listeners, in order. Not stored: who does not listen misses it."""
+        ...
+
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """Listen: every event published after the context was entered, in the publisher's order. A listener that
+        falls far behind loses the oldest events rather than hold up the others."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """All of coordination, by concern. An adapter builds one; use cases take the parts they need."""
+
+    election: Election
+    pool: WorkerPool
+    queue: TaskQueue
+    deliveries: Deliveries
+    signals: Signals
+
+

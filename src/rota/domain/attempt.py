@@ -1,0 +1,69 @@
+"""One grant of a task to a worker, and how it can end.
+
+The attempt number is the fence: it grows by one with every grant, travels with the work, and a result that carries an
+older one is refused.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from rota.domain.ids import TaskId, WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The right of one worker incarnation to run one task once."""
+
+    task_id: TaskId
+    number: int
+    worker_id: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What a successful task returned."""
+
+    code: int = 0
+    message: str = ""
+    data: str | None = None  # JSON text
+
+
+@dataclass(frozen=True, slots=True)
+class TaskError:
+    """Why an attempt did not succeed."""
+
+    code: str
+    message: str = ""
+    detail: str = ""
+    retryable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    result: TaskResult = TaskResult()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    error: TaskError
+    retry_after: timedelta | None = None  # the executor's own wish, in place of the policy's pause
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    message: str = "the attempt ran into its timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    message: str = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """Not now: try again later, without spending a retry."""
+
+    delay: timedelta
+
+
+Outcome = Succeeded | Failed | TimedOut | Cancelled | Snoozed

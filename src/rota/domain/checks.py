@@ -1,0 +1,110 @@
+"""Checks on values that come from outside. Each raises `InvalidError` naming the field; none changes anything."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rota.domain.errors import InvalidError
+
+MAX_PAYLOAD_BYTES = 256 * 1024
+MAX_RESULT_BYTES = 64 * 1024
+MAX_DEPTH = 64
+MAX_METADATA_KEYS = 64
+MAX_DURATION = timedelta(days=366)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
+
+
+def check_text(field: str, value: object, *, longest: int) -> str:
+    """Text that every store can hold: a string, encodable, without NUL, not too long."""
+    if not isinstance(value, str):
+        raise InvalidError(field, f"must be text, not {type(value).__name__}")
+    if "\x00" in value:
+        raise InvalidError(field, "must not contain a NUL character")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise InvalidError(field, f"is not valid Unicode (lone surrogate at {exc.start})") from exc
+    if len(value) > longest:
+        raise InvalidError(field, f"has {len(value)} characters, at most {longest} are allowed")
+    return value
+
+
+def check_name(field: str, value: object, *, longest: int = 200) -> str:
+    """A name used in keys and routes: letters, digits and `_ . : / -`, starting with a letter or digit."""
+    text = check_text(field, value, longest=longest)
+    if not _NAME.fullmatch(text):
+        raise InvalidError(field, f"{text!r} must be letters, digits and _ . : / - and start with a letter or digit")
+    return text
+
+
+def check_duration(field: str, value: timedelta, *, least: timedelta = timedelta(0)) -> timedelta:
+    """A duration within reason."""
+    if not least <= value <= MAX_DURATION:
+        raise InvalidError(field, f"{value} is not between {least} and {MAX_DURATION}")
+    return value
+
+
+def check_number(field: str, value: object, *, least: int, most: int) -> int:
+    """A whole number in a range (a bool is not a number)."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidError(field, f"{value!r} must be a whole number from {least} to {most}")
+    return value
+
+
+def check_instant(field: str, value: datetime) -> datetime:
+    """An aware time that the id clock and every store can express."""
+    if value.tzinfo is None:
+        raise InvalidError(field, "needs a time zone, for example 2026-01-31T09:00:00Z")
+    if not 2000 <= value.year < 2100:
+        raise InvalidError(field, f"{value.isoformat()} is outside the years 2000 to 2099")
+    return value
+
+
+def check_zone(field: str, name: object) -> str:
+    """An IANA time zone name."""
+    text = check_text(field, name, longest=64)
+    try:
+        ZoneInfo(text)
+    except (KeyError, ValueError, OSError) as exc:
+        raise InvalidError(field, f"{text!r} is not an IANA time zone such as Asia/Shanghai") from exc
+    return text
+
+
+def check_metadata(field: str, value: Mapping[str, str]) -> dict[str, str]:
+    """Small searchable facts about a task: text to text."""
+    if len(value) > MAX_METADATA_KEYS:
+        raise InvalidError(field, f"has {len(value)} keys, at most {MAX_METADATA_KEYS} are allowed")
+    return {check_name(field, key, longest=64): check_text(f"{field}.{key}", text, longest=500) for key, text in value.items()}
+
+
+def to_json(field: str, value: Any, *, most_bytes: int = MAX_PAYLOAD_BYTES) -> str:
+    """The value as JSON text; refuses what JSON or a store cannot hold (NaN, NUL, surrogates, depth, size)."""
+    _check_depth(field, value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as exc:
+        raise InvalidError(field, "is not valid Unicode (lone surrogate)") from exc
+    except (TypeError, ValueError) as exc:
+        raise InvalidError(field, f"cannot be written as JSON: {exc}") from exc
+    if "\\u0000" in text:
+        raise InvalidError(field, "must not contain a NUL character")
+    if size > most_bytes:
+        raise InvalidError(field, f"is {size} bytes of JSON, at most {most_bytes} are allowed")
+    return text
+
+
+def _check_depth(field: str, value: Any) -> None:
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for item in level if isinstance(item, dict | list | tuple) for child in _children(item)]
+        if not level:
+            return
+    raise InvalidError(field, f"is nested deeper than {MAX_DEPTH} levels")
+
+
+def _children(item: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> list[Any]:
+    return list(item.values()) if isinstance(item, dict) else list(item)

@@ -1,0 +1,114 @@
+"""Every error Rota raises on its own account.
+
+A user's failing task is not one of them: executors return an `Outcome`. Each class has a stable `code` for programs
+and says whether repeating the same call can help. `Unavailable` means *unknown*: the call may or may not have happened.
+"""
+
+from typing import ClassVar
+
+
+class RotaError(Exception):
+    """The root of the tree; catch it to catch everything of ours."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+
+class InvalidError(RotaError):
+    """Bad input. Nothing was changed; `field` says where, the message says what to do."""
+
+    code = "invalid_request"
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class NotFoundError(RotaError):
+    """No such thing, or not in this tenant."""
+
+    code = "not_found"
+
+    def __init__(self, kind: str, key: object) -> None:
+        super().__init__(f"{kind} {key} does not exist")
+        self.kind = kind
+        self.key = key
+
+
+class ConflictError(RotaError):
+    """The request is sound but the present state forbids it."""
+
+    code = "conflict"
+
+
+class IllegalTransitionError(ConflictError):
+    """A task may not go from its present state to the wanted one."""
+
+    code = "illegal_transition"
+
+    def __init__(self, task_id: int, present: str, wanted: str) -> None:
+        super().__init__(f"task {task_id} is {present} and cannot become {wanted}")
+        self.task_id = task_id
+        self.present = present
+        self.wanted = wanted
+
+
+class IdempotencyMismatchError(ConflictError):
+    """The key was used before, for a different request."""
+
+    code = "idempotency_mismatch"
+
+    def __init__(self, key: str, task_id: int) -> None:
+        super().__init__(f"idempotency key {key!r} already made task {task_id} from a different request; use a new key")
+        self.key = key
+        self.task_id = task_id
+
+
+class RevisionConflictError(ConflictError):
+    """A task config was changed by someone else in the meantime."""
+
+    code = "revision_conflict"
+
+    def __init__(self, task_type: str, expected: int, current: int) -> None:
+        super().__init__(f"task config {task_type!r} is at revision {current}, not {expected}; read it again and retry")
+        self.task_type = task_type
+        self.expected = expected
+        self.current = current
+
+
+class FencedError(RotaError):
+    """A stale term or attempt: somebody else owns this now. Stop at once."""
+
+    code = "fenced"
+
+    def __init__(self, subject: str, *, seen: int, current: int) -> None:
+        super().__init__(f"{subject}: {seen} is stale, {current} is current")
+        self.subject = subject
+        self.seen = seen
+        self.current = current
+
+
+class UnavailableError(RotaError):
+    """The store or the coordinator gave no answer: whether the call took effect is unknown."""
+
+    code = "unavailable"
+    retryable = True
+
+
+class StoreUnavailableError(UnavailableError):
+    """The store gave no answer in time."""
+
+    code = "store_unavailable"
+
+
+class CoordinatorUnavailableError(UnavailableError):
+    """The coordinator gave no answer in time."""
+
+    code = "coordinator_unavailable"
+
+
+class ConfigError(RotaError):
+    """Rota cannot start like this; the message ends with the fix."""
+
+    code = "config"

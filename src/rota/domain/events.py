@@ -1,0 +1,45 @@
+"""What happened, for whoever listens: consoles, metrics, plugins. A hint; the store is asked for the truth."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
+from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
+
+
+class EventKind(StrEnum):
+    TASK_CREATED = "task.created"
+    TASK_ASSIGNED = "task.assigned"
+    TASK_RELEASED = "task.released"
+    TASK_RETRYING = "task.retrying"
+    TASK_COMPLETED = "task.completed"
+    TASK_FAILED = "task.failed"
+    TASK_CANCELLED = "task.cancelled"
+    WORKER_ONLINE = "worker.online"
+    WORKER_OFFLINE = "worker.offline"
+
+
+KIND_OF_STATUS = {
+    PENDING: EventKind.TASK_RELEASED,
+    PROCESSING: EventKind.TASK_ASSIGNED,
+    RETRYING: EventKind.TASK_RETRYING,
+    SUCCESS: EventKind.TASK_COMPLETED,
+    FAILED: EventKind.TASK_FAILED,
+    TIMEOUT: EventKind.TASK_FAILED,
+    CANCELLED: EventKind.TASK_CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened to a task or a worker."""
+
+    kind: EventKind
+    at: datetime
+    tenant_id: TenantId = DEFAULT_TENANT
+    task_id: TaskId | None = None
+    task_type: str = ""
+    status: TaskStatus | None = None
+    attempt: int = 0
+    worker_id: WorkerId | None = None

@@ -1,0 +1,65 @@
+"""Limits on what runs: concurrency per key, and rates by token bucket. Pure values; the caller keeps them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from rota.domain.errors import InvalidError
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrencyLimits:
+    """How many attempts of a type may run at once, cluster-wide; types without a limit are free."""
+
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    def room(self, task_type: str, running: Mapping[str, int]) -> int | None:
+        """How many more may start, or None where there is no limit."""
+        limit = self.limits.get(task_type)
+        return None if limit is None else max(limit - running.get(task_type, 0), 0)
+
+
+class Admission:
+    """Admits the tasks of one dispatch round while their type has room."""
+
+    def __init__(self, limits: ConcurrencyLimits, running: Mapping[str, int]) -> None:
+        self._limits = limits
+        self._running = Counter(running)
+
+    def admits(self, task_type: str) -> bool:
+        """Whether one more may start; counts it when so."""
+        if self._limits.room(task_type, self._running) == 0:
+            return False
+        self._running[task_type] += 1
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBucket:
+    """At most `rate` per second on average, `burst` at once. Time is any clock that only grows."""
+
+    rate: float
+    burst: float
+    tokens: float
+    filled_at: float
+
+    @classmethod
+    def full(cls, *, rate: float, burst: float, now: float) -> "TokenBucket":
+        if not 0 < rate < float("inf"):
+            raise InvalidError("rate", f"{rate} must be more than 0 per second")
+        if not 1 <= burst < float("inf"):
+            raise InvalidError("burst", f"{burst} must be at least 1")
+        return cls(rate=rate, burst=burst, tokens=burst, filled_at=now)
+
+    def take(self, wanted: int, *, now: float) -> tuple["TokenBucket", int]:
+        """The bucket afterwards and how many of `wanted` are granted; a clock that went back adds nothing."""
+        elapsed = max(now - self.filled_at, 0.0)
+        tokens = min(self.tokens + elapsed * self.rate, self.burst)
+        granted = min(wanted, int(tokens))
+        return replace(self, tokens=tokens - granted, filled_at=max(now, self.filled_at)), granted
+
+    def wait_for(self, wanted: int, *, now: float) -> float:
+        """Seconds until this many (at most the burst) can be had."""
+        elapsed = max(now - self.filled_at, 0.0)
+        missing = min(wanted, self.burst) - min(self.tokens + elapsed * self.rate, self.burst)
+        return max(missing / self.rate, 0.0)

@@ -1,0 +1,65 @@
+"""The record of a task: its transitions and its own lines, in one order that needs no clock.
+
+A transition's place is its version; the lines of an attempt follow the grant that began it. So `seq` is the version
+in the upper 32 bits and a line number in the lower: gapless for transitions, and a line sent twice has the same place.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
+from rota.domain.task import LogKind, Task, TaskStatus, Transition
+
+LINE_BITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One line of a task's record."""
+
+    task_id: TaskId
+    tenant_id: TenantId = DEFAULT_TENANT
+    seq: int
+    kind: LogKind
+    at: datetime
+    from_status: TaskStatus | None = None
+    to_status: TaskStatus | None = None
+    attempt: int = 0
+    worker_id: WorkerId | None = None
+    message: str = ""
+    detail: str = ""
+
+
+def place(version: int, line: int = 0) -> int:
+    """Where a transition (line 0) or a line written under it stands in the record."""
+    return version << LINE_BITS | line
+
+
+def entry_for(step: Transition) -> LogEntry:
+    """The log entry of a transition."""
+    return LogEntry(
+        task_id=step.task_id,
+        tenant_id=step.after.tenant_id,
+        seq=place(step.after.version),
+        kind=step.kind,
+        at=step.at,
+        from_status=step.before.status,
+        to_status=step.after.status,
+        attempt=step.after.attempt,
+        worker_id=step.after.worker_id or step.before.worker_id,
+        message=step.message,
+        detail=step.error.detail if step.error is not None else "",
+    )
+
+
+def first_entry(task: Task) -> LogEntry:
+    """The log entry of a task's creation."""
+    state = task.state
+    return LogEntry(
+        task_id=task.id,
+        tenant_id=state.tenant_id,
+        seq=place(state.version),
+        kind=LogKind.STATE_CHANGE,
+        at=task.spec.created_at,
+        to_status=state.status,
+    )

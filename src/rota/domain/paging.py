@@ -1,0 +1,42 @@
+"""Lists are cut into pages by key, never by offset: a page costs the same wherever it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from rota.domain.checks import check_number
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
+from rota.domain.task import TaskStatus
+
+MAX_PAGE = 1000
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """Some items and, when there may be more, where to go on."""
+
+    items: tuple[Item, ...]
+    next_before: TaskId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFilter:
+    """Which tasks to list; empty means any. Newest first, by id."""
+
+    tenant_id: TenantId = DEFAULT_TENANT
+    statuses: frozenset[TaskStatus] = frozenset()
+    types: frozenset[str] = frozenset()
+    worker_id: WorkerId | None = None
+    priorities: frozenset[int] = frozenset()
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    text: str = ""  # found in the name or the type
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    before: TaskId | None = None  # the cursor
+    limit: int = 50
+
+    def __post_init__(self) -> None:
+        check_number("limit", self.limit, least=1, most=MAX_PAGE)

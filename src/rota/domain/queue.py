@@ -1,0 +1,42 @@
+"""What the coordinator holds: hints on what waits and what is handed out. Never the truth; the store has that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rota.domain.ids import TaskId, WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """A task that waits: ready now, or not before `due_at`."""
+
+    task_id: TaskId
+    priority: int
+    due_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one take brought, and what is left: the oldest entry of each level that still has some."""
+
+    task_ids: tuple[TaskId, ...]
+    heads: Mapping[int, TaskId]
+
+
+@dataclass(frozen=True, slots=True)
+class DueMove:
+    """What moving the due entries did, and when the next one is due."""
+
+    moved: int
+    next_due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepths:
+    """How much waits where."""
+
+    ready: Mapping[int, int] = field(default_factory=dict)  # by priority, only levels with entries
+    delayed: int = 0
+    assigned: Mapping[WorkerId, int] = field(default_factory=dict)  # handed to a worker's queue, not yet taken
+    in_flight: Mapping[WorkerId, int] = field(default_factory=dict)  # taken by the worker, not yet acknowledged

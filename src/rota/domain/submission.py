@@ -1,0 +1,92 @@
+"""From a request to a task: everything a client may get wrong is found here, before anything is written."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from rota.domain.checks import check_duration, check_instant, check_metadata, check_name, check_text, to_json
+from rota.domain.errors import InvalidError
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
+from rota.domain.priority import parse_priority
+from rota.domain.retry import RetryPolicy
+from rota.domain.task import PENDING, Task, TaskSpec, TaskState
+from rota.domain.task_config import SHORTEST_TIMEOUT, TaskConfig
+
+MAX_KEY_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A client's wish for one task; what is None comes from the task config."""
+
+    type: str
+    tenant_id: TenantId = DEFAULT_TENANT
+    payload: Any = None
+    name: str = ""
+    priority: int | str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    scheduled_at: datetime | None = None
+    delay: timedelta | None = None
+    timeout: timedelta | None = None
+    retry: RetryPolicy | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task that a store has yet to add, with the key that makes a repeated request harmless."""
+
+    task: Task
+    key: str | None = None
+    digest: str = ""  # of the request, to tell a repeat from a different request under the same key
+
+
+def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now: datetime) -> NewTask:
+    """The task that a submission asks for, or `InvalidError` naming the field that is wrong."""
+    task_type = check_name("type", wish.type)
+    if config is None:
+        raise InvalidError("type", f"no task config for {task_type!r}; create it first")
+    if not config.is_enabled:
+        raise InvalidError("type", f"task config {task_type!r} is disabled; enable it first")
+    timeout = config.timeout if wish.timeout is None else wish.timeout
+    scheduled_at = _scheduled_at(wish, now)
+    spec = TaskSpec(
+        id=task_id,
+        tenant_id=wish.tenant_id,
+        type=task_type,
+        name=check_text("name", wish.name, longest=200),
+        payload=config.payload if wish.payload is None else to_json("payload", wish.payload),
+        metadata=check_metadata("metadata", wish.metadata),
+        created_at=now,
+        scheduled_at=scheduled_at,
+        timeout=check_duration("timeout_seconds", timeout, least=SHORTEST_TIMEOUT),
+        retry=wish.retry or config.retry,
+    )
+    priority = parse_priority(config.priority if wish.priority is None else wish.priority)
+    state = TaskState(id=task_id, tenant_id=wish.tenant_id, status=PENDING, due_at=scheduled_at or now, priority=priority)
+    return NewTask(Task(spec=spec, state=state), *_key(wish))
+
+
+def _scheduled_at(wish: Submission, now: datetime) -> datetime | None:
+    if wish.delay is None:
+        return None if wish.scheduled_at is None else check_instant("scheduled_at", wish.scheduled_at)
+    if wish.scheduled_at is not None:
+        raise InvalidError("delay_seconds", "cannot be combined with scheduled_at; give one of them")
+    return now + check_duration("delay_seconds", wish.delay)
+
+
+def _key(wish: Submission) -> tuple[str | None, str]:
+    if wish.idempotency_key is None:
+        return None, ""
+    key = check_text("idempotency_key", wish.idempotency_key, longest=MAX_KEY_LENGTH)
+    if not key:
+        raise InvalidError("idempotency_key", "must not be empty")
+    return key, _digest(wish)
+
+
+def _digest(wish: Submission) -> str:
+    request = (wish.type, to_json("payload", wish.payload), wish.name, wish.priority, sorted(wish.metadata.items()))
+    timing = (wish.scheduled_at, wish.delay, wish.timeout, wish.retry)
+    return hashlib.sha256(repr((request, timing)).encode()).hexdigest()

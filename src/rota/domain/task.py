@@ -1,0 +1,238 @@
+"""A task's life: the one place that knows which state may follow which.
+
+A task has two halves. `TaskSpec` is what was asked and never changes. `TaskState` is where it stands; each change of it
+is a `Transition`, made by a method here and nowhere else, and written by a store only while the state it started from is
+still the current one (`version`). The attempt number is the fence that travels to workers and back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from rota.domain.attempt import Attempt, TaskError, TaskResult
+from rota.domain.errors import FencedError, IllegalTransitionError
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
+from rota.domain.priority import NORMAL
+from rota.domain.retry import RetryPolicy
+
+DEFAULT_TIMEOUT = timedelta(minutes=5)
+POISON_LOSSES = 3  # a task that took this many workers down with it …
+POISON_WINDOW = timedelta(hours=72)  # … within this time is quarantined rather than granted again
+
+
+class TaskStatus(StrEnum):
+    BLOCKED = "BLOCKED"
+    PENDING = "PENDING"
+    PROCESSING = "PROCESSING"
+    RETRYING = "RETRYING"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def is_final(self) -> bool:
+        return not ALLOWED[self]
+
+    @property
+    def is_waiting(self) -> bool:
+        return self in WAITING
+
+
+BLOCKED, PENDING, PROCESSING, RETRYING = (
+    TaskStatus.BLOCKED,
+    TaskStatus.PENDING,
+    TaskStatus.PROCESSING,
+    TaskStatus.RETRYING,
+)
+SUCCESS, FAILED, TIMEOUT, CANCELLED = TaskStatus.SUCCESS, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED
+
+ALLOWED: Mapping[TaskStatus, frozenset[TaskStatus]] = {
+    BLOCKED: frozenset({PENDING, CANCELLED}),
+    PENDING: frozenset({PROCESSING, CANCELLED}),
+    PROCESSING: frozenset({SUCCESS, FAILED, TIMEOUT, CANCELLED, RETRYING, PENDING}),
+    RETRYING: frozenset({PROCESSING, CANCELLED}),
+    SUCCESS: frozenset(),
+    FAILED: frozenset(),
+    TIMEOUT: frozenset(),
+    CANCELLED: frozenset(),
+}
+WAITING = frozenset({PENDING, RETRYING})
+FINAL = frozenset(status for status, following in ALLOWED.items() if not following)
+LIVE = frozenset(ALLOWED) - FINAL
+
+
+class LogKind(StrEnum):
+    STATE_CHANGE = "STATE_CHANGE"
+    RETRY = "RETRY"
+    ERROR = "ERROR"
+    INFO = "INFO"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskState:
+    """Where one task stands: everything about it that ever changes."""
+
+    id: TaskId
+    status: TaskStatus
+    tenant_id: TenantId = DEFAULT_TENANT
+    due_at: datetime  # waiting: earliest start; running: the attempt's deadline
+    priority: int = NORMAL
+    version: int = 1  # grows by one with every transition
+    attempt: int = 0  # the fence; grows by one with every grant
+    retry_count: int = 0
+    worker_id: WorkerId | None = None
+    term: int = 0  # of the leader that made the last grant
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    last_lost_at: datetime | None = None
+    prior_lost_at: datetime | None = None
+
+    def granted(self, worker_id: WorkerId, *, term: int, at: datetime, timeout: timedelta) -> "Transition":
+        """Give the next attempt to a worker."""
+        return self._to(
+            PROCESSING,
+            at=at,
+            attempt=self.attempt + 1,
+            worker_id=worker_id,
+            term=term,
+            started_at=at,
+            due_at=at + timeout,
+        )
+
+    def succeeded(self, result: TaskResult, *, at: datetime) -> "Transition":
+        return self._end(SUCCESS, at=at).with_result(result)
+
+    def failed(self, error: TaskError, *, at: datetime) -> "Transition":
+        """The end: a final error, or no retry left."""
+        return self._end(FAILED, at=at).with_error(error)
+
+    def timed_out(self, error: TaskError, *, at: datetime) -> "Transition":
+        return self._end(TIMEOUT, at=at).with_error(error)
+
+    def retried(self, error: TaskError, *, at: datetime, due_at: datetime) -> "Transition":
+        """Spend a retry: wait for the next attempt until `due_at`."""
+        step = self._to(RETRYING, at=at, retry_count=self.retry_count + 1, due_at=due_at, worker_id=None)
+        return step.with_error(error)
+
+    def released(self, reason: str, *, at: datetime, due_at: datetime) -> "Transition":
+        """Back to the queue without spending a retry (drained, snoozed, never started)."""
+        return replace(self._to(PENDING, at=at, worker_id=None, due_at=due_at), message=reason)
+
+    def lost(self, *, at: datetime) -> "Transition":
+        """The worker is gone. The attempt is no failure of the task, unless it keeps taking workers with it."""
+        if self.prior_lost_at is not None and at - self.prior_lost_at <= POISON_WINDOW:
+            message = f"{POISON_LOSSES} workers were lost while running it within {POISON_WINDOW}"
+            return self.failed(TaskError("poison", message, retryable=False), at=at)
+        released = self.released("worker_lost", at=at, due_at=at)
+        return replace(released, after=replace(released.after, last_lost_at=at, prior_lost_at=self.last_lost_at))
+
+    def cancelled(self, reason: str, *, at: datetime) -> "Transition":
+        """End it, waiting or running; whatever a running attempt still reports is stale from here on."""
+        error = TaskError("cancelled", reason, retryable=False)
+        return self._end(CANCELLED, at=at).with_error(error)
+
+    def unblocked(self, *, at: datetime) -> "Transition":
+        """Its dependencies are done."""
+        return self._to(PENDING, at=at, due_at=max(self.due_at, at))
+
+    def reprioritised(self, priority: int, *, at: datetime) -> "Transition":
+        return self._amended(f"priority {self.priority} → {priority}", at=at, priority=priority)
+
+    def rescheduled(self, due_at: datetime, *, at: datetime) -> "Transition":
+        return self._amended(f"due {due_at.isoformat()}", at=at, due_at=due_at)
+
+    def check_fence(self, attempt: Attempt) -> None:
+        """Only the current attempt, on the worker it was granted to, may speak for the task."""
+        if self.status is not PROCESSING or attempt.number != self.attempt or attempt.worker_id != self.worker_id:
+            raise FencedError(f"task {self.id}", seen=attempt.number, current=self.attempt)
+
+    def _end(self, target: TaskStatus, *, at: datetime) -> "Transition":
+        return self._to(target, at=at, completed_at=at, due_at=at, last_lost_at=None, prior_lost_at=None)
+
+    def _to(self, target: TaskStatus, *, at: datetime, **changes: Any) -> "Transition":
+        if target not in ALLOWED[self.status]:
+            raise IllegalTransitionError(self.id, self.status, target)
+        after = replace(self, status=target, version=self.version + 1, **changes)
+        return Transition(before=self, after=after, at=at)
+
+    def _amended(self, note: str, *, at: datetime, **changes: Any) -> "Transition":
+        if self.status not in WAITING and self.status is not BLOCKED:
+            raise IllegalTransitionError(self.id, self.status, f"{self.status} with {note}")
+        after = replace(self, version=self.version + 1, **changes)
+        return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=note)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One lawful step of a task, with what is to be remembered of it."""
+
+    before: TaskState
+    after: TaskState
+    at: datetime
+    kind: LogKind = LogKind.STATE_CHANGE
+    message: str = ""
+    result: TaskResult | None = None
+    error: TaskError | None = None
+
+    @property
+    def task_id(self) -> TaskId:
+        return self.after.id
+
+    def with_result(self, result: TaskResult) -> "Transition":
+        return replace(self, result=result, message=result.message)
+
+    def with_error(self, error: TaskError) -> "Transition":
+        kind = {RETRYING: LogKind.RETRY, CANCELLED: LogKind.STATE_CHANGE}.get(self.after.status, LogKind.ERROR)
+        return replace(self, error=error, kind=kind, message=error.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """What was asked of one task: written once, never changed."""
+
+    id: TaskId
+    type: str
+    created_at: datetime
+    tenant_id: TenantId = DEFAULT_TENANT
+    name: str = ""
+    payload: str = "{}"  # JSON text
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    scheduled_at: datetime | None = None
+    timeout: timedelta = DEFAULT_TIMEOUT
+    retry: RetryPolicy = RetryPolicy()
+    rerun_of: TaskId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One instance of a task config, from submit to its final state."""
+
+    spec: TaskSpec
+    state: TaskState
+    result: TaskResult | None = None
+    error: TaskError | None = None
+
+    @property
+    def id(self) -> TaskId:
+        return self.spec.id
+
+    def after(self, step: Transition) -> "Task":
+        """The task as it is once the transition is done; the last error stays visible until it succeeds."""
+        error = None if step.after.status is SUCCESS else step.error or self.error
+        return replace(self, state=step.after, result=step.result, error=error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveTask:
+    """A task that has not ended, with just what dispatch and recovery need: no payload."""
+
+    state: TaskState
+    type: str
+    timeout: timedelta
+
+    @property
+    def id(self) -> TaskId:
+        return self.state.id

@@ -1,0 +1,47 @@
+"""The definition of a kind of task: how it is executed, its limits and its defaults."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rota.domain.checks import check_duration, check_name, check_number, check_text
+from rota.domain.ids import DEFAULT_TENANT, TenantId
+from rota.domain.priority import NORMAL, parse_priority
+from rota.domain.retry import RetryPolicy
+from rota.domain.schedule import Schedule
+from rota.domain.task import DEFAULT_TIMEOUT
+
+SHORTEST_TIMEOUT = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskConfig:
+    """One definition per tenant and type; every change makes a new revision."""
+
+    type: str
+    tenant_id: TenantId = DEFAULT_TENANT
+    name: str = ""
+    description: str = ""
+    executor_type: str = "local"
+    executor_config: str = "{}"  # JSON text, read by the executor
+    timeout: timedelta = DEFAULT_TIMEOUT
+    retry: RetryPolicy = RetryPolicy()
+    priority: int = NORMAL
+    max_concurrent: int | None = None
+    payload: str = "{}"  # JSON text, the default
+    schedule: Schedule | None = None
+    next_fire_at: datetime | None = None
+    is_enabled: bool = True
+    revision: int = 0  # 0: not stored yet
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_name("tenant", self.tenant_id, longest=63)
+        check_name("type", self.type)
+        check_text("name", self.name, longest=200)
+        check_text("description", self.description, longest=2000)
+        check_name("executor.type", self.executor_type, longest=63)
+        check_duration("timeout_seconds", self.timeout, least=SHORTEST_TIMEOUT)
+        parse_priority(self.priority)
+        if self.max_concurrent is not None:
+            check_number("max_concurrent", self.max_concurrent, least=1, most=1_000_000)

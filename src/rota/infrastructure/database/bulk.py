@@ -1,0 +1,96 @@
+"""Many rows in one statement, the way each database does it fastest. No knowledge of what the rows mean.
+
+SQLAlchemy builds the ordinary statements; these few are on the path of every task and go to the driver's own SQL
+(measured in ADR-0004). Table and column names come from our schema, numbers are formatted as integers, and text always
+travels as a parameter.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, Row, Table
+
+Values = tuple[Any, ...]
+
+
+class Bulk(Protocol):
+    """One implementation per database; a batch is at most a few thousand rows."""
+
+    def now_us(self, connection: Connection) -> int:
+        """The database's own clock in microseconds since 1970."""
+        ...
+
+    def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        """Insert all rows; a duplicate key is an error."""
+        ...
+
+    def insert_missing(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> None:
+        """Insert the rows whose key is not there yet; the others are left as they are."""
+        ...
+
+    def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        """Insert, or replace the given columns of the row with the same key."""
+        ...
+
+    def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        """Set columns by id: each row is (id, *values)."""
+        ...
+
+    def update_fenced(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> int:
+        """Set columns where the version is still the expected one: each row is (id, version, *values). How many were."""
+        ...
+
+    def delete_fenced(self, connection: Connection, table: Table, rows: Sequence[tuple[int, int]]) -> int:
+        """Delete by (id, version); how many were there."""
+        ...
+
+    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Row[Any]]:
+        """Run a query in which `{ids}` stands for "is one of these ids"."""
+        ...
+
+
+def without_defaults(
+    table: Table, columns: Sequence[str], rows: Sequence[Values]
+) -> tuple[list[str], Sequence[Values]]:
+    """Leave out the columns in which every row has the table's default: a literal not sent is not parsed."""
+    kept = [index for index, name in enumerate(columns) if _differs(table, name, index=index, rows=rows)]
+    if len(kept) == len(columns):
+        return list(columns), rows
+    return [columns[index] for index in kept], [tuple(row[index] for index in kept) for row in rows]
+
+
+def _differs(table: Table, name: str, *, index: int, rows: Sequence[Values]) -> bool:
+    default = _default_of(table, name)
+    return any(row[index] != default for row in rows)
+
+
+def _default_of(table: Table, name: str) -> Any:
+    column = table.c[name]
+    if column.server_default is None:
+        return None if column.nullable else _NEVER
+    text = str(getattr(column.server_default, "arg", ""))
+    return int(text) if column.type.python_type is int else text
+
+
+class _Never:
+    """Equal to no value: the column has no default."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_NEVER = _Never()
+
+
+def grouped(rows: Sequence[Values], *, key_from: int) -> Mapping[Values, list[int]]:
+    """The ids of rows that agree in everything from a column on."""
+    groups: dict[Values, list[int]] = {}
+    for row in rows:
+        groups.setdefault(row[key_from:], []).append(row[0])
+    return groups

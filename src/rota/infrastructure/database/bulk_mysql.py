@@ -1,0 +1,83 @@
+"""Bulk statements for MySQL 8 and MariaDB ≥ 10.6: only what both understand."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table
+
+from rota.infrastructure.database.bulk import Values, grouped, without_defaults
+
+FEW_GROUPS = 16  # up to here one UPDATE … IN per group is cheaper than one joined to a JSON table
+
+
+class MysqlBulk:
+    def now_us(self, connection: Connection) -> int:
+        row = connection.exec_driver_sql("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)").scalar_one()
+        return int(row)
+
+    def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        names, values = without_defaults(table, columns, rows)
+        connection.exec_driver_sql(_insert(table, names), list(values))
+
+    def insert_missing(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> None:
+        key = next(iter(table.primary_key.columns)).name
+        # Not INSERT IGNORE: that would also turn a text that is too long into a shorter one.
+        connection.exec_driver_sql(f"{_insert(table, columns)} ON DUPLICATE KEY UPDATE {key}={key}", list(rows))
+
+    def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        changes = ",".join(f"{name}=VALUES({name})" for name in columns)
+        connection.exec_driver_sql(f"{_insert(table, columns)} ON DUPLICATE KEY UPDATE {changes}", list(rows))
+
+    def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        for values, ids in grouped(rows, key_from=1).items():
+            _update(connection, table, columns=columns, values=values, where=_in(ids))
+
+    def update_fenced(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> int:
+        groups = grouped(rows, key_from=1)
+        if len(groups) > FEW_GROUPS:
+            return _update_joined(connection, table, columns=columns, rows=rows)
+        return sum(
+            _update(connection, table, columns=columns, values=values, where=f"{_in(ids)} AND version={version:d}")
+            for (version, *values), ids in groups.items()
+        )
+
+    def delete_fenced(self, connection: Connection, table: Table, rows: Sequence[tuple[int, int]]) -> int:
+        return sum(
+            connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {_in(ids)} AND version={version:d}").rowcount
+            for (version,), ids in grouped(rows, key_from=1).items()
+        )
+
+    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Row[Any]]:
+        return connection.exec_driver_sql(query.format(ids=f"IN ({_join(ids)})")).fetchall()
+
+
+def _insert(table: Table, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table.name} ({','.join(columns)}) VALUES ({','.join(['%s'] * len(columns))})"
+
+
+def _update(connection: Connection, table: Table, *, columns: Sequence[str], values: Sequence[int], where: str) -> int:
+    changes = ",".join(f"{name}={value:d}" for name, value in zip(columns, values, strict=True))
+    return connection.exec_driver_sql(f"UPDATE {table.name} SET {changes} WHERE {where}").rowcount
+
+
+def _update_joined(connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
+    shape = ",".join(f"c{place} BIGINT PATH '$[{place}]'" for place in range(len(columns) + 2))
+    changes = ",".join(f"t.{name}=j.c{place}" for place, name in enumerate(columns, start=2))
+    return connection.exec_driver_sql(
+        f"UPDATE {table.name} t JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({shape})) j ON t.id=j.c0 AND t.version=j.c1"
+        f" SET {changes}",
+        (json.dumps(rows),),
+    ).rowcount
+
+
+def _in(ids: Sequence[int]) -> str:
+    return f"id IN ({_join(ids)})"
+
+
+def _join(ids: Sequence[int]) -> str:
+    return ",".join([f"{number:d}" for number in ids])

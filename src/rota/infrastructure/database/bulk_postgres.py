@@ -1,0 +1,82 @@
+"""Bulk statements for PostgreSQL: a batch travels as one array per column."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Integer, Row, SmallInteger, Table
+
+from rota.infrastructure.database.bulk import Values, without_defaults
+
+
+class PostgresBulk:
+    def now_us(self, connection: Connection) -> int:
+        clock = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        return int(connection.exec_driver_sql(clock).scalar_one())
+
+    def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        names, values = without_defaults(table, columns, rows)
+        connection.exec_driver_sql(_insert(table, names), _arrays(values))
+
+    def insert_missing(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> None:
+        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT DO NOTHING", _arrays(rows))
+
+    def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        key = ",".join(column.name for column in table.primary_key.columns)
+        changes = ",".join(f"{name}=excluded.{name}" for name in columns)
+        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}", _arrays(rows))
+
+    def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        _update(connection, table, keys=["id"], columns=columns, rows=rows)
+
+    def update_fenced(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> int:
+        return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
+
+    def delete_fenced(self, connection: Connection, table: Table, rows: Sequence[tuple[int, int]]) -> int:
+        return connection.exec_driver_sql(
+            f"DELETE FROM {table.name} t USING unnest($1::bigint[], $2::int[]) AS g(id, version)"
+            " WHERE t.id = g.id AND t.version = g.version",
+            _arrays(rows),
+        ).rowcount
+
+    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Row[Any]]:
+        return connection.exec_driver_sql(query.format(ids="= ANY($1::bigint[])"), (list(ids),)).fetchall()
+
+
+def _insert(table: Table, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table.name} ({','.join(columns)}) SELECT * FROM unnest({_unnested(table, columns)})"
+
+
+def _update(
+    connection: Connection, table: Table, *, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Values]
+) -> int:
+    # The new value of a fence column stands beside the expected one, so each array has a name of its own.
+    expected = [f"old_{name}" for name in keys]
+    given = [f"new_{name}" for name in columns]
+    changes = ",".join(f"{name}=g.new_{name}" for name in columns)
+    fence = " AND ".join(f"t.{name}=g.old_{name}" for name in keys)
+    return connection.exec_driver_sql(
+        f"UPDATE {table.name} t SET {changes} FROM unnest({_unnested(table, [*keys, *columns])})"
+        f" AS g({','.join(expected + given)}) WHERE {fence}",
+        _arrays(rows),
+    ).rowcount
+
+
+def _unnested(table: Table, columns: Sequence[str]) -> str:
+    return ",".join(f"${place}::{_type_of(table, name)}[]" for place, name in enumerate(columns, start=1))
+
+
+def _type_of(table: Table, name: str) -> str:
+    kind = table.c[name].type
+    if isinstance(kind, BigInteger):
+        return "bigint"
+    if isinstance(kind, SmallInteger):
+        return "smallint"
+    return "int" if isinstance(kind, Integer) else "text"
+
+
+def _arrays(rows: Sequence[Values]) -> tuple[list[Any], ...]:
+    return tuple(list(column) for column in zip(*rows, strict=True))

@@ -1,0 +1,60 @@
+"""Bulk statements for SQLite: prepared once, run per row inside the process."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table
+
+from rota.infrastructure.database.bulk import Values, without_defaults
+from rota.infrastructure.database.codes import to_us
+
+
+class SqliteBulk:
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now  # the file has no clock of its own
+
+    def now_us(self, connection: Connection) -> int:
+        return to_us(self._now())
+
+    def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        names, values = without_defaults(table, columns, rows)
+        connection.exec_driver_sql(_insert(table, names), list(values))
+
+    def insert_missing(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> None:
+        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT DO NOTHING", list(rows))
+
+    def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        key = ",".join(column.name for column in table.primary_key.columns)
+        changes = ",".join(f"{name}=excluded.{name}" for name in columns)
+        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}", list(rows))
+
+    def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        _update(connection, table, keys=["id"], columns=columns, rows=rows)
+
+    def update_fenced(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> int:
+        return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
+
+    def delete_fenced(self, connection: Connection, table: Table, rows: Sequence[tuple[int, int]]) -> int:
+        return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE id=? AND version=?", list(rows)).rowcount
+
+    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Row[Any]]:
+        inlined = ",".join([f"{number:d}" for number in ids])
+        return connection.exec_driver_sql(query.format(ids=f"IN ({inlined})")).fetchall()
+
+
+def _insert(table: Table, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table.name} ({','.join(columns)}) VALUES ({','.join('?' * len(columns))})"
+
+
+def _update(
+    connection: Connection, table: Table, *, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Values]
+) -> int:
+    changes = ",".join(f"{name}=?" for name in columns)
+    fence = " AND ".join(f"{name}=?" for name in keys)
+    reordered = [(*row[len(keys) :], *row[: len(keys)]) for row in rows]
+    return connection.exec_driver_sql(f"UPDATE {table.name} SET {changes} WHERE {fence}", reordered).rowcount

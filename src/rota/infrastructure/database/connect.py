@@ -1,0 +1,99 @@
+"""From a URL to a `Database`: drivers, pools, session settings."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from rota.application.ports.system import Clock, Random
+from rota.domain.errors import ConfigError, StoreUnavailableError, UnavailableError
+from rota.infrastructure.database.bulk_mysql import MysqlBulk
+from rota.infrastructure.database.bulk_postgres import PostgresBulk
+from rota.infrastructure.database.bulk_sqlite import SqliteBulk
+from rota.infrastructure.database.database import Database
+from rota.infrastructure.database.runners import ServerRunner, SqliteRunner
+
+POOL_SIZE = 10
+POOL_WAIT_S = 2.0
+CONNECT_S = 2
+LOCK_WAIT_S = 3
+CONNECTION_LIFE_S = 1800
+OLDEST_SQLITE = (3, 35, 0)  # UPSERT, RETURNING
+
+
+def open_database(
+    url: str, *, clock: Clock, random: Random, unavailable: type[UnavailableError] = StoreUnavailableError
+) -> Database:
+    """A database by its URL: `sqlite:///path`, `mysql://…`, `mariadb://…` or `postgresql://…`. Connects lazily."""
+    parsed = _parse(url)
+    match parsed.get_backend_name():
+        case "sqlite":
+            engine = sqlite_engine(parsed)
+            runner: ServerRunner | SqliteRunner = SqliteRunner(engine)
+            bulk: SqliteBulk | MysqlBulk | PostgresBulk = SqliteBulk(clock.now)
+        case "mysql" | "mariadb":
+            runner, bulk = ServerRunner(_mysql_engine(parsed)), MysqlBulk()
+        case "postgresql":
+            runner, bulk = ServerRunner(_postgres_engine(parsed)), PostgresBulk()
+        case other:
+            raise ConfigError(f"store.url: {other}:// is not a database; use sqlite:///, mysql:// or postgresql://")
+    return Database(runner, bulk, clock=clock, random=random, unavailable=unavailable)
+
+
+def sqlite_engine(url: URL) -> Engine:
+    """A SQLite file in WAL mode; a commit is on disk when it returns."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python built with SQLite 3.35 or newer")
+    if not url.database:
+        raise ConfigError("store.url: sqlite:/// needs a file; use memory:// to keep nothing")
+    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url.set(drivername="sqlite+pysqlite"), pool_reset_on_return="rollback")
+    event.listen(engine, "connect", _prepare_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={LOCK_WAIT_S * 1000}", "temp_store=MEMORY"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _mysql_engine(url: URL) -> Any:
+    session = f"SET time_zone='+00:00', innodb_lock_wait_timeout={LOCK_WAIT_S}"
+    return create_async_engine(
+        url.set(drivername=f"{url.get_backend_name()}+asyncmy"),
+        isolation_level="READ COMMITTED",
+        connect_args={"connect_timeout": CONNECT_S, "init_command": session},
+        **_pool(),
+    )
+
+
+def _postgres_engine(url: URL) -> Any:
+    settings = {"lock_timeout": f"{LOCK_WAIT_S}s", "timezone": "UTC", "application_name": "rota"}
+    return create_async_engine(
+        url.set(drivername="postgresql+asyncpg"),
+        connect_args={"timeout": CONNECT_S, "server_settings": settings},
+        **_pool(),
+    )
+
+
+def _pool() -> dict[str, Any]:
+    return {
+        "pool_size": POOL_SIZE,
+        "max_overflow": 0,
+        "pool_timeout": POOL_WAIT_S,
+        "pool_recycle": CONNECTION_LIFE_S,
+        "pool_pre_ping": True,
+        "pool_reset_on_return": None,  # the runner has committed, rolled back or closed it already
+    }
+
+
+def _parse(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ArgumentError as exc:
+        raise ConfigError(f"store.url: {url!r} is not a URL such as sqlite:///.rota/rota.db") from exc

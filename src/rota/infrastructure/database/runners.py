@@ -1,0 +1,109 @@
+"""How a transaction is run: on a server through an async driver, or on SQLite in threads of its own.
+
+Both take the same plain function over a SQLAlchemy connection, so every statement is written once. Rules of both:
+
+- The function runs in one transaction, committed when it returns and rolled back when it raises.
+- A call that is cancelled or times out closes its connection: a late answer must never reach the next caller.
+- Every call has a deadline; when it passes, the outcome is unknown.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+CALL_DEADLINE_S = 5.0
+SQLITE_READERS = 4
+
+
+class Runner(Protocol):
+    async def run(self, work: Work[T], *, writes: bool) -> T:
+        """Run `work` in one transaction and return what it returned."""
+        ...
+
+    async def drop_connections(self) -> None:
+        """Forget every pooled connection: the next call connects, and resolves names, anew."""
+        ...
+
+    async def close(self) -> None:
+        """End all connections and threads."""
+        ...
+
+
+class ServerRunner:
+    """MySQL, MariaDB and PostgreSQL: the function runs in a greenlet on the event loop."""
+
+    def __init__(self, engine: AsyncEngine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
+        self._engine = engine
+        self._deadline_s = deadline_s
+
+    async def run(self, work: Work[T], *, writes: bool) -> T:
+        async with asyncio.timeout(self._deadline_s):
+            connection = await self._engine.connect()
+            try:
+                result = await connection.run_sync(work)
+                await (connection.commit() if writes else connection.rollback())
+            except Exception:
+                await _roll_back(connection)
+                raise
+            except BaseException:
+                await connection.invalidate()
+                raise
+            finally:
+                await connection.close()
+            return result
+
+    async def drop_connections(self) -> None:
+        await self._engine.dispose()
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+
+async def _roll_back(connection: AsyncConnection) -> None:
+    try:
+        await connection.rollback()
+    except Exception:  # noqa: BLE001 the first error is the one to report; this connection is done for
+        await connection.invalidate()
+
+
+class SqliteRunner:
+    """SQLite: all writes in one thread, one after the other, so that nobody waits for a file lock; reads beside them."""
+
+    def __init__(self, engine: Engine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
+        self._engine = engine
+        self._deadline_s = deadline_s
+        self._writer: Executor = ThreadPoolExecutor(1, "rota-sqlite-writer")
+        self._readers: Executor = ThreadPoolExecutor(SQLITE_READERS, "rota-sqlite-reader")
+
+    async def run(self, work: Work[T], *, writes: bool) -> T:
+        loop = asyncio.get_running_loop()
+        call = self._write if writes else self._read
+        async with asyncio.timeout(self._deadline_s):
+            return await loop.run_in_executor(self._writer if writes else self._readers, call, work)
+
+    def _write(self, work: Work[T]) -> T:
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            result = work(connection)
+            connection.commit()
+            return result
+
+    def _read(self, work: Work[T]) -> T:
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            return work(connection)
+
+    async def drop_connections(self) -> None:
+        self._engine.dispose()
+
+    async def close(self) -> None:
+        for threads in (self._writer, self._readers):
+            threads.shutdown(wait=True)
+        self._engine.dispose()

@@ -1,0 +1,61 @@
+"""Between log entries and their rows."""
+
+from typing import Any
+
+from sqlalchemy import Row
+
+from rota.domain.ids import TaskId, TenantId, WorkerId
+from rota.domain.log import LogEntry, entry_for
+from rota.domain.task import Transition
+from rota.infrastructure.database.codes import KIND_CODES, KIND_OF, STATUS_CODES, STATUS_OF, from_us, to_us
+
+LOG_COLUMNS = (
+    "task_id",
+    "seq",
+    "kind",
+    "from_status",
+    "to_status",
+    "attempt",
+    "worker_id",
+    "at_us",
+    "tenant_id",
+    "message",
+    "detail",
+)
+
+
+def transition_row(step: Transition) -> tuple[Any, ...]:
+    return entry_row(entry_for(step))
+
+
+def entry_row(entry: LogEntry) -> tuple[Any, ...]:
+    return (
+        entry.task_id,
+        entry.seq,
+        KIND_CODES[entry.kind],
+        STATUS_CODES[entry.from_status] if entry.from_status else 0,
+        STATUS_CODES[entry.to_status] if entry.to_status else 0,
+        entry.attempt,
+        entry.worker_id or 0,
+        to_us(entry.at),
+        entry.tenant_id,
+        entry.message or None,
+        entry.detail or None,
+    )
+
+
+def to_entry(row: Row[Any]) -> LogEntry:
+    task_id, seq, kind, before, after, attempt, worker_id, at_us, tenant_id, message, detail = row
+    return LogEntry(
+        task_id=TaskId(task_id),
+        tenant_id=TenantId(tenant_id),
+        seq=seq,
+        kind=KIND_OF[kind],
+        at=from_us(at_us),
+        from_status=STATUS_OF.get(before),
+        to_status=STATUS_OF.get(after),
+        attempt=attempt,
+        worker_id=WorkerId(worker_id) if worker_id else None,
+        message=message or "",
+        detail=detail or "",
+    )

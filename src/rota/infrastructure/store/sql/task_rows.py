@@ -1,0 +1,226 @@
+"""Between tasks and their rows. Column order is fixed here; nothing else in the store counts columns."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row
+
+from rota.domain.attempt import TaskError, TaskResult
+from rota.domain.ids import TaskId, TenantId, WorkerId
+from rota.domain.retry import RetryPolicy, RetryStrategy
+from rota.domain.task import FINAL, SUCCESS, LiveTask, Task, TaskSpec, TaskState, Transition
+from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF, duration_us, find_us, from_us, to_us
+
+SPEC_COLUMNS = (
+    "id",
+    "priority",
+    "created_us",
+    "scheduled_us",
+    "timeout_us",
+    "rerun_of",
+    "tenant_id",
+    "type",
+    "name",
+    "retry_json",
+    "metadata_json",
+    "payload_json",
+)
+LIVE_COLUMNS = (
+    "id",
+    "version",
+    "status",
+    "priority",
+    "attempt",
+    "retry_count",
+    "due_us",
+    "started_us",
+    "worker_id",
+    "term",
+    "last_lost_us",
+    "prior_lost_us",
+    "tenant_id",
+)
+CHANGING_COLUMNS = LIVE_COLUMNS[1:-1]
+FINAL_COLUMNS = ("status", "version", "attempt", "retry_count", "worker_id", "term", "started_us", "completed_us")
+RESULT_COLUMNS = ("task_id", "tenant_id", "status", "result_json", "error_json")
+STANDARD_RETRY = RetryPolicy()
+
+SELECT_LIVE = (
+    f"SELECT {','.join(f'l.{name}' for name in LIVE_COLUMNS)}, t.type, t.timeout_us"
+    " FROM task_live l JOIN task t ON t.id = l.id"
+)
+SELECT_TASK = (
+    f"SELECT {','.join(f't.{name}' for name in SPEC_COLUMNS)}, {','.join(f't.{name}' for name in FINAL_COLUMNS)},"
+    f" {','.join(f'l.{name}' for name in LIVE_COLUMNS)}, r.result_json, r.error_json"
+    " FROM task t LEFT JOIN task_live l ON l.id = t.id LEFT JOIN task_result r ON r.task_id = t.id"
+)
+_SPEC_END = len(SPEC_COLUMNS)
+_FINAL_END = _SPEC_END + len(FINAL_COLUMNS)
+_LIVE_END = _FINAL_END + len(LIVE_COLUMNS)
+
+
+def spec_row(task: Task) -> tuple[Any, ...]:
+    spec = task.spec
+    return (
+        spec.id,
+        task.state.priority,
+        to_us(spec.created_at),
+        to_us(spec.scheduled_at),
+        duration_us(spec.timeout),
+        spec.rerun_of or 0,
+        spec.tenant_id,
+        spec.type,
+        spec.name,
+        "" if spec.retry == STANDARD_RETRY else retry_to_json(spec.retry),
+        msgspec.json.encode(spec.metadata).decode() if spec.metadata else None,
+        spec.payload,
+    )
+
+
+def changing_values(state: TaskState) -> tuple[int, ...]:
+    """What a transition writes into the live row, in the order of CHANGING_COLUMNS."""
+    return (
+        state.version,
+        STATUS_CODES[state.status],
+        state.priority,
+        state.attempt,
+        state.retry_count,
+        to_us(state.due_at),
+        to_us(state.started_at),
+        state.worker_id or 0,
+        state.term,
+        to_us(state.last_lost_at),
+        to_us(state.prior_lost_at),
+    )
+
+
+def live_row(state: TaskState) -> tuple[Any, ...]:
+    return (state.id, *changing_values(state), state.tenant_id)
+
+
+def final_values(state: TaskState) -> tuple[int, ...]:
+    """What the end of a task writes into its own row, in the order of FINAL_COLUMNS."""
+    return (
+        STATUS_CODES[state.status],
+        state.version,
+        state.attempt,
+        state.retry_count,
+        state.worker_id or 0,
+        state.term,
+        to_us(state.started_at),
+        to_us(state.completed_at),
+    )
+
+
+def result_rows(steps: Sequence[Transition]) -> list[tuple[Any, ...]]:
+    """Rows for the steps that have something to tell, or something older to overwrite."""
+    rows: list[tuple[Any, ...]] = []
+    for step in steps:
+        has_news = step.error is not None or (step.result is not None and step.result != TaskResult())
+        if not has_news and not (step.after.status is SUCCESS and step.before.retry_count):
+            continue
+        result = msgspec.json.encode(step.result).decode() if step.result is not None else None
+        error = msgspec.json.encode(step.error).decode() if step.error is not None else None
+        rows.append((step.task_id, step.after.tenant_id, STATUS_CODES[step.after.status], result, error))
+    return rows
+
+
+def to_live(row: Row[Any]) -> LiveTask:
+    state = _live_state(row[: len(LIVE_COLUMNS)])
+    return LiveTask(state=state, type=row[-2], timeout=timedelta(microseconds=row[-1]))
+
+
+def to_task(row: Row[Any]) -> Task:
+    spec = _spec(row[:_SPEC_END])
+    if row[_FINAL_END] is not None:
+        state = _live_state(row[_FINAL_END:_LIVE_END])
+    else:
+        state = _final_state(spec, priority=row[1], values=row[_SPEC_END:_FINAL_END])
+    result = msgspec.json.decode(row[_LIVE_END], type=TaskResult) if row[_LIVE_END] else None
+    error = msgspec.json.decode(row[_LIVE_END + 1], type=TaskError) if row[_LIVE_END + 1] else None
+    if state.status is SUCCESS and result is None:
+        result = TaskResult()
+    return Task(spec=spec, state=state, result=result, error=error)
+
+
+def _spec(values: Sequence[Any]) -> TaskSpec:
+    task_id, _priority, created, scheduled, timeout, rerun_of, tenant, task_type, name, retry, metadata, payload = values
+    return TaskSpec(
+        id=TaskId(task_id),
+        tenant_id=TenantId(tenant),
+        type=task_type,
+        name=name,
+        payload=payload,
+        metadata=msgspec.json.decode(metadata, type=dict[str, str]) if metadata else {},
+        created_at=from_us(created),
+        scheduled_at=find_us(scheduled),
+        timeout=timedelta(microseconds=timeout),
+        retry=retry_from_json(retry) if retry else STANDARD_RETRY,
+        rerun_of=TaskId(rerun_of) if rerun_of else None,
+    )
+
+
+def _live_state(values: Sequence[Any]) -> TaskState:
+    task_id, version, status, priority, attempt, retries, due, started, worker, term, lost, prior, tenant = values
+    return TaskState(
+        id=TaskId(task_id),
+        tenant_id=TenantId(tenant),
+        status=STATUS_OF[status],
+        due_at=from_us(due),
+        priority=priority,
+        version=version,
+        attempt=attempt,
+        retry_count=retries,
+        worker_id=WorkerId(worker) if worker else None,
+        term=term,
+        started_at=find_us(started),
+        last_lost_at=find_us(lost),
+        prior_lost_at=find_us(prior),
+    )
+
+
+def _final_state(spec: TaskSpec, *, priority: int, values: Sequence[Any]) -> TaskState:
+    status, version, attempt, retries, worker, term, started, completed = values
+    assert STATUS_OF[status] in FINAL, "a task without a live row has ended"  # noqa: S101 a broken row, not bad input
+    return TaskState(
+        id=spec.id,
+        tenant_id=spec.tenant_id,
+        status=STATUS_OF[status],
+        due_at=from_us(completed),
+        priority=priority,
+        version=version,
+        attempt=attempt,
+        retry_count=retries,
+        worker_id=WorkerId(worker) if worker else None,
+        term=term,
+        started_at=find_us(started),
+        completed_at=from_us(completed),
+    )
+
+
+def retry_to_json(policy: RetryPolicy) -> str:
+    values = (
+        policy.max_retries,
+        policy.strategy.value,
+        duration_us(policy.delay),
+        policy.backoff_rate,
+        duration_us(policy.max_delay),
+        policy.jitter,
+    )
+    return msgspec.json.encode(values).decode()
+
+
+@lru_cache(maxsize=1024)
+def retry_from_json(text: str) -> RetryPolicy:
+    retries, strategy, delay_us, rate, max_delay_us, jitter = msgspec.json.decode(text)
+    return RetryPolicy(
+        max_retries=retries,
+        strategy=RetryStrategy(strategy),
+        delay=timedelta(microseconds=delay_us),
+        backoff_rate=rate,
+        max_delay=timedelta(microseconds=max_delay_us),
+        jitter=jitter,
+    )
