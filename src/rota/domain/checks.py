@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,6 +15,7 @@ MAX_DEPTH = 64
 MAX_METADATA_KEYS = 64
 MAX_DURATION = timedelta(days=366)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
+_LOCAL_ZONE = re.compile(r"localtime|posixrules|(posix|right)/.*")  # files that mean something else on each machine
 
 
 def check_text(field: str, value: object, *, longest: int) -> str:
@@ -50,7 +51,7 @@ def check_duration(field: str, value: timedelta, *, least: timedelta = timedelta
 def check_number(field: str, value: object, *, least: int, most: int) -> int:
     """A whole number in a range (a bool is not a number)."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidError(field, f"{value!r} must be a whole number from {least} to {most}")
+        raise InvalidError(field, f"must be a whole number from {least} to {most}")
     return value
 
 
@@ -66,10 +67,13 @@ def check_instant(field: str, value: datetime) -> datetime:
 def check_zone(field: str, name: object) -> str:
     """An IANA time zone name."""
     text = check_text(field, name, longest=64)
+    problem = f"{text!r} is not an IANA time zone such as Asia/Shanghai"
+    if _LOCAL_ZONE.fullmatch(text):
+        raise InvalidError(field, problem)
     try:
         ZoneInfo(text)
     except (KeyError, ValueError, OSError) as exc:
-        raise InvalidError(field, f"{text!r} is not an IANA time zone such as Asia/Shanghai") from exc
+        raise InvalidError(field, problem) from exc
     return text
 
 
@@ -77,12 +81,15 @@ def check_metadata(field: str, value: Mapping[str, str]) -> dict[str, str]:
     """Small searchable facts about a task: text to text."""
     if len(value) > MAX_METADATA_KEYS:
         raise InvalidError(field, f"has {len(value)} keys, at most {MAX_METADATA_KEYS} are allowed")
-    return {check_name(field, key, longest=64): check_text(f"{field}.{key}", text, longest=500) for key, text in value.items()}
+    return {
+        check_name(field, key, longest=64): check_text(f"{field}.{key}", text, longest=500)
+        for key, text in value.items()
+    }
 
 
 def to_json(field: str, value: Any, *, most_bytes: int = MAX_PAYLOAD_BYTES) -> str:
-    """The value as JSON text; refuses what JSON or a store cannot hold (NaN, NUL, surrogates, depth, size)."""
-    _check_depth(field, value)
+    """The value as JSON text; refuses what JSON or a store cannot hold (NaN, NUL, surrogates, keys, depth, size)."""
+    _check_shape(field, value)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         size = len(text.encode("utf-8"))
@@ -90,21 +97,24 @@ def to_json(field: str, value: Any, *, most_bytes: int = MAX_PAYLOAD_BYTES) -> s
         raise InvalidError(field, "is not valid Unicode (lone surrogate)") from exc
     except (TypeError, ValueError) as exc:
         raise InvalidError(field, f"cannot be written as JSON: {exc}") from exc
-    if "\\u0000" in text:
+    if "\\u0000" in text.replace("\\\\", ""):  # an escaped backslash before u0000 is just text
         raise InvalidError(field, "must not contain a NUL character")
     if size > most_bytes:
         raise InvalidError(field, f"is {size} bytes of JSON, at most {most_bytes} are allowed")
     return text
 
 
-def _check_depth(field: str, value: Any) -> None:
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        level = [child for item in level if isinstance(item, dict | list | tuple) for child in _children(item)]
-        if not level:
-            return
-    raise InvalidError(field, f"is nested deeper than {MAX_DEPTH} levels")
+def _check_shape(field: str, value: Any) -> None:
+    level = _containers([value])
+    depth = 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise InvalidError(field, f"is nested deeper than {MAX_DEPTH} levels")
+        if not all(isinstance(key, str) for item in level if isinstance(item, dict) for key in item):
+            raise InvalidError(field, "has a key that is not text")
+        level = _containers(child for item in level for child in (item.values() if isinstance(item, dict) else item))
 
 
-def _children(item: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> list[Any]:
-    return list(item.values()) if isinstance(item, dict) else list(item)
+def _containers(items: Iterable[Any]) -> list[Any]:
+    return [item for item in items if isinstance(item, dict | list | tuple)]

@@ -4,14 +4,11 @@ A user's failing task is not one of them: executors return an `Outcome`. Each cl
 and says whether repeating the same call can help. `Unavailable` means *unknown*: the call may or may not have happened.
 """
 
-from typing import ClassVar
-
-
 class RotaError(Exception):
     """The root of the tree; catch it to catch everything of ours."""
 
-    code: ClassVar[str] = "internal"
-    retryable: ClassVar[bool] = False
+    code: str = "internal"
+    retryable: bool = False
 
 
 class InvalidError(RotaError):
@@ -32,6 +29,7 @@ class NotFoundError(RotaError):
 
     def __init__(self, kind: str, key: object) -> None:
         super().__init__(f"{kind} {key} does not exist")
+        self.code = f"{kind.replace(' ', '_')}_not_found"
         self.kind = kind
         self.key = key
 
@@ -47,7 +45,7 @@ class IllegalTransitionError(ConflictError):
 
     code = "illegal_transition"
 
-    def __init__(self, task_id: int, present: str, wanted: str) -> None:
+    def __init__(self, task_id: int, *, present: str, wanted: str) -> None:
         super().__init__(f"task {task_id} is {present} and cannot become {wanted}")
         self.task_id = task_id
         self.present = present
@@ -70,7 +68,7 @@ class RevisionConflictError(ConflictError):
 
     code = "revision_conflict"
 
-    def __init__(self, task_type: str, expected: int, current: int) -> None:
+    def __init__(self, task_type: str, *, expected: int, current: int) -> None:
         super().__init__(f"task config {task_type!r} is at revision {current}, not {expected}; read it again and retry")
         self.task_type = task_type
         self.expected = expected
@@ -99,13 +97,9 @@ class UnavailableError(RotaError):
 class StoreUnavailableError(UnavailableError):
     """The store gave no answer in time."""
 
-    code = "store_unavailable"
-
 
 class CoordinatorUnavailableError(UnavailableError):
     """The coordinator gave no answer in time."""
-
-    code = "coordinator_unavailable"
 
 
 class ConfigError(RotaError):

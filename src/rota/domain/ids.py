@@ -6,6 +6,7 @@ The slot is leased from the store, so two processes never share one. A clock tha
 the sequence continues from the last id, and when 4,096 ids of a millisecond are used up it borrows the next one.
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
@@ -23,16 +24,17 @@ SEQUENCE_BITS = 12
 TIME_SHIFT = 22
 MAX_ID = 2**63 - 1
 _MILLISECOND = timedelta(milliseconds=1)
+_ID = re.compile(r"[1-9][0-9]{0,18}")
 
 
 def next_id(last: int, *, now: datetime, slot: int) -> int:
-    """The id that follows `last` on this slot; always greater, even when the clock went back."""
-    fresh = ((now - EPOCH) // _MILLISECOND) << TIME_SHIFT | slot << SEQUENCE_BITS
-    if fresh > last:
-        return fresh
-    if (last + 1) % (1 << SEQUENCE_BITS):
-        return last + 1
-    return ((last >> TIME_SHIFT) + 1) << TIME_SHIFT | slot << SEQUENCE_BITS
+    """The smallest id of this slot that is greater than `last` (an id of any slot) and not older than `now`."""
+    own_bits = slot << SEQUENCE_BITS
+    least = max(first_id_at(now) | own_bits, last + 1)
+    if (least >> SEQUENCE_BITS) % NODE_SLOTS == slot:
+        return least
+    own = least >> TIME_SHIFT << TIME_SHIFT | own_bits
+    return own if own > least else own + (1 << TIME_SHIFT)
 
 
 def first_id_at(moment: datetime) -> int:
@@ -47,6 +49,6 @@ def issued_at(some_id: int) -> datetime:
 
 def parse_id(field: str, text: str) -> int:
     """Read an id from the wire."""
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text) <= MAX_ID:
+    if not _ID.fullmatch(text) or int(text) > MAX_ID:
         raise InvalidError(field, "must be a decimal id such as 311840962875392001")
     return int(text)

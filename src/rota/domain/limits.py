@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from rota.domain.errors import InvalidError
 
+CLOCK_GRAIN = 1e-6  # seconds; a wait that is rounded down to the microsecond must not end too early
+
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
@@ -53,13 +55,14 @@ class TokenBucket:
 
     def take(self, wanted: int, *, now: float) -> tuple["TokenBucket", int]:
         """The bucket afterwards and how many of `wanted` are granted; a clock that went back adds nothing."""
-        elapsed = max(now - self.filled_at, 0.0)
-        tokens = min(self.tokens + elapsed * self.rate, self.burst)
+        tokens = self._tokens_at(now)
         granted = min(wanted, int(tokens))
         return replace(self, tokens=tokens - granted, filled_at=max(now, self.filled_at)), granted
 
     def wait_for(self, wanted: int, *, now: float) -> float:
-        """Seconds until this many (at most the burst) can be had."""
-        elapsed = max(now - self.filled_at, 0.0)
-        missing = min(wanted, self.burst) - min(self.tokens + elapsed * self.rate, self.burst)
-        return max(missing / self.rate, 0.0)
+        """Seconds after which this many (at most the burst) can be had."""
+        missing = min(wanted, int(self.burst)) - self._tokens_at(now)
+        return missing / self.rate + CLOCK_GRAIN if missing > 0 else 0.0
+
+    def _tokens_at(self, now: float) -> float:
+        return min(self.tokens + max(now - self.filled_at, 0.0) * self.rate, self.burst)

@@ -7,6 +7,7 @@ in the upper 32 bits and a line number in the lower: gapless for transitions, an
 from dataclasses import dataclass
 from datetime import datetime
 
+from rota.domain.checks import check_number
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import LogKind, Task, TaskStatus, Transition
 
@@ -32,7 +33,7 @@ class LogEntry:
 
 def place(version: int, line: int = 0) -> int:
     """Where a transition (line 0) or a line written under it stands in the record."""
-    return version << LINE_BITS | line
+    return version << LINE_BITS | check_number("line", line, least=0, most=2**LINE_BITS - 1)
 
 
 def entry_for(step: Transition) -> LogEntry:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from rota.domain.checks import check_number
+from rota.domain.checks import check_metadata, check_name, check_number, check_text
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import TaskStatus
 
@@ -40,3 +40,7 @@ class TaskFilter:
 
     def __post_init__(self) -> None:
         check_number("limit", self.limit, least=1, most=MAX_PAGE)
+        check_text("q", self.text, longest=200)
+        check_metadata("metadata", self.metadata)
+        for task_type in self.types:
+            check_name("type", task_type)

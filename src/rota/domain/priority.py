@@ -22,16 +22,16 @@ def parse_priority(value: int | str) -> int:
     """A level from its number or its name."""
     if isinstance(value, str):
         if value not in NAMES:
-            raise InvalidError("priority", f"{value!r} must be 0 to 9, normal, high or urgent")
+            raise InvalidError("priority", "must be 0 to 9, normal, high or urgent")
         return NAMES[value]
     return check_number("priority", value, least=NORMAL, most=URGENT)
 
 
-def effective(priority: int, waited: timedelta, step: timedelta = AGING_STEP) -> float:
+def effective(priority: int, waited: timedelta, *, step: timedelta = AGING_STEP) -> float:
     """The level at which a task competes after waiting this long."""
     return priority + max(waited, timedelta(0)) / step
 
 
 def serving_order(waited: Mapping[int, timedelta], step: timedelta = AGING_STEP) -> list[int]:
     """The levels in the order to take from them, given how long the oldest entry of each has waited."""
-    return sorted(LEVELS, key=lambda level: (-effective(level, waited.get(level, timedelta(0)), step), -level))
+    return sorted(LEVELS, key=lambda level: (-effective(level, waited.get(level, timedelta(0)), step=step), -level))

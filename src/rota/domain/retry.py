@@ -29,7 +29,7 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         check_number("retry.max_retries", self.max_retries, least=0, most=MAX_RETRIES)
         check_duration("retry.delay_seconds", self.delay)
-        check_duration("retry.max_delay_seconds", self.max_delay)
+        check_duration("retry.max_delay_seconds", self.max_delay, least=self.delay)
         if not 1.0 <= self.backoff_rate <= 100.0:
             raise InvalidError("retry.backoff_rate", f"{self.backoff_rate} is not between 1 and 100")
         if not 0.0 <= self.jitter <= 1.0:
@@ -44,9 +44,12 @@ class RetryPolicy:
         return min(self._full_delay(retry), self.max_delay) * (1.0 - self.jitter * chance)
 
     def _full_delay(self, retry: int) -> timedelta:
-        if self.strategy is RetryStrategy.FIXED:
+        if self.strategy is RetryStrategy.FIXED or not self.delay:
             return self.delay
         try:
             return self.delay * self.backoff_rate ** (retry - 1)
         except OverflowError:
             return self.max_delay
+
+
+STANDARD_RETRY = RetryPolicy()

@@ -8,8 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from rota.domain.checks import check_text, check_zone
-from rota.domain.ids import DEFAULT_TENANT, TenantId
-from rota.domain.task import Task
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
 
 MAX_CRON_LENGTH = 256
 
@@ -38,10 +37,9 @@ class Occurrence:
     task_type: str
     fire_at: datetime
     tenant_id: TenantId = DEFAULT_TENANT
-    task: Task | None = None  # None: skipped
-    reason: str = ""
-    next_fire_at: datetime | None = None  # where the schedule stands afterwards
+    task_id: TaskId | None = None  # None: skipped
+    reason: str = ""  # why it was skipped
 
     @property
     def status(self) -> OccurrenceStatus:
-        return OccurrenceStatus.SKIPPED if self.task is None else OccurrenceStatus.FIRED
+        return OccurrenceStatus.SKIPPED if self.task_id is None else OccurrenceStatus.FIRED

@@ -1,9 +1,10 @@
 """From a request to a task: everything a client may get wrong is found here, before anything is written."""
 
 import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rota.domain.checks import check_duration, check_instant, check_metadata, check_name, check_text, to_json
@@ -46,7 +47,7 @@ class NewTask:
 def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now: datetime) -> NewTask:
     """The task that a submission asks for, or `InvalidError` naming the field that is wrong."""
     task_type = check_name("type", wish.type)
-    if config is None:
+    if config is None or (config.tenant_id, config.type) != (wish.tenant_id, task_type):
         raise InvalidError("type", f"no task config for {task_type!r}; create it first")
     if not config.is_enabled:
         raise InvalidError("type", f"task config {task_type!r} is disabled; enable it first")
@@ -65,13 +66,14 @@ def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now
         retry=wish.retry or config.retry,
     )
     priority = parse_priority(config.priority if wish.priority is None else wish.priority)
-    state = TaskState(id=task_id, tenant_id=wish.tenant_id, status=PENDING, due_at=scheduled_at or now, priority=priority)
+    due_at = scheduled_at or now
+    state = TaskState(id=task_id, tenant_id=wish.tenant_id, status=PENDING, due_at=due_at, priority=priority)
     return NewTask(Task(spec=spec, state=state), *_key(wish))
 
 
 def _scheduled_at(wish: Submission, now: datetime) -> datetime | None:
     if wish.delay is None:
-        return None if wish.scheduled_at is None else check_instant("scheduled_at", wish.scheduled_at)
+        return None if wish.scheduled_at is None else check_instant("scheduled_at", wish.scheduled_at).astimezone(UTC)
     if wish.scheduled_at is not None:
         raise InvalidError("delay_seconds", "cannot be combined with scheduled_at; give one of them")
     return now + check_duration("delay_seconds", wish.delay)
@@ -87,6 +89,18 @@ def _key(wish: Submission) -> tuple[str | None, str]:
 
 
 def _digest(wish: Submission) -> str:
-    request = (wish.type, to_json("payload", wish.payload), wish.name, wish.priority, sorted(wish.metadata.items()))
-    timing = (wish.scheduled_at, wish.delay, wish.timeout, wish.retry)
-    return hashlib.sha256(repr((request, timing)).encode()).hexdigest()
+    # Of the meaning, not the spelling: the order of keys and the time zone do not count. What was not given is left
+    # out, so that a later release with one more option still recognises an older request.
+    request = {
+        "type": wish.type,
+        "payload": wish.payload,
+        "name": wish.name,
+        "priority": wish.priority,
+        "metadata": dict(wish.metadata),
+        "scheduled_at": wish.scheduled_at and wish.scheduled_at.astimezone(UTC),
+        "delay": wish.delay,
+        "timeout": wish.timeout,
+        "retry": wish.retry and asdict(wish.retry),
+    }
+    given = {key: value for key, value in request.items() if value is not None}
+    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()

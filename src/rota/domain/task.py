@@ -1,21 +1,22 @@
 """A task's life: the one place that knows which state may follow which.
 
-A task has two halves. `TaskSpec` is what was asked and never changes. `TaskState` is where it stands; each change of it
-is a `Transition`, made by a method here and nowhere else, and written by a store only while the state it started from is
-still the current one (`version`). The attempt number is the fence that travels to workers and back.
+A task has two halves. `TaskSpec` is what was asked and never changes. `TaskState` is where it stands; each change of
+it is a `Transition`, made by a method here and nowhere else, and written by a store only while the state it started
+from is still the current one (`version`). The attempt number is the fence that travels to workers and back.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from rota.domain.attempt import Attempt, TaskError, TaskResult
+from rota.domain.checks import check_instant, check_number
 from rota.domain.errors import FencedError, IllegalTransitionError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
-from rota.domain.priority import NORMAL
-from rota.domain.retry import RetryPolicy
+from rota.domain.priority import NORMAL, URGENT
+from rota.domain.retry import STANDARD_RETRY, RetryPolicy
 
 DEFAULT_TIMEOUT = timedelta(minutes=5)
 POISON_LOSSES = 3  # a task that took this many workers down with it …
@@ -119,6 +120,7 @@ class TaskState:
 
     def released(self, reason: str, *, at: datetime, due_at: datetime) -> "Transition":
         """Back to the queue without spending a retry (drained, snoozed, never started)."""
+        self._check_is(PROCESSING, wanted=PENDING)
         return replace(self._to(PENDING, at=at, worker_id=None, due_at=due_at), message=reason)
 
     def lost(self, *, at: datetime) -> "Transition":
@@ -136,31 +138,39 @@ class TaskState:
 
     def unblocked(self, *, at: datetime) -> "Transition":
         """Its dependencies are done."""
+        self._check_is(BLOCKED, wanted=PENDING)
         return self._to(PENDING, at=at, due_at=max(self.due_at, at))
 
     def reprioritised(self, priority: int, *, at: datetime) -> "Transition":
+        check_number("priority", priority, least=NORMAL, most=URGENT)
         return self._amended(f"priority {self.priority} → {priority}", at=at, priority=priority)
 
     def rescheduled(self, due_at: datetime, *, at: datetime) -> "Transition":
+        due_at = check_instant("scheduled_at", due_at).astimezone(UTC)
         return self._amended(f"due {due_at.isoformat()}", at=at, due_at=due_at)
 
     def check_fence(self, attempt: Attempt) -> None:
         """Only the current attempt, on the worker it was granted to, may speak for the task."""
         if self.status is not PROCESSING or attempt.number != self.attempt or attempt.worker_id != self.worker_id:
-            raise FencedError(f"task {self.id}", seen=attempt.number, current=self.attempt)
+            raise FencedError(f"attempt at {self.status} task {self.id}", seen=attempt.number, current=self.attempt)
 
     def _end(self, target: TaskStatus, *, at: datetime) -> "Transition":
         return self._to(target, at=at, completed_at=at, due_at=at, last_lost_at=None, prior_lost_at=None)
 
+    def _check_is(self, status: TaskStatus, *, wanted: TaskStatus) -> None:
+        # The table says that PENDING may follow BLOCKED and PROCESSING; which verb leads there is said here.
+        if self.status is not status:
+            raise IllegalTransitionError(self.id, present=self.status, wanted=wanted)
+
     def _to(self, target: TaskStatus, *, at: datetime, **changes: Any) -> "Transition":
         if target not in ALLOWED[self.status]:
-            raise IllegalTransitionError(self.id, self.status, target)
+            raise IllegalTransitionError(self.id, present=self.status, wanted=target)
         after = replace(self, status=target, version=self.version + 1, **changes)
         return Transition(before=self, after=after, at=at)
 
     def _amended(self, note: str, *, at: datetime, **changes: Any) -> "Transition":
         if self.status not in WAITING and self.status is not BLOCKED:
-            raise IllegalTransitionError(self.id, self.status, f"{self.status} with {note}")
+            raise IllegalTransitionError(self.id, present=self.status, wanted=f"{self.status} with {note}")
         after = replace(self, version=self.version + 1, **changes)
         return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=note)
 
@@ -202,7 +212,7 @@ class TaskSpec:
     metadata: Mapping[str, str] = field(default_factory=dict)
     scheduled_at: datetime | None = None
     timeout: timedelta = DEFAULT_TIMEOUT
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = STANDARD_RETRY
     rerun_of: TaskId | None = None
 
 
@@ -221,6 +231,8 @@ class Task:
 
     def after(self, step: Transition) -> "Task":
         """The task as it is once the transition is done; the last error stays visible until it succeeds."""
+        if step.before.version != self.state.version:
+            raise FencedError(f"version of task {self.id}", seen=step.before.version, current=self.state.version)
         error = None if step.after.status is SUCCESS else step.error or self.error
         return replace(self, state=step.after, result=step.result, error=error)
 

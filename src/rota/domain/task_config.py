@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from rota.domain.checks import check_duration, check_name, check_number, check_text
 from rota.domain.ids import DEFAULT_TENANT, TenantId
-from rota.domain.priority import NORMAL, parse_priority
-from rota.domain.retry import RetryPolicy
+from rota.domain.priority import NORMAL, URGENT
+from rota.domain.retry import STANDARD_RETRY, RetryPolicy
 from rota.domain.schedule import Schedule
 from rota.domain.task import DEFAULT_TIMEOUT
 
@@ -24,7 +24,7 @@ class TaskConfig:
     executor_type: str = "local"
     executor_config: str = "{}"  # JSON text, read by the executor
     timeout: timedelta = DEFAULT_TIMEOUT
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = STANDARD_RETRY
     priority: int = NORMAL
     max_concurrent: int | None = None
     payload: str = "{}"  # JSON text, the default
@@ -42,6 +42,6 @@ class TaskConfig:
         check_text("description", self.description, longest=2000)
         check_name("executor.type", self.executor_type, longest=63)
         check_duration("timeout_seconds", self.timeout, least=SHORTEST_TIMEOUT)
-        parse_priority(self.priority)
+        check_number("priority", self.priority, least=NORMAL, most=URGENT)
         if self.max_concurrent is not None:
             check_number("max_concurrent", self.max_concurrent, least=1, most=1_000_000)

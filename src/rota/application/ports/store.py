@@ -143,16 +143,16 @@ class ScheduleStore(Protocol):
         """Enabled configs whose next fire time has come by the store's clock, longest due first."""
         ...
 
-    async def fire(self, occurrence: Occurrence) -> bool:
-        """In one transaction: note the occurrence, add its task, advance the config's next fire time.
+    async def fire(self, occurrence: Occurrence, *, task: Task | None, next_fire_at: datetime | None) -> bool:
+        """In one transaction: note the occurrence, add its task (None: skipped), advance the config's next fire time.
 
-        False, and nothing changed, when this target time was already fired or skipped: by another leader, an
-        earlier call, in any term. The next fire time only ever moves forward.
+        False, and nothing changed, when another leader or term already fired or skipped this target time. The next
+        fire time only ever moves forward; None means that the schedule is over.
         """
         ...
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
-        """What became of the target times, newest first; the tasks themselves are not loaded with them."""
+        """What became of the target times, newest first."""
         ...
 
 
@@ -208,7 +208,7 @@ class SlotStore(Protocol):
         are taken. Expiry runs on the store's clock."""
         ...
 
-    async def renew(self, node_id: NodeId, slot: int, ttl: timedelta) -> bool:
+    async def renew(self, node_id: NodeId, slot: int, *, ttl: timedelta) -> bool:
         """Keep the slot. False when it is no longer this node's: stop issuing ids."""
         ...
 

@@ -8,13 +8,18 @@ travels as a parameter.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Row, Table
+from sqlalchemy import Connection, Table
 
 Values = tuple[Any, ...]
 
 
 class Bulk(Protocol):
     """One implementation per database; a batch is at most a few thousand rows."""
+
+    @property
+    def row_lock(self) -> str:
+        """What to put behind a SELECT to lock its rows until the end of the transaction."""
+        ...
 
     def now_us(self, connection: Connection) -> int:
         """The database's own clock in microseconds since 1970."""
@@ -34,6 +39,12 @@ class Bulk(Protocol):
         """Insert, or replace the given columns of the row with the same key."""
         ...
 
+    def add_counts(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> None:
+        """Insert, or add the last column to the row with the same key."""
+        ...
+
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         """Set columns by id: each row is (id, *values)."""
         ...
@@ -48,7 +59,7 @@ class Bulk(Protocol):
         """Delete by (id, version); how many were there."""
         ...
 
-    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Row[Any]]:
+    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         """Run a query in which `{ids}` stands for "is one of these ids"."""
         ...
 

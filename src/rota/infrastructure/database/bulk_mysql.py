@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table
+from sqlalchemy import Connection, Table
 
 from rota.infrastructure.database.bulk import Values, grouped, without_defaults
 
@@ -12,6 +12,8 @@ FEW_GROUPS = 16  # up to here one UPDATE … IN per group is cheaper than one jo
 
 
 class MysqlBulk:
+    row_lock = "FOR UPDATE"
+
     def now_us(self, connection: Connection) -> int:
         row = connection.exec_driver_sql("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)").scalar_one()
         return int(row)
@@ -30,6 +32,12 @@ class MysqlBulk:
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         changes = ",".join(f"{name}=VALUES({name})" for name in columns)
         connection.exec_driver_sql(f"{_insert(table, columns)} ON DUPLICATE KEY UPDATE {changes}", list(rows))
+
+    def add_counts(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> None:
+        change = f"{columns[-1]}={columns[-1]}+VALUES({columns[-1]})"
+        connection.exec_driver_sql(f"{_insert(table, columns)} ON DUPLICATE KEY UPDATE {change}", list(rows))
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         for values, ids in grouped(rows, key_from=1).items():
@@ -52,7 +60,7 @@ class MysqlBulk:
             for (version,), ids in grouped(rows, key_from=1).items()
         )
 
-    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Row[Any]]:
+    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(query.format(ids=f"IN ({_join(ids)})")).fetchall()
 
 

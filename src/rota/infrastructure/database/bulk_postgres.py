@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Integer, Row, SmallInteger, Table
+from sqlalchemy import BigInteger, Connection, Integer, SmallInteger, Table
 
 from rota.infrastructure.database.bulk import Values, without_defaults
 
 
 class PostgresBulk:
+    row_lock = "FOR UPDATE"
+
     def now_us(self, connection: Connection) -> int:
         clock = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         return int(connection.exec_driver_sql(clock).scalar_one())
@@ -25,7 +27,18 @@ class PostgresBulk:
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         key = ",".join(column.name for column in table.primary_key.columns)
         changes = ",".join(f"{name}=excluded.{name}" for name in columns)
-        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}", _arrays(rows))
+        connection.exec_driver_sql(
+            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}", _arrays(rows)
+        )
+
+    def add_counts(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> None:
+        key = ",".join(column.name for column in table.primary_key.columns)
+        change = f"{columns[-1]}={table.name}.{columns[-1]}+excluded.{columns[-1]}"
+        connection.exec_driver_sql(
+            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {change}", _arrays(rows)
+        )
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _update(connection, table, keys=["id"], columns=columns, rows=rows)
@@ -42,7 +55,7 @@ class PostgresBulk:
             _arrays(rows),
         ).rowcount
 
-    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Row[Any]]:
+    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(query.format(ids="= ANY($1::bigint[])"), (list(ids),)).fetchall()
 
 

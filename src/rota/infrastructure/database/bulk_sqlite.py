@@ -4,13 +4,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table
+from sqlalchemy import Connection, Table
 
 from rota.infrastructure.database.bulk import Values, without_defaults
 from rota.infrastructure.database.codes import to_us
 
 
 class SqliteBulk:
+    row_lock = ""  # one writer: it has the whole file
+
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now  # the file has no clock of its own
 
@@ -31,6 +33,13 @@ class SqliteBulk:
         changes = ",".join(f"{name}=excluded.{name}" for name in columns)
         connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}", list(rows))
 
+    def add_counts(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
+    ) -> None:
+        key = ",".join(column.name for column in table.primary_key.columns)
+        change = f"{columns[-1]}={table.name}.{columns[-1]}+excluded.{columns[-1]}"
+        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {change}", list(rows))
+
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _update(connection, table, keys=["id"], columns=columns, rows=rows)
 
@@ -42,7 +51,7 @@ class SqliteBulk:
     def delete_fenced(self, connection: Connection, table: Table, rows: Sequence[tuple[int, int]]) -> int:
         return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE id=? AND version=?", list(rows)).rowcount
 
-    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Row[Any]]:
+    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         inlined = ",".join([f"{number:d}" for number in ids])
         return connection.exec_driver_sql(query.format(ids=f"IN ({inlined})")).fetchall()
 

@@ -7,21 +7,23 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from rota.application.ports.system import Clock, Random
 from rota.domain.errors import ConfigError, StoreUnavailableError, UnavailableError
+from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.bulk_mysql import MysqlBulk
 from rota.infrastructure.database.bulk_postgres import PostgresBulk
 from rota.infrastructure.database.bulk_sqlite import SqliteBulk
 from rota.infrastructure.database.database import Database
-from rota.infrastructure.database.runners import ServerRunner, SqliteRunner
+from rota.infrastructure.database.runners import Runner, ServerRunner, SqliteRunner
 
 POOL_SIZE = 10
 POOL_WAIT_S = 2.0
 CONNECT_S = 2
 LOCK_WAIT_S = 3
 CONNECTION_LIFE_S = 1800
+BACKENDS = frozenset({"sqlite", "mysql", "mariadb", "postgresql"})
 OLDEST_SQLITE = (3, 35, 0)  # UPSERT, RETURNING
 
 
@@ -29,19 +31,17 @@ def open_database(
     url: str, *, clock: Clock, random: Random, unavailable: type[UnavailableError] = StoreUnavailableError
 ) -> Database:
     """A database by its URL: `sqlite:///path`, `mysql://…`, `mariadb://…` or `postgresql://…`. Connects lazily."""
-    parsed = _parse(url)
-    match parsed.get_backend_name():
-        case "sqlite":
-            engine = sqlite_engine(parsed)
-            runner: ServerRunner | SqliteRunner = SqliteRunner(engine)
-            bulk: SqliteBulk | MysqlBulk | PostgresBulk = SqliteBulk(clock.now)
-        case "mysql" | "mariadb":
-            runner, bulk = ServerRunner(_mysql_engine(parsed)), MysqlBulk()
-        case "postgresql":
-            runner, bulk = ServerRunner(_postgres_engine(parsed)), PostgresBulk()
-        case other:
-            raise ConfigError(f"store.url: {other}:// is not a database; use sqlite:///, mysql:// or postgresql://")
+    parsed = parse_url(url)
+    backend = parsed.get_backend_name()
+    runner: Runner = SqliteRunner(sqlite_engine(parsed)) if backend == "sqlite" else ServerRunner(server_engine(parsed))
+    bulks: dict[str, Bulk] = {"sqlite": SqliteBulk(clock.now), "postgresql": PostgresBulk()}
+    bulk = bulks.get(backend, MysqlBulk())
     return Database(runner, bulk, clock=clock, random=random, unavailable=unavailable)
+
+
+def server_engine(url: URL) -> AsyncEngine:
+    """A MySQL, MariaDB or PostgreSQL server with a bounded pool; every wait has an end."""
+    return _postgres_engine(url) if url.get_backend_name() == "postgresql" else _mysql_engine(url)
 
 
 def sqlite_engine(url: URL) -> Engine:
@@ -62,17 +62,17 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _mysql_engine(url: URL) -> Any:
+def _mysql_engine(url: URL) -> AsyncEngine:
     session = f"SET time_zone='+00:00', innodb_lock_wait_timeout={LOCK_WAIT_S}"
     return create_async_engine(
-        url.set(drivername=f"{url.get_backend_name()}+asyncmy"),
+        url.set(drivername="mysql+asyncmy"),
         isolation_level="READ COMMITTED",
         connect_args={"connect_timeout": CONNECT_S, "init_command": session},
         **_pool(),
     )
 
 
-def _postgres_engine(url: URL) -> Any:
+def _postgres_engine(url: URL) -> AsyncEngine:
     settings = {"lock_timeout": f"{LOCK_WAIT_S}s", "timezone": "UTC", "application_name": "rota"}
     return create_async_engine(
         url.set(drivername="postgresql+asyncpg"),
@@ -92,8 +92,12 @@ def _pool() -> dict[str, Any]:
     }
 
 
-def _parse(url: str) -> URL:
+def parse_url(url: str) -> URL:
+    """A database URL, or `ConfigError` with the fix."""
     try:
-        return make_url(url)
+        parsed = make_url(url)
     except ArgumentError as exc:
         raise ConfigError(f"store.url: {url!r} is not a URL such as sqlite:///.rota/rota.db") from exc
+    if parsed.get_backend_name() not in BACKENDS:
+        raise ConfigError(f"store.url: {parsed.drivername}:// is not one of {', '.join(sorted(BACKENDS))}")
+    return parsed

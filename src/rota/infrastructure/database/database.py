@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from rota.application.ports.system import Clock, Random
-from rota.domain.errors import UnavailableError
+from rota.domain.errors import RotaError, UnavailableError
 from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.runners import Runner
 from rota.infrastructure.database.trouble import Trouble, diagnose
@@ -23,7 +23,16 @@ T = TypeVar("T")
 
 TRIES = 5
 FIRST_PAUSE = timedelta(milliseconds=5)
-TRANSIENT = frozenset({Trouble.CONTENTION, Trouble.LOST, Trouble.READ_ONLY})
+
+
+class DuplicateKeyError(Exception):
+    """A unique key stood in the way; the transaction was rolled back. Stays inside the adapters."""
+
+
+class DatabaseDefectError(RotaError):
+    """The database refused a statement of ours: a defect, or a schema that does not fit this release."""
+
+    code = "database_defect"
 
 
 class Database:
@@ -64,8 +73,10 @@ class Database:
 
     async def _recover(self, error: Exception, *, is_last: bool) -> None:
         trouble = diagnose(error)
-        if trouble not in TRANSIENT:
-            raise error
+        if trouble is Trouble.DUPLICATE:
+            raise DuplicateKeyError from error
+        if trouble is Trouble.OTHER:
+            raise DatabaseDefectError(f"{error} — try: rota db upgrade") from error
         if trouble is Trouble.READ_ONLY:
             await self._runner.drop_connections()
         if is_last or isinstance(error, TimeoutError):

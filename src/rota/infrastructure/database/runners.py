@@ -69,7 +69,7 @@ class ServerRunner:
 async def _roll_back(connection: AsyncConnection) -> None:
     try:
         await connection.rollback()
-    except Exception:  # noqa: BLE001 the first error is the one to report; this connection is done for
+    except Exception:
         await connection.invalidate()
 
 

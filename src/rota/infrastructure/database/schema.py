@@ -10,7 +10,18 @@ Conventions: instants are microseconds since 1970 in a BIGINT (`*_us`), 0 where 
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+)
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
 
 DEFAULT_TENANT = "default"
@@ -106,6 +117,19 @@ task_result = Table(
     **_MYSQL,
 )
 
+task_count = (
+    Table(  # how many tasks ended how; each transaction adds to one of a few shards, so nobody queues for a row
+        "task_count",
+        metadata,
+        Column("tenant_id", String(SHORT), nullable=False),
+        Column("status", SmallInteger, nullable=False),
+        Column("shard", SmallInteger, nullable=False),
+        _number("number"),
+        PrimaryKeyConstraint("tenant_id", "status", "shard"),
+        **_MYSQL,
+    )
+)
+
 task_key = Table(
     "task_key",
     metadata,
@@ -159,6 +183,7 @@ task_config_revision = Table(
     Column("type", String(LONG), nullable=False),
     Column("revision", Integer, nullable=False),
     _small("is_enabled", 1),
+    _number("next_fire_us"),
     _number("created_us"),
     _number("updated_us"),
     Column("config_json", _big_text(), nullable=False),
@@ -173,7 +198,6 @@ schedule_occurrence = Table(
     Column("type", String(LONG), nullable=False),
     Column("fire_us", BigInteger, nullable=False),
     _number("task_id"),  # 0: skipped
-    _number("next_fire_us"),
     _text("reason", LONG),
     PrimaryKeyConstraint("tenant_id", "type", "fire_us"),
     **_MYSQL,
@@ -198,10 +222,10 @@ worker_registry = Table(
     **_MYSQL,
 )
 
-leadership = Table(
+leadership = Table(  # one row, seeded by the migration
     "leadership",
     metadata,
-    _id(),  # one row, 1
+    _id(),
     _number("term"),
     _text("node_id", LONG),
     _number("begun_us"),

@@ -18,7 +18,26 @@ class Trouble(Enum):
 
 
 _MYSQL_CONTENTION = {1205, 1213, 3572}
-_MYSQL_LOST = {1040, 1053, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2006, 2013, 2014, 2055, 3024, 4031}
+_MYSQL_LOST = {
+    1040,
+    1053,
+    1080,
+    1152,
+    1158,
+    1159,
+    1160,
+    1161,
+    1184,
+    1927,
+    2002,
+    2003,
+    2006,
+    2013,
+    2014,
+    2055,
+    3024,
+    4031,
+}
 _MYSQL_READ_ONLY = {1290, 1792, 1836, 3100}
 _POSTGRES_CONTENTION = {"40001", "40P01", "55P03"}
 _POSTGRES_LOST_CLASSES = ("08", "57", "53")  # connection, operator intervention, out of resources

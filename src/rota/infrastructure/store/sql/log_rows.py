@@ -1,8 +1,7 @@
 """Between log entries and their rows."""
 
+from collections.abc import Sequence
 from typing import Any
-
-from sqlalchemy import Row
 
 from rota.domain.ids import TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry, entry_for
@@ -44,7 +43,7 @@ def entry_row(entry: LogEntry) -> tuple[Any, ...]:
     )
 
 
-def to_entry(row: Row[Any]) -> LogEntry:
+def to_entry(row: Sequence[Any]) -> LogEntry:
     task_id, seq, kind, before, after, attempt, worker_id, at_us, tenant_id, message, detail = row
     return LogEntry(
         task_id=TaskId(task_id),

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row
 
 from rota.domain.attempt import TaskError, TaskResult
 from rota.domain.ids import TaskId, TenantId, WorkerId
@@ -128,12 +127,12 @@ def result_rows(steps: Sequence[Transition]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def to_live(row: Row[Any]) -> LiveTask:
+def to_live(row: Sequence[Any]) -> LiveTask:
     state = _live_state(row[: len(LIVE_COLUMNS)])
     return LiveTask(state=state, type=row[-2], timeout=timedelta(microseconds=row[-1]))
 
 
-def to_task(row: Row[Any]) -> Task:
+def to_task(row: Sequence[Any]) -> Task:
     spec = _spec(row[:_SPEC_END])
     if row[_FINAL_END] is not None:
         state = _live_state(row[_FINAL_END:_LIVE_END])
@@ -147,7 +146,9 @@ def to_task(row: Row[Any]) -> Task:
 
 
 def _spec(values: Sequence[Any]) -> TaskSpec:
-    task_id, _priority, created, scheduled, timeout, rerun_of, tenant, task_type, name, retry, metadata, payload = values
+    task_id, _priority, created, scheduled, timeout, rerun_of, tenant, task_type, name, retry, metadata, payload = (
+        values
+    )
     return TaskSpec(
         id=TaskId(task_id),
         tenant_id=TenantId(tenant),

@@ -1,0 +1,362 @@
+"""Coordination inside one process: for `rota dev`, tests and the simulation.
+
+`MemoryState` is what all nodes share, as they would share a server; its `forget` is that server losing its memory. All
+time is the injected clock's, so leases and waits run as well on a virtual one. Nothing here awaits between reading and
+writing, which is what makes each call atomic on an event loop; one state belongs to one loop.
+"""
+
+import asyncio
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.system import Clock
+from rota.domain.attempt import Attempt
+from rota.domain.events import Event
+from rota.domain.ids import NodeId, TaskId, WorkerId
+from rota.domain.priority import LEVELS
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.worker import Worker
+from rota.infrastructure.coordination.event_buffer import EventBuffer
+
+
+class Bell:
+    """Wakes who waits. A ring that nobody heard is kept for the next to come, once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_rung = False
+
+    def ring(self) -> None:
+        if self._waiting:
+            self._waiting.popleft().set_result(None)
+        else:
+            self._is_rung = True
+
+    def ring_all(self) -> None:
+        """Wake everyone who waits now; nothing is kept."""
+        while self._waiting:
+            self._waiting.popleft().set_result(None)
+
+    def hush(self) -> None:
+        self._is_rung = False
+
+    async def wait(self, wait: timedelta) -> bool:
+        """Whether it rang before the wait was over."""
+        if self._is_rung:
+            self._is_rung = False
+            return True
+        if wait <= timedelta(0):
+            return False
+        heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(heard)
+        try:
+            await self._wait_for_either(heard, wait)
+        except asyncio.CancelledError:
+            if heard.done():
+                self.ring()  # it rang for someone who has left: pass it on
+            raise
+        return heard.done()
+
+    async def _wait_for_either(self, heard: asyncio.Future[None], wait: timedelta) -> None:
+        sleeper = asyncio.ensure_future(self._clock.sleep(wait))
+        try:
+            await asyncio.wait((heard, sleeper), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not heard.done():
+                self._waiting.remove(heard)
+            sleeper.cancel()
+            await asyncio.gather(sleeper, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    node_id: NodeId
+    number: int
+    until: float
+
+
+@dataclass(slots=True)
+class _Queues:
+    """The tasks that wait; a rebuild starts from empty ones."""
+
+    ready: dict[int, deque[TaskId]] = field(default_factory=lambda: {level: deque() for level in LEVELS})
+    delayed: list[tuple[datetime, int, TaskId]] = field(default_factory=list)  # in order
+    due: dict[tuple[int, TaskId], datetime] = field(default_factory=dict)  # the same entries, to find them by
+    building: str | None = None
+    generation: str | None = None
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Everything that a lost memory loses."""
+
+    lease: _Lease | None = None
+    workers: dict[WorkerId, tuple[Worker, float]] = field(default_factory=dict)  # with the end of the lease
+    queues: _Queues = field(default_factory=_Queues)
+    assigned: dict[WorkerId, deque[Attempt]] = field(default_factory=dict)
+    in_flight: dict[WorkerId, set[Attempt]] = field(default_factory=dict)
+    cancelled: dict[TaskId, float] = field(default_factory=dict)  # with the end of the request
+
+
+class MemoryState:
+    """What the nodes of one process share."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.memory = _Memory()
+        self.last_lease = 0  # survives `forget`: a number is never used twice
+        self.work = Bell(clock)
+        self.vacancy = Bell(clock)
+        self.deliveries: dict[WorkerId, Bell] = {}
+        self.listeners: set[EventBuffer] = set()
+
+    def forget(self) -> None:
+        """Lose everything, like a server that was flushed: those who wait or listen stay connected."""
+        self.memory = _Memory()
+        for bell in (self.work, *self.deliveries.values()):
+            bell.hush()
+
+    def bell_of(self, worker_id: WorkerId) -> Bell:
+        return self.deliveries.setdefault(worker_id, Bell(self.clock))
+
+    def end_of(self, duration: timedelta) -> float:
+        return self.clock.monotonic() + duration.total_seconds()
+
+
+class MemoryElection:
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
+        if self._find_lease() is not None:
+            return None
+        self._state.last_lease += 1
+        self._state.memory.lease = _Lease(node_id, self._state.last_lease, self._state.end_of(ttl))
+        return self._state.last_lease
+
+    async def renew(self, node_id: NodeId, lease: int, ttl: timedelta) -> bool:
+        current = self._find_lease()
+        if current is None or (current.node_id, current.number) != (node_id, lease):
+            return False
+        self._state.memory.lease = replace(current, until=self._state.end_of(ttl))
+        return True
+
+    async def resign(self, node_id: NodeId, lease: int) -> None:
+        current = self._find_lease()
+        if current is not None and (current.node_id, current.number) == (node_id, lease):
+            self._state.memory.lease = None
+            self._state.vacancy.ring_all()
+
+    async def find_leader(self) -> NodeId | None:
+        current = self._find_lease()
+        return None if current is None else current.node_id
+
+    async def wait_for_vacancy(self, wait: timedelta) -> bool:
+        return await self._state.vacancy.wait(wait)
+
+    def _find_lease(self) -> _Lease | None:
+        lease = self._state.memory.lease
+        return lease if lease is not None and lease.until > self._state.clock.monotonic() else None
+
+
+class MemoryWorkerPool:
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def register(self, worker: Worker, lease: timedelta) -> None:
+        self._state.memory.workers[worker.id] = (worker, self._state.end_of(lease))
+
+    async def heartbeat(self, worker_id: WorkerId, *, load: int, lease: timedelta) -> bool:
+        workers = self._list_alive()
+        if worker_id not in workers:
+            return False
+        await self.register(replace(workers[worker_id], load=load), lease)
+        return True
+
+    async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
+        memory = self._state.memory
+        for worker_id in worker_ids:
+            for known in (memory.workers, memory.assigned, memory.in_flight):
+                known.pop(worker_id, None)
+            bell = self._state.deliveries.pop(worker_id, None)
+            if bell is not None:
+                bell.ring_all()  # or a take that still waits would never hear of a later assign
+
+    async def list_alive(self) -> list[Worker]:
+        return [worker for _, worker in sorted(self._list_alive().items())]
+
+    def _list_alive(self) -> dict[WorkerId, Worker]:
+        now = self._state.clock.monotonic()
+        alive = {worker_id: known for worker_id, known in self._state.memory.workers.items() if known[1] > now}
+        self._state.memory.workers = alive
+        return {worker_id: worker for worker_id, (worker, _) in alive.items()}
+
+
+class MemoryTaskQueue:
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def push(self, entries: Sequence[QueueEntry]) -> None:
+        queues = self._state.memory.queues
+        next_due = queues.delayed[0][0] if queues.delayed else None
+        for entry in entries:
+            if entry.due_at is None:
+                queues.ready[entry.priority].append(entry.task_id)
+            else:
+                self._delay(entry, entry.due_at)
+        has_ready = any(entry.due_at is None for entry in entries)
+        if has_ready or (queues.delayed and (next_due is None or queues.delayed[0][0] < next_due)):
+            self._state.work.ring()
+
+    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
+        ready = self._state.memory.queues.ready
+        taken: list[TaskId] = []
+        for level in order:
+            count = min(limit - len(taken), len(ready[level]))
+            taken.extend(ready[level].popleft() for _ in range(count))
+        return Taken(tuple(taken), {level: waiting[0] for level, waiting in ready.items() if waiting})
+
+    async def wait_for_work(self, wait: timedelta) -> bool:
+        return await self._state.work.wait(wait)
+
+    async def wake(self) -> None:
+        self._state.work.ring()
+
+    async def move_due(self, now: datetime, limit: int) -> DueMove:
+        queues = self._state.memory.queues
+        due = [entry for entry in queues.delayed[:limit] if entry[0] <= now]
+        del queues.delayed[: len(due)]
+        for _, priority, task_id in due:
+            del queues.due[priority, task_id]
+            queues.ready[priority].append(task_id)
+        if due:
+            self._state.work.ring()
+        return DueMove(len(due), queues.delayed[0][0] if queues.delayed else None)
+
+    async def discard(self, entries: Sequence[QueueEntry]) -> None:
+        for entry in entries:
+            self._discard(entry)
+
+    async def depths(self) -> QueueDepths:
+        memory = self._state.memory
+        return QueueDepths(
+            ready={level: len(waiting) for level, waiting in memory.queues.ready.items() if waiting},
+            delayed=len(memory.queues.delayed),
+            assigned=_lengths(memory.assigned),
+            in_flight=_lengths(memory.in_flight),
+        )
+
+    async def find_generation(self) -> str | None:
+        return self._state.memory.queues.generation
+
+    async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
+        self._state.memory.queues = _Queues(building=generation)
+        async for page in pages:
+            await self.push(page)
+        queues = self._state.memory.queues
+        if queues.building == generation:  # else it was lost, or begun again by another, in the meantime
+            queues.building, queues.generation = None, generation
+
+    def _delay(self, entry: QueueEntry, due_at: datetime) -> None:
+        self._discard(entry)
+        insort(self._state.memory.queues.delayed, (due_at, entry.priority, entry.task_id))
+        self._state.memory.queues.due[entry.priority, entry.task_id] = due_at
+
+    def _discard(self, entry: QueueEntry) -> None:
+        queues = self._state.memory.queues
+        due_at = queues.due.pop((entry.priority, entry.task_id), None)
+        if due_at is not None:
+            del queues.delayed[bisect_left(queues.delayed, (due_at, entry.priority, entry.task_id))]
+
+
+class MemoryDeliveries:
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def assign(self, attempts: Sequence[Attempt]) -> None:
+        assigned = self._state.memory.assigned
+        for attempt in attempts:
+            assigned.setdefault(attempt.worker_id, deque()).append(attempt)
+        for worker_id in dict.fromkeys(attempt.worker_id for attempt in attempts):
+            self._state.bell_of(worker_id).ring()
+
+    async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
+        taken = self._take(worker_id, limit)
+        if taken or not await self._state.bell_of(worker_id).wait(wait):
+            return taken
+        return self._take(worker_id, limit)
+
+    async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            self._state.memory.in_flight.get(attempt.worker_id, set()).discard(attempt)
+        if attempts:
+            self._state.work.ring()
+
+    async def held(self, worker_id: WorkerId) -> list[Attempt]:
+        in_flight = self._state.memory.in_flight.get(worker_id, set())
+        return sorted(in_flight, key=lambda attempt: (attempt.task_id, attempt.number))
+
+    def _take(self, worker_id: WorkerId, limit: int) -> list[Attempt]:
+        waiting = self._state.memory.assigned.get(worker_id, deque())
+        taken = [waiting.popleft() for _ in range(min(limit, len(waiting)))]
+        self._state.memory.in_flight.setdefault(worker_id, set()).update(taken)
+        if taken and not waiting:
+            self._state.bell_of(worker_id).hush()  # or the next take would be woken to find nothing
+        return taken
+
+
+class MemorySignals:
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def request_cancel(self, task_ids: Sequence[TaskId], *, ttl: timedelta) -> None:
+        now, cancelled = self._state.clock.monotonic(), self._state.memory.cancelled
+        while cancelled and next(iter(cancelled.values())) <= now:
+            del cancelled[next(iter(cancelled))]
+        for task_id in task_ids:
+            cancelled.pop(task_id, None)  # to the end: the oldest request stays the first
+            cancelled[task_id] = self._state.end_of(ttl)
+
+    async def find_cancelled(self, task_ids: Sequence[TaskId]) -> frozenset[TaskId]:
+        now, cancelled = self._state.clock.monotonic(), self._state.memory.cancelled
+        return frozenset(task_id for task_id in task_ids if cancelled.get(task_id, now) > now)
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        for listener in self._state.listeners:
+            for event in events:
+                listener.put(event)
+
+    @asynccontextmanager
+    async def subscribe(self) -> AsyncIterator[AsyncIterator[Event]]:
+        listener = EventBuffer()
+        self._state.listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._state.listeners.remove(listener)
+
+
+def memory_coordinator(clock: Clock) -> Coordinator:
+    """A coordinator of its own, empty."""
+    return join_memory(MemoryState(clock))
+
+
+def join_memory(state: MemoryState) -> Coordinator:
+    """One node's view of a shared state."""
+    return Coordinator(
+        election=MemoryElection(state),
+        pool=MemoryWorkerPool(state),
+        queue=MemoryTaskQueue(state),
+        deliveries=MemoryDeliveries(state),
+        signals=MemorySignals(state),
+    )
+
+
+def _lengths(attempts: Mapping[WorkerId, Collection[Attempt]]) -> dict[WorkerId, int]:
+    return {worker_id: len(some) for worker_id, some in attempts.items() if some}

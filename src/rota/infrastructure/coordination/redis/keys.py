@@ -1,0 +1,58 @@
+"""The names in Redis. They are public: operators read them with `redis-cli`.
+
+All share one hash tag, so that a cluster keeps them on one node and a script may use several. What is not bounded by
+itself has a TTL: the keys of a worker that vanished, cancel requests, the leader.
+"""
+
+from datetime import timedelta
+
+from rota.domain.errors import ConfigError
+from rota.domain.ids import TaskId, WorkerId
+from rota.domain.priority import LEVELS, NAMES
+
+# Prolonged by every heartbeat. What a lost worker leaves behind is dropped by `remove`, at the latest by this.
+WORKER_KEYS_KEPT = timedelta(hours=1)
+WORKER_KEYS_KEPT_MS = WORKER_KEYS_KEPT // timedelta(milliseconds=1)
+
+
+class RedisKeys:
+    """Every key and channel under one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        if not prefix or "{" in prefix or "}" in prefix:
+            raise ConfigError(f"the redis prefix {prefix!r} is empty or has braces; try letters, such as rota")
+        self._tag = f"{{{prefix}}}:"
+        names = {level: name for name, level in NAMES.items()}
+        self.levels = tuple(self._key(f"queue:{names.get(level, level)}") for level in LEVELS)
+        self.delayed = self._key("queue:delayed")
+        self.generation = self._key("generation")
+        self.building = self._key("generation:building")
+        self.leader = self._key("scheduler:leader")
+        self.last_lease = self._key("scheduler:lease")
+        self.vacancy = self._key("scheduler:vacancy")
+        self.wake = self._key("scheduler:wake")
+        self.workers = self._key("workers")
+        self.events = self._key("task:events")
+
+    def worker(self, worker_id: WorkerId) -> str:
+        return self._key(f"worker:{worker_id}")
+
+    def assigned(self, worker_id: WorkerId) -> str:
+        return self._key(f"worker:{worker_id}:queue")
+
+    def in_flight(self, worker_id: WorkerId) -> str:
+        return self._key(f"worker:{worker_id}:inflight")
+
+    def worker_wake(self, worker_id: WorkerId) -> str:
+        return self._key(f"worker:{worker_id}:wake")
+
+    def cancel(self, task_id: TaskId) -> str:
+        return self._key(f"task:cancel:{task_id}")
+
+    def _key(self, name: str) -> str:
+        return self._tag + name
+
+
+def milliseconds(duration: timedelta) -> int:
+    """A TTL as Redis takes it: at least one, for it refuses zero."""
+    return max(duration // timedelta(milliseconds=1), 1)

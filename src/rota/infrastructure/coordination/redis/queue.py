@@ -1,0 +1,103 @@
+"""What waits: a list of ids for each priority, and a sorted set by due time.
+
+Ids are decimal strings all the way: a Lua number is a double and would round them. Due times are scores in
+microseconds since 1970, which a double holds exactly until 2255.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from rota.domain.ids import TaskId, WorkerId
+from rota.domain.priority import LEVELS
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.infrastructure.coordination.redis.keys import RedisKeys
+from rota.infrastructure.coordination.redis_client import RedisClient, load_script
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+LAST_EXACT_SCORE = 2**53  # 2255-06-05; what is due later is due then
+
+
+class RedisTaskQueue:
+    def __init__(self, client: RedisClient, keys: RedisKeys) -> None:
+        self._client = client
+        self._keys = keys
+        self._push = load_script("push")
+        self._take = load_script("take")
+        self._move_due = load_script("move_due")
+        self._wake = load_script("wake")
+        self._name_generation = load_script("name_generation")
+
+    async def push(self, entries: Sequence[QueueEntry]) -> None:
+        if not entries:
+            return
+        ready: tuple[list[TaskId], ...] = tuple([] for _ in LEVELS)
+        delayed: list[int | str] = []
+        for entry in entries:
+            if entry.due_at is None:
+                ready[entry.priority].append(entry.task_id)
+            else:
+                delayed += (_score(entry.due_at), _member(entry))
+        args = (*map(len, ready), *(task_id for level in ready for task_id in level), *delayed)
+        await self._client.run(self._push, keys=(self._keys.wake, self._keys.delayed, *self._keys.levels), args=args)
+
+    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
+        task_ids, heads = await self._client.run(self._take, keys=self._keys.levels, args=(limit, *order))
+        levels = zip(heads[::2], heads[1::2], strict=True)
+        return Taken(tuple(map(_to_id, task_ids)), {int(level): _to_id(head) for level, head in levels})
+
+    async def wait_for_work(self, wait: timedelta) -> bool:
+        return await self._client.wait_for_token(self._keys.wake, wait)
+
+    async def wake(self) -> None:
+        await self._client.run(self._wake, keys=(self._keys.wake,))
+
+    async def move_due(self, now: datetime, limit: int) -> DueMove:
+        keys = (self._keys.wake, self._keys.delayed, *self._keys.levels)
+        moved, next_score = await self._client.run(self._move_due, keys=keys, args=(_score(now), limit))
+        return DueMove(int(moved), EPOCH + int(float(next_score)) * MICROSECOND if next_score else None)
+
+    async def discard(self, entries: Sequence[QueueEntry]) -> None:
+        if entries:
+            await self._client.command("ZREM", self._keys.delayed, *map(_member, entries))
+
+    async def depths(self) -> QueueDepths:
+        commands = [["LLEN", level] for level in self._keys.levels]
+        commands += [["ZCARD", self._keys.delayed], ["SMEMBERS", self._keys.workers]]
+        *ready, delayed, members = await self._client.batch(commands)
+        workers = [WorkerId(int(member)) for member in members]
+        commands = [["LLEN", self._keys.assigned(worker_id)] for worker_id in workers]
+        commands += [["SCARD", self._keys.in_flight(worker_id)] for worker_id in workers]
+        counts = await self._client.batch(commands)
+        return QueueDepths(
+            ready={level: count for level, count in zip(LEVELS, ready, strict=True) if count},
+            delayed=delayed,
+            assigned={worker: n for worker, n in zip(workers, counts[: len(workers)], strict=True) if n},
+            in_flight={worker: n for worker, n in zip(workers, counts[len(workers) :], strict=True) if n},
+        )
+
+    async def find_generation(self) -> str | None:
+        generation: bytes | None = await self._client.command("GET", self._keys.generation)
+        return None if generation is None else generation.decode()
+
+    async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
+        emptied = (*self._keys.levels, self._keys.delayed, self._keys.generation)
+        # The mark shows in the end whether this memory was lost, or emptied by another rebuild, while we filled it.
+        marked = ["SET", self._keys.building, generation]
+        await self._client.batch([["UNLINK", *emptied], marked], atomic=True)
+        async for page in pages:
+            await self.push(page)
+        keys = (self._keys.building, self._keys.generation)
+        await self._client.run(self._name_generation, keys=keys, args=(generation,))
+
+
+def _score(moment: datetime) -> int:
+    return min((moment - EPOCH) // MICROSECOND, LAST_EXACT_SCORE)
+
+
+def _member(entry: QueueEntry) -> str:
+    return f"{entry.priority}:{entry.task_id}"
+
+
+def _to_id(text: bytes) -> TaskId:
+    return TaskId(int(text))

@@ -1,0 +1,188 @@
+"""The one place that talks to Redis through redis-py, and the one border where its errors become ours.
+
+What redis-py does by default and must not do here:
+
+- It **sends a command again** after a timeout, up to ten times, so that one INCR may count eleven. Retries are off:
+  an unknown outcome is reported as unknown, and the caller, who knows what may be repeated, decides.
+- It waits as long as the server is silent, or for ever when the pool is used up. Every call here has a deadline, which
+  covers waiting for a connection, connecting and the answer.
+- It lets calls that block share connections with those that do not. Here they have a pool of their own.
+
+A call that is cancelled or runs into its deadline closes its connection: the answer that may still come on it belongs
+to nobody, least of all to the next caller. A server that says it is a replica, or still loading, is not the one we
+want: all connections to it are dropped, so that the next call looks up and connects anew.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import resources
+from typing import Any
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError
+from redis.maint_notifications import MaintNotificationsConfig
+
+from rota.domain.errors import CoordinatorUnavailableError
+
+HEALTH_CHECK_SECONDS = 15  # a connection unused for this long is tried with PING before it is trusted
+SHORTEST_BLOCK = timedelta(milliseconds=10)  # Redis 6 cuts a timeout below 1 ms down to 0, which blocks for ever
+WRONG_SERVER = ("READONLY", "LOADING", "MASTERDOWN")
+
+Part = str | bytes | int | float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisOptions:
+    """How long to wait, and how many connections to hold."""
+
+    connect_within: timedelta = timedelta(seconds=1)
+    answer_within: timedelta = timedelta(seconds=1)
+    longest_block: timedelta = timedelta(seconds=5)  # longer waits are cut into these: a silent server is noticed
+    connections: int = 32
+    blocking_connections: int = 64  # one for each call that blocks and each listener
+
+    @property
+    def deadline(self) -> timedelta:
+        """The longest that a call which does not block may take, all in all."""
+        return self.connect_within + self.answer_within
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script and the name under which the server remembers it."""
+
+    text: str
+    sha: str
+
+
+def load_script(name: str) -> Script:
+    """Read `scripts/<name>.lua`."""
+    folder = resources.files("rota.infrastructure.coordination.scripts")
+    text = folder.joinpath(f"{name}.lua").read_text("utf-8")
+    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+class RedisClient:
+    """Commands, scripts, blocking waits and messages. Connects with the first call; answers are bytes.
+
+    Every method raises `CoordinatorUnavailableError` when there was no answer, or none that helps.
+    """
+
+    def __init__(self, url: str, options: RedisOptions | None = None) -> None:
+        self._options = options or RedisOptions()
+        answer, block = self._options.answer_within, self._options.longest_block
+        self._commands = self._make_redis(url, answer, connections=self._options.connections)
+        self._blocking = self._make_redis(url, block + answer, connections=self._options.blocking_connections)
+
+    async def command(self, *parts: Part) -> Any:
+        """One command, sent once."""
+        async with self._answered_within(self._options.deadline):
+            return await _send(self._commands, *parts)
+
+    async def run(self, script: Script, *, keys: Sequence[str], args: Sequence[Part] = ()) -> Any:
+        """One script, by its name; in full when the server does not know it (restarted, failed over)."""
+        async with self._answered_within(self._options.deadline):
+            try:
+                return await _send(self._commands, "EVALSHA", script.sha, len(keys), *keys, *args)
+            except NoScriptError:
+                return await _send(self._commands, "EVAL", script.text, len(keys), *keys, *args)
+
+    async def batch(self, commands: Sequence[Sequence[Part]], *, atomic: bool = False) -> list[Any]:
+        """Several commands in one round trip; the answers in order."""
+        async with self._answered_within(self._options.deadline), self._commands.pipeline(atomic) as pipeline:
+            for parts in commands:
+                pipeline.execute_command(*parts)
+            return await pipeline.execute()
+
+    async def wait_for_token(self, key: str, wait: timedelta) -> bool:
+        """Take one token from a list, waiting for it if there is none. False when the wait is over."""
+        if wait < SHORTEST_BLOCK:
+            return await self.command("LPOP", key) is not None
+        while wait > timedelta(0):
+            block = max(min(wait, self._options.longest_block), SHORTEST_BLOCK)
+            async with self._answered_within(block + self._options.deadline):
+                token = await _send(self._blocking, "BLPOP", key, block.total_seconds())
+            if token is not None:
+                return True
+            wait -= block
+        return False
+
+    @asynccontextmanager
+    async def listen(self, channel: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The messages of a channel, from the moment the context is entered. A lost connection ends them."""
+        pubsub = self._blocking.pubsub()
+        try:
+            async with self._answered_within(self._options.deadline):
+                await pubsub.subscribe(channel)
+                while await pubsub.get_message(timeout=self._options.answer_within.total_seconds()) is None:
+                    continue  # the server's word that it counts us in; the deadline ends this
+            yield self._read_messages(pubsub)
+        finally:
+            with suppress(RedisError):
+                await pubsub.aclose()
+
+    async def close(self) -> None:
+        """End all connections. Whoever still waits on one gets an error."""
+        for redis in (self._commands, self._blocking):
+            with suppress(RedisError):  # a connection that does not close in time is gone all the same
+                await redis.aclose(close_connection_pool=True)
+
+    async def _read_messages(self, pubsub: PubSub) -> AsyncIterator[bytes]:
+        is_asked = False  # after a silence we ask for a sign of life
+        while True:
+            async with self._answered_within(self._options.longest_block + self._options.deadline):
+                message = await pubsub.get_message(timeout=self._options.longest_block.total_seconds())
+                if message is None and is_asked:
+                    raise TimeoutError
+                is_asked = message is None
+                if is_asked:
+                    await pubsub.ping()
+            if message is not None and message["type"] == "message":
+                yield message["data"]
+
+    @asynccontextmanager
+    async def _answered_within(self, deadline: timedelta) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(deadline.total_seconds()):
+                yield
+        except (RedisError, OSError) as exc:  # TimeoutError is an OSError
+            if any(word in str(exc) for word in WRONG_SERVER):  # inside a script's error too, as Redis 6 words it
+                await self._drop_connections()
+            problem = f"redis: {str(exc) or 'no answer in time'}"
+            raise CoordinatorUnavailableError(problem) from exc
+
+    async def _drop_connections(self) -> None:
+        for redis in (self._commands, self._blocking):
+            pool = redis.connection_pool
+            await pool.update_active_connections_for_reconnect()  # type: ignore[no-untyped-call]
+            with suppress(RedisError):
+                await pool.disconnect(inuse_connections=False)
+
+    def _make_redis(self, url: str, answer_within: timedelta, *, connections: int) -> Redis:
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=connections,
+            timeout=self._options.answer_within.total_seconds(),
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=answer_within.total_seconds(),
+            socket_connect_timeout=self._options.connect_within.total_seconds(),
+            socket_keepalive=True,
+            health_check_interval=HEALTH_CHECK_SECONDS,
+            protocol=3,
+            decode_responses=False,
+            client_name="rota",
+            driver_info=None,
+            maint_notifications_config=MaintNotificationsConfig(enabled=False),
+        )
+        return Redis(connection_pool=pool)
+
+
+async def _send(redis: Redis, *parts: Part) -> Any:
+    return await redis.execute_command(*parts)  # type: ignore[no-untyped-call]

@@ -1,0 +1,36 @@
+-- Queue tasks: ready ones by priority, the others until they are due. Wakes the scheduler when something is ready or
+-- the next due time has come closer. May be repeated: a ready id is then listed twice, a delayed one is not.
+-- KEYS[1]     scheduler:wake  list, at most one token
+-- KEYS[2]     queue:delayed   sorted set; score: due time in microseconds, member: priority:id
+-- KEYS[3..12] queue:normal, queue:1, … queue:urgent  lists for priorities 0 to 9, oldest first
+-- ARGV[1..10] how many ids there are for each priority
+-- ARGV[11..]  the ids, priority by priority; then score and member of each delayed task in turn
+-- Result: nothing
+local CHUNK = 1000 -- even; unpack fails near 8000
+local position = 11
+
+local function append(command, key, count)
+  local stop = position + count
+  while position < stop do
+    local last = math.min(position + CHUNK, stop) - 1
+    redis.call(command, key, unpack(ARGV, position, last))
+    position = last + 1
+  end
+end
+
+local function next_due()
+  return tonumber(redis.call("ZRANGE", KEYS[2], 0, 0, "WITHSCORES")[2]) or math.huge
+end
+
+for level = 1, 10 do
+  append("RPUSH", KEYS[level + 2], tonumber(ARGV[level]))
+end
+local wakes = position > 11
+if position <= #ARGV then
+  local before = next_due()
+  append("ZADD", KEYS[2], #ARGV - position + 1)
+  wakes = wakes or next_due() < before
+end
+if wakes and redis.call("EXISTS", KEYS[1]) == 0 then
+  redis.call("RPUSH", KEYS[1], 1)
+end

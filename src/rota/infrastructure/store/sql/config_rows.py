@@ -1,0 +1,67 @@
+"""Between task configs and their rows: what is searched for is a column, the rest is one JSON document."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from rota.domain.ids import TenantId
+from rota.domain.schedule import Schedule
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.database.codes import duration_us, find_us
+from rota.infrastructure.store.sql.task_rows import retry_from_json, retry_to_json
+
+
+class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    description: str
+    executor_type: str
+    executor_config: str
+    timeout_us: int
+    retry: str
+    priority: int
+    payload: str
+    max_concurrent: int | None = None
+    cron: str | None = None
+    zone: str = "UTC"
+
+
+def config_to_json(config: TaskConfig) -> str:
+    document = _Document(
+        name=config.name,
+        description=config.description,
+        executor_type=config.executor_type,
+        executor_config=config.executor_config,
+        timeout_us=duration_us(config.timeout),
+        retry=retry_to_json(config.retry),
+        priority=config.priority,
+        payload=config.payload,
+        max_concurrent=config.max_concurrent,
+        cron=config.schedule.cron if config.schedule else None,
+        zone=config.schedule.zone if config.schedule else "UTC",
+    )
+    return msgspec.json.encode(document).decode()
+
+
+def to_config(row: Any) -> TaskConfig:
+    """From a row of `task_config` or of its revisions."""
+    document = msgspec.json.decode(row.config_json, type=_Document)
+    return TaskConfig(
+        type=row.type,
+        tenant_id=TenantId(row.tenant_id),
+        name=document.name,
+        description=document.description,
+        executor_type=document.executor_type,
+        executor_config=document.executor_config,
+        timeout=timedelta(microseconds=document.timeout_us),
+        retry=retry_from_json(document.retry),
+        priority=document.priority,
+        max_concurrent=document.max_concurrent,
+        payload=document.payload,
+        schedule=Schedule(cron=document.cron, zone=document.zone) if document.cron is not None else None,
+        next_fire_at=find_us(row.next_fire_us),
+        is_enabled=bool(row.is_enabled),
+        revision=row.revision,
+        created_at=find_us(row.created_us),
+        updated_at=find_us(row.updated_us),
+    )

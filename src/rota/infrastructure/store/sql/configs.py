@@ -1,0 +1,110 @@
+"""Task configs in SQL, every change a revision of its own."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from rota.domain.errors import RevisionConflictError
+from rota.domain.ids import TenantId
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.database.codes import to_us
+from rota.infrastructure.database.database import Database, DuplicateKeyError
+from rota.infrastructure.database.schema import task_config, task_config_revision
+from rota.infrastructure.store.sql.config_rows import config_to_json, to_config
+
+
+class SqlConfigStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+        work = partial(self._put, config=config, expected=expected_revision)
+        try:
+            return await self._database.transact(work)
+        except DuplicateKeyError:  # two created it at once: now there is one to replace, or to conflict with
+            return await self._database.transact(work)
+
+    async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
+        return await self._database.read(lambda connection: _find(connection, tenant_id, task_type))
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
+        query = (
+            select(task_config)
+            .where(task_config.c.tenant_id == tenant_id, task_config.c.type > after)
+            .order_by(task_config.c.type)
+            .limit(limit)
+        )
+        return await self._select(query)
+
+    async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
+        table = task_config_revision
+        query = (
+            select(table)
+            .where(table.c.tenant_id == tenant_id, table.c.type == task_type)
+            .order_by(table.c.revision.desc())
+            .limit(limit)
+        )
+        return await self._select(query)
+
+    async def delete(self, tenant_id: TenantId, task_type: str) -> bool:
+        statement = delete(task_config).where(task_config.c.tenant_id == tenant_id, task_config.c.type == task_type)
+        return await self._database.transact(lambda connection: connection.execute(statement).rowcount) == 1
+
+    async def _select(self, query: Any) -> list[TaskConfig]:
+        rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
+        return [to_config(row) for row in rows]
+
+    def _put(self, connection: Connection, *, config: TaskConfig, expected: int | None) -> TaskConfig:
+        current = _find(connection, config.tenant_id, config.type, lock=True)
+        if (
+            current is not None
+            and _is_same(current, config)
+            and expected in (None, current.revision, current.revision - 1)
+        ):
+            return current
+        revision = current.revision if current is not None else 0
+        if expected is not None and expected != revision:
+            raise RevisionConflictError(config.type, expected=expected, current=revision)
+        now_us = self._database.now_us(connection)
+        values = {
+            "revision": _next_revision(connection, config),
+            "is_enabled": int(config.is_enabled),
+            "next_fire_us": to_us(config.next_fire_at),
+            "created_us": to_us(current.created_at) if current is not None else now_us,
+            "updated_us": now_us,
+            "config_json": config_to_json(config),
+        }
+        _write(connection, {"tenant_id": config.tenant_id, "type": config.type}, values, is_new=current is None)
+        stored = _find(connection, config.tenant_id, config.type)
+        assert stored is not None, "it was just written in this transaction"  # noqa: S101
+        return stored
+
+
+def _find(connection: Connection, tenant_id: str, task_type: str, *, lock: bool = False) -> TaskConfig | None:
+    query = select(task_config).where(task_config.c.tenant_id == tenant_id, task_config.c.type == task_type)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    return None if row is None else to_config(row)
+
+
+def _is_same(current: TaskConfig, wanted: TaskConfig) -> bool:
+    stamped = replace(wanted, revision=current.revision, created_at=current.created_at, updated_at=current.updated_at)
+    return stamped == current
+
+
+def _next_revision(connection: Connection, config: TaskConfig) -> int:
+    table = task_config_revision
+    query = select(func.coalesce(func.max(table.c.revision), 0)).where(
+        table.c.tenant_id == config.tenant_id, table.c.type == config.type
+    )
+    return int(connection.execute(query).scalar_one()) + 1
+
+
+def _write(connection: Connection, key: dict[str, Any], values: dict[str, Any], *, is_new: bool) -> None:
+    if is_new:
+        connection.execute(insert(task_config).values(**key, **values))
+    else:
+        same = (task_config.c.tenant_id == key["tenant_id"], task_config.c.type == key["type"])
+        connection.execute(update(task_config).where(*same).values(**values))
+    connection.execute(insert(task_config_revision).values(**key, **values))

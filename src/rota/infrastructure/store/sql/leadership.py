@@ -1,0 +1,72 @@
+"""Terms and node slots in SQL: numbers that are issued once."""
+
+from datetime import timedelta
+
+from sqlalchemy import Connection, insert, select, update
+
+from rota.application.ports.store import SlotLease
+from rota.domain.errors import ConfigError, ConflictError
+from rota.domain.ids import NODE_SLOTS, NodeId, first_id_at
+from rota.infrastructure.database.codes import duration_us, from_us
+from rota.infrastructure.database.database import Database, DuplicateKeyError
+from rota.infrastructure.database.schema import leadership, node_slot
+
+
+class SqlTermStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, node_id: NodeId) -> int:
+        def work(connection: Connection) -> int:
+            now_us = self._database.now_us(connection)
+            values = {"node_id": node_id, "begun_us": now_us, "confirmed_us": now_us}
+            changed = connection.execute(update(leadership).values(term=leadership.c.term + 1, **values)).rowcount
+            if changed != 1:  # without its row the term would be void: refuse rather than lead
+                raise ConfigError("the leadership row is missing; run: rota db upgrade")
+            return int(connection.execute(select(leadership.c.term)).scalar_one())
+
+        return await self._database.transact(work)
+
+    async def confirm(self, number: int) -> bool:
+        def work(connection: Connection) -> bool:
+            touch = update(leadership).where(leadership.c.term == number)
+            now_us = self._database.now_us(connection)
+            return connection.execute(touch.values(confirmed_us=now_us)).rowcount == 1
+
+        return await self._database.transact(work)
+
+
+class SqlSlotStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def lease(self, node_id: NodeId, ttl: timedelta) -> SlotLease:
+        while True:
+            try:
+                return await self._database.transact(lambda connection: self._lease(connection, node_id, ttl))
+            except DuplicateKeyError:  # somebody took the same free slot a moment earlier: look again
+                continue
+
+    async def renew(self, node_id: NodeId, slot: int, *, ttl: timedelta) -> bool:
+        def work(connection: Connection) -> bool:
+            now_us = self._database.now_us(connection)
+            mine = update(node_slot).where(
+                node_slot.c.slot == slot, node_slot.c.node_id == node_id, node_slot.c.leased_until_us > now_us
+            )
+            return connection.execute(mine.values(leased_until_us=now_us + duration_us(ttl))).rowcount == 1
+
+        return await self._database.transact(work)
+
+    def _lease(self, connection: Connection, node_id: NodeId, ttl: timedelta) -> SlotLease:
+        now_us = self._database.now_us(connection)
+        known = connection.execute(select(node_slot).order_by(node_slot.c.slot)).fetchall()
+        values = {"node_id": node_id, "leased_until_us": now_us + duration_us(ttl)}
+        for row in known:
+            if row.node_id == node_id or row.leased_until_us <= now_us:
+                old = (node_slot.c.slot == row.slot, node_slot.c.leased_until_us == row.leased_until_us)
+                if connection.execute(update(node_slot).where(*old).values(**values)).rowcount == 1:
+                    return SlotLease(row.slot, floor=first_id_at(from_us(row.leased_until_us)))
+        if len(known) >= NODE_SLOTS:
+            raise ConflictError(f"all {NODE_SLOTS} node slots are leased")
+        connection.execute(insert(node_slot).values(slot=len(known), **values))
+        return SlotLease(len(known), floor=0)

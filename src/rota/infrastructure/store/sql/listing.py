@@ -1,0 +1,79 @@
+"""Finding tasks by filter. Each plan starts from the table that makes the wanted states cheap to find."""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, and_, or_, select
+
+from rota.domain.ids import first_id_at
+from rota.domain.paging import TaskFilter
+from rota.domain.task import CANCELLED, FAILED, LIVE, TIMEOUT
+from rota.infrastructure.database.codes import STATUS_CODES
+from rota.infrastructure.database.schema import task, task_live, task_result
+from rota.infrastructure.store.sql.task_rows import FINAL_COLUMNS, LIVE_COLUMNS, SPEC_COLUMNS
+
+UNSUCCESSFUL = frozenset({FAILED, TIMEOUT, CANCELLED})  # these always have a row in task_result
+_COLUMNS = (
+    *(task.c[name] for name in SPEC_COLUMNS),
+    *(task.c[name] for name in FINAL_COLUMNS),
+    *(task_live.c[name] for name in LIVE_COLUMNS),
+    task_result.c.result_json,
+    task_result.c.error_json,
+)
+
+
+def select_page(wanted: TaskFilter) -> Select[Any]:
+    """The query for one page and one row more, which tells whether another page follows."""
+    source, key = _source(wanted)
+    conditions = [task.c.tenant_id == wanted.tenant_id, *_key_range(wanted, key), *_conditions(wanted)]
+    return select(*_COLUMNS).select_from(source).where(and_(*conditions)).order_by(key.desc()).limit(wanted.limit + 1)
+
+
+def _source(wanted: TaskFilter) -> tuple[Any, ColumnElement[int]]:
+    live = task_live.c.id == task.c.id
+    result = task_result.c.task_id == task.c.id
+    if wanted.statuses and wanted.statuses <= LIVE:
+        return task_live.join(task, live).outerjoin(task_result, result), task_live.c.id
+    if wanted.statuses and wanted.statuses <= UNSUCCESSFUL:
+        return task_result.join(task, result).outerjoin(task_live, live), task_result.c.task_id
+    return task.outerjoin(task_live, live).outerjoin(task_result, result), task.c.id
+
+
+def _key_range(wanted: TaskFilter, key: ColumnElement[int]) -> list[ColumnElement[bool]]:
+    conditions = []
+    if wanted.before is not None:
+        conditions.append(key < wanted.before)
+    if wanted.created_after is not None:
+        conditions.append(key >= first_id_at(wanted.created_after))
+    if wanted.created_before is not None:
+        conditions.append(key < first_id_at(wanted.created_before))
+    return conditions
+
+
+def _conditions(wanted: TaskFilter) -> list[ColumnElement[bool]]:
+    conditions = []
+    if wanted.statuses:
+        conditions.append(_status_condition(wanted))
+    if wanted.types:
+        conditions.append(task.c.type.in_(sorted(wanted.types)))
+    if wanted.priorities:
+        conditions.append(task.c.priority.in_(sorted(wanted.priorities)))
+    if wanted.worker_id is not None:
+        conditions.append(or_(task_live.c.worker_id == wanted.worker_id, task.c.worker_id == wanted.worker_id))
+    if wanted.text:
+        conditions.append(
+            or_(task.c.name.contains(wanted.text, autoescape=True), task.c.type.contains(wanted.text, autoescape=True))
+        )
+    # Keys and values are stored as compact JSON, where a quote inside a text is escaped: this finds whole pairs only.
+    for key, value in wanted.metadata.items():
+        pair = msgspec.json.encode({key: value}).decode()[1:-1]
+        conditions.append(task.c.metadata_json.contains(pair, autoescape=True))
+    return conditions
+
+
+def _status_condition(wanted: TaskFilter) -> ColumnElement[bool]:
+    live = [STATUS_CODES[status] for status in wanted.statuses & LIVE]
+    ended = [STATUS_CODES[status] for status in wanted.statuses - LIVE]
+    if wanted.statuses <= UNSUCCESSFUL:
+        return and_(task_result.c.status.in_(ended), task.c.status.in_(ended))
+    return or_(task_live.c.status.in_(live), task.c.status.in_(ended))

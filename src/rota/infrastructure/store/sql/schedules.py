@@ -1,0 +1,86 @@
+"""Firing schedules in SQL: the occurrence, its task and the next fire time in one transaction."""
+
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from rota.domain.ids import TaskId, TenantId
+from rota.domain.schedule import Occurrence
+from rota.domain.task import Task
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.database.codes import from_us, to_us
+from rota.infrastructure.database.database import Database, DuplicateKeyError
+from rota.infrastructure.database.schema import schedule_occurrence, task_config
+from rota.infrastructure.store.sql.config_rows import to_config
+from rota.infrastructure.store.sql.tasks import insert_tasks
+
+
+class SqlScheduleStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list_due(self, limit: int) -> list[TaskConfig]:
+        def work(connection: Connection) -> list[TaskConfig]:
+            due = task_config.c.next_fire_us.between(1, self._database.now_us(connection))
+            query = select(task_config).where(due, task_config.c.is_enabled == 1)
+            rows = connection.execute(query.order_by(task_config.c.next_fire_us, task_config.c.type).limit(limit))
+            return [to_config(row) for row in rows]
+
+        return await self._database.read(work)
+
+    async def fire(self, occurrence: Occurrence, *, task: Task | None, next_fire_at: datetime | None) -> bool:
+        work = partial(self._fire, occurrence=occurrence, task=task, next_fire_us=to_us(next_fire_at))
+        try:
+            await self._database.transact(work)
+        except DuplicateKeyError:
+            return task is not None and await self._fired_task(occurrence) == task.id
+        return True
+
+    async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
+        table = schedule_occurrence
+        query = select(table).where(table.c.tenant_id == tenant_id, table.c.type == task_type)
+        newest = query.order_by(table.c.fire_us.desc()).limit(limit)
+        rows = await self._database.read(lambda connection: connection.execute(newest).fetchall())
+        return [_to_occurrence(row) for row in rows]
+
+    def _fire(self, connection: Connection, *, occurrence: Occurrence, task: Task | None, next_fire_us: int) -> None:
+        fire_us = to_us(occurrence.fire_at)
+        values = {
+            "tenant_id": occurrence.tenant_id,
+            "type": occurrence.task_type,
+            "fire_us": fire_us,
+            "task_id": occurrence.task_id or 0,
+            "reason": occurrence.reason,
+        }
+        connection.execute(insert(schedule_occurrence).values(**values))
+        insert_tasks(self._database, connection, [] if task is None else [task])
+        connection.execute(
+            update(task_config)
+            .where(
+                task_config.c.tenant_id == occurrence.tenant_id,
+                task_config.c.type == occurrence.task_type,
+                task_config.c.next_fire_us.between(1, fire_us),  # a later one was set by who knows better
+            )
+            .values(next_fire_us=next_fire_us)
+        )
+
+    async def _fired_task(self, occurrence: Occurrence) -> int:
+        table = schedule_occurrence
+        query = select(table.c.task_id).where(
+            table.c.tenant_id == occurrence.tenant_id,
+            table.c.type == occurrence.task_type,
+            table.c.fire_us == to_us(occurrence.fire_at),
+        )
+        return int(await self._database.read(lambda connection: connection.execute(query).scalar_one()))
+
+
+def _to_occurrence(row: Any) -> Occurrence:
+    return Occurrence(
+        task_type=row.type,
+        tenant_id=TenantId(row.tenant_id),
+        fire_at=from_us(row.fire_us),
+        task_id=TaskId(row.task_id) if row.task_id else None,
+        reason=row.reason,
+    )

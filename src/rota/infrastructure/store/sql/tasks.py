@@ -1,0 +1,196 @@
+"""Tasks in SQL: adding, advancing, finding, counting, purging."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
+from sqlalchemy import Connection, delete, func, select, text
+
+from rota.application.ports.store import Added, Written
+from rota.application.ports.system import Random
+from rota.domain.errors import IdempotencyMismatchError, StoreUnavailableError
+from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
+from rota.domain.log import first_entry
+from rota.domain.paging import Page, TaskFilter
+from rota.domain.submission import NewTask
+from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition
+from rota.infrastructure.database import schema
+from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF, from_us, to_us
+from rota.infrastructure.database.database import Database, DuplicateKeyError
+from rota.infrastructure.store.sql.listing import select_page
+from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, entry_row
+from rota.infrastructure.store.sql.task_rows import (
+    LIVE_COLUMNS,
+    SELECT_LIVE,
+    SELECT_TASK,
+    SPEC_COLUMNS,
+    live_row,
+    spec_row,
+    to_live,
+    to_task,
+)
+from rota.infrastructure.store.sql.transitions import StaleBatchError, TransitionWriter
+
+COUNT_SHARDS = 16
+_WAITING_CODES = ",".join(str(STATUS_CODES[status]) for status in sorted(WAITING))
+_KEY_COLUMNS = ("tenant_id", "idempotency_key", "task_id", "digest")
+
+
+class SqlTaskStore:
+    def __init__(self, database: Database, random: Random) -> None:
+        self._database = database
+        self._random = random
+
+    async def now(self) -> datetime:
+        return from_us(await self._database.read(self._database.now_us))
+
+    async def add(self, new: Sequence[NewTask]) -> list[Added]:
+        if not new:
+            return []
+        try:
+            return await self._database.transact(partial(self._add, new=new))
+        except DuplicateKeyError:  # some of these tasks are there already: an earlier call got through after all
+            return await self._database.transact(partial(self._add, new=new, expect_present=True))
+
+    async def advance(self, steps: Sequence[Transition]) -> Written:
+        if not steps:
+            return Written()
+        writer = TransitionWriter(self._database.bulk, shard=int(self._random.chance() * COUNT_SHARDS))
+        try:
+            return await self._database.transact(partial(writer.write_swiftly, steps=steps), tries=1)
+        except (StaleBatchError, StoreUnavailableError):
+            return await self._database.transact(partial(writer.write_carefully, steps=steps))
+
+    async def find(self, task_id: TaskId, tenant_id: TenantId) -> Task | None:
+        task = (await self.load([task_id])).get(task_id)
+        return task if task is not None and task.spec.tenant_id == tenant_id else None
+
+    async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
+        if not task_ids:
+            return {}
+        query = f"{SELECT_TASK} WHERE t.id {{ids}}"
+        rows = await self._database.read(lambda link: self._database.bulk.select_by_ids(link, query, task_ids))
+        return {task.id: task for task in map(to_task, rows)}
+
+    async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
+        if not task_ids:
+            return []
+        query = f"{SELECT_LIVE} WHERE l.id {{ids}}"
+        rows = await self._database.read(lambda link: self._database.bulk.select_by_ids(link, query, task_ids))
+        found = {live.id: live for live in map(to_live, rows)}
+        return [found[task_id] for task_id in task_ids if task_id in found]
+
+    async def list_live(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
+        return await self._select_live("l.id > :after ORDER BY l.id", after=after or 0, limit=limit)
+
+    async def list_due(self, limit: int) -> list[LiveTask]:
+        where = f"l.status IN ({_WAITING_CODES}) AND l.due_us <= :now ORDER BY l.due_us, l.id"
+        return await self._select_live(where, limit=limit)
+
+    async def list_overdue(self, limit: int) -> list[LiveTask]:
+        where = f"l.status = {STATUS_CODES[PROCESSING]} AND l.due_us <= :now ORDER BY l.due_us, l.id"
+        return await self._select_live(where, limit=limit)
+
+    async def list_held(self, worker_id: WorkerId) -> list[LiveTask]:
+        where = f"l.status = {STATUS_CODES[PROCESSING]} AND l.worker_id = :worker ORDER BY l.id"
+        return await self._select_live(where, worker=worker_id)
+
+    async def list_page(self, wanted: TaskFilter) -> Page[Task]:
+        rows = await self._database.read(lambda connection: connection.execute(select_page(wanted)).fetchall())
+        tasks = tuple(map(to_task, rows[: wanted.limit]))
+        return Page(tasks, next_before=tasks[-1].id if len(rows) > wanted.limit else None)
+
+    async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        live, ended = schema.task_live, schema.task_count
+
+        def work(connection: Connection) -> dict[TaskStatus, int]:
+            alive = select(live.c.status, func.count()).where(live.c.tenant_id == tenant_id).group_by(live.c.status)
+            over = select(ended.c.status, func.sum(ended.c.number)).where(ended.c.tenant_id == tenant_id)
+            rows = [*connection.execute(alive), *connection.execute(over.group_by(ended.c.status))]
+            return {STATUS_OF[status]: int(number) for status, number in rows if number}
+
+        return await self._database.read(work)
+
+    async def purge(self, *, completed_before: datetime, limit: int) -> int:
+        return await self._database.transact(partial(self._purge, completed_before=completed_before, limit=limit))
+
+    def _add(self, connection: Connection, new: Sequence[NewTask], *, expect_present: bool = False) -> list[Added]:
+        owners = self._claim_keys(connection, [item for item in new if item.key is not None])
+        added = [
+            Added(owner, is_repeat=owner != item.task.id) for item, owner in zip(new, _owners(new, owners), strict=True)
+        ]
+        fresh = [item.task for item, answer in zip(new, added, strict=True) if not answer.is_repeat]
+        if expect_present:
+            ids = [task.id for task in fresh]
+            present = {
+                row[0]
+                for row in self._database.bulk.select_by_ids(connection, "SELECT id FROM task WHERE id {ids}", ids)
+            }
+            fresh = [task for task in fresh if task.id not in present]
+        insert_tasks(self._database, connection, fresh)
+        return added
+
+    def _claim_keys(self, connection: Connection, keyed: Sequence[NewTask]) -> dict[tuple[str, str], tuple[int, str]]:
+        """Register the keys that are new and say, for each, which task and digest it stands for."""
+        if not keyed:
+            return {}
+        table = schema.task_key
+        rows = sorted((item.task.spec.tenant_id, item.key, item.task.id, item.digest) for item in keyed)
+        self._database.bulk.insert_missing(connection, table, columns=_KEY_COLUMNS, rows=rows)
+        found = connection.execute(
+            select(table.c.tenant_id, table.c.idempotency_key, table.c.task_id, table.c.digest).where(
+                table.c.idempotency_key.in_([item.key for item in keyed])
+            )
+        )
+        return {(tenant, key): (task_id, digest) for tenant, key, task_id, digest in found}
+
+    async def _select_live(self, where: str, *, limit: int | None = None, **parameters: int) -> list[LiveTask]:
+        query = text(f"{SELECT_LIVE} WHERE {where}{'' if limit is None else f' LIMIT {limit:d}'}")
+
+        def work(connection: Connection) -> list[LiveTask]:
+            bound = parameters | ({"now": self._database.now_us(connection)} if ":now" in where else {})
+            return [to_live(row) for row in connection.execute(query, bound)]
+
+        return await self._database.read(work)
+
+    def _purge(self, connection: Connection, *, completed_before: datetime, limit: int) -> int:
+        task = schema.task
+        query = select(task.c.id, task.c.tenant_id, task.c.status).where(
+            task.c.id < first_id_at(completed_before), task.c.status != 0, task.c.completed_us < to_us(completed_before)
+        )
+        doomed = connection.execute(query.order_by(task.c.id).limit(limit)).fetchall()
+        ids = [row.id for row in doomed]
+        for column in (schema.task_logs.c.task_id, schema.task_result.c.task_id, schema.task_key.c.task_id):
+            connection.execute(delete(column.table).where(column.in_(ids)))
+        gone = connection.execute(delete(task).where(task.c.id.in_(ids))).rowcount
+        if gone != len(ids):
+            raise StaleBatchError
+        ends = Counter((row.tenant_id, row.status) for row in doomed)
+        TransitionWriter(self._database.bulk, shard=0).count(connection, {key: -ends[key] for key in ends})
+        return gone
+
+
+def insert_tasks(database: Database, connection: Connection, tasks: Sequence[Task]) -> None:
+    """Insert new tasks with their live rows and first log entries; the caller owns the transaction."""
+    if not tasks:
+        return
+    bulk = database.bulk
+    bulk.insert(connection, schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
+    bulk.insert(connection, schema.task_live, columns=LIVE_COLUMNS, rows=[live_row(task.state) for task in tasks])
+    logs = [entry_row(first_entry(task)) for task in tasks]
+    bulk.insert(connection, schema.task_logs, columns=LOG_COLUMNS, rows=logs)
+
+
+def _owners(new: Sequence[NewTask], keys: dict[tuple[str, str], tuple[int, str]]) -> list[TaskId]:
+    """Which task each request stands for: its own, or the first one under the same key."""
+    owners = []
+    for item in new:
+        owner = item.task.id
+        if item.key is not None:
+            known, digest = keys[(item.task.spec.tenant_id, item.key)]
+            if digest != item.digest:
+                raise IdempotencyMismatchError(item.key, known)
+            owner = TaskId(known)
+        owners.append(owner)
+    return owners

@@ -1,0 +1,104 @@
+"""Writing transitions: swiftly when all is as expected, carefully when it is not.
+
+The swift way trusts the batch and counts: a fenced statement over all rows either changes every one of them, or the
+transaction is rolled back. Then the careful way locks the rows in the order of their ids, tells apart what still fits,
+what had been written before and what has moved on, and writes the first. Stale steps are rare, so the swift way is the
+rule; and two nodes that fight over the same tasks cannot deadlock for long, because the careful way takes locks in order.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from rota.application.ports.store import Written
+from rota.domain.task import LIVE, Transition
+from rota.infrastructure.database import schema
+from rota.infrastructure.database.bulk import Bulk
+from rota.infrastructure.database.codes import STATUS_CODES
+from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, transition_row
+from rota.infrastructure.store.sql.task_rows import (
+    CHANGING_COLUMNS,
+    FINAL_COLUMNS,
+    RESULT_COLUMNS,
+    changing_values,
+    final_values,
+    result_rows,
+)
+
+_LIVE_NOW = f"SELECT id,{','.join(CHANGING_COLUMNS)} FROM task_live WHERE id {{ids}} ORDER BY id "
+_ENDED_NOW = f"SELECT id,{','.join(FINAL_COLUMNS)} FROM task WHERE id {{ids}} AND status<>0"
+
+
+class StaleBatchError(Exception):
+    """At least one row was not as expected; everything was rolled back. Stays inside this adapter."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionWriter:
+    """Writes a batch of transitions within the caller's transaction."""
+
+    bulk: Bulk
+    shard: int  # of the counters
+
+    def write_swiftly(self, connection: Connection, steps: Sequence[Transition]) -> Written:
+        """Write all steps, or raise `StaleBatchError` for the caller to roll back."""
+        self._write(connection, steps)
+        return Written(applied=frozenset(step.task_id for step in steps))
+
+    def write_carefully(self, connection: Connection, steps: Sequence[Transition]) -> Written:
+        """Lock, look, and write the steps that still fit."""
+        ids = sorted(step.task_id for step in steps)
+        live = self._read_now(connection, _LIVE_NOW + self.bulk.row_lock, ids)
+        fitting = [step for step in steps if step.task_id in live and live[step.task_id][0] == step.before.version]
+        self._write(connection, fitting)
+        applied = frozenset(step.task_id for step in fitting)
+        ended = self._read_now(connection, _ENDED_NOW, ids)
+        repeated = frozenset(step.task_id for step in steps if _is_written(step, live, ended=ended)) - applied
+        return Written(applied, repeated, stale=frozenset(ids) - applied - repeated)
+
+    def _read_now(self, connection: Connection, query: str, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        return {row[0]: tuple(row[1:]) for row in self.bulk.select_by_ids(connection, query, ids)}
+
+    def _write(self, connection: Connection, steps: Sequence[Transition]) -> None:
+        self._advance_live(connection, [step for step in steps if step.after.status in LIVE])
+        self._end(connection, [step for step in steps if step.after.status not in LIVE])
+        if results := result_rows(steps):
+            self.bulk.upsert(connection, schema.task_result, columns=RESULT_COLUMNS, rows=results)
+        if steps:
+            logs = [transition_row(step) for step in steps]
+            self.bulk.insert(connection, schema.task_logs, columns=LOG_COLUMNS, rows=logs)
+
+    def _advance_live(self, connection: Connection, steps: Sequence[Transition]) -> None:
+        if not steps:
+            return
+        rows = [(step.task_id, step.before.version, *changing_values(step.after)) for step in steps]
+        if self.bulk.update_fenced(connection, schema.task_live, columns=CHANGING_COLUMNS, rows=rows) != len(rows):
+            raise StaleBatchError
+        moved = [(step.task_id, step.after.priority) for step in steps if step.after.priority != step.before.priority]
+        if moved:
+            self.bulk.update(connection, schema.task, columns=("priority",), rows=moved)
+
+    def _end(self, connection: Connection, steps: Sequence[Transition]) -> None:
+        if not steps:
+            return
+        fence = [(step.task_id, step.before.version) for step in steps]
+        if self.bulk.delete_fenced(connection, schema.task_live, fence) != len(fence):
+            raise StaleBatchError
+        rows = [(step.task_id, *final_values(step.after)) for step in steps]
+        self.bulk.update(connection, schema.task, columns=FINAL_COLUMNS, rows=rows)
+        ends = Counter((str(step.after.tenant_id), STATUS_CODES[step.after.status]) for step in steps)
+        self.count(connection, ends)
+
+    def count(self, connection: Connection, ends: Mapping[tuple[str, int], int]) -> None:
+        """Add to the numbers of ended tasks by tenant and status."""
+        rows = [(tenant, status, self.shard, number) for (tenant, status), number in sorted(ends.items())]
+        columns = ("tenant_id", "status", "shard", "number")
+        self.bulk.add_counts(connection, schema.task_count, columns=columns, rows=rows)
+
+
+def _is_written(step: Transition, live: dict[int, tuple[int, ...]], *, ended: dict[int, tuple[int, ...]]) -> bool:
+    if step.after.status in LIVE:
+        return live.get(step.task_id) == changing_values(step.after)
+    return ended.get(step.task_id) == final_values(step.after)

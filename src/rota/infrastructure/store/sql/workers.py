@@ -1,0 +1,92 @@
+"""The register of worker incarnations in SQL: for people, and for what happened when. Liveness is the coordinator's."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, select, update
+
+from rota.application.ports.store import WorkerRecord
+from rota.domain.ids import WorkerId
+from rota.domain.worker import Worker
+from rota.infrastructure.database.codes import find_us, from_us
+from rota.infrastructure.database.database import Database
+from rota.infrastructure.database.schema import worker_registry as table
+
+_COLUMNS = (
+    "id",
+    "name",
+    "address",
+    "capacity",
+    "running",
+    "weight",
+    "is_draining",
+    "types_json",
+    "labels_json",
+    "seen_us",
+    "retired_us",
+)
+
+
+class SqlWorkerRegistry:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def register(self, worker: Worker) -> None:
+        def work(connection: Connection) -> None:
+            now_us = self._database.now_us(connection)
+            row = _to_row(worker, now_us)
+            self._database.bulk.upsert(connection, table, columns=_COLUMNS, rows=[row])
+            first = update(table).where(table.c.id == worker.id, table.c.registered_us == 0)
+            connection.execute(first.values(registered_us=now_us))
+
+        await self._database.transact(work)
+
+    async def seen(self, loads: Mapping[WorkerId, int]) -> None:
+        if not loads:
+            return
+
+        def work(connection: Connection) -> None:
+            now_us = self._database.now_us(connection)
+            rows = [(worker_id, load, now_us) for worker_id, load in sorted(loads.items())]
+            self._database.bulk.update(connection, table, columns=("running", "seen_us"), rows=rows)
+
+        await self._database.transact(work)
+
+    async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
+        def work(connection: Connection) -> None:
+            ended = update(table).where(table.c.id.in_(sorted(worker_ids)), table.c.retired_us == 0)
+            connection.execute(ended.values(retired_us=self._database.now_us(connection), running=0))
+
+        await self._database.transact(work)
+
+    async def list_all(self, *, alive_only: bool = True) -> list[WorkerRecord]:
+        query = select(table).order_by(table.c.id)
+        if alive_only:
+            query = query.where(table.c.retired_us == 0)
+        rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
+        return [_to_record(row) for row in rows]
+
+
+def _to_row(worker: Worker, now_us: int) -> tuple[Any, ...]:
+    types = msgspec.json.encode(sorted(worker.types)).decode()
+    labels = msgspec.json.encode(worker.labels).decode()
+    facts = (worker.id, worker.name, worker.address, worker.capacity, worker.load, worker.weight)
+    return (*facts, int(worker.is_draining), types, labels, now_us, 0)
+
+
+def _to_record(row: Any) -> WorkerRecord:
+    worker = Worker(
+        id=WorkerId(row.id),
+        name=row.name,
+        address=row.address,
+        capacity=row.capacity,
+        types=frozenset(msgspec.json.decode(row.types_json, type=list[str])),
+        weight=row.weight,
+        labels=msgspec.json.decode(row.labels_json, type=dict[str, str]),
+        load=row.running,
+        is_draining=bool(row.is_draining),
+    )
+    return WorkerRecord(
+        worker, from_us(row.registered_us), seen_at=from_us(row.seen_us), retired_at=find_us(row.retired_us)
+    )

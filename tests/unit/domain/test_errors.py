@@ -1,0 +1,53 @@
+import pytest
+
+from rota.domain.errors import (
+    ConflictError,
+    CoordinatorUnavailableError,
+    FencedError,
+    IdempotencyMismatchError,
+    IllegalTransitionError,
+    InvalidError,
+    NotFoundError,
+    RevisionConflictError,
+    RotaError,
+    StoreUnavailableError,
+)
+
+EVERY_KIND = [
+    (InvalidError("limit", "must be positive"), "invalid_request", "limit: must be positive"),
+    (NotFoundError("task", 7), "task_not_found", "task 7 does not exist"),
+    (NotFoundError("task config", "email"), "task_config_not_found", "task config email does not exist"),
+    (
+        IllegalTransitionError(7, present="SUCCESS", wanted="CANCELLED"),
+        "illegal_transition",
+        "task 7 is SUCCESS and cannot become CANCELLED",
+    ),
+    (
+        IdempotencyMismatchError("k", 7),
+        "idempotency_mismatch",
+        "idempotency key 'k' already made task 7 from a different request; use a new key",
+    ),
+    (
+        RevisionConflictError("email", expected=2, current=3),
+        "revision_conflict",
+        "task config 'email' is at revision 3, not 2; read it again and retry",
+    ),
+    (FencedError("term", seen=4, current=5), "fenced", "term: 4 is stale, 5 is current"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "message"), EVERY_KIND)
+def test_an_error_has_a_stable_code_and_says_what_happened(error: RotaError, code: str, message: str) -> None:
+    assert (error.code, str(error), error.retryable) == (code, message, False)
+
+
+@pytest.mark.parametrize("kind", [StoreUnavailableError, CoordinatorUnavailableError])
+def test_only_an_unknown_outcome_is_worth_repeating(kind: type[RotaError]) -> None:
+    assert (kind.code, kind.retryable) == ("unavailable", True)
+
+
+def test_an_illegal_transition_is_a_conflict_that_names_its_task() -> None:
+    error = IllegalTransitionError(7, present="SUCCESS", wanted="CANCELLED")
+
+    assert isinstance(error, ConflictError)
+    assert (error.task_id, error.present, error.wanted) == (7, "SUCCESS", "CANCELLED")

@@ -1,0 +1,29 @@
+from typing import Any
+
+import pytest
+
+from rota.domain.errors import InvalidError
+from rota.domain.paging import TaskFilter
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("limit", {"limit": 0}),
+        ("limit", {"limit": 1001}),
+        ("q", {"text": "nul \x00"}),
+        ("type", {"types": frozenset({"two words"})}),
+        ("metadata.order", {"metadata": {"order": "\ud800"}}),
+    ],
+)
+def test_a_filter_that_no_store_could_answer_is_refused_by_field(field: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidError) as refusal:
+        TaskFilter(**wrong)
+
+    assert refusal.value.field == field
+
+
+def test_a_filter_may_combine_everything() -> None:
+    wanted = TaskFilter(types=frozenset({"email", "report"}), text="Müller", metadata={"order": "7"}, limit=1000)
+
+    assert wanted.types == {"email", "report"}

@@ -1,0 +1,98 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.domain.checks import MAX_DURATION
+from rota.domain.errors import InvalidError
+from rota.domain.retry import MAX_RETRIES, RetryPolicy, RetryStrategy
+from tests.support.builders import HOUR, SECOND
+from tests.support.properties import BROAD_PROPERTY
+
+NOTHING = timedelta(0)
+chances = st.floats(0, 1, exclude_max=True)
+retries = st.integers(1, MAX_RETRIES)
+
+
+@st.composite
+def policies(draw: st.DrawFn, **fixed: Any) -> RetryPolicy:
+    delay, max_delay = sorted(draw(st.tuples(st.timedeltas(NOTHING, MAX_DURATION), st.timedeltas(NOTHING, MAX_DURATION))))
+    chosen = {
+        "strategy": draw(st.sampled_from(RetryStrategy)),
+        "backoff_rate": draw(st.floats(1, 100)),
+        "jitter": draw(st.floats(0, 1)),
+    }
+    return RetryPolicy(delay=delay, max_delay=max_delay, **chosen | fixed)
+
+
+def test_by_default_a_task_is_tried_again_after_10_20_and_40_seconds() -> None:
+    policy = RetryPolicy(jitter=0.0)
+
+    assert [policy.delay_before(retry, chance=0.5) for retry in (1, 2, 3)] == [10 * SECOND, 20 * SECOND, 40 * SECOND]
+    assert [policy.allows(retry_count) for retry_count in (0, 2, 3)] == [True, True, False]
+
+
+def test_a_fixed_pause_stays_the_same() -> None:
+    policy = RetryPolicy(strategy=RetryStrategy.FIXED, delay=7 * SECOND, jitter=0.0)
+
+    assert {policy.delay_before(retry, chance=0.5) for retry in range(1, 100)} == {7 * SECOND}
+
+
+@BROAD_PROPERTY
+@given(policies(), retries, chances)
+def test_a_pause_is_never_negative_and_never_above_the_maximum(policy: RetryPolicy, retry: int, chance: float) -> None:
+    assert NOTHING <= policy.delay_before(retry, chance=chance) <= policy.max_delay
+
+
+@BROAD_PROPERTY
+@given(policies(jitter=0.0), st.integers(1, MAX_RETRIES - 1), chances)
+def test_without_jitter_a_pause_is_never_shorter_than_the_one_before(
+    policy: RetryPolicy, retry: int, chance: float
+) -> None:
+    assert policy.delay_before(retry, chance=chance) <= policy.delay_before(retry + 1, chance=chance)
+
+
+@BROAD_PROPERTY
+@given(policies(), retries, chances)
+def test_chance_only_shortens_a_pause_and_by_no_more_than_the_jitter(
+    policy: RetryPolicy, retry: int, chance: float
+) -> None:
+    longest, spread = policy.delay_before(retry, chance=0.0), policy.delay_before(retry, chance=chance)
+
+    assert longest * (1 - policy.jitter) - timedelta(microseconds=1) <= spread <= longest
+
+
+def test_a_thousand_retries_at_a_hundredfold_rate_end_at_the_maximum() -> None:
+    policy = RetryPolicy(max_retries=MAX_RETRIES, backoff_rate=100.0, jitter=0.0)
+
+    assert policy.delay_before(MAX_RETRIES, chance=0.0) == HOUR
+
+
+def test_a_policy_without_pause_never_pauses_however_often_it_retries() -> None:
+    policy = RetryPolicy(max_retries=MAX_RETRIES, delay=NOTHING, backoff_rate=100.0)
+
+    assert policy.delay_before(MAX_RETRIES, chance=0.0) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("retry.max_retries", {"max_retries": -1}),
+        ("retry.max_retries", {"max_retries": MAX_RETRIES + 1}),
+        ("retry.max_retries", {"max_retries": True}),
+        ("retry.delay_seconds", {"delay": -SECOND}),
+        ("retry.delay_seconds", {"delay": timedelta(days=400)}),
+        ("retry.max_delay_seconds", {"delay": 2 * HOUR, "max_delay": HOUR}),
+        ("retry.backoff_rate", {"backoff_rate": 0.5}),
+        ("retry.backoff_rate", {"backoff_rate": float("nan")}),
+        ("retry.jitter", {"jitter": 1.5}),
+        ("retry.jitter", {"jitter": float("nan")}),
+    ],
+)
+def test_an_unreasonable_policy_is_refused_by_field(field: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidError) as refusal:
+        RetryPolicy(**wrong)
+
+    assert refusal.value.field == field
