@@ -11,6 +11,8 @@ from typing import Any
 
 from rota.domain.attempt import Attempt, TaskError
 from rota.domain.ids import TaskId, WorkerId
+from rota.domain.priority import NORMAL
+from rota.domain.queue import QueueEntry
 from rota.domain.submission import NewTask, Submission
 from rota.domain.task import PENDING, LiveTask, Task, TaskSpec, TaskState
 from rota.domain.task_config import TaskConfig
@@ -59,8 +61,12 @@ def a_new_task(task_id: int = 1, *, key: str | None = None, digest: str = "", **
 
 def a_live_task(task_id: int = 1, *, state: TaskState | None = None, **changes: Any) -> LiveTask:
     task = a_task(task_id, state=state)
-    live = LiveTask(state=task.state, tenant_id=task.spec.tenant_id, type=task.spec.type, timeout=task.spec.timeout)
-    return replace(live, **changes)
+    return replace(LiveTask(state=task.state, type=task.spec.type, timeout=task.spec.timeout), **changes)
+
+
+def an_entry(task_id: int = 1, **changes: Any) -> QueueEntry:
+    """A task in the queue, of normal priority and ready."""
+    return replace(QueueEntry(TaskId(task_id), NORMAL), **changes)
 
 
 def a_worker(worker_id: int = 1, **changes: Any) -> Worker:

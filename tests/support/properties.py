@@ -3,6 +3,6 @@
 from hypothesis import HealthCheck, settings
 
 _CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-PROPERTY = settings(_CALM, max_examples=60)
-BROAD_PROPERTY = settings(_CALM, max_examples=300)
-LIFE = settings(_CALM, max_examples=60, stateful_step_count=40)
+PROPERTY = settings(_CALM, max_examples=30)
+BROAD_PROPERTY = settings(_CALM, max_examples=100)
+LIFE = settings(_CALM, max_examples=40, stateful_step_count=40)

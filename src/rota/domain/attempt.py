@@ -27,6 +27,11 @@ class TaskResult:
     message: str = ""
     data: str | None = None  # JSON text
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to tell beyond the success itself."""
+        return self.data is None and not self.message and not self.code
+
 
 @dataclass(frozen=True, slots=True)
 class TaskError:

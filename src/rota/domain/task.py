@@ -24,6 +24,8 @@ POISON_WINDOW = timedelta(hours=72)  # … within this time is quarantined rathe
 
 
 class TaskStatus(StrEnum):
+    __hash__ = str.__hash__  # Enum's own is slow Python code, and every step of every task looks a status up
+
     BLOCKED = "BLOCKED"
     PENDING = "PENDING"
     PROCESSING = "PROCESSING"

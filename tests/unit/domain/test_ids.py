@@ -53,7 +53,9 @@ def test_more_than_4096_ids_in_one_millisecond_borrow_from_the_next_and_keep_the
 
 @BROAD_PROPERTY
 @given(st.integers(0, 2**62), moments, slots)
-def test_the_next_id_is_the_smallest_of_its_slot_after_the_last_of_any_slot(last: int, now: datetime, slot: int) -> None:
+def test_the_next_id_is_the_smallest_of_its_slot_after_the_last_of_any_slot(
+    last: int, now: datetime, slot: int
+) -> None:
     found = next_id(last, now=now, slot=slot)
 
     assert found > last
@@ -94,7 +96,24 @@ def test_an_id_survives_the_wire(some_id: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "0", "-1", "+1", "007", " 7", "7 ", "7\n", "1_000", "1.0", "0x7", "²", "٣", "\x00", str(MAX_ID + 1), "9" * 5000],
+    [
+        "",
+        "0",
+        "-1",
+        "+1",
+        "007",
+        " 7",
+        "7 ",
+        "7\n",
+        "1_000",
+        "1.0",
+        "0x7",
+        "²",
+        "٣",
+        "\x00",
+        str(MAX_ID + 1),
+        "9" * 5000,
+    ],
 )
 def test_what_is_no_id_is_refused_by_name(text: str) -> None:
     with pytest.raises(InvalidError, match=re.escape("task_id: must be a decimal id")):

@@ -84,11 +84,11 @@ def test_nobody_waits_for_what_is_there() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_rate_must_be_a_positive_number(rate: float) -> None:
-    with pytest.raises(InvalidError, match="^rate: "):
+    with pytest.raises(InvalidError, match=r"^rate: "):
         TokenBucket.full(rate=rate, burst=1, now=0.0)
 
 
 @pytest.mark.parametrize("burst", [0.0, 0.5, float("inf"), float("nan")])
 def test_a_burst_must_let_at_least_one_through(burst: float) -> None:
-    with pytest.raises(InvalidError, match="^burst: "):
+    with pytest.raises(InvalidError, match=r"^burst: "):
         TokenBucket.full(rate=1, burst=burst, now=0.0)

@@ -17,8 +17,10 @@ retries = st.integers(1, MAX_RETRIES)
 
 
 @st.composite
-def policies(draw: st.DrawFn, **fixed: Any) -> RetryPolicy:
-    delay, max_delay = sorted(draw(st.tuples(st.timedeltas(NOTHING, MAX_DURATION), st.timedeltas(NOTHING, MAX_DURATION))))
+def policies(draw: st.DrawFn, /, **fixed: Any) -> RetryPolicy:
+    delay, max_delay = sorted(
+        draw(st.tuples(st.timedeltas(NOTHING, MAX_DURATION), st.timedeltas(NOTHING, MAX_DURATION)))
+    )
     chosen = {
         "strategy": draw(st.sampled_from(RetryStrategy)),
         "backoff_rate": draw(st.floats(1, 100)),

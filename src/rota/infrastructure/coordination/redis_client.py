@@ -4,8 +4,9 @@ What redis-py does by default and must not do here:
 
 - It **sends a command again** after a timeout, up to ten times, so that one INCR may count eleven. Retries are off:
   an unknown outcome is reported as unknown, and the caller, who knows what may be repeated, decides.
-- It waits as long as the server is silent, or for ever when the pool is used up. Every call here has a deadline, which
-  covers waiting for a connection, connecting and the answer.
+- It has a timeout for each step of a call, and some steps have none. Here every call has one deadline, which covers
+  waiting for a connection, connecting, sending and the answer. (redis-py's own `socket_timeout` is off for that reason:
+  it would add nothing but a quarter to the CPU time of a command.)
 - It lets calls that block share connections with those that do not. Here they have a pool of their own.
 
 A call that is cancelled or runs into its deadline closes its connection: the answer that may still come on it belongs
@@ -26,14 +27,13 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import BusyLoadingError, MasterDownError, NoScriptError, ReadOnlyError, RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 
 HEALTH_CHECK_SECONDS = 15  # a connection unused for this long is tried with PING before it is trusted
 SHORTEST_BLOCK = timedelta(milliseconds=10)  # Redis 6 cuts a timeout below 1 ms down to 0, which blocks for ever
-WRONG_SERVER = ("READONLY", "LOADING", "MASTERDOWN")
 
 Part = str | bytes | int | float
 
@@ -42,16 +42,10 @@ Part = str | bytes | int | float
 class RedisOptions:
     """How long to wait, and how many connections to hold."""
 
-    connect_within: timedelta = timedelta(seconds=1)
-    answer_within: timedelta = timedelta(seconds=1)
+    answer_within: timedelta = timedelta(seconds=1)  # all in all, beside the time that a call blocks on purpose
     longest_block: timedelta = timedelta(seconds=5)  # longer waits are cut into these: a silent server is noticed
     connections: int = 32
     blocking_connections: int = 64  # one for each call that blocks and each listener
-
-    @property
-    def deadline(self) -> timedelta:
-        """The longest that a call which does not block may take, all in all."""
-        return self.connect_within + self.answer_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +71,20 @@ class RedisClient:
 
     def __init__(self, url: str, options: RedisOptions | None = None) -> None:
         self._options = options or RedisOptions()
-        answer, block = self._options.answer_within, self._options.longest_block
-        self._commands = self._make_redis(url, answer, connections=self._options.connections)
-        self._blocking = self._make_redis(url, block + answer, connections=self._options.blocking_connections)
+        try:
+            self._commands = self._make_redis(url, self._options.connections)
+            self._blocking = self._make_redis(url, self._options.blocking_connections)
+        except ValueError as exc:
+            raise ConfigError(f"redis url: {exc}; try redis://localhost:6379/0") from exc
 
     async def command(self, *parts: Part) -> Any:
         """One command, sent once."""
-        async with self._answered_within(self._options.deadline):
+        async with self._answered():
             return await _send(self._commands, *parts)
 
     async def run(self, script: Script, *, keys: Sequence[str], args: Sequence[Part] = ()) -> Any:
         """One script, by its name; in full when the server does not know it (restarted, failed over)."""
-        async with self._answered_within(self._options.deadline):
+        async with self._answered():
             try:
                 return await _send(self._commands, "EVALSHA", script.sha, len(keys), *keys, *args)
             except NoScriptError:
@@ -96,7 +92,7 @@ class RedisClient:
 
     async def batch(self, commands: Sequence[Sequence[Part]], *, atomic: bool = False) -> list[Any]:
         """Several commands in one round trip; the answers in order."""
-        async with self._answered_within(self._options.deadline), self._commands.pipeline(atomic) as pipeline:
+        async with self._answered(), self._commands.pipeline(atomic) as pipeline:
             for parts in commands:
                 pipeline.execute_command(*parts)
             return await pipeline.execute()
@@ -107,7 +103,7 @@ class RedisClient:
             return await self.command("LPOP", key) is not None
         while wait > timedelta(0):
             block = max(min(wait, self._options.longest_block), SHORTEST_BLOCK)
-            async with self._answered_within(block + self._options.deadline):
+            async with self._answered(block):
                 token = await _send(self._blocking, "BLPOP", key, block.total_seconds())
             if token is not None:
                 return True
@@ -117,27 +113,23 @@ class RedisClient:
     @asynccontextmanager
     async def listen(self, channel: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """The messages of a channel, from the moment the context is entered. A lost connection ends them."""
-        pubsub = self._blocking.pubsub()
-        try:
-            async with self._answered_within(self._options.deadline):
+        async with self._blocking.pubsub() as pubsub:
+            async with self._answered():
                 await pubsub.subscribe(channel)
                 while await pubsub.get_message(timeout=self._options.answer_within.total_seconds()) is None:
                     continue  # the server's word that it counts us in; the deadline ends this
             yield self._read_messages(pubsub)
-        finally:
-            with suppress(RedisError):
-                await pubsub.aclose()
 
     async def close(self) -> None:
         """End all connections. Whoever still waits on one gets an error."""
         for redis in (self._commands, self._blocking):
             with suppress(RedisError):  # a connection that does not close in time is gone all the same
-                await redis.aclose(close_connection_pool=True)
+                await redis.connection_pool.disconnect()
 
     async def _read_messages(self, pubsub: PubSub) -> AsyncIterator[bytes]:
         is_asked = False  # after a silence we ask for a sign of life
         while True:
-            async with self._answered_within(self._options.longest_block + self._options.deadline):
+            async with self._answered(self._options.longest_block):
                 message = await pubsub.get_message(timeout=self._options.longest_block.total_seconds())
                 if message is None and is_asked:
                     raise TimeoutError
@@ -148,12 +140,13 @@ class RedisClient:
                 yield message["data"]
 
     @asynccontextmanager
-    async def _answered_within(self, deadline: timedelta) -> AsyncIterator[None]:
+    async def _answered(self, block: timedelta = timedelta(0)) -> AsyncIterator[None]:
+        """The border: the deadline of every call, and the translation of every error."""
         try:
-            async with asyncio.timeout(deadline.total_seconds()):
+            async with asyncio.timeout((block + self._options.answer_within).total_seconds()):
                 yield
         except (RedisError, OSError) as exc:  # TimeoutError is an OSError
-            if any(word in str(exc) for word in WRONG_SERVER):  # inside a script's error too, as Redis 6 words it
+            if _is_from_wrong_server(exc):
                 await self._drop_connections()
             problem = f"redis: {str(exc) or 'no answer in time'}"
             raise CoordinatorUnavailableError(problem) from exc
@@ -165,14 +158,15 @@ class RedisClient:
             with suppress(RedisError):
                 await pool.disconnect(inuse_connections=False)
 
-    def _make_redis(self, url: str, answer_within: timedelta, *, connections: int) -> Redis:
+    def _make_redis(self, url: str, connections: int) -> Redis:
+        seconds = self._options.answer_within.total_seconds()
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=connections,
-            timeout=self._options.answer_within.total_seconds(),
+            timeout=seconds,
             retry=Retry(NoBackoff(), 0),
-            socket_timeout=answer_within.total_seconds(),
-            socket_connect_timeout=self._options.connect_within.total_seconds(),
+            socket_timeout=None,  # the deadline is in `_answered`
+            socket_connect_timeout=seconds,  # bounds closing too
             socket_keepalive=True,
             health_check_interval=HEALTH_CHECK_SECONDS,
             protocol=3,
@@ -182,6 +176,11 @@ class RedisClient:
             maint_notifications_config=MaintNotificationsConfig(enabled=False),
         )
         return Redis(connection_pool=pool)
+
+
+def _is_from_wrong_server(error: Exception) -> bool:
+    # Redis 6 wraps the READONLY of a script in an error of its own, which redis-py does not tell apart.
+    return isinstance(error, ReadOnlyError | BusyLoadingError | MasterDownError) or "READONLY" in str(error)
 
 
 async def _send(redis: Redis, *parts: Part) -> Any:

@@ -68,15 +68,13 @@ def without_defaults(
     table: Table, columns: Sequence[str], rows: Sequence[Values]
 ) -> tuple[list[str], Sequence[Values]]:
     """Leave out the columns in which every row has the table's default: a literal not sent is not parsed."""
-    kept = [index for index, name in enumerate(columns) if _differs(table, name, index=index, rows=rows)]
-    if len(kept) == len(columns):
-        return list(columns), rows
-    return [columns[index] for index in kept], [tuple(row[index] for index in kept) for row in rows]
-
-
-def _differs(table: Table, name: str, *, index: int, rows: Sequence[Values]) -> bool:
-    default = _default_of(table, name)
-    return any(row[index] != default for row in rows)
+    # By column and with tuple methods: this looks at every value of every row that is inserted.
+    kept = [
+        (name, values)
+        for name, values in zip(columns, zip(*rows, strict=True), strict=True)
+        if values.count(_default_of(table, name)) != len(values)
+    ]
+    return [name for name, _ in kept], list(zip(*(values for _, values in kept), strict=True))
 
 
 def _default_of(table: Table, name: str) -> Any:

@@ -63,7 +63,6 @@ def _insert(table: Table, columns: Sequence[str]) -> str:
 def _update(
     connection: Connection, table: Table, *, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Values]
 ) -> int:
-    changes = ",".join(f"{name}=?" for name in columns)
-    fence = " AND ".join(f"{name}=?" for name in keys)
-    reordered = [(*row[len(keys) :], *row[: len(keys)]) for row in rows]
-    return connection.exec_driver_sql(f"UPDATE {table.name} SET {changes} WHERE {fence}", reordered).rowcount
+    fence = " AND ".join(f"{name}=?{place}" for place, name in enumerate(keys, start=1))
+    changes = ",".join(f"{name}=?{place}" for place, name in enumerate(columns, start=len(keys) + 1))
+    return connection.exec_driver_sql(f"UPDATE {table.name} SET {changes} WHERE {fence}", list(rows)).rowcount

@@ -1,6 +1,7 @@
 """How values stand in SQL: states and kinds as small numbers, instants and durations as microseconds."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from rota.domain.task import LogKind, TaskStatus
 
@@ -22,6 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+@lru_cache(maxsize=4096)  # the rows of a batch share their instants
 def to_us(moment: datetime | None) -> int:
     """Microseconds since 1970, exactly; 0 for none."""
     return 0 if moment is None else (moment - _EPOCH) // _MICROSECOND

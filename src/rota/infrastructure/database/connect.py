@@ -16,7 +16,7 @@ from rota.infrastructure.database.bulk_mysql import MysqlBulk
 from rota.infrastructure.database.bulk_postgres import PostgresBulk
 from rota.infrastructure.database.bulk_sqlite import SqliteBulk
 from rota.infrastructure.database.database import Database
-from rota.infrastructure.database.runners import Runner, ServerRunner, SqliteRunner
+from rota.infrastructure.database.runners import CALL_DEADLINE_S, Runner, ServerRunner, SqliteRunner
 
 POOL_SIZE = 10
 POOL_WAIT_S = 2.0
@@ -28,12 +28,21 @@ OLDEST_SQLITE = (3, 35, 0)  # UPSERT, RETURNING
 
 
 def open_database(
-    url: str, *, clock: Clock, random: Random, unavailable: type[UnavailableError] = StoreUnavailableError
+    url: str,
+    *,
+    clock: Clock,
+    random: Random,
+    unavailable: type[UnavailableError] = StoreUnavailableError,
+    deadline_s: float = CALL_DEADLINE_S,
 ) -> Database:
     """A database by its URL: `sqlite:///path`, `mysql://…`, `mariadb://…` or `postgresql://…`. Connects lazily."""
     parsed = parse_url(url)
     backend = parsed.get_backend_name()
-    runner: Runner = SqliteRunner(sqlite_engine(parsed)) if backend == "sqlite" else ServerRunner(server_engine(parsed))
+    runner: Runner
+    if backend == "sqlite":
+        runner = SqliteRunner(sqlite_engine(parsed), deadline_s=deadline_s)
+    else:
+        runner = ServerRunner(server_engine(parsed), deadline_s=deadline_s)
     bulks: dict[str, Bulk] = {"sqlite": SqliteBulk(clock.now), "postgresql": PostgresBulk()}
     bulk = bulks.get(backend, MysqlBulk())
     return Database(runner, bulk, clock=clock, random=random, unavailable=unavailable)

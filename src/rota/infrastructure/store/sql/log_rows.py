@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rota.domain.ids import TaskId, TenantId, WorkerId
-from rota.domain.log import LogEntry, entry_for
-from rota.domain.task import Transition
+from rota.domain.log import LINE_BITS, LogEntry
+from rota.domain.task import LogKind, Task, Transition
 from rota.infrastructure.database.codes import KIND_CODES, KIND_OF, STATUS_CODES, STATUS_OF, from_us, to_us
 
+STATE_CHANGE = KIND_CODES[LogKind.STATE_CHANGE]
 LOG_COLUMNS = (
     "task_id",
     "seq",
@@ -23,8 +24,30 @@ LOG_COLUMNS = (
 )
 
 
+def creation_row(task: Task) -> tuple[Any, ...]:
+    """The row of a task's creation."""
+    state = task.state
+    at_us = to_us(task.spec.created_at)
+    code = STATUS_CODES[state.status]
+    return (state.id, state.version << LINE_BITS, STATE_CHANGE, 0, code, 0, 0, at_us, state.tenant_id, None, None)
+
+
 def transition_row(step: Transition) -> tuple[Any, ...]:
-    return entry_row(entry_for(step))
+    """The row of `entry_for(step)`, without making the entry: this runs for every step of every task."""
+    before, after = step.before, step.after
+    return (
+        after.id,
+        after.version << LINE_BITS,
+        KIND_CODES[step.kind],
+        STATUS_CODES[before.status],
+        STATUS_CODES[after.status],
+        after.attempt,
+        after.worker_id or before.worker_id or 0,
+        to_us(step.at),
+        after.tenant_id,
+        step.message or None,
+        step.error.detail or None if step.error is not None else None,
+    )
 
 
 def entry_row(entry: LogEntry) -> tuple[Any, ...]:

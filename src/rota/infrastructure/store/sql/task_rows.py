@@ -9,7 +9,7 @@ import msgspec
 
 from rota.domain.attempt import TaskError, TaskResult
 from rota.domain.ids import TaskId, TenantId, WorkerId
-from rota.domain.retry import RetryPolicy, RetryStrategy
+from rota.domain.retry import STANDARD_RETRY, RetryPolicy, RetryStrategy
 from rota.domain.task import FINAL, SUCCESS, LiveTask, Task, TaskSpec, TaskState, Transition
 from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF, duration_us, find_us, from_us, to_us
 
@@ -45,7 +45,6 @@ LIVE_COLUMNS = (
 CHANGING_COLUMNS = LIVE_COLUMNS[1:-1]
 FINAL_COLUMNS = ("status", "version", "attempt", "retry_count", "worker_id", "term", "started_us", "completed_us")
 RESULT_COLUMNS = ("task_id", "tenant_id", "status", "result_json", "error_json")
-STANDARD_RETRY = RetryPolicy()
 
 SELECT_LIVE = (
     f"SELECT {','.join(f'l.{name}' for name in LIVE_COLUMNS)}, t.type, t.timeout_us"
@@ -73,7 +72,7 @@ def spec_row(task: Task) -> tuple[Any, ...]:
         spec.tenant_id,
         spec.type,
         spec.name,
-        "" if spec.retry == STANDARD_RETRY else retry_to_json(spec.retry),
+        "" if spec.retry is STANDARD_RETRY else retry_to_json(spec.retry),
         msgspec.json.encode(spec.metadata).decode() if spec.metadata else None,
         spec.payload,
     )
@@ -118,7 +117,7 @@ def result_rows(steps: Sequence[Transition]) -> list[tuple[Any, ...]]:
     """Rows for the steps that have something to tell, or something older to overwrite."""
     rows: list[tuple[Any, ...]] = []
     for step in steps:
-        has_news = step.error is not None or (step.result is not None and step.result != TaskResult())
+        has_news = step.error is not None or (step.result is not None and not step.result.is_plain)
         if not has_news and not (step.after.status is SUCCESS and step.before.retry_count):
             continue
         result = msgspec.json.encode(step.result).decode() if step.result is not None else None

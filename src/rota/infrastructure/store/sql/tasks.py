@@ -11,7 +11,6 @@ from rota.application.ports.store import Added, Written
 from rota.application.ports.system import Random
 from rota.domain.errors import IdempotencyMismatchError, StoreUnavailableError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
-from rota.domain.log import first_entry
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.submission import NewTask
 from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition
@@ -19,7 +18,7 @@ from rota.infrastructure.database import schema
 from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF, from_us, to_us
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.store.sql.listing import select_page
-from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, entry_row
+from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, creation_row
 from rota.infrastructure.store.sql.task_rows import (
     LIVE_COLUMNS,
     SELECT_LIVE,
@@ -178,7 +177,7 @@ def insert_tasks(database: Database, connection: Connection, tasks: Sequence[Tas
     bulk = database.bulk
     bulk.insert(connection, schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
     bulk.insert(connection, schema.task_live, columns=LIVE_COLUMNS, rows=[live_row(task.state) for task in tasks])
-    logs = [entry_row(first_entry(task)) for task in tasks]
+    logs = [creation_row(task) for task in tasks]
     bulk.insert(connection, schema.task_logs, columns=LOG_COLUMNS, rows=logs)
 
 

@@ -1,0 +1,92 @@
+"""Task configs and their schedules in memory."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from rota.domain.errors import RevisionConflictError
+from rota.domain.ids import TenantId
+from rota.domain.schedule import Occurrence
+from rota.domain.task import Task
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.store.memory.state import MemoryState
+
+
+class MemoryConfigStore:
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+        key = (config.tenant_id, config.type)
+        current = self._state.configs.get(key)
+        if current is not None and _is_repeat(config, current, expected=expected_revision):
+            return current
+        revision = current.revision if current is not None else 0
+        if expected_revision is not None and expected_revision != revision:
+            raise RevisionConflictError(config.type, expected=expected_revision, current=revision)
+        now = self._state.clock.now()
+        revisions = self._state.revisions.setdefault(key, [])
+        created_at = current.created_at if current is not None else now
+        stored = replace(config, revision=len(revisions) + 1, created_at=created_at, updated_at=now)
+        revisions.append(stored)
+        self._state.configs[key] = stored
+        return stored
+
+    async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
+        return self._state.configs.get((tenant_id, task_type))
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
+        keys = sorted(key for key in self._state.configs if key[0] == tenant_id and key[1] > after)
+        return [self._state.configs[key] for key in keys[:limit]]
+
+    async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
+        return self._state.revisions.get((tenant_id, task_type), [])[::-1][:limit]
+
+    async def delete(self, tenant_id: TenantId, task_type: str) -> bool:
+        return self._state.configs.pop((tenant_id, task_type), None) is not None
+
+
+class MemoryScheduleStore:
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def list_due(self, limit: int) -> list[TaskConfig]:
+        now = self._state.clock.now()
+        fire_times = [
+            (config.next_fire_at, config.type, config.tenant_id)
+            for config in self._state.configs.values()
+            if config.is_enabled and config.next_fire_at is not None and config.next_fire_at <= now
+        ]
+        return [self._state.configs[tenant, task_type] for _, task_type, tenant in sorted(fire_times)[:limit]]
+
+    async def fire(self, occurrence: Occurrence, *, task: Task | None, next_fire_at: datetime | None) -> bool:
+        key = (occurrence.tenant_id, occurrence.task_type)
+        occurrences = self._state.occurrences.setdefault(key, {})
+        known = occurrences.get(occurrence.fire_at)
+        if known is not None:
+            return task is not None and known.task_id == task.id
+        occurrences[occurrence.fire_at] = occurrence
+        if task is not None:
+            self._state.insert(task)
+        config = self._state.configs.get(key)
+        if config is not None and _moves_forward(config.next_fire_at, occurrence.fire_at, wanted=next_fire_at):
+            self._state.configs[key] = replace(config, next_fire_at=next_fire_at)
+        return True
+
+    async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
+        occurrences = self._state.occurrences.get((tenant_id, task_type), {})
+        return [occurrences[fire_at] for fire_at in sorted(occurrences, reverse=True)[:limit]]
+
+
+def _is_repeat(config: TaskConfig, current: TaskConfig, *, expected: int | None) -> bool:
+    """Whether writing `config` would change nothing: it is the current one, perhaps written by this very call."""
+    stamped = replace(config, revision=current.revision, created_at=current.created_at, updated_at=current.updated_at)
+    is_new = current.created_at == current.updated_at
+    return stamped == current and (
+        expected in (None, current.revision, current.revision - 1) or (expected == 0 and is_new)
+    )
+
+
+def _moves_forward(current: datetime | None, fired: datetime, *, wanted: datetime | None) -> bool:
+    if current is None or current > fired:  # over, or a later one was set by who knows better
+        return False
+    return wanted is None or wanted > current

@@ -1,0 +1,53 @@
+"""All that the in-memory store knows. The parts share one of these; a second node is a second view of it.
+
+Nothing here awaits, so that every method of the store is one step of the event loop: atomic, like a transaction.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rota.application.ports.store import WorkerRecord
+from rota.application.ports.system import Clock
+from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
+from rota.domain.log import LogEntry, first_entry
+from rota.domain.schedule import Occurrence
+from rota.domain.task import Task
+from rota.domain.task_config import TaskConfig
+
+ConfigKey = tuple[TenantId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSlot:
+    """Who holds a node slot, or held it last."""
+
+    node_id: NodeId
+    until: datetime
+
+
+@dataclass(slots=True)
+class MemoryState:
+    """The tables, as dicts."""
+
+    clock: Clock
+    tasks: dict[TaskId, Task] = field(default_factory=dict)
+    live: set[TaskId] = field(default_factory=set)
+    keys: dict[tuple[TenantId, str], tuple[TaskId, str]] = field(default_factory=dict)  # first task and its digest
+    logs: dict[TaskId, dict[int, LogEntry]] = field(default_factory=dict)  # by place
+    configs: dict[ConfigKey, TaskConfig] = field(default_factory=dict)
+    revisions: dict[ConfigKey, list[TaskConfig]] = field(default_factory=dict)  # oldest first
+    occurrences: dict[ConfigKey, dict[datetime, Occurrence]] = field(default_factory=dict)
+    workers: dict[WorkerId, WorkerRecord] = field(default_factory=dict)
+    term: int = 0
+    slots: list[HeldSlot] = field(default_factory=list)
+
+    def insert(self, task: Task) -> None:
+        """Add a task with its first log entry; one that is there already is left alone."""
+        if task.id not in self.tasks:
+            self.tasks[task.id] = task
+            self.live.add(task.id)
+            self.keep(first_entry(task))
+
+    def keep(self, entry: LogEntry) -> None:
+        """Add a log entry; one that is in its place already is left alone."""
+        self.logs.setdefault(entry.task_id, {}).setdefault(entry.seq, entry)

@@ -1,0 +1,141 @@
+"""The contract of `WorkerPool`."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from rota.domain.ids import WorkerId
+from rota.domain.worker import Worker
+from rota.testing.contract.coordinator_backend import (
+    AT_ONCE,
+    LONG,
+    WORKER_1,
+    WORKER_2,
+    CoordinatorBackend,
+    make_attempts,
+    make_ids,
+    make_worker,
+)
+
+
+@pytest.mark.asyncio
+class TestWorkerPool:
+    async def test_a_fresh_pool_is_empty(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        assert await node.pool.list_alive() == []
+
+    async def test_every_node_sees_a_registered_worker_as_it_is(self, backend: CoordinatorBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        worker = Worker(
+            id=WORKER_1,
+            name="pod-3",
+            address="10.0.0.3:7000",
+            capacity=64,
+            types=frozenset({"mail", "报告"}),
+            weight=3,
+            labels={"zone": "north", "größe": "xl"},
+            load=7,
+            is_draining=True,
+        )
+        await a.pool.register(worker, LONG)
+        assert await b.pool.list_alive() == [worker]
+
+    async def test_workers_are_listed_by_id(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        ids = [WorkerId(9), WorkerId(100), WORKER_2, WORKER_1]
+        for worker_id in ids:
+            await node.pool.register(make_worker(worker_id), LONG)
+        assert [worker.id for worker in await node.pool.list_alive()] == sorted(ids)
+
+    async def test_registering_again_replaces_what_was_known(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        first = replace(make_worker(capacity=10), labels={"zone": "north"})
+        await node.pool.register(first, LONG)
+        second = replace(make_worker(capacity=50, load=3), is_draining=True)
+        await node.pool.register(second, LONG)
+        assert await node.pool.list_alive() == [second]
+
+    async def test_a_heartbeat_reports_the_load_and_changes_nothing_else(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        worker = replace(make_worker(capacity=10), is_draining=True)
+        await node.pool.register(worker, LONG)
+        assert await node.pool.heartbeat(WORKER_1, load=4, lease=LONG)
+        assert await node.pool.list_alive() == [replace(worker, load=4)]
+
+    async def test_a_heartbeat_of_an_unknown_worker_is_refused(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        assert not await node.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+        assert await node.pool.list_alive() == []
+
+    async def test_a_worker_whose_lease_ran_out_is_gone(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(WORKER_1), backend.tick)
+        await node.pool.register(make_worker(WORKER_2), LONG)
+        await backend.wait(backend.tick * 2)
+        assert [worker.id for worker in await node.pool.list_alive()] == [WORKER_2]
+
+    async def test_a_heartbeat_that_comes_too_late_is_refused(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(), backend.tick)
+        await backend.wait(backend.tick * 2)
+        assert not await node.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+
+    async def test_a_heartbeat_prolongs_the_lease(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(), backend.tick * 4)
+        assert await node.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+        await backend.wait(backend.tick * 5)
+        assert [worker.id for worker in await node.pool.list_alive()] == [WORKER_1]
+
+    async def test_a_worker_that_was_gone_can_register_again(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(), backend.tick)
+        await backend.wait(backend.tick * 2)
+        assert await node.pool.list_alive() == []
+        await node.pool.register(make_worker(), LONG)
+        assert await node.pool.list_alive() == [make_worker()]
+
+    async def test_a_removed_worker_is_gone_at_once(self, backend: CoordinatorBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        await a.pool.register(make_worker(WORKER_1), LONG)
+        await a.pool.register(make_worker(WORKER_2), LONG)
+        await a.pool.remove([WORKER_1])
+        assert [worker.id for worker in await b.pool.list_alive()] == [WORKER_2]
+        assert not await a.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+
+    async def test_removing_a_worker_drops_its_queues(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(), LONG)
+        await node.deliveries.assign(make_attempts(make_ids(3)))
+        await node.deliveries.take(WORKER_1, 1, wait=AT_ONCE)
+        await node.pool.remove([WORKER_1])
+        assert await node.deliveries.held(WORKER_1) == []
+        assert await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == []
+
+    async def test_removing_a_worker_leaves_the_queues_of_others(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        attempts = make_attempts(make_ids(3), worker_id=WORKER_2)
+        await node.deliveries.assign(attempts)
+        await node.pool.remove([WORKER_1])
+        assert await node.deliveries.take(WORKER_2, 10, wait=AT_ONCE) == attempts
+
+    async def test_removing_unknown_workers_or_none_does_nothing(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(WORKER_1), LONG)
+        await node.pool.remove([WORKER_2])
+        await node.pool.remove([])
+        assert await node.pool.list_alive() == [make_worker(WORKER_1)]
+
+    async def test_a_lost_memory_asks_the_workers_to_register_again(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(), LONG)
+        await backend.forget()
+        assert not await node.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+
+    async def test_hundreds_of_workers_are_listed(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        workers = [make_worker(WorkerId(WORKER_1 + number), load=number % 10) for number in range(200)]
+        for worker in workers:
+            await node.pool.register(worker, timedelta(minutes=1))
+        assert await node.pool.list_alive() == workers

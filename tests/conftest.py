@@ -1,0 +1,36 @@
+"""Fixtures of all tests. Servers start when the first test asks for one, and serve the whole run."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.require import require_server
+from tests.support.servers.mariadb import MariaDbServer
+from tests.support.servers.postgres import PostgresServer
+from tests.support.servers.redis import RedisServer
+
+pytest.register_assert_rewrite("rota.testing.contract")
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """Shared: keep to a prefix or database of your own, and leave it running."""
+    require_server("redis")
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MariaDbServer]:
+    """Shared: keep to a database of your own, and leave it running."""
+    require_server("mariadb")
+    with MariaDbServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Shared: keep to a database of your own, and leave it running."""
+    require_server("postgres")
+    with PostgresServer() as server:
+        yield server

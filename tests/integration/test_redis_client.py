@@ -1,0 +1,323 @@
+"""The Redis client under fire: nothing is sent twice, no answer reaches the wrong caller, every silence ends."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from secrets import token_hex
+from typing import Any
+
+import pytest
+
+from rota.domain.errors import ConfigError, CoordinatorUnavailableError
+from rota.infrastructure.coordination.redis_client import RedisClient, RedisOptions, load_script
+from tests.support.proxy import FaultyProxy
+from tests.support.require import require_server
+from tests.support.servers.redis import RedisServer
+
+QUICK = RedisOptions(answer_within=timedelta(milliseconds=300), longest_block=timedelta(milliseconds=100))
+TIGHT = RedisOptions(answer_within=timedelta(milliseconds=300), connections=2, blocking_connections=2)
+LONG = timedelta(seconds=20)
+
+
+@pytest.fixture
+def key() -> str:
+    return f"client-{token_hex(8)}"
+
+
+@pytest.fixture
+async def direct(redis_server: RedisServer) -> AsyncIterator[RedisClient]:
+    """A client that always reaches the server: what it sees is true."""
+    client = RedisClient(redis_server.url())
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def proxy(redis_server: RedisServer) -> AsyncIterator[FaultyProxy]:
+    async with FaultyProxy("127.0.0.1", redis_server.port) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(proxy: FaultyProxy) -> AsyncIterator[RedisClient]:
+    """The client under test, behind the proxy."""
+    client = RedisClient(f"redis://127.0.0.1:{proxy.port}/0", QUICK)
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def private_server() -> Iterator[RedisServer]:
+    """For tests that change how the server behaves."""
+    require_server("redis")
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def private_client(private_server: RedisServer) -> AsyncIterator[RedisClient]:
+    client = RedisClient(private_server.url())
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def tight_client(redis_server: RedisServer) -> AsyncIterator[RedisClient]:
+    """With only two connections of each kind."""
+    client = RedisClient(redis_server.url(), TIGHT)
+    yield client
+    await client.close()
+
+
+async def cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_command_whose_reply_is_lost_is_executed_once(
+    client: RedisClient, direct: RedisClient, proxy: FaultyProxy, key: str
+) -> None:
+    lost = proxy.drop_reply_after(b"INCR")
+    with pytest.raises(CoordinatorUnavailableError):
+        await client.command("INCR", key)
+    assert lost.is_set()
+    assert await direct.command("GET", key) == b"1"
+
+
+async def test_a_script_whose_reply_is_lost_is_executed_once(
+    client: RedisClient, direct: RedisClient, proxy: FaultyProxy, key: str
+) -> None:
+    await client.command("PING")
+    lost = proxy.drop_reply_after(key.encode())
+    script = load_script("wake")
+    await direct.run(script, keys=[f"{key}:warm"])  # the server knows it now
+    with pytest.raises(CoordinatorUnavailableError):
+        await client.run(script, keys=[key])
+    assert lost.is_set()
+    assert await direct.command("LLEN", key) == 1
+
+
+async def test_a_batch_whose_reply_is_lost_is_executed_once(
+    client: RedisClient, direct: RedisClient, proxy: FaultyProxy, key: str
+) -> None:
+    lost = proxy.drop_reply_after(key.encode())
+    with pytest.raises(CoordinatorUnavailableError):
+        await client.batch([["INCR", key], ["INCR", key]], atomic=True)
+    assert lost.is_set()
+    assert await direct.command("GET", key) == b"2"
+
+
+async def test_a_command_that_gets_no_answer_is_executed_once(
+    client: RedisClient, direct: RedisClient, proxy: FaultyProxy, key: str
+) -> None:
+    await client.command("PING")
+    proxy.drop_replies()
+    with pytest.raises(CoordinatorUnavailableError, match="no answer in time"):
+        await client.command("INCR", key)
+    assert await direct.command("GET", key) == b"1"
+
+
+async def test_a_client_works_again_as_soon_as_the_network_does(client: RedisClient, proxy: FaultyProxy) -> None:
+    for break_network in (proxy.blackhole, proxy.cut, proxy.drop_replies):
+        break_network()
+        with pytest.raises(CoordinatorUnavailableError):
+            await client.command("PING")
+        proxy.heal()
+        assert await client.command("ECHO", "back") == b"back"
+
+
+async def test_a_server_that_is_down_is_unavailable(client: RedisClient, proxy: FaultyProxy, key: str) -> None:
+    proxy.cut()
+    with pytest.raises(CoordinatorUnavailableError):
+        await client.command("PING")
+    with pytest.raises(CoordinatorUnavailableError):
+        await client.run(load_script("wake"), keys=[key])
+    with pytest.raises(CoordinatorUnavailableError):
+        await client.batch([["PING"]])
+    with pytest.raises(CoordinatorUnavailableError):
+        await client.wait_for_token(key, LONG)
+    with pytest.raises(CoordinatorUnavailableError):
+        async with client.listen(key):
+            pass
+
+
+def start_calls(client: RedisClient, key: str) -> list[asyncio.Task[Any]]:
+    calls: list[Coroutine[Any, Any, Any]] = [client.command("ECHO", f"early-{number}") for number in range(20)]
+    calls += [client.batch([["ECHO", f"early-{number}"]]) for number in range(20)]
+    calls += [client.run(load_script("renew"), keys=[key], args=["node", "1", "1000"]) for _ in range(20)]
+    calls += [client.wait_for_token(key, LONG) for _ in range(20)]
+    return [asyncio.create_task(call) for call in calls]
+
+
+async def test_after_cancelled_calls_every_caller_gets_its_own_answer(
+    client: RedisClient, proxy: FaultyProxy, key: str
+) -> None:
+    await asyncio.gather(*(client.command("ECHO", "warm") for _ in range(20)))
+    proxy.delay(0.02)
+    for _ in range(3):
+        calls = start_calls(client, key)
+        await asyncio.wait(calls, timeout=0.03)  # some are connecting, some have been sent, some are done
+        await cancel(*calls)
+        nonces = [token_hex(8).encode() for _ in range(40)]
+        assert await asyncio.gather(*(client.command("ECHO", nonce) for nonce in nonces)) == nonces
+        batches = await asyncio.gather(*(client.batch([["ECHO", nonce]]) for nonce in nonces))
+        assert batches == [[nonce] for nonce in nonces]
+
+
+async def test_a_cancelled_call_closes_its_connection(client: RedisClient, proxy: FaultyProxy) -> None:
+    before = await client.command("CLIENT", "ID")
+    assert await client.command("CLIENT", "ID") == before, "an undisturbed connection is used again"
+    proxy.delay(30)
+    call = asyncio.create_task(client.command("PING"))
+    await asyncio.wait([call], timeout=0.05)
+    await cancel(call)
+    proxy.heal()
+    assert await client.command("CLIENT", "ID") != before
+
+
+async def test_cancelled_calls_give_their_place_in_the_pool_back(
+    tight_client: RedisClient, direct: RedisClient, key: str
+) -> None:
+    for _ in range(20):
+        calls = [asyncio.create_task(tight_client.command("ECHO", "x")) for _ in range(10)]
+        await asyncio.wait(calls, timeout=0.001)
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls, timeout=0)
+        await cancel(*calls)  # once more, while they clean up
+    both = [asyncio.create_task(tight_client.command("BLPOP", key, 10)) for _ in range(2)]
+    while len(await _list_blocked(direct)) < len(both):
+        assert not any(call.done() for call in both)
+    await direct.command("RPUSH", key, 1, 2)
+    assert await asyncio.gather(*both)
+
+
+async def _list_blocked(direct: RedisClient) -> list[bytes]:
+    clients: bytes = await direct.command("CLIENT", "LIST")
+    return [line for line in clients.splitlines() if b"cmd=blpop" in line]
+
+
+async def test_a_pool_that_is_used_up_is_unavailable_and_then_recovers(
+    tight_client: RedisClient, direct: RedisClient, key: str
+) -> None:
+    waiting = [asyncio.create_task(tight_client.wait_for_token(key, LONG)) for _ in range(2)]
+    while len(await _list_blocked(direct)) < len(waiting):
+        pass
+    with pytest.raises(CoordinatorUnavailableError):
+        await tight_client.wait_for_token(key, timedelta(milliseconds=20))
+    assert await tight_client.command("PING"), "calls that block take nothing from those that do not"
+    await direct.command("RPUSH", key, 1, 2)
+    assert await asyncio.gather(*waiting) == [True, True]
+    assert not await tight_client.wait_for_token(key, timedelta(milliseconds=20))
+
+
+async def test_a_long_wait_is_served_in_its_later_pieces_too(
+    client: RedisClient, direct: RedisClient, key: str
+) -> None:
+    waiting = asyncio.create_task(client.wait_for_token(key, LONG))
+    await asyncio.wait([waiting], timeout=2.5 * QUICK.longest_block.total_seconds())
+    await direct.command("RPUSH", key, 1)
+    assert await waiting
+
+
+async def test_a_server_that_falls_silent_ends_a_wait(client: RedisClient, proxy: FaultyProxy, key: str) -> None:
+    waiting = asyncio.create_task(client.wait_for_token(key, LONG))
+    await asyncio.wait([waiting], timeout=0.05)
+    proxy.blackhole()
+    with pytest.raises(CoordinatorUnavailableError):
+        await waiting
+
+
+async def test_a_script_is_found_again_after_the_server_forgot_it(private_client: RedisClient, key: str) -> None:
+    script = load_script("wake")
+    for _ in range(2):
+        await private_client.command("SCRIPT", "FLUSH")
+        await private_client.run(script, keys=[key])
+        assert await private_client.command("SCRIPT", "EXISTS", script.sha) == [1]
+    assert await private_client.command("LLEN", key) == 1
+
+
+async def test_a_replica_is_unavailable_and_its_connections_are_dropped(private_client: RedisClient, key: str) -> None:
+    connection = await private_client.command("CLIENT", "ID")
+    await private_client.command("REPLICAOF", "127.0.0.1", "1")
+    with pytest.raises(CoordinatorUnavailableError, match="read only"):
+        await private_client.run(load_script("wake"), keys=[key])
+    assert await private_client.command("CLIENT", "ID") != connection
+    await private_client.command("REPLICAOF", "NO", "ONE")
+    await private_client.run(load_script("wake"), keys=[key])
+
+
+async def test_a_server_out_of_memory_is_unavailable(private_client: RedisClient, key: str) -> None:
+    await private_client.command("CONFIG", "SET", "maxmemory", "1")
+    with pytest.raises(CoordinatorUnavailableError, match="maxmemory"):
+        await private_client.run(load_script("wake"), keys=[key])
+    await private_client.command("CONFIG", "SET", "maxmemory", "0")
+    await private_client.run(load_script("wake"), keys=[key])
+
+
+async def test_a_client_survives_a_restart_of_the_server(
+    private_server: RedisServer, private_client: RedisClient
+) -> None:
+    await private_client.command("PING")
+    private_server.kill()
+    with pytest.raises(CoordinatorUnavailableError):
+        await private_client.command("PING")
+    private_server.start()
+    assert await private_client.command("ECHO", "back") == b"back"
+
+
+async def test_messages_arrive_in_order(client: RedisClient, direct: RedisClient, key: str) -> None:
+    async with client.listen(key) as messages:
+        for number in range(3):
+            await direct.command("PUBLISH", key, number)
+        assert [await anext(messages) for _ in range(3)] == [b"0", b"1", b"2"]
+
+
+async def test_a_quiet_channel_is_not_taken_for_a_lost_connection(
+    client: RedisClient, direct: RedisClient, key: str
+) -> None:
+    async with client.listen(key) as messages:
+        message = asyncio.ensure_future(anext(messages))
+        await asyncio.wait([message], timeout=5 * QUICK.longest_block.total_seconds())
+        await direct.command("PUBLISH", key, "at last")
+        assert await message == b"at last"
+
+
+async def test_a_lost_connection_ends_the_messages(client: RedisClient, proxy: FaultyProxy, key: str) -> None:
+    for break_network in (proxy.cut, proxy.blackhole):
+        async with client.listen(key) as messages:
+            break_network()
+            with pytest.raises(CoordinatorUnavailableError):
+                await anext(messages)
+        proxy.heal()
+
+
+async def test_who_waits_when_the_client_is_closed_gets_an_error(redis_server: RedisServer, key: str) -> None:
+    client = RedisClient(redis_server.url())
+    waiting = asyncio.create_task(client.wait_for_token(key, LONG))
+    await asyncio.wait([waiting], timeout=0.05)
+    await client.close()
+    with pytest.raises(CoordinatorUnavailableError):
+        await waiting
+
+
+def test_a_url_that_is_none_says_what_to_write() -> None:
+    with pytest.raises(ConfigError, match="redis://"):
+        RedisClient("localhost:6379")
+
+
+async def test_a_url_cannot_bring_the_retries_back(proxy: FaultyProxy, direct: RedisClient, key: str) -> None:
+    client = RedisClient(f"redis://127.0.0.1:{proxy.port}/0?retry_on_timeout=true&socket_timeout=0.05", QUICK)
+    proxy.drop_replies()
+    with suppress(CoordinatorUnavailableError):
+        await client.command("PING")
+    proxy.heal()
+    await client.command("PING")
+    proxy.drop_replies()
+    with pytest.raises(CoordinatorUnavailableError):
+        await client.command("INCR", key)
+    assert await direct.command("GET", key) == b"1"
+    proxy.heal()
+    await client.close()

@@ -1,0 +1,87 @@
+from datetime import timedelta
+
+import pytest
+
+from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskResult, TimedOut
+from rota.domain.checks import MAX_DURATION
+from rota.domain.conclusion import conclude
+from rota.domain.retry import RetryPolicy
+from rota.domain.task import (
+    CANCELLED,
+    FAILED,
+    PENDING,
+    RETRYING,
+    SUCCESS,
+    TIMEOUT,
+    TaskState,
+    TaskStatus,
+    Transition,
+)
+from tests.support.builders import HOUR, MINUTE, NOW, SECOND, a_running_state, an_error
+
+POLICY = RetryPolicy(max_retries=2, delay=10 * SECOND, jitter=0.5)
+
+
+def concluded(outcome: Outcome, *, retries_spent: int = 0, chance: float = 0.0) -> Transition:
+    state: TaskState = a_running_state(retry_count=retries_spent)
+    return conclude(state, outcome, policy=POLICY, at=NOW, chance=chance)
+
+
+def test_a_success_keeps_its_result() -> None:
+    step = concluded(Succeeded(TaskResult(200, "sent", '{"id":7}')))
+
+    assert (step.after.status, step.result) == (SUCCESS, TaskResult(200, "sent", '{"id":7}'))
+
+
+@pytest.mark.parametrize("outcome", [Failed(an_error()), TimedOut()])
+def test_a_failure_with_retries_left_is_tried_again_after_the_pause(outcome: Outcome) -> None:
+    step = concluded(outcome, retries_spent=1)
+
+    assert (step.after.status, step.after.retry_count) == (RETRYING, 2)
+    assert step.after.due_at == NOW + 20 * SECOND
+
+
+@pytest.mark.parametrize("outcome", [Failed(an_error()), TimedOut()])
+def test_chance_spreads_the_retries_of_tasks_that_failed_together(outcome: Outcome) -> None:
+    assert concluded(outcome, chance=0.5).after.due_at == NOW + 7.5 * SECOND
+
+
+@pytest.mark.parametrize(("outcome", "end"), [(Failed(an_error()), FAILED), (TimedOut(), TIMEOUT)])
+def test_without_a_retry_left_a_failure_is_the_end(outcome: Outcome, end: TaskStatus) -> None:
+    assert concluded(outcome, retries_spent=2).after.status is end
+
+
+def test_a_final_error_is_the_end_although_retries_are_left() -> None:
+    assert concluded(Failed(an_error(retryable=False))).after.status is FAILED
+
+
+def test_a_timeout_is_told_apart_from_other_errors() -> None:
+    step = concluded(TimedOut("no answer in 60 s"))
+
+    assert step.error is not None
+    assert (step.error.code, step.error.message) == ("timeout", "no answer in 60 s")
+
+
+def test_an_executor_may_name_the_pause_itself() -> None:
+    assert concluded(Failed(an_error(), retry_after=MINUTE)).after.due_at == NOW + MINUTE
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted"),
+    [(-HOUR, timedelta(0)), (timedelta(0), timedelta(0)), (HOUR, HOUR), (timedelta.max, MAX_DURATION)],
+)
+def test_a_pause_from_outside_is_kept_within_reason(asked: timedelta, granted: timedelta) -> None:
+    assert concluded(Failed(an_error(), retry_after=asked)).after.due_at == NOW + granted
+    assert concluded(Snoozed(asked)).after.due_at == NOW + granted
+
+
+def test_a_snoozed_task_waits_again_and_spends_no_retry() -> None:
+    step = concluded(Snoozed(HOUR), retries_spent=2)
+
+    assert (step.after.status, step.after.retry_count, step.message) == (PENDING, 2, "snoozed")
+
+
+def test_a_cancelled_attempt_ends_its_task() -> None:
+    step = concluded(Cancelled("by the operator"))
+
+    assert (step.after.status, step.message) == (CANCELLED, "by the operator")

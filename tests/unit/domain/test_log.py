@@ -1,0 +1,55 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.domain.errors import InvalidError
+from rota.domain.ids import TenantId, WorkerId
+from rota.domain.log import LINE_BITS, entry_for, first_entry, place
+from rota.domain.task import PENDING, PROCESSING, RETRYING, LogKind
+from tests.support.builders import MINUTE, NOW, a_running_state, a_state, a_task, an_error
+from tests.support.properties import BROAD_PROPERTY
+
+versions = st.integers(1, 2**31 - 1)
+lines = st.integers(0, 2**LINE_BITS - 1)
+
+
+@BROAD_PROPERTY
+@given(versions, lines, versions, lines)
+def test_places_are_ordered_by_transition_then_line_and_fit_63_bits(
+    version: int, line: int, other_version: int, other_line: int
+) -> None:
+    here, there = place(version, line), place(other_version, other_line)
+
+    assert (here < there) == ((version, line) < (other_version, other_line))
+    assert 0 < here < 2**63
+
+
+@pytest.mark.parametrize("line", [-1, 2**LINE_BITS])
+def test_a_line_that_would_take_the_place_of_another_transition_is_refused(line: int) -> None:
+    with pytest.raises(InvalidError, match=r"^line: "):
+        place(1, line)
+
+
+def test_the_record_begins_with_the_creation() -> None:
+    entry = first_entry(a_task(7, tenant_id=TenantId("acme")))
+
+    assert (entry.task_id, entry.tenant_id, entry.seq) == (7, "acme", place(1))
+    assert (entry.at, entry.from_status, entry.to_status) == (NOW, None, PENDING)
+
+
+def test_a_grant_is_recorded_with_its_attempt_and_worker() -> None:
+    step = a_state(7, attempt=2, version=5).granted(WorkerId(9), term=1, at=NOW, timeout=MINUTE)
+
+    entry = entry_for(step)
+
+    assert (entry.from_status, entry.to_status, entry.seq) == (PENDING, PROCESSING, place(6))
+    assert (entry.attempt, entry.worker_id, entry.kind) == (3, 9, LogKind.STATE_CHANGE)
+
+
+def test_a_failure_is_recorded_with_its_detail_and_the_worker_where_it_happened() -> None:
+    step = a_running_state(7, worker_id=9).retried(an_error(detail="traceback"), at=NOW, due_at=NOW + MINUTE)
+
+    entry = entry_for(step)
+
+    assert (entry.to_status, entry.kind, entry.worker_id) == (RETRYING, LogKind.RETRY, 9)
+    assert (entry.message, entry.detail) == ("it did not work", "traceback")
