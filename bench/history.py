@@ -20,12 +20,12 @@ _NUMBERS = {
 }
 
 
-def write_history(place: Place, url: str, tasks: int) -> None:
+def write_history(place: Place, url: str, *, tasks: int) -> None:
     """Fill the database at `url` with this many ended tasks, older than any that the benchmark adds."""
     for first in range(1, tasks + 1, CHUNK):
         numbers = _NUMBERS[place.name].format(first=first, last=min(first + CHUNK - 1, tasks))
         for statement in _statements(numbers):
-            _execute(place, url, statement)
+            _execute(place, url, statement=statement)
 
 
 def _statements(numbers: str) -> list[str]:
@@ -37,7 +37,7 @@ def _statements(numbers: str) -> list[str]:
     return [_TASK + task, *(_LOG + log for log in logs)]
 
 
-def _execute(place: Place, url: str, statement: str) -> None:
+def _execute(place: Place, url: str, *, statement: str) -> None:
     if place.server is not None:
         place.server.execute(statement, database=urlsplit(url).path[1:])
         return

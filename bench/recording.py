@@ -35,7 +35,7 @@ def recording() -> Iterator[Recording]:
     """Record every statement of every SQLAlchemy engine in this process."""
     tape = Recording()
 
-    def on_execute(  # fixed signature: SQLAlchemy's event
+    def on_execute(  # fixed signature: SQLAlchemy's event  # noqa: PLR0913 it has six
         connection: Connection, cursor: Any, sql: str, parameters: Any, context: Any, is_many: bool
     ) -> None:
         if not sql.startswith("BEGIN"):

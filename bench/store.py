@@ -56,7 +56,7 @@ async def run_store(url: str, work: Workload) -> tuple[Phases, Recording]:
     return {phase: work.tasks / spent for phase, spent in seconds.items()}, tape
 
 
-async def run_bare(where: Place, work: Workload, tape: Recording) -> Phases:
+async def run_bare(where: Place, work: Workload, *, tape: Recording) -> Phases:
     """Rates of the bare driver with the same statements on an equal database."""
     url = await where.fresh()
     transactions = [part for part in tape.transactions if any(is_write(statement) for statement in part)]
@@ -68,7 +68,7 @@ async def run_bare(where: Place, work: Workload, tape: Recording) -> Phases:
     return rates
 
 
-async def measure_cpu(where: Place, work: Workload, tape: Recording) -> dict[str, float]:
+async def measure_cpu(where: Place, work: Workload, *, tape: Recording) -> dict[str, float]:
     """Server CPU per task for the whole life, with and without the log rows, until its background work is done."""
     results = {}
     writes = [part for part in tape.transactions if any(is_write(statement) for statement in part)]
@@ -110,14 +110,14 @@ async def measure(where: Place, *, tasks: int, rounds: int, history: int) -> Fin
         work = prepare(tasks)
         rates, tape = await run_store(await where.fresh(), work)
         found.store.append(rates)
-        found.bare.append(await run_bare(where, work, tape))
+        found.bare.append(await run_bare(where, work, tape=tape))
         if where.name == "mariadb":
-            for name, cost in (await measure_cpu(where, work, tape)).items():
+            for name, cost in (await measure_cpu(where, work, tape=tape)).items():
                 found.cpu.setdefault(name, []).append(cost)
     if history:
         print(f"  {where.name}: writing a history of {history:,} tasks …", flush=True)
         url = await where.fresh()
-        write_history(where, url, history)
+        write_history(where, url, tasks=history)
         wait_until_idle(where)
         for number in range(1, rounds + 1):
             print(f"  {where.name}: round {number} of {rounds} with history …", flush=True)

@@ -1,9 +1,8 @@
 """What real servers do to a transaction, and what the caller sees of it: the right answer once, or *unavailable*."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import Connection, select, text
@@ -11,13 +10,14 @@ from sqlalchemy import Connection, select, text
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.domain.paging import TaskFilter
-from rota.infrastructure.database.connect import open_database
+from rota.infrastructure.database.connect import bulk_for, open_runner
 from rota.infrastructure.database.database import Database, DatabaseDefectError
 from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.database.schema import leadership, node_slot
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.builders import a_new_task
+from tests.support.names import fresh_name
 from tests.support.proxy import FaultyProxy
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.postgres import PostgresServer
@@ -33,7 +33,9 @@ READ_ONLY_OFF = {
     "postgres": "ALTER DATABASE {} SET default_transaction_read_only=off",
 }
 KILL_ALL = {
-    "mariadb": "SELECT GROUP_CONCAT(CONCAT('KILL ', id, ';') SEPARATOR '') FROM information_schema.processlist WHERE db='{}'",
+    "mariadb": (
+        "SELECT GROUP_CONCAT(CONCAT('KILL ', id, ';') SEPARATOR '') FROM information_schema.processlist WHERE db='{}'"
+    ),
     "postgres": "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname='{}' AND pid <> pg_backend_pid()",
 }
 
@@ -50,9 +52,9 @@ def server(kind: str, request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture
-def name(server: Server) -> Iterator[str]:
+def name(server: Server) -> str:
     """A migrated database of the test's own."""
-    name = f"trouble_{uuid4().hex[:10]}"
+    name = fresh_name("trouble")
     server.create_database(name)
     asyncio.run(upgrade(server.url(name)))
     return name
@@ -60,7 +62,14 @@ def name(server: Server) -> Iterator[str]:
 
 @asynccontextmanager
 async def opened(url: str, *, deadline_s: float = 5.0) -> AsyncIterator[Database]:
-    database = open_database(url, clock=SystemClock(), random=SystemRandom(), deadline_s=deadline_s)
+    clock = SystemClock()
+    database = Database(
+        open_runner(url, deadline_s=deadline_s),
+        bulk_for(url, clock),
+        clock=clock,
+        random=SystemRandom(),
+        unavailable=StoreUnavailableError,
+    )
     try:
         yield database
     finally:
@@ -189,7 +198,7 @@ async def test_a_demoted_primary_drops_the_pool(kind: str, server: Server, name:
 
 
 async def test_a_missing_schema_says_what_to_type(server: Server) -> None:
-    name = f"empty_{uuid4().hex[:10]}"
+    name = fresh_name("empty")
     server.create_database(name)
     async with opened(server.url(name)) as database:
         with pytest.raises(DatabaseDefectError, match="rota db upgrade"):

@@ -48,6 +48,14 @@ async def client(proxy: FaultyProxy) -> AsyncIterator[RedisClient]:
 
 
 @pytest.fixture
+async def patient_client(proxy: FaultyProxy) -> AsyncIterator[RedisClient]:
+    """The same with a deadline far away: only the test ends its calls."""
+    client = RedisClient(f"redis://127.0.0.1:{proxy.port}/0", RedisOptions(answer_within=LONG))
+    yield client
+    await client.close()
+
+
+@pytest.fixture
 def private_server() -> Iterator[RedisServer]:
     """For tests that change how the server behaves."""
     require_server("redis")
@@ -152,8 +160,9 @@ def start_calls(client: RedisClient, key: str) -> list[asyncio.Task[Any]]:
 
 
 async def test_after_cancelled_calls_every_caller_gets_its_own_answer(
-    client: RedisClient, proxy: FaultyProxy, key: str
+    patient_client: RedisClient, proxy: FaultyProxy, key: str
 ) -> None:
+    client = patient_client
     await asyncio.gather(*(client.command("ECHO", "warm") for _ in range(20)))
     proxy.delay(0.02)
     for _ in range(3):

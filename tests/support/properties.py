@@ -4,5 +4,5 @@ from hypothesis import HealthCheck, settings
 
 _CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PROPERTY = settings(_CALM, max_examples=30)
-BROAD_PROPERTY = settings(_CALM, max_examples=100)
-LIFE = settings(_CALM, max_examples=40, stateful_step_count=40)
+BROAD_PROPERTY = settings(_CALM, max_examples=80)
+LIFE = settings(_CALM, max_examples=30, stateful_step_count=40)

@@ -4,6 +4,7 @@ A user's failing task is not one of them: executors return an `Outcome`. Each cl
 and says whether repeating the same call can help. `Unavailable` means *unknown*: the call may or may not have happened.
 """
 
+
 class RotaError(Exception):
     """The root of the tree; catch it to catch everything of ours."""
 
@@ -60,6 +61,16 @@ class IdempotencyMismatchError(ConflictError):
     def __init__(self, key: str, task_id: int) -> None:
         super().__init__(f"idempotency key {key!r} already made task {task_id} from a different request; use a new key")
         self.key = key
+        self.task_id = task_id
+
+
+class IdTakenError(ConflictError):
+    """Two nodes issued the same id: their slots overlap. The second task was not added."""
+
+    code = "id_taken"
+
+    def __init__(self, task_id: int) -> None:
+        super().__init__(f"id {task_id} belongs to another task; this node must lease a new id slot")
         self.task_id = task_id
 
 

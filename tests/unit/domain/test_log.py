@@ -24,6 +24,10 @@ def test_places_are_ordered_by_transition_then_line_and_fit_63_bits(
     assert 0 < here < 2**63
 
 
+def test_a_place_has_the_version_in_the_upper_32_bits_and_the_line_in_the_lower() -> None:
+    assert place(3, 7) == 3 * 2**32 + 7  # stores keep it: it may not change
+
+
 @pytest.mark.parametrize("line", [-1, 2**LINE_BITS])
 def test_a_line_that_would_take_the_place_of_another_transition_is_refused(line: int) -> None:
     with pytest.raises(InvalidError, match=r"^line: "):

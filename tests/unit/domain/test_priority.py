@@ -42,6 +42,12 @@ def test_among_fresh_tasks_the_more_urgent_goes_first() -> None:
     assert serving_order({}) == sorted(LEVELS, reverse=True)
 
 
+def test_a_normal_task_that_has_caught_up_with_a_fresh_urgent_one_still_lets_it_pass() -> None:
+    order = serving_order({NORMAL: 9 * AGING_STEP, URGENT: timedelta(0)})
+
+    assert order[:2] == [URGENT, NORMAL]
+
+
 @PROPERTY
 @given(waits)
 def test_every_level_is_served_exactly_once_a_round(waited: dict[int, timedelta]) -> None:

@@ -29,7 +29,7 @@ class Election(Protocol):
         Atomic."""
         ...
 
-    async def renew(self, node_id: NodeId, lease: int, ttl: timedelta) -> bool:
+    async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
         """Prolong exactly this lease. False when it is over: stop acting."""
         ...
 
@@ -66,11 +66,16 @@ class WorkerPool(Protocol):
 
 class TaskQueue(Protocol):
     async def push(self, entries: Sequence[QueueEntry]) -> None:
-        """Queue tasks: by priority, or until their due time. Wakes the scheduler when something is ready. Atomic."""
+        """Queue tasks: ready ones (no due time) by priority, the others until `move_due` finds them due.
+
+        Wakes the scheduler when something is ready or the next due time has come closer. A delayed task that is pushed
+        again has only its last due time; a ready one is there twice. Atomic."""
         ...
 
     async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
-        """Take up to `limit` ids, exhausting the levels in the given order, each oldest first. Atomic."""
+        """Take up to `limit` ids, exhausting the levels in the given order, each oldest first. Atomic.
+
+        Levels that are not in the order are left, but their heads are shown too; a limit of 0 shows the heads only."""
         ...
 
     async def wait_for_work(self, wait: timedelta) -> bool:
@@ -86,11 +91,13 @@ class TaskQueue(Protocol):
         ...
 
     async def discard(self, entries: Sequence[QueueEntry]) -> None:
-        """Forget delayed entries (cancelled, moved). Ready ones are left: dispatch drops what no longer waits."""
+        """Forget delayed entries (cancelled, moved), by task and the priority they were pushed with.
+
+        Ready ones are left: dispatch drops what no longer waits."""
         ...
 
     async def depths(self) -> QueueDepths:
-        """How much waits where, now."""
+        """How much waits where, now: in the queues, and at the workers of the pool."""
         ...
 
     async def find_generation(self) -> str | None:
@@ -98,10 +105,11 @@ class TaskQueue(Protocol):
         ...
 
     async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
-        """Empty the queues, then push the pages as they come, then name the new memory.
+        """Empty the queues of waiting tasks, then push the pages as they come, then name the new memory.
 
-        The pages are read after the queues were emptied, so nothing pushed in between can be lost. Not atomic: an
-        interrupted rebuild leaves no generation and is done again."""
+        The pages are read after the queues were emptied, so nothing pushed in between can be lost. Not atomic: a
+        rebuild that was interrupted, or whose memory was lost under way, leaves no generation and is done again.
+        Deliveries are left alone."""
         ...
 
 
@@ -113,7 +121,8 @@ class Deliveries(Protocol):
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
         """Take up to `limit` attempts from the worker's own queue, oldest first; waits while it is empty.
 
-        What is taken stays in flight until acknowledged. An entry whose take was cut off is found by `held`."""
+        What is taken stays in flight until acknowledged. An entry whose take was cut off is found by `held`. When two
+        takes of one worker wait at once, one of them may return early with nothing."""
         ...
 
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
@@ -121,7 +130,7 @@ class Deliveries(Protocol):
         ...
 
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
-        """The attempts in flight at the worker: taken and not acknowledged."""
+        """The attempts in flight at the worker, by task: taken and not acknowledged."""
         ...
 
 
@@ -140,7 +149,9 @@ class Signals(Protocol):
 
     def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
         """Listen: every event published after the context was entered, in the publisher's order. A listener that
-        falls far behind loses the oldest events rather than hold up the others."""
+        falls far behind (ten thousand events or so) loses the oldest rather than hold up the others. One that can
+        hear no more gets `CoordinatorUnavailableError` in place of the next event: listen anew, and ask the store for
+        what was missed."""
         ...
 
 
@@ -153,5 +164,3 @@ class Coordinator:
     queue: TaskQueue
     deliveries: Deliveries
     signals: Signals
-
-

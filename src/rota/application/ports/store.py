@@ -50,7 +50,8 @@ class TaskStore(Protocol):
         """Add tasks with their first log entry, all or none; answers in order.
 
         A key seen before yields the first task instead; the same key with another digest raises
-        `IdempotencyMismatchError` and adds nothing. May be repeated: a task that is already there is left alone.
+        `IdempotencyMismatchError` and adds nothing. May be repeated: a task that is already there is left alone; an
+        id that another task has raises `IdTakenError`.
         """
         ...
 

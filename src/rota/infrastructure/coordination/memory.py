@@ -140,7 +140,7 @@ class MemoryElection:
         self._state.memory.lease = _Lease(node_id, self._state.last_lease, self._state.end_of(ttl))
         return self._state.last_lease
 
-    async def renew(self, node_id: NodeId, lease: int, ttl: timedelta) -> bool:
+    async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
         current = self._find_lease()
         if current is None or (current.node_id, current.number) != (node_id, lease):
             return False

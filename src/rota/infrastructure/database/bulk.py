@@ -39,6 +39,12 @@ class Bulk(Protocol):
         """Insert, or replace the given columns of the row with the same key."""
         ...
 
+    def upsert_changed(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
+    ) -> None:
+        """Insert, or replace the given columns of the row with the same key if it differs in the column `by`."""
+        ...
+
     def add_counts(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
@@ -52,20 +58,28 @@ class Bulk(Protocol):
     def update_fenced(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> int:
-        """Set columns where the version is still the expected one: each row is (id, version, *values). How many were."""
+        """Set columns where the version is the expected one: each row is (id, version, *values). Says how many were."""
         ...
 
-    def delete_fenced(self, connection: Connection, table: Table, rows: Sequence[tuple[int, int]]) -> int:
+    def delete_fenced(self, connection: Connection, table: Table, *, rows: Sequence[tuple[int, int]]) -> int:
         """Delete by (id, version); how many were there."""
         ...
 
-    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
+    def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         """Run a query in which `{ids}` stands for "is one of these ids"."""
+        ...
+
+    def change_by_ids(self, connection: Connection, statement: str, ids: Sequence[int]) -> int:
+        """Run an UPDATE or DELETE in which `{ids}` stands for "is one of these ids". How many rows it met."""
+        ...
+
+    def delete_from(self, table: Table) -> str:
+        """How a DELETE begins that finds its rows by the primary key, and so waits for no row but its own."""
         ...
 
 
 def without_defaults(
-    table: Table, columns: Sequence[str], rows: Sequence[Values]
+    table: Table, *, columns: Sequence[str], rows: Sequence[Values]
 ) -> tuple[list[str], Sequence[Values]]:
     """Leave out the columns in which every row has the table's default: a literal not sent is not parsed."""
     # By column and with tuple methods: this looks at every value of every row that is inserted.

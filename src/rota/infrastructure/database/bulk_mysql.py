@@ -19,7 +19,7 @@ class MysqlBulk:
         return int(row)
 
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        names, values = without_defaults(table, columns, rows)
+        names, values = without_defaults(table, columns=columns, rows=rows)
         connection.exec_driver_sql(_insert(table, names), list(values))
 
     def insert_missing(
@@ -31,6 +31,14 @@ class MysqlBulk:
 
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         changes = ",".join(f"{name}=VALUES({name})" for name in columns)
+        connection.exec_driver_sql(f"{_insert(table, columns)} ON DUPLICATE KEY UPDATE {changes}", list(rows))
+
+    def upsert_changed(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
+    ) -> None:
+        # The deciding column comes last: an assignment sees what those before it have done.
+        others = [f"{name}=IF({by}=VALUES({by}),{name},VALUES({name}))" for name in columns if name != by]
+        changes = ",".join([*others, f"{by}=VALUES({by})"])
         connection.exec_driver_sql(f"{_insert(table, columns)} ON DUPLICATE KEY UPDATE {changes}", list(rows))
 
     def add_counts(
@@ -54,14 +62,21 @@ class MysqlBulk:
             for (version, *values), ids in groups.items()
         )
 
-    def delete_fenced(self, connection: Connection, table: Table, rows: Sequence[tuple[int, int]]) -> int:
+    def delete_fenced(self, connection: Connection, table: Table, *, rows: Sequence[tuple[int, int]]) -> int:
         return sum(
             connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {_in(ids)} AND version={version:d}").rowcount
             for (version,), ids in grouped(rows, key_from=1).items()
         )
 
-    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
+    def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(query.format(ids=f"IN ({_join(ids)})")).fetchall()
+
+    def change_by_ids(self, connection: Connection, statement: str, ids: Sequence[int]) -> int:
+        return connection.exec_driver_sql(statement.format(ids=f"IN ({_join(ids)})")).rowcount
+
+    def delete_from(self, table: Table) -> str:
+        # Left alone, the optimiser scans a short table, and a DELETE that scans waits for every row locked by others.
+        return f"DELETE {table.name} FROM {table.name} FORCE INDEX (PRIMARY)"
 
 
 def _insert(table: Table, columns: Sequence[str]) -> str:

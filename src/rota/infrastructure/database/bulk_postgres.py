@@ -16,7 +16,7 @@ class PostgresBulk:
         return int(connection.exec_driver_sql(clock).scalar_one())
 
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        names, values = without_defaults(table, columns, rows)
+        names, values = without_defaults(table, columns=columns, rows=rows)
         connection.exec_driver_sql(_insert(table, names), _arrays(values))
 
     def insert_missing(
@@ -29,6 +29,16 @@ class PostgresBulk:
         changes = ",".join(f"{name}=excluded.{name}" for name in columns)
         connection.exec_driver_sql(
             f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}", _arrays(rows)
+        )
+
+    def upsert_changed(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
+    ) -> None:
+        key = ",".join(column.name for column in table.primary_key.columns)
+        changes = ",".join(f"{name}=excluded.{name}" for name in columns)
+        connection.exec_driver_sql(
+            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {table.name}.{by}<>excluded.{by}",
+            _arrays(rows),
         )
 
     def add_counts(
@@ -48,15 +58,21 @@ class PostgresBulk:
     ) -> int:
         return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
 
-    def delete_fenced(self, connection: Connection, table: Table, rows: Sequence[tuple[int, int]]) -> int:
+    def delete_fenced(self, connection: Connection, table: Table, *, rows: Sequence[tuple[int, int]]) -> int:
         return connection.exec_driver_sql(
             f"DELETE FROM {table.name} t USING unnest($1::bigint[], $2::int[]) AS g(id, version)"
             " WHERE t.id = g.id AND t.version = g.version",
             _arrays(rows),
         ).rowcount
 
-    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
+    def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(query.format(ids="= ANY($1::bigint[])"), (list(ids),)).fetchall()
+
+    def change_by_ids(self, connection: Connection, statement: str, ids: Sequence[int]) -> int:
+        return connection.exec_driver_sql(statement.format(ids="= ANY($1::bigint[])"), (list(ids),)).rowcount
+
+    def delete_from(self, table: Table) -> str:
+        return f"DELETE FROM {table.name}"
 
 
 def _insert(table: Table, columns: Sequence[str]) -> str:

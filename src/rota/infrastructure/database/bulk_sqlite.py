@@ -20,7 +20,7 @@ class SqliteBulk:
         return to_us(self._now())
 
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        names, values = without_defaults(table, columns, rows)
+        names, values = without_defaults(table, columns=columns, rows=rows)
         connection.exec_driver_sql(_insert(table, names), list(values))
 
     def insert_missing(
@@ -32,6 +32,16 @@ class SqliteBulk:
         key = ",".join(column.name for column in table.primary_key.columns)
         changes = ",".join(f"{name}=excluded.{name}" for name in columns)
         connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}", list(rows))
+
+    def upsert_changed(
+        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
+    ) -> None:
+        key = ",".join(column.name for column in table.primary_key.columns)
+        changes = ",".join(f"{name}=excluded.{name}" for name in columns)
+        connection.exec_driver_sql(
+            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {table.name}.{by}<>excluded.{by}",
+            list(rows),
+        )
 
     def add_counts(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
@@ -48,12 +58,19 @@ class SqliteBulk:
     ) -> int:
         return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
 
-    def delete_fenced(self, connection: Connection, table: Table, rows: Sequence[tuple[int, int]]) -> int:
+    def delete_fenced(self, connection: Connection, table: Table, *, rows: Sequence[tuple[int, int]]) -> int:
         return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE id=? AND version=?", list(rows)).rowcount
 
-    def select_by_ids(self, connection: Connection, query: str, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
+    def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         inlined = ",".join([f"{number:d}" for number in ids])
         return connection.exec_driver_sql(query.format(ids=f"IN ({inlined})")).fetchall()
+
+    def change_by_ids(self, connection: Connection, statement: str, ids: Sequence[int]) -> int:
+        inlined = ",".join([f"{number:d}" for number in ids])
+        return connection.exec_driver_sql(statement.format(ids=f"IN ({inlined})")).rowcount
+
+    def delete_from(self, table: Table) -> str:
+        return f"DELETE FROM {table.name}"
 
 
 def _insert(table: Table, columns: Sequence[str]) -> str:

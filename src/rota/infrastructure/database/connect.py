@@ -28,24 +28,29 @@ OLDEST_SQLITE = (3, 35, 0)  # UPSERT, RETURNING
 
 
 def open_database(
-    url: str,
-    *,
-    clock: Clock,
-    random: Random,
-    unavailable: type[UnavailableError] = StoreUnavailableError,
-    deadline_s: float = CALL_DEADLINE_S,
+    url: str, *, clock: Clock, random: Random, unavailable: type[UnavailableError] = StoreUnavailableError
 ) -> Database:
     """A database by its URL: `sqlite:///path`, `mysql://…`, `mariadb://…` or `postgresql://…`. Connects lazily."""
+    return Database(open_runner(url), bulk_for(url, clock), clock=clock, random=random, unavailable=unavailable)
+
+
+def open_runner(url: str, *, deadline_s: float = CALL_DEADLINE_S) -> Runner:
+    """What runs transactions at this URL, each within a deadline."""
     parsed = parse_url(url)
-    backend = parsed.get_backend_name()
-    runner: Runner
-    if backend == "sqlite":
-        runner = SqliteRunner(sqlite_engine(parsed), deadline_s=deadline_s)
-    else:
-        runner = ServerRunner(server_engine(parsed), deadline_s=deadline_s)
-    bulks: dict[str, Bulk] = {"sqlite": SqliteBulk(clock.now), "postgresql": PostgresBulk()}
-    bulk = bulks.get(backend, MysqlBulk())
-    return Database(runner, bulk, clock=clock, random=random, unavailable=unavailable)
+    if parsed.get_backend_name() == "sqlite":
+        return SqliteRunner(sqlite_engine(parsed), deadline_s=deadline_s)
+    return ServerRunner(server_engine(parsed), deadline_s=deadline_s)
+
+
+def bulk_for(url: str, clock: Clock) -> Bulk:
+    """The bulk statements that the database at this URL understands."""
+    match parse_url(url).get_backend_name():
+        case "sqlite":
+            return SqliteBulk(clock.now)
+        case "postgresql":
+            return PostgresBulk()
+        case _:
+            return MysqlBulk()
 
 
 def server_engine(url: URL) -> AsyncEngine:

@@ -74,7 +74,7 @@ async def _roll_back(connection: AsyncConnection) -> None:
 
 
 class SqliteRunner:
-    """SQLite: all writes in one thread, one after the other, so that nobody waits for a file lock; reads beside them."""
+    """SQLite: all writes in one thread, one after the other, so nobody waits for the file; reads beside them."""
 
     def __init__(self, engine: Engine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
         self._engine = engine

@@ -55,8 +55,8 @@ def _small(name: str, default: int = 0) -> Column[int]:
     return Column(name, SmallInteger, nullable=False, server_default=str(default))
 
 
-def _text(name: str, length: int, default: str = "") -> Column[str]:
-    return Column(name, String(length), nullable=False, server_default=default)
+def _text(name: str, length: int) -> Column[str]:
+    return Column(name, String(length), nullable=False, server_default="")
 
 
 task = Table(

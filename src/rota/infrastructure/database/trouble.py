@@ -5,7 +5,7 @@ Sources: MySQL/MariaDB server and client error numbers, PostgreSQL SQLSTATE clas
 
 from enum import Enum, auto
 
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 
@@ -39,17 +39,17 @@ _MYSQL_LOST = {
     4031,
 }
 _MYSQL_READ_ONLY = {1290, 1792, 1836, 3100}
+_MYSQL_DUPLICATE = {1062, 1586}
 _POSTGRES_CONTENTION = {"40001", "40P01", "55P03"}
 _POSTGRES_LOST_CLASSES = ("08", "57", "53")  # connection, operator intervention, out of resources
 _POSTGRES_READ_ONLY = {"25006"}
+_POSTGRES_DUPLICATE = {"23505"}
 
 
 def diagnose(error: BaseException) -> Trouble:
     """What to do about an error that came out of a transaction."""
     if isinstance(error, PoolTimeoutError | OSError | TimeoutError):
         return Trouble.LOST
-    if isinstance(error, IntegrityError):
-        return Trouble.DUPLICATE
     if not isinstance(error, DBAPIError):
         return Trouble.OTHER
     if error.connection_invalidated:
@@ -58,12 +58,13 @@ def diagnose(error: BaseException) -> Trouble:
 
 
 def _diagnose_code(error: DBAPIError) -> Trouble:
-    state = getattr(error.orig, "sqlstate", None)
-    if state is not None:
-        return _diagnose_postgres(str(state))
+    # MySQL errors have both a number and a state; the number says more, so it is asked first.
     code = error.orig.args[0] if error.orig is not None and error.orig.args else None
     if isinstance(code, int):
         return _diagnose_mysql(code)
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return _diagnose_postgres(str(state))
     return _diagnose_message(str(error.orig).lower())
 
 
@@ -72,6 +73,8 @@ def _diagnose_postgres(state: str) -> Trouble:
         return Trouble.CONTENTION
     if state in _POSTGRES_READ_ONLY:
         return Trouble.READ_ONLY
+    if state in _POSTGRES_DUPLICATE:
+        return Trouble.DUPLICATE
     return Trouble.LOST if state.startswith(_POSTGRES_LOST_CLASSES) else Trouble.OTHER
 
 
@@ -80,14 +83,21 @@ def _diagnose_mysql(code: int) -> Trouble:
         return Trouble.CONTENTION
     if code in _MYSQL_READ_ONLY:
         return Trouble.READ_ONLY
+    if code in _MYSQL_DUPLICATE:
+        return Trouble.DUPLICATE
     return Trouble.LOST if code in _MYSQL_LOST else Trouble.OTHER
 
 
+_SQLITE_WORDS = {
+    "locked": Trouble.CONTENTION,
+    "busy": Trouble.CONTENTION,
+    "readonly": Trouble.READ_ONLY,
+    "unique constraint": Trouble.DUPLICATE,
+    "disk": Trouble.LOST,
+    "unable to open": Trouble.LOST,
+    "connection": Trouble.LOST,
+}
+
+
 def _diagnose_message(message: str) -> Trouble:
-    if "locked" in message or "busy" in message:
-        return Trouble.CONTENTION
-    if "readonly" in message:
-        return Trouble.READ_ONLY
-    if "disk" in message or "unable to open" in message or "connection" in message:
-        return Trouble.LOST
-    return Trouble.OTHER
+    return next((trouble for words, trouble in _SQLITE_WORDS.items() if words in message), Trouble.OTHER)

@@ -45,7 +45,7 @@ class TestElection:
         a, b = await backend.connect(), await backend.connect()
         lease = await a.election.campaign(NODE_A, backend.tick * 4)
         assert lease is not None
-        assert await a.election.renew(NODE_A, lease, LONG)
+        assert await a.election.renew(NODE_A, lease, ttl=LONG)
         await backend.wait(backend.tick * 5)
         assert await b.election.campaign(NODE_B, LONG) is None
 
@@ -53,14 +53,14 @@ class TestElection:
         a = await backend.connect()
         lease = await a.election.campaign(NODE_A, LONG)
         assert lease is not None
-        assert [await a.election.renew(NODE_A, lease, LONG) for _ in range(2)] == [True, True]
+        assert [await a.election.renew(NODE_A, lease, ttl=LONG) for _ in range(2)] == [True, True]
 
     async def test_an_expired_lease_cannot_be_renewed(self, backend: CoordinatorBackend) -> None:
         a = await backend.connect()
         lease = await a.election.campaign(NODE_A, backend.tick)
         assert lease is not None
         await backend.wait(backend.tick * 2)
-        assert not await a.election.renew(NODE_A, lease, LONG)
+        assert not await a.election.renew(NODE_A, lease, ttl=LONG)
 
     async def test_a_renewal_does_not_prolong_the_lease_of_a_successor(self, backend: CoordinatorBackend) -> None:
         a, b = await backend.connect(), await backend.connect()
@@ -68,7 +68,7 @@ class TestElection:
         assert old is not None
         await backend.wait(backend.tick * 2)
         await b.election.campaign(NODE_B, backend.tick)
-        assert not await a.election.renew(NODE_A, old, LONG)
+        assert not await a.election.renew(NODE_A, old, ttl=LONG)
         await backend.wait(backend.tick * 2)
         assert await b.election.find_leader() is None
 
@@ -76,7 +76,7 @@ class TestElection:
         a = await backend.connect()
         lease = await a.election.campaign(NODE_A, LONG)
         assert lease is not None
-        assert not await a.election.renew(NODE_B, lease, LONG)
+        assert not await a.election.renew(NODE_B, lease, ttl=LONG)
 
     async def test_a_node_cannot_renew_with_an_older_number(self, backend: CoordinatorBackend) -> None:
         a = await backend.connect()
@@ -84,7 +84,7 @@ class TestElection:
         assert old is not None
         await a.election.resign(NODE_A, old)
         new = await a.election.campaign(NODE_A, LONG)
-        assert not await a.election.renew(NODE_A, old, LONG), f"lease {new} was renewed by lease {old}"
+        assert not await a.election.renew(NODE_A, old, ttl=LONG), f"lease {new} was renewed by lease {old}"
 
     async def test_a_resignation_lets_another_node_win_at_once(self, backend: CoordinatorBackend) -> None:
         a, b = await backend.connect(), await backend.connect()
@@ -107,7 +107,7 @@ class TestElection:
         lease = await a.election.campaign(NODE_A, LONG)
         assert lease is not None
         await b.election.resign(NODE_B, lease)
-        assert await a.election.renew(NODE_A, lease, LONG)
+        assert await a.election.renew(NODE_A, lease, ttl=LONG)
 
     async def test_lease_numbers_grow(self, backend: CoordinatorBackend) -> None:
         a = await backend.connect()
@@ -133,7 +133,7 @@ class TestElection:
         lease = await a.election.campaign(NODE_A, LONG)
         assert lease is not None
         await backend.forget()
-        assert not await a.election.renew(NODE_A, lease, LONG)
+        assert not await a.election.renew(NODE_A, lease, ttl=LONG)
 
     async def test_everyone_can_see_who_leads(self, backend: CoordinatorBackend) -> None:
         a, b = await backend.connect(), await backend.connect()

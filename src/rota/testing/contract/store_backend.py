@@ -26,7 +26,7 @@ MANY = 2_500
 
 AWKWARD_TEXTS = (
     "你好，世界 🌍👩‍🚀",
-    "it's \"quoted\", `so` to say",
+    'it\'s "quoted", `so` to say',
     "100%_sure %s %(name)s :now {ids} $1 ?",
     "back\\slash \\' \\u0000",
     " spaces around ",

@@ -33,7 +33,7 @@ class RedisElection:
         lease = await self._client.run(self._campaign, keys=keys, args=(node_id, milliseconds(ttl)))
         return None if lease is None else int(lease)
 
-    async def renew(self, node_id: NodeId, lease: int, ttl: timedelta) -> bool:
+    async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
         args = (node_id, lease, milliseconds(ttl))
         return bool(await self._client.run(self._renew, keys=(self._keys.leader,), args=args))
 

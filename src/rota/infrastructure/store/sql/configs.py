@@ -27,7 +27,7 @@ class SqlConfigStore:
             return await self._database.transact(work)
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
-        return await self._database.read(lambda connection: _find(connection, tenant_id, task_type))
+        return await self._database.read(lambda connection: _find(connection, tenant_id, task_type=task_type))
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
         query = (
@@ -57,7 +57,7 @@ class SqlConfigStore:
         return [to_config(row) for row in rows]
 
     def _put(self, connection: Connection, *, config: TaskConfig, expected: int | None) -> TaskConfig:
-        current = _find(connection, config.tenant_id, config.type, lock=True)
+        current = _find(connection, config.tenant_id, task_type=config.type, lock=True)
         if (
             current is not None
             and _is_same(current, config)
@@ -76,13 +76,13 @@ class SqlConfigStore:
             "updated_us": now_us,
             "config_json": config_to_json(config),
         }
-        _write(connection, {"tenant_id": config.tenant_id, "type": config.type}, values, is_new=current is None)
-        stored = _find(connection, config.tenant_id, config.type)
+        _write(connection, config, values=values, is_new=current is None)
+        stored = _find(connection, config.tenant_id, task_type=config.type)
         assert stored is not None, "it was just written in this transaction"  # noqa: S101
         return stored
 
 
-def _find(connection: Connection, tenant_id: str, task_type: str, *, lock: bool = False) -> TaskConfig | None:
+def _find(connection: Connection, tenant_id: str, *, task_type: str, lock: bool = False) -> TaskConfig | None:
     query = select(task_config).where(task_config.c.tenant_id == tenant_id, task_config.c.type == task_type)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     return None if row is None else to_config(row)
@@ -101,10 +101,11 @@ def _next_revision(connection: Connection, config: TaskConfig) -> int:
     return int(connection.execute(query).scalar_one()) + 1
 
 
-def _write(connection: Connection, key: dict[str, Any], values: dict[str, Any], *, is_new: bool) -> None:
+def _write(connection: Connection, config: TaskConfig, *, values: dict[str, Any], is_new: bool) -> None:
+    key = {"tenant_id": config.tenant_id, "type": config.type}
     if is_new:
         connection.execute(insert(task_config).values(**key, **values))
     else:
-        same = (task_config.c.tenant_id == key["tenant_id"], task_config.c.type == key["type"])
+        same = (task_config.c.tenant_id == config.tenant_id, task_config.c.type == config.type)
         connection.execute(update(task_config).where(*same).values(**values))
     connection.execute(insert(task_config_revision).values(**key, **values))

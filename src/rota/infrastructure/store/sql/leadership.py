@@ -43,7 +43,7 @@ class SqlSlotStore:
     async def lease(self, node_id: NodeId, ttl: timedelta) -> SlotLease:
         while True:
             try:
-                return await self._database.transact(lambda connection: self._lease(connection, node_id, ttl))
+                return await self._database.transact(lambda connection: self._lease(connection, node_id, ttl=ttl))
             except DuplicateKeyError:  # somebody took the same free slot a moment earlier: look again
                 continue
 
@@ -57,7 +57,7 @@ class SqlSlotStore:
 
         return await self._database.transact(work)
 
-    def _lease(self, connection: Connection, node_id: NodeId, ttl: timedelta) -> SlotLease:
+    def _lease(self, connection: Connection, node_id: NodeId, *, ttl: timedelta) -> SlotLease:
         now_us = self._database.now_us(connection)
         known = connection.execute(select(node_slot).order_by(node_slot.c.slot)).fetchall()
         values = {"node_id": node_id, "leased_until_us": now_us + duration_us(ttl)}

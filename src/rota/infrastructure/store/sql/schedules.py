@@ -55,7 +55,7 @@ class SqlScheduleStore:
             "reason": occurrence.reason,
         }
         connection.execute(insert(schedule_occurrence).values(**values))
-        insert_tasks(self._database, connection, [] if task is None else [task])
+        insert_tasks(self._database, connection, tasks=[] if task is None else [task])
         connection.execute(
             update(task_config)
             .where(

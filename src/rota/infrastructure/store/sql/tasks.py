@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, func, select, text
 
 from rota.application.ports.store import Added, Written
 from rota.application.ports.system import Random
-from rota.domain.errors import IdempotencyMismatchError, StoreUnavailableError
+from rota.domain.errors import IdempotencyMismatchError, IdTakenError, StoreUnavailableError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.submission import NewTask
@@ -69,14 +69,14 @@ class SqlTaskStore:
         if not task_ids:
             return {}
         query = f"{SELECT_TASK} WHERE t.id {{ids}}"
-        rows = await self._database.read(lambda link: self._database.bulk.select_by_ids(link, query, task_ids))
+        rows = await self._database.read(lambda link: self._database.bulk.select_by_ids(link, query, ids=task_ids))
         return {task.id: task for task in map(to_task, rows)}
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         if not task_ids:
             return []
         query = f"{SELECT_LIVE} WHERE l.id {{ids}}"
-        rows = await self._database.read(lambda link: self._database.bulk.select_by_ids(link, query, task_ids))
+        rows = await self._database.read(lambda link: self._database.bulk.select_by_ids(link, query, ids=task_ids))
         found = {live.id: live for live in map(to_live, rows)}
         return [found[task_id] for task_id in task_ids if task_id in found]
 
@@ -114,21 +114,26 @@ class SqlTaskStore:
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         return await self._database.transact(partial(self._purge, completed_before=completed_before, limit=limit))
 
-    def _add(self, connection: Connection, new: Sequence[NewTask], *, expect_present: bool = False) -> list[Added]:
+    def _add(self, connection: Connection, *, new: Sequence[NewTask], expect_present: bool = False) -> list[Added]:
         owners = self._claim_keys(connection, [item for item in new if item.key is not None])
         added = [
             Added(owner, is_repeat=owner != item.task.id) for item, owner in zip(new, _owners(new, owners), strict=True)
         ]
         fresh = [item.task for item, answer in zip(new, added, strict=True) if not answer.is_repeat]
         if expect_present:
-            ids = [task.id for task in fresh]
-            present = {
-                row[0]
-                for row in self._database.bulk.select_by_ids(connection, "SELECT id FROM task WHERE id {ids}", ids)
-            }
-            fresh = [task for task in fresh if task.id not in present]
-        insert_tasks(self._database, connection, fresh)
+            fresh = self._drop_present(connection, fresh)
+        insert_tasks(self._database, connection, tasks=fresh)
         return added
+
+    def _drop_present(self, connection: Connection, tasks: Sequence[Task]) -> list[Task]:
+        """The tasks that are not there yet. An id that stands for another task must never pass for a repeat."""
+        ids = [task.id for task in tasks]
+        rows = self._database.bulk.select_by_ids(connection, f"{SELECT_TASK} WHERE t.id {{ids}}", ids=ids)
+        present = {task.id: task for task in map(to_task, rows)}
+        for task in tasks:
+            if task.id in present and present[task.id].spec != task.spec:
+                raise IdTakenError(task.id)
+        return [task for task in tasks if task.id not in present]
 
     def _claim_keys(self, connection: Connection, keyed: Sequence[NewTask]) -> dict[tuple[str, str], tuple[int, str]]:
         """Register the keys that are new and say, for each, which task and digest it stands for."""
@@ -170,7 +175,7 @@ class SqlTaskStore:
         return gone
 
 
-def insert_tasks(database: Database, connection: Connection, tasks: Sequence[Task]) -> None:
+def insert_tasks(database: Database, connection: Connection, *, tasks: Sequence[Task]) -> None:
     """Insert new tasks with their live rows and first log entries; the caller owns the transaction."""
     if not tasks:
         return

@@ -3,7 +3,7 @@
 The swift way trusts the batch and counts: a fenced statement over all rows either changes every one of them, or the
 transaction is rolled back. Then the careful way locks the rows in the order of their ids, tells apart what still fits,
 what had been written before and what has moved on, and writes the first. Stale steps are rare, so the swift way is the
-rule; and two nodes that fight over the same tasks cannot deadlock for long, because the careful way takes locks in order.
+rule; and two nodes that fight over the same tasks cannot deadlock for long: the careful way takes locks in order.
 """
 
 from collections import Counter
@@ -50,16 +50,16 @@ class TransitionWriter:
     def write_carefully(self, connection: Connection, steps: Sequence[Transition]) -> Written:
         """Lock, look, and write the steps that still fit."""
         ids = sorted(step.task_id for step in steps)
-        live = self._read_now(connection, _LIVE_NOW + self.bulk.row_lock, ids)
+        live = self._read_now(connection, _LIVE_NOW + self.bulk.row_lock, ids=ids)
         fitting = [step for step in steps if step.task_id in live and live[step.task_id][0] == step.before.version]
         self._write(connection, fitting)
         applied = frozenset(step.task_id for step in fitting)
-        ended = self._read_now(connection, _ENDED_NOW, ids)
-        repeated = frozenset(step.task_id for step in steps if _is_written(step, live, ended=ended)) - applied
+        ended = self._read_now(connection, _ENDED_NOW, ids=ids)
+        repeated = frozenset(step.task_id for step in steps if _is_written(step, live=live, ended=ended)) - applied
         return Written(applied, repeated, stale=frozenset(ids) - applied - repeated)
 
-    def _read_now(self, connection: Connection, query: str, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
-        return {row[0]: tuple(row[1:]) for row in self.bulk.select_by_ids(connection, query, ids)}
+    def _read_now(self, connection: Connection, query: str, *, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        return {row[0]: tuple(row[1:]) for row in self.bulk.select_by_ids(connection, query, ids=ids)}
 
     def _write(self, connection: Connection, steps: Sequence[Transition]) -> None:
         self._advance_live(connection, [step for step in steps if step.after.status in LIVE])
@@ -84,7 +84,7 @@ class TransitionWriter:
         if not steps:
             return
         fence = [(step.task_id, step.before.version) for step in steps]
-        if self.bulk.delete_fenced(connection, schema.task_live, fence) != len(fence):
+        if self.bulk.delete_fenced(connection, schema.task_live, rows=fence) != len(fence):
             raise StaleBatchError
         rows = [(step.task_id, *final_values(step.after)) for step in steps]
         self.bulk.update(connection, schema.task, columns=FINAL_COLUMNS, rows=rows)
@@ -98,7 +98,7 @@ class TransitionWriter:
         self.bulk.add_counts(connection, schema.task_count, columns=columns, rows=rows)
 
 
-def _is_written(step: Transition, live: dict[int, tuple[int, ...]], *, ended: dict[int, tuple[int, ...]]) -> bool:
+def _is_written(step: Transition, *, live: dict[int, tuple[int, ...]], ended: dict[int, tuple[int, ...]]) -> bool:
     if step.after.status in LIVE:
         return live.get(step.task_id) == changing_values(step.after)
     return ended.get(step.task_id) == final_values(step.after)

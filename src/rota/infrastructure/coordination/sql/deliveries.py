@@ -1,0 +1,94 @@
+"""What each worker is given: a row per attempt, marked when the worker has taken it, gone when it is acknowledged.
+
+A take whose answer is lost on its way has marked its rows, and `held` finds them. So a take is never run again after an
+unknown outcome: the worker has to learn that it should ask.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+
+from sqlalchemy import Connection, bindparam, select
+
+from rota.domain.attempt import Attempt
+from rota.domain.ids import TaskId, WorkerId
+from rota.infrastructure.coordination.sql.waiting import Bells
+from rota.infrastructure.coordination.sql.wake import WakeMark
+from rota.infrastructure.database.coordination_schema import delivery as table
+from rota.infrastructure.database.database import Database
+
+_COLUMNS = ("worker_id", "task_id", "attempt", "position_us")
+_OF_WORKER = select(table.c.task_id, table.c.attempt).where(table.c.worker_id == bindparam("worker_id"))
+TAKE = (
+    _OF_WORKER.where(table.c.is_taken == 0)
+    .order_by(table.c.position_us, table.c.task_id)
+    .limit(bindparam("count"))
+    .with_for_update(skip_locked=True)
+    .with_hint(table, "FORCE INDEX (PRIMARY)", "mysql")
+)
+_HELD = _OF_WORKER.where(table.c.is_taken == 1).order_by(table.c.task_id, table.c.attempt)
+
+
+class SqlDeliveries:
+    def __init__(self, database: Database, bells: Bells, wake: WakeMark) -> None:
+        self._database = database
+        self._bells = bells
+        self._wake = wake
+
+    async def assign(self, attempts: Sequence[Attempt]) -> None:
+        if not attempts:
+            return
+        await self._database.transact(partial(self._assign, attempts=attempts))
+        for worker_id in {attempt.worker_id for attempt in attempts}:
+            self._bells.ring(_topic(worker_id))
+
+    async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
+        look = partial(self._take_now, worker_id, limit)
+        return await self._bells.look_until(_topic(worker_id), look, wait=wait)
+
+    async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
+        if not attempts:
+            return
+        statement = f"{self._database.bulk.delete_from(table)} WHERE {{of}}"
+        await self._database.transact(partial(self._change, statement=statement, attempts=attempts))
+        await self._wake.set()
+
+    async def held(self, worker_id: WorkerId) -> list[Attempt]:
+        def work(connection: Connection) -> list[Attempt]:
+            rows = connection.execute(_HELD, {"worker_id": worker_id})
+            return [Attempt(TaskId(task_id), number, worker_id) for task_id, number in rows.tuples()]
+
+        return await self._database.read(work)
+
+    async def _take_now(self, worker_id: WorkerId, limit: int) -> list[Attempt]:
+        return await self._database.transact(partial(self._take, worker_id=worker_id, limit=limit), tries=1)
+
+    def _assign(self, connection: Connection, *, attempts: Sequence[Attempt]) -> None:
+        now_us = self._database.now_us(connection)
+        rows = sorted((one.worker_id, one.task_id, one.number, now_us + place) for place, one in enumerate(attempts))
+        self._database.bulk.insert_missing(connection, table, columns=_COLUMNS, rows=rows)
+
+    def _take(self, connection: Connection, *, worker_id: WorkerId, limit: int) -> list[Attempt]:
+        rows = connection.execute(TAKE, {"worker_id": worker_id, "count": limit}).tuples()
+        taken = [Attempt(TaskId(task_id), number, worker_id) for task_id, number in rows]
+        if taken:
+            self._change(connection, statement="UPDATE coordination_delivery SET is_taken=1 WHERE {of}", attempts=taken)
+        return taken
+
+    def _change(self, connection: Connection, *, statement: str, attempts: Sequence[Attempt]) -> None:
+        for (worker_id, number), ids in _group(attempts).items():
+            of = f"worker_id={worker_id:d} AND attempt={number:d} AND task_id {{ids}}"
+            self._database.bulk.change_by_ids(connection, statement.format(of=of), sorted(ids))
+
+
+def _topic(worker_id: WorkerId) -> tuple[str, WorkerId]:
+    return ("deliveries", worker_id)
+
+
+def _group(attempts: Sequence[Attempt]) -> Mapping[tuple[WorkerId, int], list[TaskId]]:
+    """The tasks by worker and number of the attempt: few groups, since most attempts are first ones."""
+    groups: dict[tuple[WorkerId, int], list[TaskId]] = defaultdict(list)
+    for attempt in sorted(attempts, key=lambda attempt: (attempt.worker_id, attempt.number)):
+        groups[attempt.worker_id, attempt.number].append(attempt.task_id)
+    return groups

@@ -1,0 +1,172 @@
+"""What waits: a row per task, which moves from the lane of those not due to the lane of its priority.
+
+A lane is served by position: the moment at which an entry became ready, or was due. One index, by lane and position,
+serves both "the first of a lane" and "the next to be due", so a take locks the rows it brings and no others, passing
+over what another taker has locked.
+
+A task has one row. Pushed again it moves when its lane is another one now; in the same lane it keeps its place, so that
+one who pushes all that waits, to be sure, does not send the oldest to the end.
+
+What takes something away (`take`, `move_due`) is never run again after an unknown outcome: a second run would bring
+other tasks, and nobody would learn that the first ones are gone.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from rota.domain.ids import TaskId, WorkerId
+from rota.domain.priority import LEVELS
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.infrastructure.coordination.sql.wake import WakeMark
+from rota.infrastructure.database.codes import find_us, to_us
+from rota.infrastructure.database.coordination_schema import delivery, memory
+from rota.infrastructure.database.coordination_schema import queue as table
+from rota.infrastructure.database.database import Database
+
+NOT_DUE = -1  # the lane of what is delayed
+EMPTYING_BATCH = 5_000  # well within the deadline of a call
+_ROW = 1
+_COLUMNS = ("id", "lane", "position_us", "priority")
+_IN_ORDER = (table.c.position_us, table.c.id)
+_BY_ORDER = (
+    "FORCE INDEX (coordination_queue_order)"  # the optimiser may prefer a scan of a short table, and lock it all
+)
+
+_HEADS = select(
+    *(select(table.c.id).where(table.c.lane == lane).order_by(*_IN_ORDER).limit(1).scalar_subquery() for lane in LEVELS)
+)
+TAKE = (
+    select(table.c.id)
+    .where(table.c.lane == bindparam("lane"))
+    .order_by(*_IN_ORDER)
+    .limit(bindparam("count"))
+    .with_for_update(skip_locked=True)
+    .with_hint(table, _BY_ORDER, "mysql")
+)
+FIND_DUE = (
+    select(table.c.id, table.c.priority)
+    .where(table.c.lane == NOT_DUE, table.c.position_us <= bindparam("now_us"))
+    .order_by(*_IN_ORDER)
+    .limit(bindparam("count"))
+    .with_for_update(skip_locked=True)
+    .with_hint(table, _BY_ORDER, "mysql")
+)
+_NEXT_DUE = select(func.min(table.c.position_us)).where(table.c.lane == NOT_DUE)
+
+
+class SqlTaskQueue:
+    def __init__(self, database: Database, wake: WakeMark) -> None:
+        self._database = database
+        self._wake = wake
+
+    async def push(self, entries: Sequence[QueueEntry]) -> None:
+        if entries and await self._database.transact(partial(self._push, entries=entries)):
+            await self._wake.set()
+
+    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
+        return await self._database.transact(partial(self._take, limit=limit, order=order), tries=1)
+
+    async def wait_for_work(self, wait: timedelta) -> bool:
+        return await self._wake.wait(wait)
+
+    async def wake(self) -> None:
+        await self._wake.set()
+
+    async def move_due(self, now: datetime, limit: int) -> DueMove:
+        move = await self._database.transact(partial(self._move_due, now_us=to_us(now), limit=limit), tries=1)
+        if move.moved:
+            await self._wake.set()
+        return move
+
+    async def discard(self, entries: Sequence[QueueEntry]) -> None:
+        if entries:
+            await self._database.transact(partial(self._discard, entries=entries))
+
+    async def depths(self) -> QueueDepths:
+        return await self._database.read(_count)
+
+    async def find_generation(self) -> str | None:
+        query = select(memory.c.generation).where(memory.c.id == _ROW)
+        return await self._database.read(lambda connection: connection.execute(query).scalar()) or None
+
+    async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
+        row = (_ROW, "", generation)
+        columns = ("id", "generation", "building")
+        bulk = self._database.bulk
+        await self._database.transact(lambda link: bulk.upsert(link, memory, columns=columns, rows=[row]))
+        while await self._database.transact(self._empty) == EMPTYING_BATCH:
+            pass
+        async for page in pages:
+            await self.push(page)
+        # The mark shows whether this memory was lost, or emptied by another rebuild, while we filled it.
+        built = update(memory).where(memory.c.id == _ROW, memory.c.building == generation)
+        await self._database.transact(lambda link: link.execute(built.values(generation=generation, building="")))
+
+    def _push(self, connection: Connection, *, entries: Sequence[QueueEntry]) -> bool:
+        """Whether the scheduler should know: something is ready, or it has to get up earlier."""
+        now_us = self._database.now_us(connection)
+        last = {entry.task_id: (now_us + place, entry) for place, entry in enumerate(entries)}
+        ready = [(entry.task_id, entry.priority, at, entry.priority) for at, entry in last.values() if not entry.due_at]
+        delayed = [
+            (entry.task_id, NOT_DUE, to_us(entry.due_at), entry.priority) for _, entry in last.values() if entry.due_at
+        ]
+        bulk = self._database.bulk
+        if delayed:
+            bulk.upsert(connection, table, columns=_COLUMNS, rows=sorted(delayed))
+        if ready:
+            bulk.upsert_changed(connection, table, columns=_COLUMNS, rows=sorted(ready), by="lane")
+            return True
+        return min(position for _, _, position, _ in delayed) == connection.execute(_NEXT_DUE).scalar()
+
+    def _take(self, connection: Connection, *, limit: int, order: Sequence[int]) -> Taken:
+        heads = _find_heads(connection)
+        taken: list[TaskId] = []
+        for level in order:
+            if level in heads and len(taken) < limit:
+                taken += connection.execute(TAKE, {"lane": level, "count": limit - len(taken)}).scalars()
+        if taken:
+            self._delete(connection, taken)
+            heads = _find_heads(connection)
+        return Taken(tuple(taken), heads)
+
+    def _move_due(self, connection: Connection, *, now_us: int, limit: int) -> DueMove:
+        due = sorted(connection.execute(FIND_DUE, {"now_us": now_us, "count": limit}).tuples())
+        if due:
+            self._database.bulk.update(connection, table, columns=("lane",), rows=due)
+        return DueMove(len(due), find_us(connection.execute(_NEXT_DUE).scalar() or 0))
+
+    def _discard(self, connection: Connection, *, entries: Sequence[QueueEntry]) -> None:
+        for priority in sorted({entry.priority for entry in entries}):
+            doomed = [entry.task_id for entry in entries if entry.priority == priority]
+            self._delete(connection, doomed, only=f"AND lane={NOT_DUE:d} AND priority={priority:d}")
+
+    def _empty(self, connection: Connection) -> int:
+        doomed = connection.execute(select(table.c.id).order_by(table.c.id).limit(EMPTYING_BATCH)).scalars().all()
+        if doomed:
+            self._delete(connection, doomed)
+        return len(doomed)
+
+    def _delete(self, connection: Connection, ids: Iterable[int], *, only: str = "") -> None:
+        bulk = self._database.bulk
+        bulk.change_by_ids(connection, f"{bulk.delete_from(table)} WHERE id {{ids}} {only}", sorted(ids))
+
+
+def _find_heads(connection: Connection) -> Mapping[int, TaskId]:
+    row = connection.execute(_HEADS).one()
+    return {level: TaskId(head) for level, head in zip(LEVELS, row, strict=True) if head is not None}
+
+
+def _count(connection: Connection) -> QueueDepths:
+    lanes = connection.execute(select(table.c.lane, func.count()).group_by(table.c.lane)).tuples()
+    waiting = {int(lane): int(number) for lane, number in lanes}
+    delayed = waiting.pop(NOT_DUE, 0)
+    handed = select(delivery.c.is_taken, delivery.c.worker_id, func.count()).group_by(
+        delivery.c.is_taken, delivery.c.worker_id
+    )
+    counts: tuple[dict[WorkerId, int], dict[WorkerId, int]] = ({}, {})
+    for is_taken, worker_id, number in connection.execute(handed).tuples():
+        counts[is_taken][WorkerId(worker_id)] = number
+    return QueueDepths(ready=waiting, delayed=delayed, assigned=counts[0], in_flight=counts[1])

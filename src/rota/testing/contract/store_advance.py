@@ -1,0 +1,340 @@
+"""The contract of `TaskStore.advance`: every lawful step is written whole, and no other."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from rota.application.ports.store import Store, Written
+from rota.domain.attempt import TaskResult
+from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.log import LogEntry, entry_for, first_entry, place
+from rota.domain.task import BLOCKED, CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, Task, Transition
+from rota.testing.contract.store_backend import (
+    AWKWARD_TEXTS,
+    HOUR,
+    MANY,
+    MICROSECOND,
+    MINUTE,
+    NOON,
+    OTHER_TENANT,
+    WORKER_2,
+    StoreBackend,
+    add,
+    add_one,
+    cancel_step,
+    end,
+    find,
+    grant,
+    grant_one,
+    grant_step,
+    ids_of,
+    make_error,
+    make_task,
+    make_tasks,
+    retry_step,
+    success_step,
+    write,
+)
+
+Step = Callable[[Task], Transition]
+
+SIXTY_KIB = "汉" * (20 * 1024)
+
+
+def fail_step(task: Task) -> Transition:
+    return task.state.failed(make_error("final", retryable=False), at=NOON + MINUTE)
+
+
+def timeout_step(task: Task) -> Transition:
+    return task.state.timed_out(make_error("timeout"), at=NOON + MINUTE)
+
+
+def release_step(task: Task) -> Transition:
+    return task.state.released("drained", at=NOON + MINUTE, due_at=NOON + HOUR)
+
+
+def lost_step(task: Task) -> Transition:
+    return task.state.lost(at=NOON + task.state.attempt * MINUTE)
+
+
+def urgent_step(task: Task) -> Transition:
+    return task.state.reprioritised(9, at=NOON + MINUTE)
+
+
+def later_step(task: Task) -> Transition:
+    return task.state.rescheduled(NOON + HOUR, at=NOON + MINUTE)
+
+
+def unblock_step(task: Task) -> Transition:
+    return task.state.unblocked(at=NOON + MINUTE)
+
+
+LIVES: Mapping[str, Sequence[Step]] = {
+    "granted": [grant_step],
+    "succeeded": [grant_step, success_step],
+    "failed": [grant_step, fail_step],
+    "timed out": [grant_step, timeout_step],
+    "retrying": [grant_step, retry_step],
+    "granted again": [grant_step, retry_step, grant_step],
+    "succeeded at last": [grant_step, retry_step, grant_step, success_step],
+    "failed at last": [grant_step, retry_step, grant_step, fail_step],
+    "released": [grant_step, release_step],
+    "released after a retry": [grant_step, retry_step, grant_step, release_step],
+    "lost": [grant_step, lost_step],
+    "lost twice": [grant_step, lost_step, grant_step, lost_step],
+    "poison": [grant_step, lost_step, grant_step, lost_step, grant_step, lost_step],
+    "succeeded after a loss": [grant_step, lost_step, grant_step, success_step],
+    "cancelled waiting": [cancel_step],
+    "cancelled running": [grant_step, cancel_step],
+    "cancelled retrying": [grant_step, retry_step, cancel_step],
+    "cancelled blocked": [cancel_step],
+    "reprioritised": [urgent_step],
+    "reprioritised blocked": [urgent_step],
+    "reprioritised and ended": [urgent_step, grant_step, success_step],
+    "rescheduled": [later_step],
+    "rescheduled retrying": [grant_step, retry_step, later_step],
+    "unblocked": [unblock_step],
+    "unblocked and granted": [unblock_step, grant_step],
+}
+each_life = pytest.mark.parametrize("life", LIVES)
+
+
+@pytest.mark.asyncio
+class TestAdvance:
+    @each_life
+    async def test_a_step_leaves_the_task_as_the_domain_says(self, backend: StoreBackend, life: str) -> None:
+        store = await backend.connect()
+        task, _ = await _live(store, life)
+        assert await find(store, task) == task
+        assert [live.state for live in await store.tasks.find_live([task.id])] == (
+            [] if task.state.status.is_final else [task.state]
+        )
+
+    @each_life
+    async def test_every_step_is_in_the_record(self, backend: StoreBackend, life: str) -> None:
+        store = await backend.connect()
+        task, entries = await _live(store, life)
+        record = await store.logs.read(task.id)
+        assert record == entries
+        assert [entry.seq for entry in record] == [place(version) for version in range(1, task.state.version + 1)]
+
+    @each_life
+    async def test_a_step_that_is_written_again_changes_nothing(self, backend: StoreBackend, life: str) -> None:
+        store = await backend.connect()
+        before, entries = await _live(store, life, without_last=True)
+        step = LIVES[life][-1](before)
+        [task] = await write(store, [before], [step])
+        assert await store.tasks.advance([step]) == Written(repeated=frozenset({task.id}))
+        assert await find(store, task) == task
+        assert await store.logs.read(task.id) == [*entries, entry_for(step)]
+
+    @each_life
+    async def test_another_step_from_the_same_version_is_stale(self, backend: StoreBackend, life: str) -> None:
+        store = await backend.connect()
+        before, _ = await _live(store, life, without_last=True)
+        [task] = await write(store, [before], [LIVES[life][-1](before)])
+        rival = cancel_step(before, "too late", at=NOON + HOUR)
+        assert await store.tasks.advance([rival]) == Written(stale=frozenset({task.id}))
+        assert await find(store, task) == task
+        assert len(await store.logs.read(task.id)) == task.state.version
+
+    async def test_no_steps_change_nothing(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        assert await store.tasks.advance([]) == Written()
+
+    async def test_steps_of_every_kind_may_share_a_batch(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        waiting = await add(store, make_tasks(4))
+        running = await grant(store, await add(store, make_tasks(6, at=NOON + HOUR)))
+        kinds: list[Step] = [grant_step, cancel_step, urgent_step, later_step]
+        ends: list[Step] = [success_step, fail_step, timeout_step, retry_step, release_step, cancel_step]
+        tasks = [*waiting, *running]
+        steps = [kind(task) for kind, task in zip([*kinds, *ends], tasks, strict=True)]
+        after = await write(store, tasks, steps)
+        assert await store.tasks.load(ids_of(tasks)) == {task.id: task for task in after}
+
+    async def test_a_batch_may_mix_tenants(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        tasks = [*make_tasks(1), *make_tasks(1, at=NOON + HOUR, tenant_id=OTHER_TENANT)]
+        await end(store, await grant(store, await add(store, tasks)))
+        for tenant_id in (DEFAULT_TENANT, OTHER_TENANT):
+            assert await store.tasks.count_by_status(tenant_id) == {SUCCESS: 1}
+
+    async def test_a_large_batch_of_unlike_steps_is_written(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        tasks = await add(store, make_tasks(MANY))
+        moments = [NOON + number * MICROSECOND for number in range(MANY)]
+        grants = [grant_step(task, at=at) for task, at in zip(tasks, moments, strict=True)]
+        running = await write(store, tasks, grants)
+        ends = [_unlike_end(task, number) for number, task in enumerate(running)]
+        ended = await write(store, running, ends)
+        assert await store.tasks.load(ids_of(tasks)) == {task.id: task for task in ended}
+
+
+def _unlike_end(task: Task, number: int) -> Transition:
+    at = NOON + MINUTE + number * MICROSECOND
+    kinds: list[Callable[[], Transition]] = [
+        lambda: success_step(task, at=at),
+        lambda: success_step(task, data=f"{number}", at=at),
+        lambda: retry_step(task, at=at),
+        lambda: task.state.failed(make_error(f"error-{number}"), at=at),
+        lambda: task.state.lost(at=at),
+    ]
+    return kinds[number % len(kinds)]()
+
+
+async def _live(store: Store, life: str, *, without_last: bool = False) -> tuple[Task, list[LogEntry]]:
+    """Add a task and let it live; how it stands then, and what its record must be."""
+    is_blocked = "blocked" in life
+    task = await add_one(store, state={"status": BLOCKED} if is_blocked else {})
+    entries = [first_entry(task)]
+    for kind in LIVES[life][:-1] if without_last else LIVES[life]:
+        step = kind(task)
+        [task] = await write(store, [task], [step])
+        entries.append(entry_for(step))
+    return task, entries
+
+
+@pytest.mark.asyncio
+class TestOutcome:
+    @pytest.mark.parametrize("text", [*AWKWARD_TEXTS, SIXTY_KIB])
+    async def test_a_result_comes_back_as_it_was(self, backend: StoreBackend, text: str) -> None:
+        store = await backend.connect()
+        task = await grant_one(store)
+        result = TaskResult(code=7, message=text[:500], data=text)
+        [task] = await write(store, [task], [task.state.succeeded(result, at=NOON + MINUTE)])
+        found = await find(store, task)
+        assert found is not None
+        assert found.result == result
+
+    @pytest.mark.parametrize("text", [*AWKWARD_TEXTS, SIXTY_KIB])
+    async def test_an_error_comes_back_as_it_was(self, backend: StoreBackend, text: str) -> None:
+        store = await backend.connect()
+        task = await grant_one(store)
+        error = make_error("oops", message=text[:500], detail=text, retryable=False)
+        [task] = await write(store, [task], [task.state.failed(error, at=NOON + MINUTE)])
+        found = await find(store, task)
+        assert found is not None
+        assert found.error == error
+        assert (await store.logs.read(task.id))[-1].detail == text
+
+    async def test_a_success_with_nothing_to_tell_has_a_result(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        [task] = await end(store, [await grant_one(store)])
+        found = await find(store, task)
+        assert found is not None
+        assert found.result == TaskResult()
+
+    async def test_the_last_error_stays_visible_until_the_task_succeeds(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        task = await grant_one(store)
+        seen = []
+        for kind in (retry_step, grant_step, success_step):
+            [task] = await write(store, [task], [kind(task)])
+            found = await find(store, task)
+            assert found is not None
+            seen.append((found.state.status, found.error))
+        assert seen == [(RETRYING, make_error()), (PROCESSING, make_error()), (SUCCESS, None)]
+
+    async def test_a_later_error_replaces_an_earlier_one(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        task = await grant_one(store)
+        for kind in (retry_step, grant_step, fail_step):
+            [task] = await write(store, [task], [kind(task)])
+        found = await find(store, task)
+        assert found is not None
+        assert found.error == make_error("final", retryable=False)
+
+
+@pytest.mark.asyncio
+class TestStaleStep:
+    async def test_a_task_is_granted_once_from_each_version(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        task = await add_one(store)
+        [running] = await grant(store, [task])
+        second = grant_step(task, worker_id=WORKER_2)
+        assert await store.tasks.advance([second]) == Written(stale=frozenset({task.id}))
+        assert await find(store, task) == running
+
+    async def test_the_same_grant_under_another_term_is_stale_not_repeated(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        task = await add_one(store)
+        await grant(store, [task], term=1)
+        assert await store.tasks.advance([grant_step(task, term=2)]) == Written(stale=frozenset({task.id}))
+
+    async def test_a_result_of_an_older_attempt_is_refused(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        first_attempt = await grant_one(store)
+        [lost] = await write(store, [first_attempt], [lost_step(first_attempt)])
+        [second_attempt] = await grant(store, [lost], worker_id=WORKER_2)
+        late = success_step(first_attempt, data='"from the first"')
+        assert await store.tasks.advance([late]) == Written(stale=frozenset({late.task_id}))
+        assert await find(store, second_attempt) == second_attempt
+
+    @pytest.mark.parametrize("life", ["succeeded", "failed", "timed out", "cancelled running", "poison"])
+    async def test_a_final_state_is_final(self, backend: StoreBackend, life: str) -> None:
+        store = await backend.connect()
+        ended, entries = await _live(store, life)
+        running = make_task(ended.id, state={"status": PROCESSING, "version": ended.state.version})
+        for late in (success_step(running), retry_step(running), cancel_step(running), release_step(running)):
+            assert await store.tasks.advance([late]) == Written(stale=frozenset({ended.id}))
+        assert await find(store, ended) == ended
+        assert await store.logs.read(ended.id) == entries
+        assert await store.tasks.count_by_status(DEFAULT_TENANT) == {ended.state.status: 1}
+
+    async def test_a_failure_does_not_overwrite_a_success_of_the_same_moment(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        running = await grant_one(store)
+        [ended] = await write(store, [running], [success_step(running, data="1")])
+        assert await store.tasks.advance([fail_step(running)]) == Written(stale=frozenset({ended.id}))
+        assert await find(store, ended) == ended
+
+    async def test_a_step_from_a_version_yet_to_come_is_stale(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        task = await add_one(store)
+        early = success_step(task.after(grant_step(task)))
+        assert await store.tasks.advance([early]) == Written(stale=frozenset({task.id}))
+        assert await find(store, task) == task
+
+    async def test_a_step_of_an_unknown_task_is_stale(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        [task] = make_tasks(1)
+        steps = [grant_step(task)]
+        assert await store.tasks.advance(steps) == Written(stale=frozenset({task.id}))
+        assert await find(store, task) is None
+        assert await store.logs.read(task.id) == []
+
+    async def test_a_partly_stale_batch_is_written_as_far_as_it_fits(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        tasks = await add(store, make_tasks(100))
+        steps = [grant_step(task) for task in tasks]
+        taken = tasks[10:20]
+        await grant(store, taken, worker_id=WORKER_2, term=2)
+        await store.tasks.advance(steps[30:40])
+        written = await store.tasks.advance(steps[::-1])
+        fitting = {task.id for task in tasks} - set(ids_of(taken)) - set(ids_of(tasks[30:40]))
+        assert written == Written(
+            applied=frozenset(fitting), repeated=frozenset(ids_of(tasks[30:40])), stale=frozenset(ids_of(taken))
+        )
+        held = await store.tasks.list_held(WORKER_2)
+        assert [live.id for live in held] == ids_of(taken)
+        assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PROCESSING: 100}
+
+    async def test_a_partly_stale_batch_of_ends_counts_only_what_was_written(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        running = await grant(store, await add(store, make_tasks(20)))
+        await write(store, running[:5], [cancel_step(task) for task in running[:5]])
+        written = await store.tasks.advance([success_step(task) for task in running])
+        assert written == Written(applied=frozenset(ids_of(running[5:])), stale=frozenset(ids_of(running[:5])))
+        assert await store.tasks.count_by_status(DEFAULT_TENANT) == {CANCELLED: 5, SUCCESS: 15}
+
+    async def test_a_refused_failure_leaves_no_error_behind(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        first_attempt = await grant_one(store)
+        [waiting] = await write(store, [first_attempt], [release_step(first_attempt)])
+        written = await store.tasks.advance([fail_step(first_attempt)])
+        assert written.stale == {waiting.id}
+        found = await find(store, waiting)
+        assert found is not None
+        assert (found.state.status, found.error) == (PENDING, None)
+        assert FAILED not in await store.tasks.count_by_status(DEFAULT_TENANT)

@@ -1,0 +1,153 @@
+"""A coordinator that fails to order, around one that works. Operations are named `part.method`: `queue.push`."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from rota.application.ports.coordinator import Coordinator, Deliveries, Election, Signals, TaskQueue, WorkerPool
+from rota.domain.attempt import Attempt
+from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.events import Event
+from rota.domain.ids import NodeId, TaskId, WorkerId
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.worker import Worker
+from rota.testing.faults import Faults
+
+T = TypeVar("T")
+
+
+def faulty_coordinator(inner: Coordinator, faults: Faults) -> Coordinator:
+    """The same coordinator, failing as planned."""
+    return Coordinator(
+        election=FaultyElection(inner.election, faults),
+        pool=FaultyWorkerPool(inner.pool, faults),
+        queue=FaultyTaskQueue(inner.queue, faults),
+        deliveries=FaultyDeliveries(inner.deliveries, faults),
+        signals=FaultySignals(inner.signals, faults),
+    )
+
+
+class FaultyElection:
+    def __init__(self, inner: Election, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
+        return await _around(self._faults, "election.campaign", call=lambda: self._inner.campaign(node_id, ttl))
+
+    async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
+        return await _around(self._faults, "election.renew", call=lambda: self._inner.renew(node_id, lease, ttl=ttl))
+
+    async def resign(self, node_id: NodeId, lease: int) -> None:
+        await _around(self._faults, "election.resign", call=lambda: self._inner.resign(node_id, lease))
+
+    async def find_leader(self) -> NodeId | None:
+        return await _around(self._faults, "election.find_leader", call=self._inner.find_leader)
+
+    async def wait_for_vacancy(self, wait: timedelta) -> bool:
+        return await _around(self._faults, "election.wait_for_vacancy", call=lambda: self._inner.wait_for_vacancy(wait))
+
+
+class FaultyWorkerPool:
+    def __init__(self, inner: WorkerPool, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def register(self, worker: Worker, lease: timedelta) -> None:
+        await _around(self._faults, "pool.register", call=lambda: self._inner.register(worker, lease))
+
+    async def heartbeat(self, worker_id: WorkerId, *, load: int, lease: timedelta) -> bool:
+        return await _around(
+            self._faults, "pool.heartbeat", call=lambda: self._inner.heartbeat(worker_id, load=load, lease=lease)
+        )
+
+    async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
+        await _around(self._faults, "pool.remove", call=lambda: self._inner.remove(worker_ids))
+
+    async def list_alive(self) -> list[Worker]:
+        return await _around(self._faults, "pool.list_alive", call=self._inner.list_alive)
+
+
+class FaultyTaskQueue:
+    def __init__(self, inner: TaskQueue, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def push(self, entries: Sequence[QueueEntry]) -> None:
+        await _around(self._faults, "queue.push", call=lambda: self._inner.push(entries))
+
+    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
+        return await _around(self._faults, "queue.take", call=lambda: self._inner.take(limit, order=order))
+
+    async def wait_for_work(self, wait: timedelta) -> bool:
+        return await _around(self._faults, "queue.wait_for_work", call=lambda: self._inner.wait_for_work(wait))
+
+    async def wake(self) -> None:
+        await _around(self._faults, "queue.wake", call=self._inner.wake)
+
+    async def move_due(self, now: datetime, limit: int) -> DueMove:
+        return await _around(self._faults, "queue.move_due", call=lambda: self._inner.move_due(now, limit))
+
+    async def discard(self, entries: Sequence[QueueEntry]) -> None:
+        await _around(self._faults, "queue.discard", call=lambda: self._inner.discard(entries))
+
+    async def depths(self) -> QueueDepths:
+        return await _around(self._faults, "queue.depths", call=self._inner.depths)
+
+    async def find_generation(self) -> str | None:
+        return await _around(self._faults, "queue.find_generation", call=self._inner.find_generation)
+
+    async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
+        await _around(self._faults, "queue.rebuild", call=lambda: self._inner.rebuild(generation, pages))
+
+
+class FaultyDeliveries:
+    def __init__(self, inner: Deliveries, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def assign(self, attempts: Sequence[Attempt]) -> None:
+        await _around(self._faults, "deliveries.assign", call=lambda: self._inner.assign(attempts))
+
+    async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
+        return await _around(
+            self._faults, "deliveries.take", call=lambda: self._inner.take(worker_id, limit, wait=wait)
+        )
+
+    async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
+        await _around(self._faults, "deliveries.acknowledge", call=lambda: self._inner.acknowledge(attempts))
+
+    async def held(self, worker_id: WorkerId) -> list[Attempt]:
+        return await _around(self._faults, "deliveries.held", call=lambda: self._inner.held(worker_id))
+
+
+class FaultySignals:
+    def __init__(self, inner: Signals, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def request_cancel(self, task_ids: Sequence[TaskId], *, ttl: timedelta) -> None:
+        await _around(
+            self._faults, "signals.request_cancel", call=lambda: self._inner.request_cancel(task_ids, ttl=ttl)
+        )
+
+    async def find_cancelled(self, task_ids: Sequence[TaskId]) -> frozenset[TaskId]:
+        return await _around(self._faults, "signals.find_cancelled", call=lambda: self._inner.find_cancelled(task_ids))
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        await _around(self._faults, "signals.publish", call=lambda: self._inner.publish(events))
+
+    @asynccontextmanager
+    async def subscribe(self) -> AsyncIterator[AsyncIterator[Event]]:
+        async with self._inner.subscribe() as events:
+            await _around(self._faults, "signals.subscribe", call=_nothing)
+            yield events
+
+
+async def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> T:
+    return await faults.around(operation, call, unavailable=CoordinatorUnavailableError)
+
+
+async def _nothing() -> None:
+    """A subscription leaves no effect behind."""

@@ -1,0 +1,221 @@
+"""What is particular to coordination on Redis: the public layout of the keys, round trips, lost answers."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from secrets import token_hex
+
+import msgspec
+import pytest
+
+from rota.application.ports.coordinator import Coordinator
+from rota.domain.attempt import Attempt
+from rota.domain.errors import ConfigError, CoordinatorUnavailableError
+from rota.domain.events import Event, EventKind
+from rota.domain.ids import NodeId, TaskId, WorkerId
+from rota.domain.priority import HIGH, LEVELS, NORMAL, URGENT
+from rota.domain.queue import QueueEntry
+from rota.domain.worker import Worker
+from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator, redis_coordinator
+from rota.infrastructure.coordination.redis_client import RedisClient
+from tests.support.proxy import FaultyProxy
+from tests.support.servers.redis import RedisServer
+
+NODE = NodeId("node-a")
+WORKER = WorkerId(7_100_000_000_000_000_001)
+TASK = TaskId(7_000_000_000_000_000_001)
+ATTEMPT = Attempt(TASK, 3, WORKER)
+DUE = datetime(2030, 1, 1, tzinfo=UTC)
+AT_ONCE = timedelta(0)
+LEASE = timedelta(seconds=30)
+BATCH = 500
+ORDER = tuple(reversed(LEVELS))
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A coordinator, and a client that sees what it wrote."""
+
+    coordinator: Coordinator
+    client: RedisClient
+    prefix: str
+
+    async def read(self, command: str, name: str, *more: str | bytes | int) -> object:
+        return await self.client.command(command, f"{{{self.prefix}}}:{name}", *more)
+
+    async def list_names(self) -> set[str]:
+        start = len(f"{{{self.prefix}}}:")
+        keys: list[bytes] = await self.client.command("KEYS", f"{{{self.prefix}}}:*")
+        return {key.decode()[start:] for key in keys}
+
+    async def count_round_trips(self) -> int:
+        """How many scripts came in over the wire so far, by name or in full."""
+        stats: dict[str, dict[str, int]] = await self.client.command("INFO", "commandstats")
+        return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "eval"))
+
+
+@pytest.fixture
+async def bench(redis_server: RedisServer) -> AsyncIterator[Bench]:
+    client = RedisClient(redis_server.url())
+    prefix = f"layout-{token_hex(8)}"
+    yield Bench(redis_coordinator(client, prefix), client, prefix)
+    await client.close()
+
+
+async def use_everything(coordinator: Coordinator) -> None:
+    """Leave a key of every kind."""
+    await coordinator.election.campaign(NODE, LEASE)
+    await coordinator.pool.register(Worker(id=WORKER, name="pod-1"), LEASE)
+    await coordinator.queue.push([QueueEntry(TASK, level) for level in LEVELS])
+    await coordinator.queue.push([QueueEntry(TASK, HIGH, DUE)])
+    await coordinator.deliveries.assign([ATTEMPT, Attempt(TASK, 4, WORKER)])
+    await coordinator.deliveries.take(WORKER, 1, wait=AT_ONCE)
+    await coordinator.signals.request_cancel([TASK], ttl=LEASE)
+
+
+async def test_the_keys_have_their_public_names(bench: Bench) -> None:
+    await use_everything(bench.coordinator)
+    levels = {"queue:normal", "queue:high", "queue:urgent"} | {f"queue:{level}" for level in (1, 2, 3, 4, 6, 7, 8)}
+    worker = {f"worker:{WORKER}{part}" for part in ("", ":queue", ":inflight", ":wake")}
+    others = {"queue:delayed", "workers", "scheduler:leader", "scheduler:lease", "scheduler:wake"}
+    assert await bench.list_names() == levels | worker | others | {f"task:cancel:{TASK}"}
+
+
+async def test_every_key_that_is_not_bounded_by_itself_expires(bench: Bench) -> None:
+    await use_everything(bench.coordinator)
+    lasting = {name for name in await bench.list_names() if await bench.read("TTL", name) == -1}
+    queues = {name for name in await bench.list_names() if name.startswith("queue:")}
+    assert lasting == queues | {"workers", "scheduler:lease", "scheduler:wake"}
+
+
+async def test_operators_can_read_the_values(bench: Bench) -> None:
+    await use_everything(bench.coordinator)
+    task, delayed = str(TASK).encode(), f"{HIGH}:{TASK}".encode()
+    assert await bench.read("LRANGE", "queue:urgent", 0, -1) == [task]
+    assert await bench.read("ZRANGE", "queue:delayed", 0, -1, "WITHSCORES") == [[delayed, DUE.timestamp() * 1e6]]
+    assert await bench.read("LRANGE", f"worker:{WORKER}:queue", 0, -1) == [f"{TASK}:4".encode()]
+    assert await bench.read("SMEMBERS", f"worker:{WORKER}:inflight") == {f"{TASK}:3".encode()}
+    assert await bench.read("HGET", f"worker:{WORKER}", "name") == b"pod-1"
+    assert await bench.read("HGET", "scheduler:leader", "node") == NODE.encode()
+    assert await bench.read("LLEN", "scheduler:wake") == 1
+
+
+async def test_there_is_never_more_than_one_wake_token(bench: Bench) -> None:
+    for _ in range(3):
+        await use_everything(bench.coordinator)
+        await bench.coordinator.queue.wake()
+        await bench.coordinator.deliveries.acknowledge([ATTEMPT])
+    assert await bench.read("LLEN", "scheduler:wake") == 1
+    assert await bench.read("LLEN", f"worker:{WORKER}:wake") == 1
+
+
+async def test_removing_a_worker_leaves_no_key_of_it(bench: Bench) -> None:
+    await use_everything(bench.coordinator)
+    await bench.coordinator.pool.remove([WORKER])
+    assert not [name for name in await bench.list_names() if name.startswith("worker")]
+
+
+async def test_each_step_of_a_batch_is_one_round_trip(bench: Bench) -> None:
+    queue, deliveries = bench.coordinator.queue, bench.coordinator.deliveries
+    attempts = [Attempt(TaskId(TASK + number), 1, WORKER) for number in range(BATCH)]
+    steps = (
+        lambda: queue.push([QueueEntry(attempt.task_id, NORMAL) for attempt in attempts]),
+        lambda: queue.take(BATCH, order=ORDER),
+        lambda: deliveries.assign(attempts),
+        lambda: deliveries.take(WORKER, BATCH, wait=AT_ONCE),
+        lambda: deliveries.acknowledge(attempts),
+    )
+    for step in steps:
+        await step()  # the first time, the server has yet to learn the script
+    before = await bench.count_round_trips()
+    for step in steps:
+        await step()
+    assert await bench.count_round_trips() - before == len(steps)
+
+
+async def test_a_batch_larger_than_a_script_can_unpack_goes_through(bench: Bench) -> None:
+    queue, deliveries = bench.coordinator.queue, bench.coordinator.deliveries
+    ids = [TaskId(TASK + number) for number in range(20_000)]
+    attempts = [Attempt(task_id, 1, WORKER) for task_id in ids]
+    await queue.push([QueueEntry(task_id, URGENT, DUE) for task_id in ids])
+    assert (await queue.move_due(DUE, len(ids))).moved == len(ids)
+    assert sorted((await queue.take(len(ids), order=ORDER)).task_ids) == ids
+    await deliveries.assign(attempts)
+    assert await deliveries.take(WORKER, len(ids), wait=AT_ONCE) == attempts
+    await deliveries.acknowledge(attempts)
+    assert await deliveries.held(WORKER) == []
+
+
+async def test_what_is_due_beyond_the_exact_scores_is_kept(bench: Bench) -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    await bench.coordinator.queue.push([QueueEntry(TASK, NORMAL, last)])
+    move = await bench.coordinator.queue.move_due(DUE, 10)
+    assert move.moved == 0
+    assert move.next_due_at is not None
+    assert move.next_due_at.year == 2255
+    assert (await bench.coordinator.queue.move_due(last, 10)).moved == 1
+
+
+async def test_an_attempt_whose_take_was_cut_off_is_held(bench: Bench, redis_server: RedisServer) -> None:
+    await bench.coordinator.deliveries.assign([ATTEMPT])
+    async with FaultyProxy("127.0.0.1", redis_server.port) as proxy:
+        url = f"redis://127.0.0.1:{proxy.port}/0"
+        async with open_redis_coordinator(url, bench.prefix) as behind:
+            lost = proxy.drop_reply_after(f"worker:{WORKER}:inflight".encode())
+            with pytest.raises(CoordinatorUnavailableError):
+                await behind.deliveries.take(WORKER, 10, wait=AT_ONCE)
+            assert lost.is_set()
+            assert await behind.deliveries.held(WORKER) == [ATTEMPT]
+
+
+async def test_a_lease_number_is_above_the_last_even_when_the_clock_is_not(bench: Bench) -> None:
+    ahead = 2**52
+    await bench.read("SET", "scheduler:lease", ahead)
+    assert await bench.coordinator.election.campaign(NODE, LEASE) == ahead + 1
+
+
+async def test_a_worker_that_registers_while_it_is_struck_off_stays(bench: Bench) -> None:
+    await bench.read("SADD", "workers", WORKER)  # its hash has expired
+    pool = bench.coordinator.pool
+    assert await pool.list_alive() == []
+    assert await bench.read("SMEMBERS", "workers") == set()
+    await pool.register(Worker(id=WORKER, name="pod-1"), LEASE)
+    await bench.read("SREM", "workers", WORKER)
+    assert await pool.heartbeat(WORKER, load=0, lease=LEASE)
+    assert [worker.id for worker in await pool.list_alive()] == [WORKER]
+
+
+async def test_what_cannot_be_read_on_the_channel_is_left_out(bench: Bench) -> None:
+    event = Event(kind=EventKind.TASK_CREATED, at=DUE, task_id=TASK)
+    newer = msgspec.json.encode([{"kind": "task.teleported", "at": DUE}])
+    strange = (b"hello", b'{"kind": "task.created"}', b'[{"kind": "task.created", "at": "now"}]', newer, b"[1]")
+    async with bench.coordinator.signals.subscribe() as events:
+        for message in strange:
+            await bench.read("PUBLISH", "task:events", message)
+        await bench.coordinator.signals.publish([event])
+        assert await anext(events) == event
+
+
+async def test_ids_on_the_channel_are_strings(bench: Bench) -> None:
+    event = Event(kind=EventKind.TASK_ASSIGNED, at=DUE, task_id=TASK, worker_id=WORKER)
+    async with bench.client.listen(f"{{{bench.prefix}}}:task:events") as messages:
+        await bench.coordinator.signals.publish([event])
+        (read,) = msgspec.json.decode(await anext(messages))
+    assert read["task_id"] == str(TASK)
+    assert read["worker_id"] == str(WORKER)
+
+
+async def test_a_listener_is_told_when_it_cannot_hear_any_more(bench: Bench, redis_server: RedisServer) -> None:
+    async with FaultyProxy("127.0.0.1", redis_server.port) as proxy:
+        url = f"redis://127.0.0.1:{proxy.port}/0"
+        async with open_redis_coordinator(url, bench.prefix) as behind, behind.signals.subscribe() as events:
+            proxy.cut()
+            with pytest.raises(CoordinatorUnavailableError):
+                await anext(events)
+
+
+@pytest.mark.parametrize("prefix", ["", "{rota}", "a}b"])
+async def test_a_prefix_that_would_break_the_hash_tag_is_refused(prefix: str) -> None:
+    with pytest.raises(ConfigError):
+        async with open_redis_coordinator("redis://localhost", prefix):
+            pass

@@ -1,0 +1,62 @@
+"""SQLite's own quirks."""
+
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rota.domain.errors import ConfigError
+from rota.infrastructure.database.connect import open_database
+from rota.infrastructure.database.database import Database
+from rota.infrastructure.database.migrate import upgrade
+from rota.infrastructure.database.schema import leadership
+from rota.infrastructure.system import SystemClock, SystemRandom
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "rota.db"
+
+
+@pytest.fixture
+async def database(path: Path) -> AsyncIterator[Database]:
+    await upgrade(f"sqlite:///{path}")
+    opened = open_database(f"sqlite:///{path}", clock=SystemClock(), random=SystemRandom())
+    yield opened
+    await opened.close()
+
+
+async def test_a_commit_is_on_disk_when_it_returns(database: Database) -> None:
+    mode = await database.read(lambda link: link.exec_driver_sql("PRAGMA journal_mode").scalar_one())
+    synchronous = await database.read(lambda link: link.exec_driver_sql("PRAGMA synchronous").scalar_one())
+    assert (mode, synchronous) == ("wal", 2)
+
+
+async def test_a_write_waits_for_another_process_that_holds_the_file(database: Database, path: Path) -> None:
+    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    with closing(holder):
+        holder.execute("BEGIN IMMEDIATE")
+        releasing = threading.Timer(0.2, holder.execute, ["COMMIT"])
+        releasing.start()
+        changed = await database.transact(lambda link: link.execute(leadership.update().values(term=9)).rowcount)
+        releasing.join()
+    assert changed == 1
+
+
+async def test_a_read_sees_one_moment_while_writes_go_on(database: Database) -> None:
+    await database.transact(lambda link: link.execute(leadership.update().values(term=5)))
+    assert await database.read(lambda link: link.execute(leadership.select()).one().term) == 5
+
+
+def test_a_url_without_a_file_is_refused() -> None:
+    with pytest.raises(ConfigError, match="memory://"):
+        open_database("sqlite://", clock=SystemClock(), random=SystemRandom())
+
+
+@pytest.mark.parametrize("url", ["no url at all", "oracle://localhost/x"])
+def test_an_unknown_url_is_refused_with_what_is_known(url: str) -> None:
+    with pytest.raises(ConfigError, match="sqlite"):
+        open_database(url, clock=SystemClock(), random=SystemRandom())
