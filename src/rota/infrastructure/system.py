@@ -1,9 +1,13 @@
-"""The real clock and real chance: the only place that reads them."""
+"""The real clock, real chance and real ids: the only place that reads them."""
 
 import asyncio
 import random
 import time
 from datetime import UTC, datetime, timedelta
+
+from rota.application.ports.store import SlotLease
+from rota.application.ports.system import Clock
+from rota.domain.ids import next_id
 
 
 class SystemClock:
@@ -24,3 +28,16 @@ class SystemRandom:
 
     def chance(self) -> float:
         return random.random()
+
+
+class NodeIds:
+    """Ids under a leased node slot, each greater than the last, also when the clock steps back."""
+
+    def __init__(self, clock: Clock, lease: SlotLease) -> None:
+        self._clock = clock
+        self._slot = lease.slot
+        self._last = lease.floor
+
+    def next(self) -> int:
+        self._last = next_id(self._last, now=self._clock.now(), slot=self._slot)
+        return self._last

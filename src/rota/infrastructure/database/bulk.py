@@ -69,7 +69,7 @@ class Bulk(Protocol):
         """Run a query in which `{ids}` stands for "is one of these ids"."""
         ...
 
-    def change_by_ids(self, connection: Connection, statement: str, ids: Sequence[int]) -> int:
+    def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
         """Run an UPDATE or DELETE in which `{ids}` stands for "is one of these ids". How many rows it met."""
         ...
 

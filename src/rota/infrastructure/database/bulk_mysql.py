@@ -71,7 +71,7 @@ class MysqlBulk:
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(query.format(ids=f"IN ({_join(ids)})")).fetchall()
 
-    def change_by_ids(self, connection: Connection, statement: str, ids: Sequence[int]) -> int:
+    def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
         return connection.exec_driver_sql(statement.format(ids=f"IN ({_join(ids)})")).rowcount
 
     def delete_from(self, table: Table) -> str:

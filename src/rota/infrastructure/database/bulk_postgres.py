@@ -36,8 +36,9 @@ class PostgresBulk:
     ) -> None:
         key = ",".join(column.name for column in table.primary_key.columns)
         changes = ",".join(f"{name}=excluded.{name}" for name in columns)
+        differs = f"{table.name}.{by}<>excluded.{by}"
         connection.exec_driver_sql(
-            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {table.name}.{by}<>excluded.{by}",
+            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {differs}",
             _arrays(rows),
         )
 
@@ -68,7 +69,7 @@ class PostgresBulk:
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(query.format(ids="= ANY($1::bigint[])"), (list(ids),)).fetchall()
 
-    def change_by_ids(self, connection: Connection, statement: str, ids: Sequence[int]) -> int:
+    def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
         return connection.exec_driver_sql(statement.format(ids="= ANY($1::bigint[])"), (list(ids),)).rowcount
 
     def delete_from(self, table: Table) -> str:

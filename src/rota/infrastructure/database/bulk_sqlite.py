@@ -38,8 +38,9 @@ class SqliteBulk:
     ) -> None:
         key = ",".join(column.name for column in table.primary_key.columns)
         changes = ",".join(f"{name}=excluded.{name}" for name in columns)
+        differs = f"{table.name}.{by}<>excluded.{by}"
         connection.exec_driver_sql(
-            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {table.name}.{by}<>excluded.{by}",
+            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {differs}",
             list(rows),
         )
 
@@ -65,7 +66,7 @@ class SqliteBulk:
         inlined = ",".join([f"{number:d}" for number in ids])
         return connection.exec_driver_sql(query.format(ids=f"IN ({inlined})")).fetchall()
 
-    def change_by_ids(self, connection: Connection, statement: str, ids: Sequence[int]) -> int:
+    def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
         inlined = ",".join([f"{number:d}" for number in ids])
         return connection.exec_driver_sql(statement.format(ids=f"IN ({inlined})")).rowcount
 

@@ -35,6 +35,6 @@ def sql_coordinator(database: Database, clock: Clock) -> Coordinator:
         election=SqlElection(database, bells),
         pool=SqlWorkerPool(database),
         queue=SqlTaskQueue(database, wake),
-        deliveries=SqlDeliveries(database, bells, wake),
+        deliveries=SqlDeliveries(database, bells, wake=wake),
         signals=SqlSignals(database, bells),
     )

@@ -31,7 +31,7 @@ _HELD = _OF_WORKER.where(table.c.is_taken == 1).order_by(table.c.task_id, table.
 
 
 class SqlDeliveries:
-    def __init__(self, database: Database, bells: Bells, wake: WakeMark) -> None:
+    def __init__(self, database: Database, bells: Bells, *, wake: WakeMark) -> None:
         self._database = database
         self._bells = bells
         self._wake = wake
@@ -57,7 +57,7 @@ class SqlDeliveries:
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
         def work(connection: Connection) -> list[Attempt]:
             rows = connection.execute(_HELD, {"worker_id": worker_id})
-            return [Attempt(TaskId(task_id), number, worker_id) for task_id, number in rows.tuples()]
+            return [Attempt(TaskId(task_id), number, worker_id) for task_id, number in rows]
 
         return await self._database.read(work)
 
@@ -70,7 +70,7 @@ class SqlDeliveries:
         self._database.bulk.insert_missing(connection, table, columns=_COLUMNS, rows=rows)
 
     def _take(self, connection: Connection, *, worker_id: WorkerId, limit: int) -> list[Attempt]:
-        rows = connection.execute(TAKE, {"worker_id": worker_id, "count": limit}).tuples()
+        rows = connection.execute(TAKE, {"worker_id": worker_id, "count": limit})
         taken = [Attempt(TaskId(task_id), number, worker_id) for task_id, number in rows]
         if taken:
             self._change(connection, statement="UPDATE coordination_delivery SET is_taken=1 WHERE {of}", attempts=taken)
@@ -79,7 +79,7 @@ class SqlDeliveries:
     def _change(self, connection: Connection, *, statement: str, attempts: Sequence[Attempt]) -> None:
         for (worker_id, number), ids in _group(attempts).items():
             of = f"worker_id={worker_id:d} AND attempt={number:d} AND task_id {{ids}}"
-            self._database.bulk.change_by_ids(connection, statement.format(of=of), sorted(ids))
+            self._database.bulk.change_by_ids(connection, statement.format(of=of), ids=sorted(ids))
 
 
 def _topic(worker_id: WorkerId) -> tuple[str, WorkerId]:

@@ -36,7 +36,7 @@ class SqlElection:
         tried: set[int] = set()  # numbers of ours: a second run, after a lost answer, finds that it has won already
         return await self._database.transact(partial(self._campaign, node_id=node_id, ttl=ttl, tried=tried))
 
-    async def renew(self, node_id: NodeId, lease: int, ttl: timedelta) -> bool:
+    async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
         def work(connection: Connection) -> bool:
             now_us = self._database.now_us(connection)
             mine = _running(node_id, lease, now_us=now_us)
@@ -68,7 +68,7 @@ class SqlElection:
             row = connection.execute(_FIND).one_or_none()
             if row is None or row.node_id:
                 return False
-            return self._database.now_us(connection) - row.expires_us < duration_us(VACANCY_SEEN)
+            return bool(self._database.now_us(connection) - row.expires_us < duration_us(VACANCY_SEEN))
 
         return await self._database.read(work)
 
@@ -80,7 +80,7 @@ class SqlElection:
         now_us = self._database.now_us(connection)
         if row.expires_us > now_us:
             return int(row.number) if row.node_id == node_id and row.number in tried else None
-        number = max(now_us, row.number + 1)
+        number = max(now_us, int(row.number) + 1)
         tried.add(number)
         values = {"number": number, "node_id": node_id, "expires_us": now_us + duration_us(ttl)}
         connection.execute(update(table).where(table.c.id == _ROW).values(**values))

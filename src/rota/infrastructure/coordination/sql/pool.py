@@ -59,7 +59,8 @@ class SqlWorkerPool:
         if worker_ids:
             bulk = self._database.bulk
             connection.execute(delete(table).where(table.c.id.in_(sorted(worker_ids))))
-            bulk.change_by_ids(connection, f"{bulk.delete_from(delivery)} WHERE worker_id {{ids}}", sorted(worker_ids))
+            statement = f"{bulk.delete_from(delivery)} WHERE worker_id {{ids}}"
+            bulk.change_by_ids(connection, statement, ids=sorted(worker_ids))
 
 
 def _find_leftovers(connection: Connection, *, before_us: int) -> Sequence[int]:

@@ -63,7 +63,9 @@ class SqlTaskQueue:
         self._wake = wake
 
     async def push(self, entries: Sequence[QueueEntry]) -> None:
-        if entries and await self._database.transact(partial(self._push, entries=entries)):
+        if not entries:
+            return
+        if await self._database.transact(partial(self._push, entries=entries)):
             await self._wake.set()
 
     async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
@@ -133,7 +135,7 @@ class SqlTaskQueue:
         return Taken(tuple(taken), heads)
 
     def _move_due(self, connection: Connection, *, now_us: int, limit: int) -> DueMove:
-        due = sorted(connection.execute(FIND_DUE, {"now_us": now_us, "count": limit}).tuples())
+        due = sorted(map(tuple, connection.execute(FIND_DUE, {"now_us": now_us, "count": limit})))
         if due:
             self._database.bulk.update(connection, table, columns=("lane",), rows=due)
         return DueMove(len(due), find_us(connection.execute(_NEXT_DUE).scalar() or 0))
@@ -151,7 +153,7 @@ class SqlTaskQueue:
 
     def _delete(self, connection: Connection, ids: Iterable[int], *, only: str = "") -> None:
         bulk = self._database.bulk
-        bulk.change_by_ids(connection, f"{bulk.delete_from(table)} WHERE id {{ids}} {only}", sorted(ids))
+        bulk.change_by_ids(connection, f"{bulk.delete_from(table)} WHERE id {{ids}} {only}", ids=sorted(ids))
 
 
 def _find_heads(connection: Connection) -> Mapping[int, TaskId]:
@@ -160,13 +162,13 @@ def _find_heads(connection: Connection) -> Mapping[int, TaskId]:
 
 
 def _count(connection: Connection) -> QueueDepths:
-    lanes = connection.execute(select(table.c.lane, func.count()).group_by(table.c.lane)).tuples()
+    lanes = connection.execute(select(table.c.lane, func.count()).group_by(table.c.lane))
     waiting = {int(lane): int(number) for lane, number in lanes}
     delayed = waiting.pop(NOT_DUE, 0)
     handed = select(delivery.c.is_taken, delivery.c.worker_id, func.count()).group_by(
         delivery.c.is_taken, delivery.c.worker_id
     )
     counts: tuple[dict[WorkerId, int], dict[WorkerId, int]] = ({}, {})
-    for is_taken, worker_id, number in connection.execute(handed).tuples():
+    for is_taken, worker_id, number in connection.execute(handed):
         counts[is_taken][WorkerId(worker_id)] = number
     return QueueDepths(ready=waiting, delayed=delayed, assigned=counts[0], in_flight=counts[1])

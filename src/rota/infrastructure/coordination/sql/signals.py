@@ -61,7 +61,7 @@ class SqlSignals:
         query = "SELECT id, expires_us FROM coordination_cancel WHERE id {ids}"
 
         def work(connection: Connection) -> frozenset[TaskId]:
-            rows = self._database.bulk.select_by_ids(connection, query, task_ids)
+            rows = self._database.bulk.select_by_ids(connection, query, ids=task_ids)
             now_us = self._database.now_us(connection) if rows else 0
             return frozenset(TaskId(task_id) for task_id, expires_us in rows if expires_us > now_us)
 
@@ -124,7 +124,7 @@ class SqlSignals:
 
 
 def _list_rows(connection: Connection, *, last: int) -> list[tuple[int, str]]:
-    rows = connection.execute(_READ, {"last": last}).tuples()
+    rows = connection.execute(_READ, {"last": last})
     return [(number, document) for number, document in rows]
 
 
@@ -137,6 +137,6 @@ def _decode(document: str) -> Iterator[Event]:
 
 
 def _prune(connection: Connection, *, before_us: int) -> None:
-    doomed = [number for number, at_us in connection.execute(_OLDEST).tuples() if at_us < before_us]
+    doomed = [number for number, at_us in connection.execute(_OLDEST) if at_us < before_us]
     if doomed:
         connection.execute(delete(event).where(event.c.id <= doomed[-1]))

@@ -2,8 +2,8 @@
 
 It is set after the news was committed, in a transaction of its own. Set in the same one, it would make all pushes queue
 for the row until each is on disk; and if it were merely found set there, its taker might look for the news before the
-commit and miss them for good. A process that dies in between leaves news without a mark: the scheduler finds them at its
-next regular round.
+commit, and miss them for good. A process that dies in between leaves news without a mark: the scheduler finds them at
+its next regular round.
 """
 
 from datetime import timedelta

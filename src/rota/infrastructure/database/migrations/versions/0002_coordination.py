@@ -1,5 +1,7 @@
 """Coordination on the store's own database: lease, memory, workers, queue, deliveries, cancel requests, events."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
@@ -7,7 +9,7 @@ from sqlalchemy.dialects import mysql
 revision = "0002"
 down_revision = "0001"
 
-MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 BIG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 
 
