@@ -15,6 +15,8 @@ from typing import Protocol
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.worker import Worker
 
+_HASH_MASK = 2**30 - 1  # what Python multiplies fastest
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -58,7 +60,7 @@ def random_choice(need: Need, workers: Sequence[Worker], *, draw: Draw) -> Worke
 
 def weighted(need: Need, workers: Sequence[Worker], *, draw: Draw) -> Worker:
     """Any, with a chance in proportion to its weight."""
-    ends = list(accumulate(worker.weight for worker in workers))
+    ends = list(accumulate([worker.weight for worker in workers]))
     return workers[bisect(ends, draw.chance * ends[-1])]
 
 
@@ -122,14 +124,21 @@ def _add_load(worker: Worker, groups: Iterable[dict[WorkerId, Worker]]) -> None:
 
 
 def _highest_score(key: str, workers: Sequence[Worker]) -> Worker:
-    # Rendezvous hashing: every worker scores every key, the highest wins, so nobody else's keys move. The score is the
-    # fraction of a product of two hashes, because hashing each pair took 0.1 s for 500 tasks and 200 workers.
-    turns = _hash(key) * 2**26
-    scores = [_hash(worker.name) * turns % 1.0 for worker in workers]
-    return workers[scores.index(max(scores))]
+    # Rendezvous hashing: every worker scores every key, the highest wins, so nobody else's keys move. The score is a
+    # product of two hashes: to hash each pair took 0.1 s for 500 tasks and 200 workers. Of two incarnations with one
+    # name the newer wins, as the older may be a dead one whose lease still runs.
+    newest_first = workers[::-1]
+    factor = _hash(key)
+    scores = [seed * factor & _HASH_MASK for seed in _hashes(tuple([worker.name for worker in newest_first]))]
+    return newest_first[scores.index(max(scores))]
+
+
+@lru_cache(maxsize=256)
+def _hashes(texts: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(map(_hash, texts))
 
 
 @lru_cache(maxsize=4096)
-def _hash(text: str) -> float:
-    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-    return int.from_bytes(digest) / 2**64
+def _hash(text: str) -> int:
+    digest = hashlib.blake2b(text.encode(), digest_size=4).digest()
+    return int.from_bytes(digest) & _HASH_MASK | 1  # odd, so that multiplying loses nothing

@@ -232,6 +232,12 @@ def test_a_restarted_worker_gets_the_tasks_that_its_name_had() -> None:
     assert set(names[0]) == {"blue", "green"}
 
 
+def test_of_two_incarnations_with_one_name_the_newer_gets_the_tasks() -> None:
+    crashed, restarted = a_worker(1, name="blue"), a_worker(3, name="blue")
+
+    assert crashed not in homes([crashed, a_worker(2, name="green"), restarted], keys=100)
+
+
 def test_type_affinity_sticks_to_one_worker_until_it_is_full() -> None:
     cluster = workers_of(5, capacity=3)
 

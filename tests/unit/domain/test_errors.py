@@ -5,6 +5,7 @@ from rota.domain.errors import (
     CoordinatorUnavailableError,
     FencedError,
     IdempotencyMismatchError,
+    IdTakenError,
     IllegalTransitionError,
     InvalidError,
     NotFoundError,
@@ -32,6 +33,7 @@ EVERY_KIND = [
         "revision_conflict",
         "task config 'email' is at revision 3, not 2; read it again and retry",
     ),
+    (IdTakenError(7), "id_taken", "id 7 belongs to another task; this node must lease a new id slot"),
     (FencedError("term", seen=4, current=5), "fenced", "term: 4 is stale, 5 is current"),
 ]
 

@@ -1,0 +1,243 @@
+"""The contract of `ConfigStore`: every change is a revision, and nobody overwrites what they have not seen."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rota.domain.errors import RevisionConflictError
+from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.retry import RetryPolicy, RetryStrategy
+from rota.domain.schedule import Schedule
+from rota.domain.task_config import TaskConfig
+from rota.testing.contract.store_backend import (
+    AWKWARD_TEXTS,
+    MICROSECOND,
+    NOON,
+    OTHER_TENANT,
+    REPORT,
+    StoreBackend,
+    add_one,
+    find,
+)
+
+
+@pytest.mark.asyncio
+class TestConfigs:
+    async def test_a_config_comes_back_whole(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        config = TaskConfig(
+            type="billing/invoice.send:v2",
+            tenant_id=OTHER_TENANT,
+            name="发票",
+            description="Sends an invoice 🧾",
+            executor_type="http",
+            executor_config='{"url":"https://example.org/%s?a=\\"b\\""}',
+            timeout=timedelta(milliseconds=1),
+            retry=RetryPolicy(max_retries=0, strategy=RetryStrategy.FIXED, delay=timedelta(0), jitter=1.0),
+            priority=9,
+            max_concurrent=1_000_000,
+            payload='{"a":[1,null]}',
+            schedule=Schedule(cron="*/5 9-17 * * 1-5", zone="Asia/Shanghai"),
+            next_fire_at=NOON + MICROSECOND,
+            is_enabled=False,
+        )
+        stored = await store.configs.put(config)
+        assert _unstamped(stored) == config
+        assert await store.configs.find(OTHER_TENANT, config.type) == stored
+
+    async def test_a_config_with_only_what_is_needed_comes_back_whole(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        stored = await store.configs.put(_config())
+        assert _unstamped(stored) == _config()
+        assert await store.configs.find(DEFAULT_TENANT, REPORT) == stored
+
+    @pytest.mark.parametrize("text", AWKWARD_TEXTS)
+    async def test_awkward_text_comes_back_as_it_was(self, backend: StoreBackend, text: str) -> None:
+        store = await backend.connect()
+        config = _config(name=text, description=text, executor_config=text, payload=text)
+        await store.configs.put(config)
+        found = await store.configs.find(DEFAULT_TENANT, REPORT)
+        assert found is not None
+        assert _unstamped(found) == config
+
+    async def test_an_unknown_config_is_not_found(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.configs.put(_config())
+        assert await store.configs.find(DEFAULT_TENANT, "other") is None
+        assert await store.configs.find(OTHER_TENANT, REPORT) is None
+
+    async def test_a_new_config_is_revision_1_stamped_by_the_stores_clock(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        before = await store.tasks.now()
+        stored = await store.configs.put(_config())
+        after = await store.tasks.now()
+        assert stored.revision == 1
+        assert stored.created_at == stored.updated_at
+        assert stored.created_at is not None
+        assert before <= stored.created_at <= after
+
+    async def test_a_change_makes_the_next_revision(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        first = await store.configs.put(_config())
+        await backend.wait(backend.tick)
+        second = await store.configs.put(_config(name="changed"))
+        assert (second.revision, second.name, second.created_at) == (2, "changed", first.created_at)
+        assert second.updated_at is not None
+        assert first.updated_at is not None
+        assert second.updated_at > first.updated_at
+        assert await store.configs.find(DEFAULT_TENANT, REPORT) == second
+
+    async def test_putting_the_same_again_makes_no_new_revision(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        first = await store.configs.put(_config())
+        assert await store.configs.put(_config()) == first
+        assert await store.configs.put(first) == first
+        assert await store.configs.list_revisions(DEFAULT_TENANT, REPORT) == [first]
+
+    async def test_putting_an_older_content_again_makes_a_new_revision(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for name in ("one", "two"):
+            await store.configs.put(_config(name=name))
+        stored = await store.configs.put(_config(name="one"))
+        assert (stored.revision, stored.name) == (3, "one")
+
+    async def test_the_revisions_are_listed_newest_first(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        stored = [await store.configs.put(_config(name=f"name {number}")) for number in range(5)]
+        assert await store.configs.list_revisions(DEFAULT_TENANT, REPORT) == stored[::-1]
+        assert await store.configs.list_revisions(DEFAULT_TENANT, REPORT, limit=2) == stored[:2:-1]
+        assert await store.configs.list_revisions(OTHER_TENANT, REPORT) == []
+
+    async def test_configs_are_listed_by_type_in_pages_of_a_tenant(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        types = ["B", "Z", "a", "a-b", "a.b", "a/b", "a1", "a:b", "a_b", "aB", "ab", "b"]
+        for task_type in types[::-1]:
+            await store.configs.put(_config(task_type))
+        await store.configs.put(_config("ac", tenant_id=OTHER_TENANT))
+        in_order = sorted(types)
+        assert await _list_types(store.configs.list_page(DEFAULT_TENANT)) == in_order
+        assert await _list_types(store.configs.list_page(DEFAULT_TENANT, limit=5)) == in_order[:5]
+        assert await _list_types(store.configs.list_page(DEFAULT_TENANT, after=in_order[4], limit=5)) == in_order[5:10]
+        assert await _list_types(store.configs.list_page(OTHER_TENANT)) == ["ac"]
+
+
+@pytest.mark.asyncio
+class TestExpectedRevision:
+    async def test_a_change_of_the_expected_revision_is_written(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.configs.put(_config(), expected_revision=0)
+        assert (await store.configs.put(_config(name="two"), expected_revision=1)).revision == 2
+
+    @pytest.mark.parametrize("expected", [0, 1, 3])
+    async def test_a_change_of_another_revision_is_refused(self, backend: StoreBackend, expected: int) -> None:
+        store = await backend.connect()
+        await store.configs.put(_config(name="one"))
+        current = await store.configs.put(_config(name="two"))
+        with pytest.raises(RevisionConflictError) as refused:
+            await store.configs.put(_config(name="three"), expected_revision=expected)
+        assert (refused.value.expected, refused.value.current) == (expected, 2)
+        assert await store.configs.list_revisions(DEFAULT_TENANT, REPORT, limit=1) == [current]
+
+    async def test_a_change_of_what_does_not_exist_is_refused(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        with pytest.raises(RevisionConflictError) as refused:
+            await store.configs.put(_config(), expected_revision=1)
+        assert refused.value.current == 0
+        assert await store.configs.find(DEFAULT_TENANT, REPORT) is None
+
+    async def test_the_same_call_may_be_repeated(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for expected, name in enumerate(["one", "two"]):
+            calls = [await store.configs.put(_config(name=name), expected_revision=expected) for _ in range(2)]
+            assert calls[0] == calls[1]
+        assert len(await store.configs.list_revisions(DEFAULT_TENANT, REPORT)) == 2
+
+    async def test_a_creation_after_a_deletion_may_be_repeated(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.configs.put(_config(name="one"))
+        await store.configs.put(_config(name="two"))
+        await store.configs.delete(DEFAULT_TENANT, REPORT)
+        calls = [await store.configs.put(_config(name="three"), expected_revision=0) for _ in range(2)]
+        assert calls[0] == calls[1]
+
+    async def test_of_two_nodes_that_change_the_same_revision_one_wins(self, backend: StoreBackend) -> None:
+        nodes = [await backend.connect(), await backend.connect()]
+        await nodes[0].configs.put(_config())
+        calls = [
+            node.configs.put(_config(name=f"of node {number}"), expected_revision=1)
+            for number, node in enumerate(nodes)
+        ]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        refused = [answer for answer in answers if isinstance(answer, RevisionConflictError)]
+        written = [answer for answer in answers if isinstance(answer, TaskConfig)]
+        assert (len(written), len(refused)) == (1, 1)
+        assert await nodes[0].configs.find(DEFAULT_TENANT, REPORT) == written[0]
+
+    async def test_of_two_nodes_that_create_one_wins(self, backend: StoreBackend) -> None:
+        nodes = [await backend.connect(), await backend.connect()]
+        calls = [
+            node.configs.put(_config(name=f"of node {number}"), expected_revision=0)
+            for number, node in enumerate(nodes)
+        ]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert sorted(type(answer).__name__ for answer in answers) == ["RevisionConflictError", "TaskConfig"]
+
+    async def test_two_nodes_that_do_not_care_make_two_revisions(self, backend: StoreBackend) -> None:
+        nodes = [await backend.connect(), await backend.connect()]
+        calls = [node.configs.put(_config(name=f"name {number}")) for number in range(5) for node in nodes[::-1]]
+        await asyncio.gather(*calls)
+        revisions = await nodes[0].configs.list_revisions(DEFAULT_TENANT, REPORT)
+        assert [config.revision for config in revisions] == list(range(len(revisions), 0, -1))
+        assert revisions[0] == await nodes[0].configs.find(DEFAULT_TENANT, REPORT)
+        assert {config.name for config in revisions} == {f"name {number}" for number in range(5)}
+
+
+@pytest.mark.asyncio
+class TestDeleteConfig:
+    async def test_a_deleted_config_is_gone_and_its_revisions_stay(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        stored = [await store.configs.put(_config(name=name)) for name in ("one", "two")]
+        assert await store.configs.delete(DEFAULT_TENANT, REPORT)
+        assert await store.configs.find(DEFAULT_TENANT, REPORT) is None
+        assert await store.configs.list_page(DEFAULT_TENANT) == []
+        assert await store.configs.list_revisions(DEFAULT_TENANT, REPORT) == stored[::-1]
+
+    async def test_its_tasks_stay(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.configs.put(_config())
+        task = await add_one(store)
+        await store.configs.delete(DEFAULT_TENANT, REPORT)
+        assert await find(store, task) == task
+
+    async def test_deleting_what_is_not_there_says_so(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.configs.put(_config())
+        assert not await store.configs.delete(OTHER_TENANT, REPORT)
+        assert not await store.configs.delete(DEFAULT_TENANT, "other")
+        assert await store.configs.delete(DEFAULT_TENANT, REPORT)
+        assert not await store.configs.delete(DEFAULT_TENANT, REPORT)
+
+    async def test_a_config_made_again_continues_the_revisions(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for name in ("one", "two"):
+            await store.configs.put(_config(name=name))
+        await store.configs.delete(DEFAULT_TENANT, REPORT)
+        again = await store.configs.put(_config(name="three"), expected_revision=0)
+        assert again.revision == 3
+        assert [config.revision for config in await store.configs.list_revisions(DEFAULT_TENANT, REPORT)] == [3, 2, 1]
+
+
+def _config(task_type: str = REPORT, **changes: Any) -> TaskConfig:
+    return replace(TaskConfig(type=task_type), **changes)
+
+
+def _unstamped(config: TaskConfig) -> TaskConfig:
+    """Without what the store adds."""
+    return replace(config, revision=0, created_at=None, updated_at=None)
+
+
+async def _list_types(page: Any) -> list[str]:
+    return [config.type for config in await page]

@@ -1,0 +1,141 @@
+"""The contract of `TermStore` and `SlotStore`: numbers that are issued once."""
+
+import asyncio
+
+import pytest
+
+from rota.domain.errors import ConflictError
+from rota.domain.ids import NODE_SLOTS, NodeId, first_id_at
+from rota.testing.contract.store_backend import HOUR, NODE_A, NODE_B, NODE_C, StoreBackend
+
+
+@pytest.mark.asyncio
+class TestTerms:
+    async def test_each_term_is_greater_than_all_before(self, backend: StoreBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        terms = [await node.terms.begin(name) for node, name in ((a, NODE_A), (b, NODE_B), (a, NODE_A), (a, NODE_A))]
+        assert terms == sorted(set(terms))
+        assert terms[0] > 0
+
+    async def test_terms_begun_at_once_are_all_different(self, backend: StoreBackend) -> None:
+        nodes = [await backend.connect(), await backend.connect()]
+        before = await nodes[0].terms.begin(NODE_C)
+        terms = await asyncio.gather(*(node.terms.begin(NODE_A) for node in nodes for _ in range(20)))
+        assert len({before, *terms}) == 41
+        assert min(terms) > before
+        assert await nodes[0].terms.begin(NODE_B) > max(terms)
+
+    async def test_the_newest_term_is_confirmed(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        term = await store.terms.begin(NODE_A)
+        assert [await store.terms.confirm(term) for _ in range(3)] == [True, True, True]
+
+    async def test_a_term_is_not_confirmed_after_a_newer_one(self, backend: StoreBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        old = await a.terms.begin(NODE_A)
+        new = await b.terms.begin(NODE_B)
+        assert not await a.terms.confirm(old)
+        assert await b.terms.confirm(new)
+
+    async def test_a_node_that_begins_again_ends_its_own_older_term(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        old = await store.terms.begin(NODE_A)
+        await store.terms.begin(NODE_A)
+        assert not await store.terms.confirm(old)
+
+    async def test_a_term_that_was_never_begun_is_not_confirmed(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        term = await store.terms.begin(NODE_A)
+        assert not await store.terms.confirm(term + 1)
+
+
+@pytest.mark.asyncio
+class TestSlots:
+    async def test_two_nodes_have_two_slots(self, backend: StoreBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        leases = [await a.slots.lease(NODE_A, HOUR), await b.slots.lease(NODE_B, HOUR)]
+        assert len({lease.slot for lease in leases}) == 2
+        assert all(0 <= lease.slot < NODE_SLOTS for lease in leases)
+
+    async def test_nodes_that_ask_at_once_have_different_slots(self, backend: StoreBackend) -> None:
+        nodes = [await backend.connect(), await backend.connect()]
+        names = [NodeId(f"node-{number}") for number in range(20)]
+        calls = [nodes[number % 2].slots.lease(name, HOUR) for number, name in enumerate(names)]
+        leases = await asyncio.gather(*calls)
+        assert len({lease.slot for lease in leases}) == 20
+
+    async def test_a_node_gets_its_own_slot_again(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.slots.lease(NODE_A, HOUR)
+        first = await store.slots.lease(NODE_B, HOUR)
+        assert (await store.slots.lease(NODE_B, HOUR)).slot == first.slot
+
+    async def test_a_node_gets_its_own_slot_again_rather_than_an_expired_one(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.slots.lease(NODE_A, backend.tick)
+        own = await store.slots.lease(NODE_B, HOUR)
+        await backend.wait(backend.tick * 2)
+        assert (await store.slots.lease(NODE_B, HOUR)).slot == own.slot
+
+    async def test_an_expired_slot_is_taken_over_with_a_floor_above_its_last_id(self, backend: StoreBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        old = await a.slots.lease(NODE_A, backend.tick)
+        leased_at = await a.tasks.now()
+        await backend.wait(backend.tick * 2)
+        new = await b.slots.lease(NODE_B, HOUR)
+        assert new.slot == old.slot
+        assert first_id_at(leased_at) <= new.floor <= first_id_at(await b.tasks.now())
+
+    async def test_the_floor_of_a_slot_taken_again_covers_the_lease_before(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        before = await store.tasks.now()
+        await store.slots.lease(NODE_A, HOUR)
+        again = await store.slots.lease(NODE_A, HOUR)
+        assert again.floor >= first_id_at(before + HOUR)
+
+    async def test_a_slot_that_is_held_is_not_taken_over(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        held = await store.slots.lease(NODE_A, HOUR)
+        assert (await store.slots.lease(NODE_B, HOUR)).slot != held.slot
+
+    async def test_of_two_that_take_over_at_once_one_gets_the_slot(self, backend: StoreBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        old = await a.slots.lease(NODE_C, backend.tick)
+        await backend.wait(backend.tick * 2)
+        leases = await asyncio.gather(a.slots.lease(NODE_A, HOUR), b.slots.lease(NODE_B, HOUR))
+        slots = [lease.slot for lease in leases]
+        assert slots.count(old.slot) == 1
+        assert len(set(slots)) == 2
+
+    async def test_a_renewed_slot_outlives_its_first_ttl(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        own = await store.slots.lease(NODE_A, backend.tick * 4)
+        assert await store.slots.renew(NODE_A, own.slot, ttl=HOUR)
+        await backend.wait(backend.tick * 5)
+        assert (await store.slots.lease(NODE_B, HOUR)).slot != own.slot
+
+    async def test_an_expired_slot_cannot_be_renewed(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        own = await store.slots.lease(NODE_A, backend.tick)
+        await backend.wait(backend.tick * 2)
+        assert not await store.slots.renew(NODE_A, own.slot, ttl=HOUR)
+
+    async def test_a_slot_taken_over_cannot_be_renewed_by_the_earlier_holder(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        own = await store.slots.lease(NODE_A, backend.tick)
+        await backend.wait(backend.tick * 2)
+        await store.slots.lease(NODE_B, HOUR)
+        assert not await store.slots.renew(NODE_A, own.slot, ttl=HOUR)
+        assert await store.slots.renew(NODE_B, own.slot, ttl=HOUR)
+
+    async def test_a_slot_nobody_leased_cannot_be_renewed(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        assert not await store.slots.renew(NODE_A, 7, ttl=HOUR)
+
+    async def test_when_all_slots_are_taken_the_next_node_is_refused(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for number in range(NODE_SLOTS):
+            await store.slots.lease(NodeId(f"node-{number}"), HOUR)
+        with pytest.raises(ConflictError):
+            await store.slots.lease(NODE_A, HOUR)
+        assert await store.slots.renew(NodeId("node-1023"), NODE_SLOTS - 1, ttl=HOUR)

@@ -1,0 +1,119 @@
+"""The contract of `LogStore`: one order, and a line sent twice stands there once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rota.domain.ids import TaskId
+from rota.domain.log import LogEntry, entry_for, first_entry, place
+from rota.domain.task import FAILED, PROCESSING, LogKind
+from rota.testing.contract.store_backend import (
+    AWKWARD_TEXTS,
+    MANY,
+    MICROSECOND,
+    NOON,
+    OTHER_TENANT,
+    WORKER_1,
+    StoreBackend,
+    add,
+    add_one,
+    grant_step,
+    make_ids,
+    make_tasks,
+    success_step,
+    write,
+)
+
+
+@pytest.mark.asyncio
+class TestLogs:
+    async def test_an_unknown_task_has_no_record(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        assert await store.logs.read(TaskId(42)) == []
+
+    async def test_a_line_comes_back_whole(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        [task_id] = make_ids(1)
+        full = LogEntry(
+            task_id=task_id,
+            tenant_id=OTHER_TENANT,
+            seq=place(2, 7),
+            kind=LogKind.ERROR,
+            at=NOON + MICROSECOND,
+            from_status=PROCESSING,
+            to_status=FAILED,
+            attempt=3,
+            worker_id=WORKER_1,
+            message="it broke",
+            detail="at line 1",
+        )
+        plain = _line(task_id, 8)
+        await store.logs.append([full, plain])
+        assert await store.logs.read(task_id) == [full, plain]
+
+    @pytest.mark.parametrize("text", AWKWARD_TEXTS)
+    async def test_awkward_text_comes_back_as_it_was(self, backend: StoreBackend, text: str) -> None:
+        store = await backend.connect()
+        [task_id] = make_ids(1)
+        line = _line(task_id, 1, message=text, detail=text)
+        await store.logs.append([line])
+        assert await store.logs.read(task_id) == [line]
+
+    async def test_lines_stand_between_the_transitions_they_belong_to(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        task = await add_one(store)
+        granted = grant_step(task)
+        [running] = await write(store, [task], [granted])
+        ended = success_step(running)
+        await write(store, [running], [ended])
+        late = [_line(task.id, 2), _line(task.id, 1)]  # sent after the end, and out of order
+        await store.logs.append(late)
+        record = await store.logs.read(task.id)
+        assert record == [first_entry(task), entry_for(granted), late[1], late[0], entry_for(ended)]
+
+    async def test_a_line_sent_again_is_left_alone(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        [task_id] = make_ids(1)
+        lines = [_line(task_id, number) for number in range(1, 5)]
+        await store.logs.append(lines[:3])
+        await store.logs.append([_line(task_id, 2, message="another text"), *lines[1:]])
+        assert await store.logs.read(task_id) == lines
+
+    async def test_a_line_does_not_replace_a_transition(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        task = await add_one(store)
+        await store.logs.append([_line(task.id, 0, version=1)])
+        assert await store.logs.read(task.id) == [first_entry(task)]
+
+    async def test_two_nodes_may_send_the_same_lines(self, backend: StoreBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        [task_id] = make_ids(1)
+        lines = [_line(task_id, number) for number in range(1, 101)]
+        await asyncio.gather(a.logs.append(lines), b.logs.append(lines[::-1]))
+        assert await a.logs.read(task_id) == lines
+
+    async def test_appending_nothing_is_fine(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.logs.append([])
+
+    async def test_the_record_is_read_in_pieces(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        [task_id] = make_ids(1)
+        lines = [_line(task_id, number) for number in range(1, MANY + 1)]
+        await store.logs.append(lines)
+        assert await store.logs.read(task_id) == lines[:1000]
+        assert await store.logs.read(task_id, after=lines[9].seq, limit=5) == lines[10:15]
+        assert await store.logs.read(task_id, after=lines[-1].seq) == []
+
+    async def test_each_task_has_its_own_record(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        first, second = await add(store, make_tasks(2))
+        lines = [_line(first.id, 1), _line(second.id, 1)]
+        await store.logs.append(lines)
+        assert await store.logs.read(second.id) == [first_entry(second), lines[1]]
+
+
+def _line(task_id: TaskId, number: int, *, version: int = 2, **changes: Any) -> LogEntry:
+    facts: dict[str, Any] = {"message": f"line {number}"} | changes
+    return LogEntry(task_id=task_id, seq=place(version, number), kind=LogKind.INFO, at=NOON, **facts)

@@ -1,0 +1,134 @@
+"""The contract of `WorkerRegistry`: which incarnations there are and were."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rota.application.ports.store import Store, WorkerRecord
+from rota.domain.ids import WorkerId
+from rota.domain.worker import Worker
+from rota.testing.contract.store_backend import AWKWARD_TEXTS, WORKER_1, WORKER_2, StoreBackend
+
+UNKNOWN = WorkerId(99)
+
+
+@pytest.mark.asyncio
+class TestWorkers:
+    async def test_a_worker_comes_back_whole(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        worker = Worker(
+            id=WORKER_1,
+            name="worker.one:8000/a-b_c",
+            address="[::1]:9000",
+            capacity=1000,
+            types=frozenset({"email", "billing/invoice.send:v2"}),
+            weight=1000,
+            labels={"zone": "上海", "quote": '"'},
+            load=7,
+            is_draining=True,
+        )
+        await store.workers.register(worker)
+        assert [record.worker for record in await store.workers.list_all()] == [worker]
+
+    @pytest.mark.parametrize("text", AWKWARD_TEXTS)
+    async def test_awkward_labels_come_back_as_they_were(self, backend: StoreBackend, text: str) -> None:
+        store = await backend.connect()
+        worker = _worker(labels={"text": text}, address=text)
+        await store.workers.register(worker)
+        assert [record.worker for record in await store.workers.list_all()] == [worker]
+
+    async def test_a_new_worker_is_stamped_by_the_stores_clock(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        before = await store.tasks.now()
+        await store.workers.register(_worker())
+        after = await store.tasks.now()
+        [record] = await store.workers.list_all()
+        assert before <= record.registered_at <= record.seen_at <= after
+        assert record.retired_at is None
+
+    async def test_workers_are_listed_by_id(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for worker_id in (WORKER_2, UNKNOWN, WORKER_1):
+            await store.workers.register(_worker(worker_id))
+        assert [record.worker.id for record in await store.workers.list_all()] == [UNKNOWN, WORKER_1, WORKER_2]
+
+    async def test_registering_again_keeps_the_first_time_and_takes_the_changes(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        [first] = await store.workers.list_all()
+        await backend.wait(backend.tick)
+        changed = _worker(capacity=3, types=frozenset({"sms"}), labels={"a": "b"}, is_draining=True)
+        await store.workers.register(changed)
+        [second] = await store.workers.list_all()
+        assert (second.worker, second.registered_at) == (changed, first.registered_at)
+        assert second.seen_at > first.seen_at
+
+    async def test_seen_notes_load_and_time_of_the_workers_named(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for worker_id in (WORKER_1, WORKER_2):
+            await store.workers.register(_worker(worker_id))
+        before = await _records(store)
+        await backend.wait(backend.tick)
+        await store.workers.seen({WORKER_1: 5})
+        after = await _records(store)
+        assert after[WORKER_1].worker == replace(before[WORKER_1].worker, load=5)
+        assert after[WORKER_1].seen_at > before[WORKER_1].seen_at
+        assert after[WORKER_2] == before[WORKER_2]
+
+    async def test_many_workers_are_seen_at_once(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for number in range(1, 21):
+            await store.workers.register(_worker(WorkerId(number)))
+        await store.workers.seen({WorkerId(number): number for number in range(1, 21)})
+        assert [record.worker.load for record in await store.workers.list_all()] == list(range(1, 21))
+
+    async def test_an_unknown_worker_is_neither_seen_nor_retired(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.seen({UNKNOWN: 1})
+        await store.workers.retire([UNKNOWN])
+        assert await store.workers.list_all(alive_only=False) == []
+
+    async def test_naming_nobody_changes_nothing(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        before = await _records(store)
+        await store.workers.seen({})
+        await store.workers.retire([])
+        assert await _records(store) == before
+
+    async def test_a_retired_worker_is_remembered_but_not_alive(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for worker_id in (WORKER_1, WORKER_2):
+            await store.workers.register(_worker(worker_id, load=4))
+        before = await store.tasks.now()
+        await store.workers.retire([WORKER_1])
+        assert [record.worker.id for record in await store.workers.list_all()] == [WORKER_2]
+        retired = (await _records(store))[WORKER_1]
+        assert retired.retired_at is not None
+        assert retired.retired_at >= before
+        assert retired.worker.load == 0
+
+    async def test_retiring_again_keeps_the_first_time(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        await store.workers.retire([WORKER_1])
+        before = await _records(store)
+        await backend.wait(backend.tick)
+        await store.workers.retire([WORKER_1])
+        assert await _records(store) == before
+
+    async def test_being_seen_does_not_bring_a_retired_worker_back(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        await store.workers.retire([WORKER_1])
+        await store.workers.seen({WORKER_1: 1})
+        assert await store.workers.list_all() == []
+
+
+def _worker(worker_id: WorkerId = WORKER_1, **changes: Any) -> Worker:
+    return replace(Worker(id=worker_id, name=f"worker-{worker_id}"), **changes)
+
+
+async def _records(store: Store) -> dict[WorkerId, WorkerRecord]:
+    return {record.worker.id: record for record in await store.workers.list_all(alive_only=False)}

@@ -1,0 +1,98 @@
+"""Every store keeps the contract."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rota.testing.contract.store import (
+    StoreBackend,
+    TestAdd,
+    TestAdvance,
+    TestClock,
+    TestConfigs,
+    TestCounts,
+    TestDeleteConfig,
+    TestExpectedRevision,
+    TestFind,
+    TestFire,
+    TestIdempotencyKey,
+    TestListDue,
+    TestListDueSchedules,
+    TestListHeld,
+    TestListLive,
+    TestListOverdue,
+    TestListPage,
+    TestLogs,
+    TestOutcome,
+    TestPaging,
+    TestPurge,
+    TestSlots,
+    TestStaleStep,
+    TestTerms,
+    TestTwoNodes,
+    TestWorkers,
+)
+from tests.contract.store_backends import BACKENDS, make_schema
+from tests.support.servers.mariadb import MariaDbServer
+from tests.support.servers.postgres import PostgresServer
+
+__all__ = [
+    "TestAdd",
+    "TestAdvance",
+    "TestClock",
+    "TestConfigs",
+    "TestCounts",
+    "TestDeleteConfig",
+    "TestExpectedRevision",
+    "TestFind",
+    "TestFire",
+    "TestIdempotencyKey",
+    "TestListDue",
+    "TestListDueSchedules",
+    "TestListHeld",
+    "TestListLive",
+    "TestListOverdue",
+    "TestListPage",
+    "TestLogs",
+    "TestOutcome",
+    "TestPaging",
+    "TestPurge",
+    "TestSlots",
+    "TestStaleStep",
+    "TestTerms",
+    "TestTwoNodes",
+    "TestWorkers",
+]
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the tables and nothing in them."""
+    path = tmp_path_factory.mktemp("store") / "template.db"
+    make_schema(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def mariadb_url(mariadb_server: MariaDbServer) -> str:
+    mariadb_server.create_database("contract")
+    return make_schema(mariadb_server.url("contract"))
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: PostgresServer) -> str:
+    # Sorted as people sort, as many installations are: what must be in the order of code points has to say so.
+    postgres_server.execute(
+        "CREATE DATABASE contract LOCALE_PROVIDER icu ICU_LOCALE 'en-US' TEMPLATE template0", database="postgres"
+    )
+    return make_schema(postgres_server.url("contract"))
+
+
+@pytest.fixture(params=BACKENDS)
+async def backend(request: pytest.FixtureRequest) -> AsyncIterator[StoreBackend]:
+    before = asyncio.all_tasks()
+    async with BACKENDS[request.param](request) as opened:
+        yield opened
+    assert asyncio.all_tasks() - before <= {asyncio.current_task()}, "the adapter left tasks behind"
