@@ -6,9 +6,10 @@ travels as a parameter.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Column, Connection, Table
 
 Values = tuple[Any, ...]
 
@@ -86,29 +87,20 @@ def without_defaults(
     kept = [
         (name, values)
         for name, values in zip(columns, zip(*rows, strict=True), strict=True)
-        if values.count(_default_of(table, name)) != len(values)
+        if values.count(_default_of(table.c[name])) != len(values)
     ]
     return [name for name, _ in kept], list(zip(*(values for _, values in kept), strict=True))
 
 
-def _default_of(table: Table, name: str) -> Any:
-    column = table.c[name]
+_NO_DEFAULT = object()  # equal to no value
+
+
+@cache
+def _default_of(column: Column[Any]) -> Any:
     if column.server_default is None:
-        return None if column.nullable else _NEVER
+        return None if column.nullable else _NO_DEFAULT
     text = str(getattr(column.server_default, "arg", ""))
     return int(text) if column.type.python_type is int else text
-
-
-class _Never:
-    """Equal to no value: the column has no default."""
-
-    def __eq__(self, other: object) -> bool:
-        return False
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-_NEVER = _Never()
 
 
 def grouped(rows: Sequence[Values], *, key_from: int) -> Mapping[Values, list[int]]:
