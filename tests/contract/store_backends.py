@@ -6,7 +6,7 @@ A schema is made once per run: a file that is copied, or a database on each serv
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.testing.contract.store import StoreBackend
 from tests.support.clock import FakeClock
 
+# Called while no event loop runs: it may ask for fixtures that make a schema.
 OpenBackend = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[StoreBackend]]
 
 
@@ -59,29 +60,22 @@ class SqlBackend:
         await SystemClock().sleep(duration)
 
 
-@asynccontextmanager
-async def open_memory(_: pytest.FixtureRequest) -> AsyncIterator[StoreBackend]:
-    yield MemoryBackend()
+def open_memory(_: pytest.FixtureRequest) -> AbstractAsyncContextManager[StoreBackend]:
+    return nullcontext(MemoryBackend())
 
 
-@asynccontextmanager
-async def open_sqlite(request: pytest.FixtureRequest) -> AsyncIterator[StoreBackend]:
+def open_sqlite(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[StoreBackend]:
     path: Path = request.getfixturevalue("tmp_path") / "rota.db"
     shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
-    async with AsyncExitStack() as stack:
-        yield SqlBackend(f"sqlite:///{path}", stack)
+    return _open_sql(f"sqlite:///{path}")
 
 
-@asynccontextmanager
-async def open_mariadb(request: pytest.FixtureRequest) -> AsyncIterator[StoreBackend]:
-    async with _open_server(request.getfixturevalue("mariadb_url")) as backend:
-        yield backend
+def open_mariadb(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[StoreBackend]:
+    return _open_sql(request.getfixturevalue("mariadb_url"), is_used=True)
 
 
-@asynccontextmanager
-async def open_postgres(request: pytest.FixtureRequest) -> AsyncIterator[StoreBackend]:
-    async with _open_server(request.getfixturevalue("postgres_url")) as backend:
-        yield backend
+def open_postgres(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[StoreBackend]:
+    return _open_sql(request.getfixturevalue("postgres_url"), is_used=True)
 
 
 BACKENDS: Mapping[str, OpenBackend] = {
@@ -93,23 +87,27 @@ BACKENDS: Mapping[str, OpenBackend] = {
 
 
 def make_schema(url: str) -> str:
-    """Create the tables, before any event loop runs; the URL again."""
+    """Create the tables, while no event loop runs; the URL again."""
     asyncio.run(migrate.upgrade(url))
     return url
 
 
 @asynccontextmanager
-async def _open_server(url: str) -> AsyncIterator[StoreBackend]:
-    database = open_database(url, clock=SystemClock(), random=SystemRandom())
-    try:
-        await database.transact(_empty_tables)
-    finally:
-        await database.close()
+async def _open_sql(url: str, *, is_used: bool = False) -> AsyncIterator[StoreBackend]:
+    if is_used:
+        await _empty_tables(url)
     async with AsyncExitStack() as stack:
         yield SqlBackend(url, stack)
 
 
-def _empty_tables(connection: Connection) -> None:
-    for table in schema.metadata.sorted_tables:
-        connection.execute(delete(table))
-    connection.execute(insert(schema.leadership).values(id=1, term=0))
+async def _empty_tables(url: str) -> None:
+    def work(connection: Connection) -> None:
+        for table in schema.metadata.sorted_tables:
+            connection.execute(delete(table))
+        connection.execute(insert(schema.leadership).values(id=1, term=0))
+
+    database = open_database(url, clock=SystemClock(), random=SystemRandom())
+    try:
+        await database.transact(work)
+    finally:
+        await database.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -91,8 +92,13 @@ def postgres_url(postgres_server: PostgresServer) -> str:
 
 
 @pytest.fixture(params=BACKENDS)
-async def backend(request: pytest.FixtureRequest) -> AsyncIterator[StoreBackend]:
+def opened(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[StoreBackend]:
+    return BACKENDS[request.param](request)
+
+
+@pytest.fixture
+async def backend(opened: AbstractAsyncContextManager[StoreBackend]) -> AsyncIterator[StoreBackend]:
     before = asyncio.all_tasks()
-    async with BACKENDS[request.param](request) as opened:
-        yield opened
+    async with opened as empty:
+        yield empty
     assert asyncio.all_tasks() - before <= {asyncio.current_task()}, "the adapter left tasks behind"

@@ -43,6 +43,10 @@ class Bench:
     async def read(self, command: str, name: str, *more: str | bytes | int) -> object:
         return await self.client.command(command, f"{{{self.prefix}}}:{name}", *more)
 
+    async def read_ttl(self, name: str) -> timedelta:
+        milliseconds: int = await self.client.command("PTTL", f"{{{self.prefix}}}:{name}")
+        return timedelta(milliseconds=milliseconds)
+
     async def list_names(self) -> set[str]:
         start = len(f"{{{self.prefix}}}:")
         keys: list[bytes] = await self.client.command("KEYS", f"{{{self.prefix}}}:*")
@@ -174,15 +178,27 @@ async def test_a_lease_number_is_above_the_last_even_when_the_clock_is_not(bench
     assert await bench.coordinator.election.campaign(NODE, LEASE) == ahead + 1
 
 
-async def test_a_worker_that_registers_while_it_is_struck_off_stays(bench: Bench) -> None:
-    await bench.read("SADD", "workers", WORKER)  # its hash has expired
-    pool = bench.coordinator.pool
-    assert await pool.list_alive() == []
+async def test_a_worker_whose_hash_expired_is_struck_off_the_list(bench: Bench) -> None:
+    await bench.read("SADD", "workers", WORKER)
+    assert await bench.coordinator.pool.list_alive() == []
     assert await bench.read("SMEMBERS", "workers") == set()
+
+
+async def test_a_heartbeat_puts_a_worker_back_on_the_list(bench: Bench) -> None:
+    pool = bench.coordinator.pool
     await pool.register(Worker(id=WORKER, name="pod-1"), LEASE)
-    await bench.read("SREM", "workers", WORKER)
+    await bench.read("DEL", "workers")
     assert await pool.heartbeat(WORKER, load=0, lease=LEASE)
     assert [worker.id for worker in await pool.list_alive()] == [WORKER]
+
+
+async def test_a_heartbeat_keeps_what_the_worker_holds_beyond_its_lease(bench: Bench) -> None:
+    await use_everything(bench.coordinator)
+    held = [f"worker:{WORKER}{part}" for part in (":queue", ":inflight", ":wake")]
+    for name in held:
+        await bench.read("EXPIRE", name, 1)
+    await bench.coordinator.pool.heartbeat(WORKER, load=0, lease=LEASE)
+    assert min([await bench.read_ttl(name) for name in held]) > LEASE
 
 
 async def test_what_cannot_be_read_on_the_channel_is_left_out(bench: Bench) -> None:

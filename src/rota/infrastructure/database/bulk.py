@@ -74,8 +74,11 @@ class Bulk(Protocol):
         """Run an UPDATE or DELETE in which `{ids}` stands for "is one of these ids". How many rows it met."""
         ...
 
-    def delete_from(self, table: Table) -> str:
-        """How a DELETE begins that finds its rows by the primary key, and so waits for no row but its own."""
+    def delete(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
+        """Delete what agrees with one of the rows in these columns, the first of which begin the primary key.
+
+        Goes from row to row by the primary key, so it waits for no other row that somebody has locked. How many were
+        there."""
         ...
 
 

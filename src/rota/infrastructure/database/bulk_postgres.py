@@ -72,8 +72,13 @@ class PostgresBulk:
     def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
         return connection.exec_driver_sql(statement.format(ids="= ANY($1::bigint[])"), (list(ids),)).rowcount
 
-    def delete_from(self, table: Table) -> str:
-        return f"DELETE FROM {table.name}"
+    def delete(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
+        match = " AND ".join(f"t.{name}=g.{name}" for name in columns)
+        return connection.exec_driver_sql(
+            f"DELETE FROM {table.name} t USING unnest({_unnested(table, columns)}) AS g({','.join(columns)})"
+            f" WHERE {match}",
+            _arrays(rows),
+        ).rowcount
 
 
 def _insert(table: Table, columns: Sequence[str]) -> str:

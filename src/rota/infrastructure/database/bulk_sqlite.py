@@ -70,8 +70,9 @@ class SqliteBulk:
         inlined = ",".join([f"{number:d}" for number in ids])
         return connection.exec_driver_sql(statement.format(ids=f"IN ({inlined})")).rowcount
 
-    def delete_from(self, table: Table) -> str:
-        return f"DELETE FROM {table.name}"
+    def delete(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
+        match = " AND ".join(f"{name}=?" for name in columns)
+        return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {match}", list(rows)).rowcount
 
 
 def _insert(table: Table, columns: Sequence[str]) -> str:

@@ -4,8 +4,7 @@ A take whose answer is lost on its way has marked its rows, and `held` finds the
 unknown outcome: the worker has to learn that it should ask.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -18,7 +17,7 @@ from rota.infrastructure.coordination.sql.wake import WakeMark
 from rota.infrastructure.database.coordination_schema import delivery as table
 from rota.infrastructure.database.database import Database
 
-_COLUMNS = ("worker_id", "task_id", "attempt", "position_us")
+_KEY = ("worker_id", "task_id", "attempt")
 _OF_WORKER = select(table.c.task_id, table.c.attempt).where(table.c.worker_id == bindparam("worker_id"))
 TAKE = (
     _OF_WORKER.where(table.c.is_taken == 0)
@@ -27,6 +26,7 @@ TAKE = (
     .with_for_update(skip_locked=True)
     .with_hint(table, "FORCE INDEX (PRIMARY)", "mysql")
 )
+_MARK = "UPDATE coordination_delivery SET is_taken=1 WHERE task_id {ids}"
 _HELD = _OF_WORKER.where(table.c.is_taken == 1).order_by(table.c.task_id, table.c.attempt)
 
 
@@ -50,8 +50,9 @@ class SqlDeliveries:
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
         if not attempts:
             return
-        statement = f"{self._database.bulk.delete_from(table)} WHERE {{of}}"
-        await self._database.transact(partial(self._change, statement=statement, attempts=attempts))
+        rows = sorted((attempt.worker_id, attempt.task_id, attempt.number) for attempt in attempts)
+        bulk = self._database.bulk
+        await self._database.transact(lambda link: bulk.delete(link, table, columns=_KEY, rows=rows))
         await self._wake.set()
 
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
@@ -67,28 +68,17 @@ class SqlDeliveries:
     def _assign(self, connection: Connection, *, attempts: Sequence[Attempt]) -> None:
         now_us = self._database.now_us(connection)
         rows = sorted((one.worker_id, one.task_id, one.number, now_us + place) for place, one in enumerate(attempts))
-        self._database.bulk.insert_missing(connection, table, columns=_COLUMNS, rows=rows)
+        self._database.bulk.insert_missing(connection, table, columns=(*_KEY, "position_us"), rows=rows)
 
     def _take(self, connection: Connection, *, worker_id: WorkerId, limit: int) -> list[Attempt]:
         rows = connection.execute(TAKE, {"worker_id": worker_id, "count": limit})
         taken = [Attempt(TaskId(task_id), number, worker_id) for task_id, number in rows]
-        if taken:
-            self._change(connection, statement="UPDATE coordination_delivery SET is_taken=1 WHERE {of}", attempts=taken)
+        for number in {attempt.number for attempt in taken}:  # few: most attempts are first ones
+            statement = f"{_MARK} AND worker_id={worker_id:d} AND attempt={number:d}"
+            ids = [attempt.task_id for attempt in taken if attempt.number == number]
+            self._database.bulk.change_by_ids(connection, statement, ids=sorted(ids))
         return taken
-
-    def _change(self, connection: Connection, *, statement: str, attempts: Sequence[Attempt]) -> None:
-        for (worker_id, number), ids in _group(attempts).items():
-            of = f"worker_id={worker_id:d} AND attempt={number:d} AND task_id {{ids}}"
-            self._database.bulk.change_by_ids(connection, statement.format(of=of), ids=sorted(ids))
 
 
 def _topic(worker_id: WorkerId) -> tuple[str, WorkerId]:
     return ("deliveries", worker_id)
-
-
-def _group(attempts: Sequence[Attempt]) -> Mapping[tuple[WorkerId, int], list[TaskId]]:
-    """The tasks by worker and number of the attempt: few groups, since most attempts are first ones."""
-    groups: dict[tuple[WorkerId, int], list[TaskId]] = defaultdict(list)
-    for attempt in sorted(attempts, key=lambda attempt: (attempt.worker_id, attempt.number)):
-        groups[attempt.worker_id, attempt.number].append(attempt.task_id)
-    return groups

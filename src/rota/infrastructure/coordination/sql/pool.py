@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, select, update
 
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Worker
@@ -57,10 +57,9 @@ class SqlWorkerPool:
 
     def _drop(self, connection: Connection, worker_ids: Sequence[int]) -> None:
         if worker_ids:
-            bulk = self._database.bulk
-            connection.execute(delete(table).where(table.c.id.in_(sorted(worker_ids))))
-            statement = f"{bulk.delete_from(delivery)} WHERE worker_id {{ids}}"
-            bulk.change_by_ids(connection, statement, ids=sorted(worker_ids))
+            rows = [(worker_id,) for worker_id in sorted(worker_ids)]
+            self._database.bulk.delete(connection, table, columns=("id",), rows=rows)
+            self._database.bulk.delete(connection, delivery, columns=("worker_id",), rows=rows)
 
 
 def _find_leftovers(connection: Connection, *, before_us: int) -> Sequence[int]:

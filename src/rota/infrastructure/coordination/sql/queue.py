@@ -141,9 +141,8 @@ class SqlTaskQueue:
         return DueMove(len(due), find_us(connection.execute(_NEXT_DUE).scalar() or 0))
 
     def _discard(self, connection: Connection, *, entries: Sequence[QueueEntry]) -> None:
-        for priority in sorted({entry.priority for entry in entries}):
-            doomed = [entry.task_id for entry in entries if entry.priority == priority]
-            self._delete(connection, doomed, only=f"AND lane={NOT_DUE:d} AND priority={priority:d}")
+        rows = sorted((entry.task_id, NOT_DUE, entry.priority) for entry in entries)
+        self._database.bulk.delete(connection, table, columns=("id", "lane", "priority"), rows=rows)
 
     def _empty(self, connection: Connection) -> int:
         doomed = connection.execute(select(table.c.id).order_by(table.c.id).limit(EMPTYING_BATCH)).scalars().all()
@@ -151,9 +150,9 @@ class SqlTaskQueue:
             self._delete(connection, doomed)
         return len(doomed)
 
-    def _delete(self, connection: Connection, ids: Iterable[int], *, only: str = "") -> None:
-        bulk = self._database.bulk
-        bulk.change_by_ids(connection, f"{bulk.delete_from(table)} WHERE id {{ids}} {only}", ids=sorted(ids))
+    def _delete(self, connection: Connection, ids: Iterable[int]) -> None:
+        rows = [(task_id,) for task_id in sorted(ids)]
+        self._database.bulk.delete(connection, table, columns=("id",), rows=rows)
 
 
 def _find_heads(connection: Connection) -> Mapping[int, TaskId]:

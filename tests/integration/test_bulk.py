@@ -1,0 +1,146 @@
+"""The bulk statements do the same on every database."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, select
+
+from rota.infrastructure.database.connect import open_database
+from rota.infrastructure.database.database import Database, DatabaseDefectError, DuplicateKeyError
+from rota.infrastructure.database.migrate import upgrade
+from rota.infrastructure.database.schema import task_count, task_key, task_live, task_logs
+from rota.infrastructure.system import SystemClock, SystemRandom
+from tests.support.names import fresh_name
+
+KEY = ("tenant_id", "idempotency_key", "task_id", "digest")
+COUNT = ("tenant_id", "status", "shard", "number")
+
+
+@pytest.fixture(params=["sqlite", "mariadb", "postgres"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path}/rota.db"
+    else:
+        server = request.getfixturevalue(f"{request.param}_server")
+        name = fresh_name("bulk")
+        server.create_database(name)
+        url = server.url(name)
+    await upgrade(url)
+    opened = open_database(url, clock=SystemClock(), random=SystemRandom())
+    yield opened
+    await opened.close()
+
+
+async def add_live(database: Database, ids: range) -> None:
+    rows = [(number, 100 + number) for number in ids]
+    bulk = database.bulk
+    await database.transact(lambda link: bulk.insert(link, task_live, columns=("id", "due_us"), rows=rows))
+
+
+async def read(database: Database, *columns: Any) -> list[tuple[Any, ...]]:
+    query = select(*columns).order_by(columns[0])
+    return [tuple(row) for row in await database.read(lambda link: link.execute(query).fetchall())]
+
+
+async def test_a_column_full_of_defaults_is_not_sent_and_still_there(database: Database) -> None:
+    rows = [(1, 0, "default"), (2, 0, "default")]
+    columns = ("id", "priority", "tenant_id")
+    await database.transact(lambda link: database.bulk.insert(link, task_live, columns=columns, rows=rows))
+    assert await read(database, task_live.c.id, task_live.c.priority, task_live.c.tenant_id) == rows
+
+
+async def test_one_row_that_differs_sends_the_column(database: Database) -> None:
+    rows = [(1, 0), (2, 7)]
+    await database.transact(lambda link: database.bulk.insert(link, task_live, columns=("id", "priority"), rows=rows))
+    assert await read(database, task_live.c.id, task_live.c.priority) == rows
+
+
+async def test_a_duplicate_key_stops_an_insert(database: Database) -> None:
+    await add_live(database, range(1, 3))
+    with pytest.raises(DuplicateKeyError):
+        await add_live(database, range(2, 5))
+    assert await read(database, task_live.c.id) == [(1,), (2,)], "all or nothing"
+
+
+async def test_insert_missing_leaves_what_is_there(database: Database) -> None:
+    bulk = database.bulk
+    for digest in ("first", "second"):
+        rows = [("t", "a", 1, digest), ("t", f"only {digest}", 2, digest)]
+        await database.transact(partial(bulk.insert_missing, table=task_key, columns=KEY, rows=rows))
+    found = await read(database, task_key.c.idempotency_key, task_key.c.digest)
+    assert found == [("a", "first"), ("only first", "first"), ("only second", "second")]
+
+
+async def test_insert_missing_never_shortens_a_text(database: Database) -> None:
+    rows = [("t", "k", 1, "d" * 65)]
+    try:
+        await database.transact(partial(database.bulk.insert_missing, table=task_key, columns=KEY, rows=rows))
+    except DatabaseDefectError:
+        assert await read(database, task_key.c.digest) == []
+    else:
+        assert await read(database, task_key.c.digest) == [("d" * 65,)], "SQLite knows no lengths"
+
+
+async def test_upsert_replaces_the_given_columns(database: Database) -> None:
+    columns = ("task_id", "seq", "message")
+    for message in ("one", "two"):
+        rows = [(1, 1, message)]
+        await database.transact(partial(database.bulk.upsert, table=task_logs, columns=columns, rows=rows))
+    assert await read(database, task_logs.c.task_id, task_logs.c.message) == [(1, "two")]
+
+
+async def test_counts_add_up(database: Database) -> None:
+    for number in (5, 7, -2):
+        rows = [("t", 5, 0, number), ("t", 6, 0, 1)]
+        await database.transact(partial(database.bulk.add_counts, table=task_count, columns=COUNT, rows=rows))
+    assert await read(database, task_count.c.status, task_count.c.number) == [(5, 10), (6, 3)]
+
+
+@pytest.mark.parametrize("groups", [1, 3, 200])
+async def test_a_fenced_update_changes_only_rows_of_the_expected_version(database: Database, groups: int) -> None:
+    await add_live(database, range(1, 501))
+    fresh = [(number, 1, 2, 1000 + number % groups) for number in range(1, 501)]
+    stale = [(number, 9, 3, 0) for number in range(1, 501)]
+
+    def update(rows: Sequence[tuple[int, ...]]) -> Callable[[Connection], int]:
+        columns = ("version", "worker_id")
+        return lambda link: database.bulk.update_fenced(link, task_live, columns=columns, rows=rows)
+
+    assert await database.transact(update(stale)) == 0
+    assert await database.transact(update(fresh[:400])) == 400
+    assert await database.transact(update(fresh)) == 100
+    found = await read(database, task_live.c.id, task_live.c.version, task_live.c.worker_id)
+    assert found == [(number, 2, 1000 + number % groups) for number in range(1, 501)]
+
+
+async def test_a_fenced_delete_counts_what_was_there(database: Database) -> None:
+    await add_live(database, range(1, 5))
+
+    def delete(rows: Sequence[tuple[int, int]]) -> Callable[[Connection], int]:
+        return lambda link: database.bulk.delete_fenced(link, task_live, rows=rows)
+
+    assert await database.transact(delete([(1, 1), (2, 9), (99, 1)])) == 1
+    assert await read(database, task_live.c.id) == [(2,), (3,), (4,)]
+
+
+async def test_an_update_sets_different_values_by_id(database: Database) -> None:
+    await add_live(database, range(1, 4))
+    rows = [(1, 10), (2, 20), (3, 10)]
+    await database.transact(lambda link: database.bulk.update(link, task_live, columns=("term",), rows=rows))
+    assert await read(database, task_live.c.id, task_live.c.term) == rows
+
+
+async def test_select_by_ids_finds_those_that_exist(database: Database) -> None:
+    await add_live(database, range(1, 4))
+    query = "SELECT id FROM task_live WHERE id {ids} ORDER BY id"
+    found = await database.read(lambda link: database.bulk.select_by_ids(link, query, ids=[3, 1, 77]))
+    assert [tuple(row) for row in found] == [(1,), (3,)]
+
+
+async def test_the_databases_clock_is_near_ours(database: Database) -> None:
+    first, second = await database.read(database.now_us), await database.read(database.now_us)
+    assert second > first
+    assert abs(second / 1e6 - SystemClock().now().timestamp()) < 60
