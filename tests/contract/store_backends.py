@@ -16,9 +16,10 @@ from sqlalchemy import Connection, delete, insert
 from rota.application.ports.store import Store
 from rota.infrastructure.database import migrate, schema
 from rota.infrastructure.database.connect import open_database
+from rota.infrastructure.database.database import Database
 from rota.infrastructure.store.memory.state import MemoryState
 from rota.infrastructure.store.memory.store import join_memory
-from rota.infrastructure.store.sql.store import open_sql_store
+from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.testing.contract.store import StoreBackend
 from tests.support.clock import FakeClock
@@ -46,18 +47,29 @@ class MemoryBackend:
 class SqlBackend:
     """A database by its URL; each node has its own connections."""
 
-    tick = timedelta(milliseconds=40)
+    tick = timedelta(milliseconds=50)
 
     def __init__(self, url: str, stack: AsyncExitStack) -> None:
         self._url = url
         self._stack = stack
+        self._first: Database | None = self._open()
 
     async def connect(self) -> Store:
-        opened = open_sql_store(self._url, clock=SystemClock(), random=SystemRandom())
-        return await self._stack.enter_async_context(opened)
+        database, self._first = self._first or self._open(), None
+        return sql_store(database, SystemRandom())
 
     async def wait(self, duration: timedelta) -> None:
         await SystemClock().sleep(duration)
+
+    async def empty(self) -> None:
+        """Delete what an earlier test left behind, through the connections of the first node."""
+        if self._first is not None:
+            await self._first.transact(_empty_tables)
+
+    def _open(self) -> Database:
+        database = open_database(self._url, clock=SystemClock(), random=SystemRandom())
+        self._stack.push_async_callback(database.close)
+        return database
 
 
 def open_memory(_: pytest.FixtureRequest) -> AbstractAsyncContextManager[StoreBackend]:
@@ -94,20 +106,14 @@ def make_schema(url: str) -> str:
 
 @asynccontextmanager
 async def _open_sql(url: str, *, is_used: bool = False) -> AsyncIterator[StoreBackend]:
-    if is_used:
-        await _empty_tables(url)
     async with AsyncExitStack() as stack:
-        yield SqlBackend(url, stack)
+        backend = SqlBackend(url, stack)
+        if is_used:
+            await backend.empty()
+        yield backend
 
 
-async def _empty_tables(url: str) -> None:
-    def work(connection: Connection) -> None:
-        for table in schema.metadata.sorted_tables:
-            connection.execute(delete(table))
-        connection.execute(insert(schema.leadership).values(id=1, term=0))
-
-    database = open_database(url, clock=SystemClock(), random=SystemRandom())
-    try:
-        await database.transact(work)
-    finally:
-        await database.close()
+def _empty_tables(connection: Connection) -> None:
+    for table in schema.metadata.sorted_tables:
+        connection.execute(delete(table))
+    connection.execute(insert(schema.leadership).values(id=1, term=0))

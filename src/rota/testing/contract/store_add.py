@@ -2,11 +2,12 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from rota.application.ports.store import Added
-from rota.domain.errors import IdempotencyMismatchError
+from rota.domain.errors import IdempotencyMismatchError, IdTakenError
 from rota.domain.log import first_entry
 from rota.domain.retry import RetryPolicy, RetryStrategy
 from rota.domain.submission import NewTask
@@ -20,6 +21,7 @@ from rota.testing.contract.store_backend import (
     OTHER_TENANT,
     StoreBackend,
     add,
+    add_each,
     add_one,
     end,
     find,
@@ -69,11 +71,11 @@ class TestAdd:
         task = await add_one(store)
         assert await find(store, task) == task
 
-    @pytest.mark.parametrize("text", AWKWARD_TEXTS)
-    async def test_awkward_text_comes_back_as_it_was(self, backend: StoreBackend, text: str) -> None:
+    async def test_awkward_text_comes_back_as_it_was(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        task = await add_one(store, name=text, payload=text, metadata={"text": text})
-        assert await find(store, task) == task
+        specs = [{"name": text, "payload": text, "metadata": {"text": text}} for text in AWKWARD_TEXTS]
+        tasks = await add_each(store, specs)
+        assert await store.tasks.load(ids_of(tasks)) == {task.id: task for task in tasks}
 
     async def test_a_task_may_begin_blocked(self, backend: StoreBackend) -> None:
         store = await backend.connect()
@@ -87,7 +89,7 @@ class TestAdd:
 
     async def test_a_batch_may_be_larger_than_a_database_packet(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        tasks = await add(store, make_tasks(70, payload=LARGEST_PAYLOAD))
+        tasks = await add(store, make_tasks(66, payload=LARGEST_PAYLOAD))
         assert await list_all_ids(store) == set(ids_of(tasks))
 
     async def test_a_new_task_has_its_first_log_entry(self, backend: StoreBackend) -> None:
@@ -130,6 +132,19 @@ class TestAdd:
         answers = await store.tasks.add([NewTask(task) for task in tasks])
         assert answers == [Added(task.id) for task in tasks]
         assert await list_all_ids(store) == set(ids_of(tasks))
+
+    @pytest.mark.parametrize("difference", [{"payload": "1"}, {"tenant_id": OTHER_TENANT}, {"created_at": NOON + HOUR}])
+    async def test_an_id_that_another_task_has_is_refused(
+        self, backend: StoreBackend, difference: dict[str, Any]
+    ) -> None:
+        store = await backend.connect()
+        first, second = make_tasks(2)
+        await add(store, [second])
+        with pytest.raises(IdTakenError) as refused:
+            await add(store, [first, make_task(second.id, **difference)])
+        assert refused.value.task_id == second.id
+        assert await find(store, second) == second
+        assert await list_all_ids(store) == {second.id}
 
 
 @pytest.mark.asyncio

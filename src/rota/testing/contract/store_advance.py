@@ -1,6 +1,7 @@
 """The contract of `TaskStore.advance`: every lawful step is written whole, and no other."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pytest
 
@@ -17,6 +18,7 @@ from rota.testing.contract.store_backend import (
     MINUTE,
     NOON,
     OTHER_TENANT,
+    SECOND,
     WORKER_2,
     StoreBackend,
     add,
@@ -96,47 +98,51 @@ LIVES: Mapping[str, Sequence[Step]] = {
     "unblocked": [unblock_step],
     "unblocked and granted": [unblock_step, grant_step],
 }
-each_life = pytest.mark.parametrize("life", LIVES)
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """A task before and after the last step of its life, and what its record must be."""
+
+    before: Task
+    last: Transition
+    after: Task
+    entries: list[LogEntry]
 
 
 @pytest.mark.asyncio
 class TestAdvance:
-    @each_life
-    async def test_a_step_leaves_the_task_as_the_domain_says(self, backend: StoreBackend, life: str) -> None:
+    async def test_every_step_leaves_the_task_as_the_domain_says(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        task, _ = await _live(store, life)
-        assert await find(store, task) == task
-        assert [live.state for live in await store.tasks.find_live([task.id])] == (
-            [] if task.state.status.is_final else [task.state]
-        )
+        lives = await _live_each(store)
+        expected = {life: lived.after for life, lived in lives.items()}
+        assert {life: await find(store, task) for life, task in expected.items()} == expected
+        live = [task.state for task in expected.values() if not task.state.status.is_final]
+        found = await store.tasks.find_live(ids_of(expected.values()))
+        assert [task.state for task in found] == live
 
-    @each_life
-    async def test_every_step_is_in_the_record(self, backend: StoreBackend, life: str) -> None:
+    async def test_every_step_is_in_the_record(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        task, entries = await _live(store, life)
-        record = await store.logs.read(task.id)
-        assert record == entries
-        assert [entry.seq for entry in record] == [place(version) for version in range(1, task.state.version + 1)]
+        lives = await _live_each(store)
+        records = {life: await store.logs.read(lived.after.id) for life, lived in lives.items()}
+        assert records == {life: lived.entries for life, lived in lives.items()}
+        for record in records.values():
+            assert [entry.seq for entry in record] == [place(version) for version in range(1, len(record) + 1)]
 
-    @each_life
-    async def test_a_step_that_is_written_again_changes_nothing(self, backend: StoreBackend, life: str) -> None:
+    async def test_a_step_that_is_written_again_changes_nothing(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        before, entries = await _live(store, life, without_last=True)
-        step = LIVES[life][-1](before)
-        [task] = await write(store, [before], [step])
-        assert await store.tasks.advance([step]) == Written(repeated=frozenset({task.id}))
-        assert await find(store, task) == task
-        assert await store.logs.read(task.id) == [*entries, entry_for(step)]
+        lives = await _live_each(store)
+        answers = {life: await store.tasks.advance([lived.last]) for life, lived in lives.items()}
+        assert answers == {life: Written(repeated=frozenset({lived.after.id})) for life, lived in lives.items()}
+        await _check_unchanged(store, lives)
 
-    @each_life
-    async def test_another_step_from_the_same_version_is_stale(self, backend: StoreBackend, life: str) -> None:
+    async def test_another_step_from_the_same_version_is_stale(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        before, _ = await _live(store, life, without_last=True)
-        [task] = await write(store, [before], [LIVES[life][-1](before)])
-        rival = cancel_step(before, "too late", at=NOON + HOUR)
-        assert await store.tasks.advance([rival]) == Written(stale=frozenset({task.id}))
-        assert await find(store, task) == task
-        assert len(await store.logs.read(task.id)) == task.state.version
+        lives = await _live_each(store)
+        rivals = {life: cancel_step(lived.before, "too late", at=NOON + HOUR) for life, lived in lives.items()}
+        answers = {life: await store.tasks.advance([rival]) for life, rival in rivals.items()}
+        assert answers == {life: Written(stale=frozenset({lived.after.id})) for life, lived in lives.items()}
+        await _check_unchanged(store, lives)
 
     async def test_no_steps_change_nothing(self, backend: StoreBackend) -> None:
         store = await backend.connect()
@@ -150,7 +156,7 @@ class TestAdvance:
         ends: list[Step] = [success_step, fail_step, timeout_step, retry_step, release_step, cancel_step]
         tasks = [*waiting, *running]
         steps = [kind(task) for kind, task in zip([*kinds, *ends], tasks, strict=True)]
-        after = await write(store, tasks, steps)
+        after = await write(store, tasks, steps=steps)
         assert await store.tasks.load(ids_of(tasks)) == {task.id: task for task in after}
 
     async def test_a_batch_may_mix_tenants(self, backend: StoreBackend) -> None:
@@ -165,9 +171,9 @@ class TestAdvance:
         tasks = await add(store, make_tasks(MANY))
         moments = [NOON + number * MICROSECOND for number in range(MANY)]
         grants = [grant_step(task, at=at) for task, at in zip(tasks, moments, strict=True)]
-        running = await write(store, tasks, grants)
+        running = await write(store, tasks, steps=grants)
         ends = [_unlike_end(task, number) for number, task in enumerate(running)]
-        ended = await write(store, running, ends)
+        ended = await write(store, running, steps=ends)
         assert await store.tasks.load(ids_of(tasks)) == {task.id: task for task in ended}
 
 
@@ -183,40 +189,53 @@ def _unlike_end(task: Task, number: int) -> Transition:
     return kinds[number % len(kinds)]()
 
 
-async def _live(store: Store, life: str, *, without_last: bool = False) -> tuple[Task, list[LogEntry]]:
-    """Add a task and let it live; how it stands then, and what its record must be."""
-    is_blocked = "blocked" in life
-    task = await add_one(store, state={"status": BLOCKED} if is_blocked else {})
+async def _live_each(store: Store) -> dict[str, Lived]:
+    """Let one task live each life, step by step."""
+    return {life: await _live(store, life) for life in LIVES}
+
+
+async def _live(store: Store, life: str) -> Lived:
+    at = NOON + list(LIVES).index(life) * SECOND
+    [task] = await add(store, make_tasks(1, at=at, state={"status": BLOCKED} if "blocked" in life else {}))
     entries = [first_entry(task)]
-    for kind in LIVES[life][:-1] if without_last else LIVES[life]:
+    for kind in LIVES[life][:-1]:
         step = kind(task)
-        [task] = await write(store, [task], [step])
+        [task] = await write(store, [task], steps=[step])
         entries.append(entry_for(step))
-    return task, entries
+    last = LIVES[life][-1](task)
+    [after] = await write(store, [task], steps=[last])
+    return Lived(task, last, after, [*entries, entry_for(last)])
+
+
+async def _check_unchanged(store: Store, lives: Mapping[str, Lived]) -> None:
+    assert await store.tasks.load([lived.after.id for lived in lives.values()]) == {
+        lived.after.id: lived.after for lived in lives.values()
+    }
+    records = {life: await store.logs.read(lived.after.id) for life, lived in lives.items()}
+    assert records == {life: lived.entries for life, lived in lives.items()}
 
 
 @pytest.mark.asyncio
 class TestOutcome:
-    @pytest.mark.parametrize("text", [*AWKWARD_TEXTS, SIXTY_KIB])
-    async def test_a_result_comes_back_as_it_was(self, backend: StoreBackend, text: str) -> None:
+    async def test_a_result_comes_back_as_it_was(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        task = await grant_one(store)
-        result = TaskResult(code=7, message=text[:500], data=text)
-        [task] = await write(store, [task], [task.state.succeeded(result, at=NOON + MINUTE)])
-        found = await find(store, task)
-        assert found is not None
-        assert found.result == result
+        results = [TaskResult(code=7, message=text[:500], data=text) for text in (*AWKWARD_TEXTS, SIXTY_KIB)]
+        running = await grant(store, await add(store, make_tasks(len(results))))
+        steps = [task.state.succeeded(result, at=NOON) for task, result in zip(running, results, strict=True)]
+        await write(store, running, steps=steps)
+        found = await store.tasks.load(ids_of(running))
+        assert [found[task.id].result for task in running] == results
 
-    @pytest.mark.parametrize("text", [*AWKWARD_TEXTS, SIXTY_KIB])
-    async def test_an_error_comes_back_as_it_was(self, backend: StoreBackend, text: str) -> None:
+    async def test_an_error_comes_back_as_it_was(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        task = await grant_one(store)
-        error = make_error("oops", message=text[:500], detail=text, retryable=False)
-        [task] = await write(store, [task], [task.state.failed(error, at=NOON + MINUTE)])
-        found = await find(store, task)
-        assert found is not None
-        assert found.error == error
-        assert (await store.logs.read(task.id))[-1].detail == text
+        errors = [make_error("oops", message=text[:500], detail=text) for text in (*AWKWARD_TEXTS, SIXTY_KIB)]
+        running = await grant(store, await add(store, make_tasks(len(errors))))
+        steps = [task.state.failed(error, at=NOON) for task, error in zip(running, errors, strict=True)]
+        await write(store, running, steps=steps)
+        found = await store.tasks.load(ids_of(running))
+        assert [found[task.id].error for task in running] == errors
+        records = [await store.logs.read(task.id) for task in running]
+        assert [record[-1].detail for record in records] == [error.detail for error in errors]
 
     async def test_a_success_with_nothing_to_tell_has_a_result(self, backend: StoreBackend) -> None:
         store = await backend.connect()
@@ -230,7 +249,7 @@ class TestOutcome:
         task = await grant_one(store)
         seen = []
         for kind in (retry_step, grant_step, success_step):
-            [task] = await write(store, [task], [kind(task)])
+            [task] = await write(store, [task], steps=[kind(task)])
             found = await find(store, task)
             assert found is not None
             seen.append((found.state.status, found.error))
@@ -240,7 +259,7 @@ class TestOutcome:
         store = await backend.connect()
         task = await grant_one(store)
         for kind in (retry_step, grant_step, fail_step):
-            [task] = await write(store, [task], [kind(task)])
+            [task] = await write(store, [task], steps=[kind(task)])
         found = await find(store, task)
         assert found is not None
         assert found.error == make_error("final", retryable=False)
@@ -265,27 +284,28 @@ class TestStaleStep:
     async def test_a_result_of_an_older_attempt_is_refused(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         first_attempt = await grant_one(store)
-        [lost] = await write(store, [first_attempt], [lost_step(first_attempt)])
+        [lost] = await write(store, [first_attempt], steps=[lost_step(first_attempt)])
         [second_attempt] = await grant(store, [lost], worker_id=WORKER_2)
         late = success_step(first_attempt, data='"from the first"')
         assert await store.tasks.advance([late]) == Written(stale=frozenset({late.task_id}))
         assert await find(store, second_attempt) == second_attempt
 
-    @pytest.mark.parametrize("life", ["succeeded", "failed", "timed out", "cancelled running", "poison"])
-    async def test_a_final_state_is_final(self, backend: StoreBackend, life: str) -> None:
+    async def test_a_final_state_is_final(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        ended, entries = await _live(store, life)
-        running = make_task(ended.id, state={"status": PROCESSING, "version": ended.state.version})
-        for late in (success_step(running), retry_step(running), cancel_step(running), release_step(running)):
-            assert await store.tasks.advance([late]) == Written(stale=frozenset({ended.id}))
-        assert await find(store, ended) == ended
-        assert await store.logs.read(ended.id) == entries
-        assert await store.tasks.count_by_status(DEFAULT_TENANT) == {ended.state.status: 1}
+        lives = {life: lived for life, lived in (await _live_each(store)).items() if lived.after.state.status.is_final}
+        counts = await store.tasks.count_by_status(DEFAULT_TENANT)
+        for lived in lives.values():
+            ended = lived.after
+            running = make_task(ended.id, state={"status": PROCESSING, "version": ended.state.version})
+            for late in (success_step(running), retry_step(running), cancel_step(running), release_step(running)):
+                assert await store.tasks.advance([late]) == Written(stale=frozenset({ended.id}))
+        await _check_unchanged(store, lives)
+        assert await store.tasks.count_by_status(DEFAULT_TENANT) == counts
 
     async def test_a_failure_does_not_overwrite_a_success_of_the_same_moment(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         running = await grant_one(store)
-        [ended] = await write(store, [running], [success_step(running, data="1")])
+        [ended] = await write(store, [running], steps=[success_step(running, data="1")])
         assert await store.tasks.advance([fail_step(running)]) == Written(stale=frozenset({ended.id}))
         assert await find(store, ended) == ended
 
@@ -323,7 +343,7 @@ class TestStaleStep:
     async def test_a_partly_stale_batch_of_ends_counts_only_what_was_written(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         running = await grant(store, await add(store, make_tasks(20)))
-        await write(store, running[:5], [cancel_step(task) for task in running[:5]])
+        await write(store, running[:5], steps=[cancel_step(task) for task in running[:5]])
         written = await store.tasks.advance([success_step(task) for task in running])
         assert written == Written(applied=frozenset(ids_of(running[5:])), stale=frozenset(ids_of(running[:5])))
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {CANCELLED: 5, SUCCESS: 15}
@@ -331,7 +351,7 @@ class TestStaleStep:
     async def test_a_refused_failure_leaves_no_error_behind(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         first_attempt = await grant_one(store)
-        [waiting] = await write(store, [first_attempt], [release_step(first_attempt)])
+        [waiting] = await write(store, [first_attempt], steps=[release_step(first_attempt)])
         written = await store.tasks.advance([fail_step(first_attempt)])
         assert written.stale == {waiting.id}
         found = await find(store, waiting)

@@ -82,7 +82,14 @@ async def add_one(store: Store, *, state: dict[str, Any] | None = None, **spec: 
     return (await add(store, make_tasks(1, state=state, **spec)))[0]
 
 
-async def write(store: Store, tasks: Sequence[Task], steps: Sequence[Transition]) -> list[Task]:
+async def add_each(store: Store, specs: Iterable[dict[str, Any]]) -> list[Task]:
+    """One task for each spec, in the order of their ids."""
+    asked = list(specs)
+    tasks = [make_task(task_id, **spec) for task_id, spec in zip(make_ids(len(asked)), asked, strict=True)]
+    return await add(store, tasks)
+
+
+async def write(store: Store, tasks: Sequence[Task], *, steps: Sequence[Transition]) -> list[Task]:
     """Write one lawful step of each task, and say how the tasks stand then by the rules of the domain."""
     expected = Written(applied=frozenset(step.task_id for step in steps))
     assert await store.tasks.advance(steps) == expected
@@ -90,7 +97,7 @@ async def write(store: Store, tasks: Sequence[Task], steps: Sequence[Transition]
 
 
 async def grant(store: Store, tasks: Sequence[Task], *, worker_id: WorkerId = WORKER_1, term: int = 1) -> list[Task]:
-    return await write(store, tasks, [grant_step(task, worker_id=worker_id, term=term) for task in tasks])
+    return await write(store, tasks, steps=[grant_step(task, worker_id=worker_id, term=term) for task in tasks])
 
 
 async def grant_one(store: Store, **spec: Any) -> Task:
@@ -100,7 +107,7 @@ async def grant_one(store: Store, **spec: Any) -> Task:
 
 async def end(store: Store, tasks: Sequence[Task], *, at: datetime = NOON + MINUTE) -> list[Task]:
     """Let running tasks succeed."""
-    return await write(store, tasks, [success_step(task, at=at) for task in tasks])
+    return await write(store, tasks, steps=[success_step(task, at=at) for task in tasks])
 
 
 def grant_step(task: Task, *, worker_id: WorkerId = WORKER_1, term: int = 1, at: datetime = NOON) -> Transition:

@@ -44,10 +44,10 @@ class TestCounts:
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PENDING: 10}
         running = await grant(store, tasks[:7])
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PENDING: 3, PROCESSING: 7}
-        await write(store, running[:2], [retry_step(task) for task in running[:2]])
+        await write(store, running[:2], steps=[retry_step(task) for task in running[:2]])
         await end(store, running[2:5])
-        await write(store, [running[5]], [running[5].state.failed(make_error(), at=NOON)])
-        await write(store, [tasks[9]], [cancel_step(tasks[9])])
+        await write(store, [running[5]], steps=[running[5].state.failed(make_error(), at=NOON)])
+        await write(store, [tasks[9]], steps=[cancel_step(tasks[9])])
         counts = await store.tasks.count_by_status(DEFAULT_TENANT)
         assert counts == {PENDING: 2, PROCESSING: 1, RETRYING: 2, SUCCESS: 3, FAILED: 1, CANCELLED: 1}
 
@@ -74,7 +74,7 @@ class TestPurge:
         running = await grant_one(store)
         line = LogEntry(task_id=running.id, seq=place(2, 1), kind=LogKind.INFO, at=NOON, message="working")
         await store.logs.append([line])
-        [ended] = await write(store, [running], [success_step(running, data='"done"')])
+        [ended] = await write(store, [running], steps=[success_step(running, data='"done"')])
         assert await store.tasks.purge(completed_before=NOON + HOUR, limit=10) == 1
         assert await find(store, ended) is None
         assert await store.tasks.load([ended.id]) == {}
@@ -85,7 +85,7 @@ class TestPurge:
         store = await backend.connect()
         waiting, running, retrying = await add(store, make_tasks(3))
         [running, retrying] = await grant(store, [running, retrying])
-        [retrying] = await write(store, [retrying], [retry_step(retrying)])
+        [retrying] = await write(store, [retrying], steps=[retry_step(retrying)])
         assert await store.tasks.purge(completed_before=NOON + 1000 * HOUR, limit=10) == 0
         expected = {task.id: task for task in (waiting, running, retrying)}
         assert await store.tasks.load(list(expected)) == expected
@@ -96,7 +96,9 @@ class TestPurge:
         running = await grant(store, await add(store, make_tasks(3)))
         limit = NOON + HOUR
         moments = [limit - MICROSECOND, limit, limit + MICROSECOND]
-        await write(store, running, [success_step(task, at=at) for task, at in zip(running, moments, strict=True)])
+        await write(
+            store, running, steps=[success_step(task, at=at) for task, at in zip(running, moments, strict=True)]
+        )
         assert await store.tasks.purge(completed_before=limit, limit=10) == 1
         assert (await store.tasks.load(ids_of(running))).keys() == set(ids_of(running[1:]))
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {SUCCESS: 2}
@@ -116,7 +118,7 @@ class TestPurge:
         tasks = [*make_tasks(3), *make_tasks(2, at=NOON + MINUTE, tenant_id=OTHER_TENANT)]
         running = await grant(store, await add(store, tasks))
         steps = [cancel_step(running[0]), *(success_step(task) for task in running[1:4])]
-        await write(store, running[:4], steps)
+        await write(store, running[:4], steps=steps)
         assert await store.tasks.purge(completed_before=NOON + HOUR, limit=100) == 4
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {}
         assert await store.tasks.count_by_status(OTHER_TENANT) == {PROCESSING: 1}
@@ -146,6 +148,6 @@ class TestPurge:
     async def test_a_large_purge_leaves_nothing_behind(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         tasks = await add(store, make_tasks(2_500))
-        await end(store, await write(store, tasks, [grant_step(task) for task in tasks]))
+        await end(store, await write(store, tasks, steps=[grant_step(task) for task in tasks]))
         assert await store.tasks.purge(completed_before=NOON + HOUR, limit=5_000) == 2_500
         assert await store.tasks.load(ids_of(tasks)) == {}

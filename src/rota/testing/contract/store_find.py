@@ -97,7 +97,7 @@ class TestListLive:
         foreign = make_task(tasks[4].id, tenant_id=OTHER_TENANT)
         await add(store, [foreign, *tasks[1:4], blocked])
         [running, retrying] = await grant(store, tasks[2:4])
-        [retrying] = await write(store, [retrying], [retry_step(retrying)])
+        [retrying] = await write(store, [retrying], steps=[retry_step(retrying)])
         expected = [blocked, tasks[1], running, retrying, foreign]
         assert await store.tasks.list_live(after=None, limit=10) == [_live(task) for task in expected]
 
@@ -165,7 +165,7 @@ class TestListDue:
         running = await grant(store, await add(store, make_tasks(2)))
         now = await store.tasks.now()
         steps = [retry_step(running[0], at=now - HOUR), retry_step(running[1], at=now)]
-        over, _ = await write(store, running, steps)
+        over, _ = await write(store, running, steps=steps)
         assert await store.tasks.list_due(10) == [_live(over)]
 
     async def test_neither_blocked_nor_running_nor_ended_tasks_are_due(self, backend: StoreBackend) -> None:
@@ -186,7 +186,9 @@ class TestListOverdue:
         now = await store.tasks.now()
         tasks = await add(store, make_tasks(3, timeout=MINUTE))
         starts = [now - 2 * MINUTE, now - HOUR, now - 30 * SECOND]
-        running = await write(store, tasks, [grant_step(task, at=at) for task, at in zip(tasks, starts, strict=True)])
+        running = await write(
+            store, tasks, steps=[grant_step(task, at=at) for task, at in zip(tasks, starts, strict=True)]
+        )
         assert await store.tasks.list_overdue(10) == [_live(running[1]), _live(running[0])]
         assert await store.tasks.list_overdue(1) == [_live(running[1])]
 
@@ -215,7 +217,7 @@ class TestListHeld:
         ended, retrying, released, kept = await grant(store, await add(store, make_tasks(4)))
         release = released.state.released("drained", at=NOON + MINUTE, due_at=NOON + HOUR)
         await end(store, [ended])
-        await write(store, [retrying, released], [retry_step(retrying), release])
+        await write(store, [retrying, released], steps=[retry_step(retrying), release])
         assert await store.tasks.list_held(WORKER_1) == [_live(kept)]
 
 

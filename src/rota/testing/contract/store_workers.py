@@ -31,12 +31,15 @@ class TestWorkers:
         await store.workers.register(worker)
         assert [record.worker for record in await store.workers.list_all()] == [worker]
 
-    @pytest.mark.parametrize("text", AWKWARD_TEXTS)
-    async def test_awkward_labels_come_back_as_they_were(self, backend: StoreBackend, text: str) -> None:
+    async def test_awkward_labels_come_back_as_they_were(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        worker = _worker(labels={"text": text}, address=text)
-        await store.workers.register(worker)
-        assert [record.worker for record in await store.workers.list_all()] == [worker]
+        workers = [
+            _worker(WorkerId(number), labels={"text": text}, address=text)
+            for number, text in enumerate(AWKWARD_TEXTS, start=1)
+        ]
+        for worker in workers:
+            await store.workers.register(worker)
+        assert [record.worker for record in await store.workers.list_all()] == workers
 
     async def test_a_new_worker_is_stamped_by_the_stores_clock(self, backend: StoreBackend) -> None:
         store = await backend.connect()

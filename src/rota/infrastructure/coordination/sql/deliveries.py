@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Integer, bindparam, select
 
 from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId, WorkerId
@@ -22,7 +22,7 @@ _OF_WORKER = select(table.c.task_id, table.c.attempt).where(table.c.worker_id ==
 TAKE = (
     _OF_WORKER.where(table.c.is_taken == 0)
     .order_by(table.c.position_us, table.c.task_id)
-    .limit(bindparam("count"))
+    .limit(bindparam("count", type_=Integer))
     .with_for_update(skip_locked=True)
     .with_hint(table, "FORCE INDEX (PRIMARY)", "mysql")
 )

@@ -8,15 +8,14 @@ its next regular round.
 
 from datetime import timedelta
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, update
 
 from rota.infrastructure.coordination.sql.waiting import Bells
 from rota.infrastructure.database.coordination_schema import tally
 from rota.infrastructure.database.database import Database
 
 WAKE = 1  # the row: 1 while a wake-up waits for its taker
-_FIND = select(tally.c.number).where(tally.c.id == WAKE)
-_SET = update(tally).where(tally.c.id == WAKE).values(number=1)
+_SET = update(tally).where(tally.c.id == WAKE, tally.c.number == 0).values(number=1)
 _TAKE = update(tally).where(tally.c.id == WAKE, tally.c.number == 1).values(number=0)
 
 
@@ -27,23 +26,17 @@ class WakeMark:
 
     async def set(self) -> None:
         """Let one present or future `wait` return."""
-        if not await self._is_set():
-            await self._database.transact(self._set)
+        await self._database.transact(self._set)
         self._bells.ring(WAKE)
 
     async def wait(self, wait: timedelta) -> bool:
         """Whether the mark was set, and is taken now, before the wait was over."""
         return await self._bells.look_until(WAKE, self._take, wait=wait)
 
-    async def _is_set(self) -> bool:
-        return await self._database.read(lambda connection: connection.execute(_FIND).scalar() == 1)
-
     async def _take(self) -> bool:
-        if not await self._is_set():
-            return False
         # Once only: after an unknown outcome the caller must know that there may have been a wake-up.
         return await self._database.transact(lambda connection: connection.execute(_TAKE).rowcount == 1, tries=1)
 
     def _set(self, connection: Connection) -> None:
-        if connection.execute(_SET).rowcount == 0:  # a new memory
+        if connection.execute(_SET).rowcount == 0:  # it is set already, or this is a new memory
             self._database.bulk.insert_missing(connection, tally, columns=("id", "number"), rows=[(WAKE, 1)])

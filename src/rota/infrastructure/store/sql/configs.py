@@ -13,6 +13,7 @@ from rota.infrastructure.database.codes import to_us
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import task_config, task_config_revision
 from rota.infrastructure.store.sql.config_rows import config_to_json, to_config
+from rota.infrastructure.store.sql.text import ByCodePoint
 
 
 class SqlConfigStore:
@@ -32,8 +33,8 @@ class SqlConfigStore:
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
         query = (
             select(task_config)
-            .where(task_config.c.tenant_id == tenant_id, task_config.c.type > after)
-            .order_by(task_config.c.type)
+            .where(task_config.c.tenant_id == tenant_id, ByCodePoint(task_config.c.type) > after)
+            .order_by(ByCodePoint(task_config.c.type))
             .limit(limit)
         )
         return await self._select(query)
@@ -58,11 +59,7 @@ class SqlConfigStore:
 
     def _put(self, connection: Connection, *, config: TaskConfig, expected: int | None) -> TaskConfig:
         current = _find(connection, config.tenant_id, task_type=config.type, lock=True)
-        if (
-            current is not None
-            and _is_same(current, config)
-            and expected in (None, current.revision, current.revision - 1)
-        ):
+        if current is not None and _is_repeat(config, current, expected=expected):
             return current
         revision = current.revision if current is not None else 0
         if expected is not None and expected != revision:
@@ -88,9 +85,13 @@ def _find(connection: Connection, tenant_id: str, *, task_type: str, lock: bool 
     return None if row is None else to_config(row)
 
 
-def _is_same(current: TaskConfig, wanted: TaskConfig) -> bool:
-    stamped = replace(wanted, revision=current.revision, created_at=current.created_at, updated_at=current.updated_at)
-    return stamped == current
+def _is_repeat(config: TaskConfig, current: TaskConfig, *, expected: int | None) -> bool:
+    """Whether writing `config` would change nothing: it is the current one, perhaps written by this very call."""
+    stamped = replace(config, revision=current.revision, created_at=current.created_at, updated_at=current.updated_at)
+    is_new = current.created_at == current.updated_at
+    return stamped == current and (
+        expected in (None, current.revision, current.revision - 1) or (expected == 0 and is_new)
+    )
 
 
 def _next_revision(connection: Connection, config: TaskConfig) -> int:

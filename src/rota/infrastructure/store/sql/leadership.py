@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, case, func, insert, or_, select, update
 
 from rota.application.ports.store import SlotLease
 from rota.domain.errors import ConfigError, ConflictError
@@ -59,14 +59,15 @@ class SqlSlotStore:
 
     def _lease(self, connection: Connection, node_id: NodeId, *, ttl: timedelta) -> SlotLease:
         now_us = self._database.now_us(connection)
-        known = connection.execute(select(node_slot).order_by(node_slot.c.slot)).fetchall()
         values = {"node_id": node_id, "leased_until_us": now_us + duration_us(ttl)}
-        for row in known:
-            if row.node_id == node_id or row.leased_until_us <= now_us:
-                old = (node_slot.c.slot == row.slot, node_slot.c.leased_until_us == row.leased_until_us)
-                if connection.execute(update(node_slot).where(*old).values(**values)).rowcount == 1:
-                    return SlotLease(row.slot, floor=first_id_at(from_us(row.leased_until_us)))
-        if len(known) >= NODE_SLOTS:
+        is_own = node_slot.c.node_id == node_id
+        usable = select(node_slot).where(or_(is_own, node_slot.c.leased_until_us <= now_us))
+        for row in connection.execute(usable.order_by(case((is_own, 0), else_=1), node_slot.c.slot)).fetchall():
+            old = (node_slot.c.slot == row.slot, node_slot.c.leased_until_us == row.leased_until_us)
+            if connection.execute(update(node_slot).where(*old).values(**values)).rowcount == 1:
+                return SlotLease(row.slot, floor=first_id_at(from_us(row.leased_until_us)))
+        known = int(connection.execute(select(func.count()).select_from(node_slot)).scalar_one())
+        if known >= NODE_SLOTS:
             raise ConflictError(f"all {NODE_SLOTS} node slots are leased")
-        connection.execute(insert(node_slot).values(slot=len(known), **values))
-        return SlotLease(len(known), floor=0)
+        connection.execute(insert(node_slot).values(slot=known, **values))
+        return SlotLease(known, floor=0)

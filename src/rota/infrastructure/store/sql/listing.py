@@ -11,6 +11,7 @@ from rota.domain.task import CANCELLED, FAILED, LIVE, TIMEOUT
 from rota.infrastructure.database.codes import STATUS_CODES
 from rota.infrastructure.database.schema import task, task_live, task_result
 from rota.infrastructure.store.sql.task_rows import FINAL_COLUMNS, LIVE_COLUMNS, SPEC_COLUMNS
+from rota.infrastructure.store.sql.text import contains
 
 UNSUCCESSFUL = frozenset({FAILED, TIMEOUT, CANCELLED})  # these always have a row in task_result
 _COLUMNS = (
@@ -61,13 +62,11 @@ def _conditions(wanted: TaskFilter) -> list[ColumnElement[bool]]:
     if wanted.worker_id is not None:
         conditions.append(or_(task_live.c.worker_id == wanted.worker_id, task.c.worker_id == wanted.worker_id))
     if wanted.text:
-        conditions.append(
-            or_(task.c.name.contains(wanted.text, autoescape=True), task.c.type.contains(wanted.text, autoescape=True))
-        )
+        conditions.append(or_(contains(task.c.name, wanted.text), contains(task.c.type, wanted.text)))
     # Keys and values are stored as compact JSON, where a quote inside a text is escaped: this finds whole pairs only.
     for key, value in wanted.metadata.items():
         pair = msgspec.json.encode({key: value}).decode()[1:-1]
-        conditions.append(task.c.metadata_json.contains(pair, autoescape=True))
+        conditions.append(contains(task.c.metadata_json, pair))
     return conditions
 
 

@@ -47,6 +47,7 @@ class SqlScheduleStore:
 
     def _fire(self, connection: Connection, *, occurrence: Occurrence, task: Task | None, next_fire_us: int) -> None:
         fire_us = to_us(occurrence.fire_at)
+        latest_us = min(fire_us, next_fire_us - 1) if next_fire_us else fire_us
         values = {
             "tenant_id": occurrence.tenant_id,
             "type": occurrence.task_type,
@@ -61,7 +62,7 @@ class SqlScheduleStore:
             .where(
                 task_config.c.tenant_id == occurrence.tenant_id,
                 task_config.c.type == occurrence.task_type,
-                task_config.c.next_fire_us.between(1, fire_us),  # a later one was set by who knows better
+                task_config.c.next_fire_us.between(1, latest_us),  # a later one was set by who knows better
             )
             .values(next_fire_us=next_fire_us)
         )

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 
 from sqlalchemy import Connection, delete, func, select, text
 
@@ -140,7 +141,8 @@ class SqlTaskStore:
         if not keyed:
             return {}
         table = schema.task_key
-        rows = sorted((item.task.spec.tenant_id, item.key, item.task.id, item.digest) for item in keyed)
+        rows = [(item.task.spec.tenant_id, item.key, item.task.id, item.digest) for item in keyed]
+        rows.sort(key=itemgetter(0, 1))  # locks in order; of a key that comes twice, the first stays first
         self._database.bulk.insert_missing(connection, table, columns=_KEY_COLUMNS, rows=rows)
         found = connection.execute(
             select(table.c.tenant_id, table.c.idempotency_key, table.c.task_id, table.c.digest).where(
@@ -163,16 +165,16 @@ class SqlTaskStore:
         query = select(task.c.id, task.c.tenant_id, task.c.status).where(
             task.c.id < first_id_at(completed_before), task.c.status != 0, task.c.completed_us < to_us(completed_before)
         )
-        doomed = connection.execute(query.order_by(task.c.id).limit(limit)).fetchall()
+        oldest = query.order_by(task.c.id).limit(limit)
+        doomed = connection.execute(oldest.with_for_update(skip_locked=True)).fetchall()  # another may be purging too
+        if not doomed:
+            return 0
         ids = [row.id for row in doomed]
-        for column in (schema.task_logs.c.task_id, schema.task_result.c.task_id, schema.task_key.c.task_id):
+        for column in (schema.task_logs.c.task_id, schema.task_result.c.task_id, schema.task_key.c.task_id, task.c.id):
             connection.execute(delete(column.table).where(column.in_(ids)))
-        gone = connection.execute(delete(task).where(task.c.id.in_(ids))).rowcount
-        if gone != len(ids):
-            raise StaleBatchError
         ends = Counter((row.tenant_id, row.status) for row in doomed)
         TransitionWriter(self._database.bulk, shard=0).count(connection, {key: -ends[key] for key in ends})
-        return gone
+        return len(ids)
 
 
 def insert_tasks(database: Database, connection: Connection, *, tasks: Sequence[Task]) -> None:

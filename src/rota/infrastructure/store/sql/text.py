@@ -1,0 +1,47 @@
+"""Text compared by its code points: one answer on every database, whatever its locale, its LIKE and its wildcards."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Integer, String, literal
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+
+def contains(column: ColumnElement[Any], text: str) -> ColumnElement[bool]:
+    """Whether the text stands in the column, letter for letter."""
+    return _Place(column, literal(text)) > 0
+
+
+class _Place(FunctionElement[int]):
+    """Where the second text begins in the first; 0 when it does not."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(_Place)
+def _instr(element: _Place, compiler: SQLCompiler, **options: Any) -> str:
+    return f"instr({compiler.process(element.clauses, **options)})"
+
+
+@compiles(_Place, "postgresql")
+def _strpos(element: _Place, compiler: SQLCompiler, **options: Any) -> str:
+    return f"strpos({compiler.process(element.clauses, **options)})"
+
+
+class ByCodePoint(FunctionElement[str]):
+    """A column to be sorted and compared by its code points."""
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(ByCodePoint)
+def _as_it_is(element: ByCodePoint, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.clauses, **options)  # binary collations: the schema has seen to it
+
+
+@compiles(ByCodePoint, "postgresql")
+def _collated(element: ByCodePoint, compiler: SQLCompiler, **options: Any) -> str:
+    return f'({compiler.process(element.clauses, **options)} COLLATE "C")'

@@ -1,0 +1,210 @@
+"""A store that fails to order, around one that works. Operations are named `part.method`: `tasks.advance`."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from rota.application.ports.store import (
+    Added,
+    ConfigStore,
+    LogStore,
+    ScheduleStore,
+    SlotLease,
+    SlotStore,
+    Store,
+    TaskStore,
+    TermStore,
+    WorkerRecord,
+    WorkerRegistry,
+    Written,
+)
+from rota.domain.errors import StoreUnavailableError
+from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
+from rota.domain.log import LogEntry
+from rota.domain.paging import Page, TaskFilter
+from rota.domain.schedule import Occurrence
+from rota.domain.submission import NewTask
+from rota.domain.task import LiveTask, Task, TaskStatus, Transition
+from rota.domain.task_config import TaskConfig
+from rota.domain.worker import Worker
+from rota.testing.faults import Faults
+
+T = TypeVar("T")
+
+
+def faulty_store(inner: Store, faults: Faults) -> Store:
+    """The same store, failing as planned."""
+    return Store(
+        tasks=FaultyTaskStore(inner.tasks, faults),
+        logs=FaultyLogStore(inner.logs, faults),
+        configs=FaultyConfigStore(inner.configs, faults),
+        schedules=FaultyScheduleStore(inner.schedules, faults),
+        workers=FaultyWorkerRegistry(inner.workers, faults),
+        terms=FaultyTermStore(inner.terms, faults),
+        slots=FaultySlotStore(inner.slots, faults),
+    )
+
+
+class FaultyTaskStore:
+    def __init__(self, inner: TaskStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def now(self) -> datetime:
+        return await _around(self._faults, "tasks.now", call=self._inner.now)
+
+    async def add(self, new: Sequence[NewTask]) -> list[Added]:
+        return await _around(self._faults, "tasks.add", call=lambda: self._inner.add(new))
+
+    async def advance(self, steps: Sequence[Transition]) -> Written:
+        return await _around(self._faults, "tasks.advance", call=lambda: self._inner.advance(steps))
+
+    async def find(self, task_id: TaskId, tenant_id: TenantId) -> Task | None:
+        return await _around(self._faults, "tasks.find", call=lambda: self._inner.find(task_id, tenant_id))
+
+    async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
+        return await _around(self._faults, "tasks.load", call=lambda: self._inner.load(task_ids))
+
+    async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
+        return await _around(self._faults, "tasks.find_live", call=lambda: self._inner.find_live(task_ids))
+
+    async def list_live(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
+        return await _around(
+            self._faults, "tasks.list_live", call=lambda: self._inner.list_live(after=after, limit=limit)
+        )
+
+    async def list_due(self, limit: int) -> list[LiveTask]:
+        return await _around(self._faults, "tasks.list_due", call=lambda: self._inner.list_due(limit))
+
+    async def list_overdue(self, limit: int) -> list[LiveTask]:
+        return await _around(self._faults, "tasks.list_overdue", call=lambda: self._inner.list_overdue(limit))
+
+    async def list_held(self, worker_id: WorkerId) -> list[LiveTask]:
+        return await _around(self._faults, "tasks.list_held", call=lambda: self._inner.list_held(worker_id))
+
+    async def list_page(self, wanted: TaskFilter) -> Page[Task]:
+        return await _around(self._faults, "tasks.list_page", call=lambda: self._inner.list_page(wanted))
+
+    async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        return await _around(self._faults, "tasks.count_by_status", call=lambda: self._inner.count_by_status(tenant_id))
+
+    async def purge(self, *, completed_before: datetime, limit: int) -> int:
+        return await _around(
+            self._faults,
+            "tasks.purge",
+            call=lambda: self._inner.purge(completed_before=completed_before, limit=limit),
+        )
+
+
+class FaultyLogStore:
+    def __init__(self, inner: LogStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def append(self, entries: Sequence[LogEntry]) -> None:
+        await _around(self._faults, "logs.append", call=lambda: self._inner.append(entries))
+
+    async def read(self, task_id: TaskId, *, after: int = 0, limit: int = 1000) -> list[LogEntry]:
+        return await _around(
+            self._faults, "logs.read", call=lambda: self._inner.read(task_id, after=after, limit=limit)
+        )
+
+
+class FaultyConfigStore:
+    def __init__(self, inner: ConfigStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+        return await _around(
+            self._faults, "configs.put", call=lambda: self._inner.put(config, expected_revision=expected_revision)
+        )
+
+    async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
+        return await _around(self._faults, "configs.find", call=lambda: self._inner.find(tenant_id, task_type))
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
+        return await _around(
+            self._faults,
+            "configs.list_page",
+            call=lambda: self._inner.list_page(tenant_id, after=after, limit=limit),
+        )
+
+    async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
+        return await _around(
+            self._faults,
+            "configs.list_revisions",
+            call=lambda: self._inner.list_revisions(tenant_id, task_type, limit=limit),
+        )
+
+    async def delete(self, tenant_id: TenantId, task_type: str) -> bool:
+        return await _around(self._faults, "configs.delete", call=lambda: self._inner.delete(tenant_id, task_type))
+
+
+class FaultyScheduleStore:
+    def __init__(self, inner: ScheduleStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def list_due(self, limit: int) -> list[TaskConfig]:
+        return await _around(self._faults, "schedules.list_due", call=lambda: self._inner.list_due(limit))
+
+    async def fire(self, occurrence: Occurrence, *, task: Task | None, next_fire_at: datetime | None) -> bool:
+        return await _around(
+            self._faults,
+            "schedules.fire",
+            call=lambda: self._inner.fire(occurrence, task=task, next_fire_at=next_fire_at),
+        )
+
+    async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
+        return await _around(
+            self._faults,
+            "schedules.list_occurrences",
+            call=lambda: self._inner.list_occurrences(tenant_id, task_type, limit=limit),
+        )
+
+
+class FaultyWorkerRegistry:
+    def __init__(self, inner: WorkerRegistry, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def register(self, worker: Worker) -> None:
+        await _around(self._faults, "workers.register", call=lambda: self._inner.register(worker))
+
+    async def seen(self, loads: Mapping[WorkerId, int]) -> None:
+        await _around(self._faults, "workers.seen", call=lambda: self._inner.seen(loads))
+
+    async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
+        await _around(self._faults, "workers.retire", call=lambda: self._inner.retire(worker_ids))
+
+    async def list_all(self, *, alive_only: bool = True) -> list[WorkerRecord]:
+        return await _around(self._faults, "workers.list_all", call=lambda: self._inner.list_all(alive_only=alive_only))
+
+
+class FaultyTermStore:
+    def __init__(self, inner: TermStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def begin(self, node_id: NodeId) -> int:
+        return await _around(self._faults, "terms.begin", call=lambda: self._inner.begin(node_id))
+
+    async def confirm(self, number: int) -> bool:
+        return await _around(self._faults, "terms.confirm", call=lambda: self._inner.confirm(number))
+
+
+class FaultySlotStore:
+    def __init__(self, inner: SlotStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def lease(self, node_id: NodeId, ttl: timedelta) -> SlotLease:
+        return await _around(self._faults, "slots.lease", call=lambda: self._inner.lease(node_id, ttl))
+
+    async def renew(self, node_id: NodeId, slot: int, *, ttl: timedelta) -> bool:
+        return await _around(self._faults, "slots.renew", call=lambda: self._inner.renew(node_id, slot, ttl=ttl))
+
+
+async def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> T:
+    return await faults.around(operation, call, unavailable=StoreUnavailableError)
