@@ -14,7 +14,8 @@ MAX_RESULT_BYTES = 64 * 1024
 MAX_DEPTH = 64
 MAX_METADATA_KEYS = 64
 MAX_DURATION = timedelta(days=366)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_UNHOLDABLE = re.compile("[\x00\ud800-\udfff]")
 _LOCAL_ZONE = re.compile(r"localtime|posixrules|(posix|right)/.*")  # files that mean something else on each machine
 
 
@@ -34,11 +35,17 @@ def check_text(field: str, value: object, *, longest: int) -> str:
 
 
 def check_name(field: str, value: object, *, longest: int = 200) -> str:
-    """A name used in keys and routes: letters, digits and `_ . : / -`, starting with a letter or digit."""
+    """A name used in keys and routes: letters, digits and `_ . -`, starting with a letter or digit."""
     text = check_text(field, value, longest=longest)
     if not _NAME.fullmatch(text):
-        raise InvalidError(field, f"{text!r} must be letters, digits and _ . : / - and start with a letter or digit")
+        raise InvalidError(field, f"{text!r} must be letters, digits and _ . - and start with a letter or digit")
     return text
+
+
+def tidy_text(text: str, *, longest: int) -> str:
+    """Text from user code, made fit for every store: what none can hold is replaced, what is too much is cut."""
+    held = _UNHOLDABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return held if len(held) <= longest else f"{held[: longest - 1]}…"
 
 
 def check_duration(field: str, value: timedelta, *, least: timedelta = timedelta(0)) -> timedelta:
@@ -102,6 +109,17 @@ def to_json(field: str, value: Any, *, most_bytes: int = MAX_PAYLOAD_BYTES) -> s
     if size > most_bytes:
         raise InvalidError(field, f"is {size} bytes of JSON, at most {most_bytes} are allowed")
     return text
+
+
+def check_json(field: str, text: object, *, most_bytes: int = MAX_PAYLOAD_BYTES) -> str:
+    """JSON text as `to_json` writes it."""
+    held = check_text(field, text, longest=most_bytes)
+    try:
+        value = json.loads(held)
+    except ValueError as exc:
+        raise InvalidError(field, f"is not JSON: {exc}") from exc
+    to_json(field, value, most_bytes=most_bytes)
+    return held
 
 
 def _check_shape(field: str, value: Any) -> None:

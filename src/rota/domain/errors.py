@@ -53,6 +53,17 @@ class IllegalTransitionError(ConflictError):
         self.wanted = wanted
 
 
+class NotDueError(ConflictError):
+    """A waiting task must not start before its time."""
+
+    code = "not_due"
+
+    def __init__(self, task_id: int, *, due_at: str) -> None:
+        super().__init__(f"task {task_id} is not due before {due_at}")
+        self.task_id = task_id
+        self.due_at = due_at
+
+
 class IdempotencyMismatchError(ConflictError):
     """The key was used before, for a different request."""
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
-from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
+from rota.domain.task import TaskStatus
 
 
 class EventKind(StrEnum):
@@ -18,17 +18,6 @@ class EventKind(StrEnum):
     TASK_CANCELLED = "task.cancelled"
     WORKER_ONLINE = "worker.online"
     WORKER_OFFLINE = "worker.offline"
-
-
-KIND_OF_STATUS = {
-    PENDING: EventKind.TASK_RELEASED,
-    PROCESSING: EventKind.TASK_ASSIGNED,
-    RETRYING: EventKind.TASK_RETRYING,
-    SUCCESS: EventKind.TASK_COMPLETED,
-    FAILED: EventKind.TASK_FAILED,
-    TIMEOUT: EventKind.TASK_FAILED,
-    CANCELLED: EventKind.TASK_CANCELLED,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

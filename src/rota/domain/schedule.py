@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from rota.domain.checks import check_text, check_zone
+from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
 
 MAX_CRON_LENGTH = 256
@@ -39,6 +40,10 @@ class Occurrence:
     tenant_id: TenantId = DEFAULT_TENANT
     task_id: TaskId | None = None  # None: skipped
     reason: str = ""  # why it was skipped
+
+    def __post_init__(self) -> None:
+        if self.task_id is None and not self.reason:
+            raise InvalidError("reason", "must say why the target time was skipped")
 
     @property
     def status(self) -> OccurrenceStatus:

@@ -13,7 +13,7 @@ from typing import Any
 
 from rota.domain.attempt import Attempt, TaskError, TaskResult
 from rota.domain.checks import check_instant, check_number
-from rota.domain.errors import FencedError, IllegalTransitionError
+from rota.domain.errors import FencedError, IllegalTransitionError, NotDueError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
@@ -94,8 +94,8 @@ class TaskState:
     prior_lost_at: datetime | None = None
 
     def granted(self, worker_id: WorkerId, *, term: int, at: datetime, timeout: timedelta) -> "Transition":
-        """Give the next attempt to a worker."""
-        return self._to(
+        """Give the next attempt to a worker; `at`, by the store's clock, must not be before the task is due."""
+        step = self._to(
             PROCESSING,
             at=at,
             attempt=self.attempt + 1,
@@ -104,6 +104,9 @@ class TaskState:
             started_at=at,
             due_at=at + timeout,
         )
+        if at < self.due_at:
+            raise NotDueError(self.id, due_at=self.due_at.isoformat())
+        return step
 
     def succeeded(self, result: TaskResult, *, at: datetime) -> "Transition":
         return self._end(SUCCESS, at=at).with_result(result)

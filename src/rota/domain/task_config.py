@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from rota.domain.checks import check_duration, check_name, check_number, check_text
+from rota.domain.checks import check_duration, check_json, check_name, check_number, check_text
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
@@ -41,6 +41,8 @@ class TaskConfig:
         check_text("name", self.name, longest=200)
         check_text("description", self.description, longest=2000)
         check_name("executor.type", self.executor_type, longest=63)
+        check_json("executor", self.executor_config)
+        check_json("payload", self.payload)
         check_duration("timeout_seconds", self.timeout, least=SHORTEST_TIMEOUT)
         check_number("priority", self.priority, least=NORMAL, most=URGENT)
         if self.max_concurrent is not None:

@@ -151,12 +151,12 @@ def test_other_text_is_kept_as_it_is(text: str) -> None:
     assert check_text("name", text, longest=10) == text
 
 
-@pytest.mark.parametrize("name", ["a", "9", "billing.send-email:v2/eu_1", "X" * 200])
+@pytest.mark.parametrize("name", ["a", "9", "billing.send-email_v2", "X" * 200])
 def test_a_name_has_letters_digits_and_a_few_signs(name: str) -> None:
     assert check_name("type", name) == name
 
 
-@pytest.mark.parametrize("name", ["", "two words", "-a", "/a", "é", "a\n", "a*", "x" * 201, None])
+@pytest.mark.parametrize("name", ["", "two words", "-a", "a/b", "a:pause", "é", "a\n", "a*", "x" * 201, None])
 def test_what_does_not_fit_into_keys_and_routes_is_no_name(name: object) -> None:
     with pytest.raises(InvalidError, match=r"^type: "):
         check_name("type", name)

@@ -2,9 +2,9 @@ from datetime import timedelta
 
 import pytest
 
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskResult, TimedOut
+from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult, TimedOut
 from rota.domain.checks import MAX_DURATION
-from rota.domain.conclusion import conclude
+from rota.domain.conclusion import MAX_DETAIL, MAX_MESSAGE, SHORTEST_SNOOZE, conclude
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import (
     CANCELLED,
@@ -72,7 +72,7 @@ def test_an_executor_may_name_the_pause_itself() -> None:
 )
 def test_a_pause_from_outside_is_kept_within_reason(asked: timedelta, granted: timedelta) -> None:
     assert concluded(Failed(an_error(), retry_after=asked)).after.due_at == NOW + granted
-    assert concluded(Snoozed(asked)).after.due_at == NOW + granted
+    assert concluded(Snoozed(asked)).after.due_at == NOW + max(granted, SHORTEST_SNOOZE), "and never spins"
 
 
 def test_a_snoozed_task_waits_again_and_spends_no_retry() -> None:
@@ -85,3 +85,18 @@ def test_a_cancelled_attempt_ends_its_task() -> None:
     step = concluded(Cancelled("by the operator"))
 
     assert (step.after.status, step.message) == (CANCELLED, "by the operator")
+
+
+def test_text_that_no_store_can_hold_is_replaced_so_that_the_result_gets_through() -> None:
+    step = concluded(Failed(TaskError("os\x00", "bad \ud800 name", detail="trace\x00back")))
+    assert step.error == TaskError("os�", "bad � name", detail="trace�back")
+    assert concluded(Succeeded(TaskResult(message="\x00"))).message == "�"
+    assert concluded(TimedOut("\x00")).message == "�"
+    assert concluded(Cancelled("\x00")).message == "�"
+
+
+def test_an_endless_traceback_is_cut_and_says_so() -> None:
+    step = concluded(Failed(TaskError("boom", "m" * (MAX_MESSAGE + 1), detail="d" * MAX_DETAIL * 2)))
+    assert step.error is not None
+    assert (len(step.error.message), step.error.message[-1]) == (MAX_MESSAGE, "…")
+    assert (len(step.error.detail), step.error.detail[-1]) == (MAX_DETAIL, "…")

@@ -24,3 +24,9 @@ def test_a_target_time_that_made_a_task_was_fired() -> None:
 
 def test_a_target_time_without_a_task_was_skipped() -> None:
     assert Occurrence(task_type=EMAIL, fire_at=NOW, reason="overlap").status is OccurrenceStatus.SKIPPED
+
+
+def test_a_skipped_occurrence_says_why() -> None:
+    with pytest.raises(InvalidError, match="reason"):
+        Occurrence(task_type="report", fire_at=NOW)
+    assert Occurrence(task_type="report", fire_at=NOW, reason="paused").status is OccurrenceStatus.SKIPPED

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from rota.domain.attempt import Attempt, TaskResult
-from rota.domain.errors import FencedError, IllegalTransitionError, InvalidError
+from rota.domain.errors import FencedError, IllegalTransitionError, InvalidError, NotDueError
 from rota.domain.ids import WorkerId
 from rota.domain.task import (
     ALLOWED,
@@ -255,3 +255,10 @@ def test_a_step_from_an_older_state_is_not_applied() -> None:
 
 def test_a_live_task_goes_by_the_id_of_its_state() -> None:
     assert a_live_task(7).id == 7
+
+
+def test_a_task_never_starts_before_it_is_due() -> None:
+    waiting = a_state(due_at=NOW + SECOND)
+    with pytest.raises(NotDueError):
+        waiting.granted(WorkerId(1), term=1, at=NOW, timeout=MINUTE)
+    assert waiting.granted(WorkerId(1), term=1, at=NOW + SECOND, timeout=MINUTE).after.status is PROCESSING

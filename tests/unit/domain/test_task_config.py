@@ -38,3 +38,11 @@ def test_an_unsound_config_is_refused_by_field(field: str, wrong: dict[str, Any]
 @pytest.mark.parametrize("max_concurrent", [None, 1, 1_000_000])
 def test_concurrency_may_be_limited_or_free(max_concurrent: int | None) -> None:
     assert a_config(max_concurrent=max_concurrent).max_concurrent == max_concurrent
+
+
+@pytest.mark.parametrize("text", ["", "{", "NaN", '"\\u0000"', None])
+def test_payload_and_executor_settings_are_json(text: Any) -> None:
+    with pytest.raises(InvalidError, match="payload"):
+        a_config(payload=text)
+    with pytest.raises(InvalidError, match="executor"):
+        a_config(executor_config=text)

@@ -6,12 +6,13 @@ The model knows nothing of the transition table: it counts grants, failures and 
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskResult, TimedOut
 from rota.domain.conclusion import conclude
-from rota.domain.errors import FencedError, IllegalTransitionError
+from rota.domain.errors import FencedError, IllegalTransitionError, NotDueError
 from rota.domain.ids import WorkerId
 from rota.domain.log import LogEntry, entry_for, first_entry, place
 from rota.domain.retry import RetryPolicy
@@ -66,7 +67,10 @@ class TaskLife(RuleBasedStateMachine):
     @rule()
     def grant(self) -> None:
         lawful = {PENDING, RETRYING}
-        if self.try_step(lambda: self.state.granted(WorkerId(1), term=1, at=self.now, timeout=MINUTE), lawful):
+        if self.state.status in lawful and self.now < self.state.due_at:
+            with pytest.raises(NotDueError):
+                self.state.granted(WorkerId(1), term=1, at=self.now, timeout=MINUTE)
+        elif self.try_step(lambda: self.state.granted(WorkerId(1), term=1, at=self.now, timeout=MINUTE), lawful):
             self.fences.append(self.state.attempt)
 
     @precondition(lambda self: self.state.status is not PROCESSING)
@@ -98,6 +102,7 @@ class TaskLife(RuleBasedStateMachine):
     @rule()
     def lose_the_worker(self) -> None:
         if self.state.status.is_waiting:
+            self.now = max(self.now, self.state.due_at)
             self.grant()
         spent = self.state.retry_count
         self.losses.append(self.now)

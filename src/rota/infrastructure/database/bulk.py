@@ -26,6 +26,10 @@ class Bulk(Protocol):
         """The database's own clock in microseconds since 1970."""
         ...
 
+    def avoid_sorting(self, connection: Connection) -> None:
+        """Until the end of the transaction, read in the order of an index where there is one."""
+        ...
+
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         """Insert all rows; a duplicate key is an error."""
         ...

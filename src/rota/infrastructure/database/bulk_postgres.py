@@ -15,6 +15,10 @@ class PostgresBulk:
         clock = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         return int(connection.exec_driver_sql(clock).scalar_one())
 
+    def avoid_sorting(self, connection: Connection) -> None:
+        # A table that was analysed while it was short is taken for short until the next time, and sorted whole.
+        connection.exec_driver_sql("SET LOCAL enable_sort = off")
+
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         names, values = without_defaults(table, columns=columns, rows=rows)
         connection.exec_driver_sql(_insert(table, names), _arrays(values))

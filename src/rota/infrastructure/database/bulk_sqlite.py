@@ -19,6 +19,9 @@ class SqliteBulk:
     def now_us(self, connection: Connection) -> int:
         return to_us(self._now())
 
+    def avoid_sorting(self, connection: Connection) -> None:
+        pass  # the planner does, unless ANALYZE has told it otherwise
+
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         names, values = without_defaults(table, columns=columns, rows=rows)
         connection.exec_driver_sql(_insert(table, names), list(values))

@@ -110,8 +110,9 @@ async def end(store: Store, tasks: Sequence[Task], *, at: datetime = NOON + MINU
     return await write(store, tasks, steps=[success_step(task, at=at) for task in tasks])
 
 
-def grant_step(task: Task, *, worker_id: WorkerId = WORKER_1, term: int = 1, at: datetime = NOON) -> Transition:
-    return task.state.granted(worker_id, term=term, at=at, timeout=task.spec.timeout)
+def grant_step(task: Task, *, worker_id: WorkerId = WORKER_1, term: int = 1, at: datetime | None = None) -> Transition:
+    """Grant the next attempt, at the moment when the task is due if no other is given."""
+    return task.state.granted(worker_id, term=term, at=at or task.state.due_at, timeout=task.spec.timeout)
 
 
 def success_step(task: Task, *, data: str | None = None, at: datetime = NOON + MINUTE) -> Transition:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rota.domain.checks import to_json
 from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.retry import RetryPolicy, RetryStrategy
@@ -29,7 +30,7 @@ class TestConfigs:
     async def test_a_config_comes_back_whole(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         config = TaskConfig(
-            type="billing/invoice.send:v2",
+            type="billing_invoice.send-v2",
             tenant_id=OTHER_TENANT,
             name="发票",
             description="Sends an invoice 🧾",
@@ -57,7 +58,13 @@ class TestConfigs:
     async def test_awkward_text_comes_back_as_it_was(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         configs = [
-            _config(f"type-{number}", name=text, description=text, executor_config=text, payload=text)
+            _config(
+                f"type-{number}",
+                name=text,
+                description=text,
+                executor_config=to_json("text", text),
+                payload=to_json("text", text),
+            )
             for number, text in enumerate(AWKWARD_TEXTS)
         ]
         for config in configs:
@@ -115,14 +122,14 @@ class TestConfigs:
 
     async def test_configs_are_listed_by_type_in_pages_of_a_tenant(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        types = ["B", "Z", "a", "a-b", "a.b", "a/b", "a1", "a:b", "a_b", "aB", "ab", "b"]
+        types = ["B", "Z", "a", "a-b", "a.b", "a1", "a_b", "aB", "ab", "b"]
         for task_type in types[::-1]:
             await store.configs.put(_config(task_type))
         await store.configs.put(_config("ac", tenant_id=OTHER_TENANT))
         in_order = sorted(types)
         assert await _list_types(store.configs.list_page(DEFAULT_TENANT)) == in_order
-        assert await _list_types(store.configs.list_page(DEFAULT_TENANT, limit=5)) == in_order[:5]
-        assert await _list_types(store.configs.list_page(DEFAULT_TENANT, after=in_order[4], limit=5)) == in_order[5:10]
+        assert await _list_types(store.configs.list_page(DEFAULT_TENANT, limit=4)) == in_order[:4]
+        assert await _list_types(store.configs.list_page(DEFAULT_TENANT, after=in_order[3], limit=4)) == in_order[4:8]
         assert await _list_types(store.configs.list_page(OTHER_TENANT)) == ["ac"]
 
 

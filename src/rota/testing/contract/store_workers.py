@@ -19,7 +19,7 @@ class TestWorkers:
         store = await backend.connect()
         worker = Worker(
             id=WORKER_1,
-            name="worker.one:8000/a-b_c",
+            name="worker.one_8000-a-b_c",
             address="[::1]:9000",
             capacity=1000,
             types=frozenset({"email", "billing/invoice.send:v2"}),

@@ -55,7 +55,7 @@ class SqlElection:
     async def find_leader(self) -> NodeId | None:
         def work(connection: Connection) -> NodeId | None:
             row = connection.execute(_FIND).one_or_none()
-            is_led = row is not None and row.expires_us > self._database.now_us(connection)
+            is_led = row is not None and row.node_id and row.expires_us > self._database.now_us(connection)
             return NodeId(row.node_id) if row is not None and is_led else None
 
         return await self._database.read(work)
@@ -78,7 +78,7 @@ class SqlElection:
             self._database.bulk.insert_missing(connection, table, columns=("id",), rows=[(_ROW,)])
             row = connection.execute(_LOCK).one()
         now_us = self._database.now_us(connection)
-        if row.expires_us > now_us:
+        if row.node_id and row.expires_us > now_us:
             return int(row.number) if row.node_id == node_id and row.number in tried else None
         number = max(now_us, int(row.number) + 1)
         tried.add(number)

@@ -2,7 +2,7 @@
 
 A lane is served by position: the moment at which an entry became ready, or was due. One index, by lane and position,
 serves both "the first of a lane" and "the next to be due", so a take locks the rows it brings and no others, passing
-over what another taker has locked. It begins at the head that a plain read has shown: what was deleted before stays in
+over what another taker has locked. It begins at the front that a plain read has shown: what was deleted before stays in
 InnoDB's index for up to a second, and a locking read pays for it ten times more than a plain one (measured).
 
 A task has one row. Pushed again it moves when its lane is another one now; in the same lane it keeps its place, so that
@@ -15,9 +15,8 @@ other tasks, and nobody would learn that the first ones are gone.
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
 
-from sqlalchemy import Connection, Integer, bindparam, func, select, union_all, update
+from sqlalchemy import Connection, Integer, bindparam, func, select, update
 
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
@@ -29,7 +28,7 @@ from rota.infrastructure.database.coordination_schema import queue as table
 from rota.infrastructure.database.database import Database
 
 NOT_DUE = -1  # the lane of what is delayed
-EARLIEST_US = -(2**63)
+NEVER_US = 2**63 - 1
 EMPTYING_BATCH = 5_000  # well within the deadline of a call
 _ROW = 1
 _COLUMNS = ("id", "lane", "position_us", "priority")
@@ -38,15 +37,16 @@ _BY_ORDER = (
     "FORCE INDEX (coordination_queue_order)"  # the optimiser may prefer a scan of a short table, and lock it all
 )
 
-_HEADS = union_all(
+_FRONTS = select(
+    *(select(func.min(table.c.position_us)).where(table.c.lane == lane).scalar_subquery() for lane in LEVELS)
+)
+_HEADS = select(
     *(
-        select(
-            select(table.c.lane, table.c.position_us, table.c.id)
-            .where(table.c.lane == lane, table.c.position_us >= bindparam(f"from_{lane}"))
-            .order_by(*_IN_ORDER)
-            .limit(1)
-            .subquery()
-        )
+        select(table.c.id)
+        .where(table.c.lane == lane, table.c.position_us >= bindparam(f"from_{lane}"))
+        .order_by(*_IN_ORDER)
+        .limit(1)
+        .scalar_subquery()
         for lane in LEVELS
     )
 )
@@ -67,11 +67,6 @@ FIND_DUE = (
     .with_hint(table, _BY_ORDER, "mysql")
 )
 _NEXT_DUE = select(func.min(table.c.position_us)).where(table.c.lane == NOT_DUE)
-
-
-class _Head(NamedTuple):
-    position_us: int
-    task_id: TaskId
 
 
 class SqlTaskQueue:
@@ -141,18 +136,21 @@ class SqlTaskQueue:
         return min(position for _, _, position, _ in delayed) == connection.execute(_NEXT_DUE).scalar()
 
     def _take(self, connection: Connection, *, limit: int, order: Sequence[int]) -> Taken:
-        heads = _find_heads(connection, {})
+        fronts = _find_fronts(connection)
+        if not fronts:
+            return Taken((), {})
+        self._database.bulk.avoid_sorting(connection)
         taken: list[TaskId] = []
         for level in order:
-            if level in heads and len(taken) < limit:
-                start = {"lane": level, "from_us": heads[level].position_us}
-                taken += connection.execute(TAKE, start | {"count": limit - len(taken)}).scalars()
+            if level in fronts and len(taken) < limit:
+                wanted = {"lane": level, "from_us": fronts[level], "count": limit - len(taken)}
+                taken += connection.execute(TAKE, wanted).scalars()
         if taken:
             self._delete(connection, taken)
-            heads = _find_heads(connection, heads)
-        return Taken(tuple(taken), {level: head.task_id for level, head in heads.items()})
+        return Taken(tuple(taken), _find_heads(connection, fronts))
 
     def _move_due(self, connection: Connection, *, now_us: int, limit: int) -> DueMove:
+        self._database.bulk.avoid_sorting(connection)
         due = sorted(map(tuple, connection.execute(FIND_DUE, {"now_us": now_us, "count": limit})))
         if due:
             self._database.bulk.update(connection, table, columns=("lane",), rows=due)
@@ -173,11 +171,17 @@ class SqlTaskQueue:
         self._database.bulk.delete(connection, table, columns=("id",), rows=rows)
 
 
-def _find_heads(connection: Connection, known: Mapping[int, _Head]) -> dict[int, _Head]:
-    """The first entry of each lane that has some, not before those known."""
-    start = {f"from_{level}": known[level].position_us if level in known else EARLIEST_US for level in LEVELS}
-    rows = connection.execute(_HEADS, start)
-    return {lane: _Head(position_us, TaskId(task_id)) for lane, position_us, task_id in rows}
+def _find_fronts(connection: Connection) -> Mapping[int, int]:
+    """The first position of each lane that is not empty."""
+    positions = zip(LEVELS, connection.execute(_FRONTS).one(), strict=True)
+    return {level: position_us for level, position_us in positions if position_us is not None}
+
+
+def _find_heads(connection: Connection, fronts: Mapping[int, int]) -> Mapping[int, TaskId]:
+    """The first entry of each lane, not before these positions."""
+    start = {f"from_{level}": fronts.get(level, NEVER_US) for level in LEVELS}
+    heads = zip(LEVELS, connection.execute(_HEADS, start).one(), strict=True)
+    return {level: TaskId(head) for level, head in heads if head is not None}
 
 
 def _count(connection: Connection) -> QueueDepths:
