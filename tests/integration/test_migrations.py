@@ -8,8 +8,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection
 
+from rota.infrastructure.database import coordination_schema
 from rota.infrastructure.database.connect import open_database
-from rota.infrastructure.database.coordination_schema import metadata
 from rota.infrastructure.database.migrate import VERSION_TABLE, status, upgrade
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.names import fresh_name
@@ -51,4 +51,4 @@ async def test_two_processes_that_migrate_at_once_take_turns(url: str) -> None:
 def _differences(connection: Connection) -> list[object]:
     options = {"version_table": VERSION_TABLE, "compare_type": False}
     context = MigrationContext.configure(connection, opts=options)
-    return list(compare_metadata(context, metadata))
+    return list(compare_metadata(context, coordination_schema.lease.metadata))

@@ -41,6 +41,7 @@ from rota.testing.contract.coordinator_backend import (
 )
 from tests.contract.sql_coordinator_backends import prepare
 from tests.support.clock import FakeClock
+from tests.support.proxy import FaultyProxy
 
 T = TypeVar("T")
 
@@ -137,7 +138,7 @@ class TestPlans:
                 await node.queue.push(make_entries(ids[start : start + PUSHED_AT_ONCE], due_at=due_at))
             for statement in (
                 queue.TAKE.params(lane=NORMAL, from_us=0, count=500),
-                queue.FIND_DUE.params(now_us=2**62, count=500),
+                queue.FIND_DUE.params(from_us=0, now_us=2**62, count=500),
             ):
                 _check_plan(kind, await database.read(partial(_explain, statement=statement, bulk=database.bulk)))
 
@@ -280,6 +281,18 @@ async def test_a_database_that_is_away_is_reported_as_such() -> None:
     async with connect("mysql://root@127.0.0.1:1/none") as node:
         with pytest.raises(CoordinatorUnavailableError):
             await node.queue.push(make_entries(make_ids(1)))
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "postgres"])
+async def test_a_listener_that_can_hear_no_more_is_told(url: str) -> None:
+    address = parse_url(url)
+    assert address.port is not None
+    async with FaultyProxy("127.0.0.1", address.port) as proxy:
+        through_proxy = url.replace(str(address.port), str(proxy.port))
+        async with connect(through_proxy) as node, node.signals.subscribe() as events:
+            proxy.cut()
+            with pytest.raises(CoordinatorUnavailableError):
+                await anext(events)
 
 
 async def test_an_event_of_a_newer_release_is_left_out(url: str) -> None:

@@ -5,7 +5,7 @@ Hypothesis makes up sequences of calls; after each one the store must agree with
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import cache
@@ -92,8 +92,11 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.list_due())
     @rule(picks=st.lists(PICKS, min_size=1, max_size=4), worker_id=WORKERS)
     def grant(self, picks: list[int], worker_id: WorkerId) -> None:
-        now, due = self.clock.now(), self.list_due()
-        chosen = {due[number % len(due)] for number in picks}
+        due = self.list_due()
+        self.grant_each({due[number % len(due)] for number in picks}, worker_id)
+
+    def grant_each(self, chosen: Collection[TaskId], worker_id: WorkerId) -> None:
+        now = self.clock.now()
         steps = [self.states[one].granted(worker_id, term=7, at=now, timeout=MINUTE) for one in sorted(chosen)]
         self.advance(steps)
         for task_id in chosen:
@@ -136,7 +139,19 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.having({"PROCESSING"}))
     @rule(number=PICKS)
     def lose(self, number: int) -> None:
-        task_id, now = self.pick({"PROCESSING"}, number), self.clock.now()
+        self.lose_worker_of(self.pick({"PROCESSING"}, number))
+
+    @precondition(lambda self: self.list_due())
+    @rule(number=PICKS, times=st.integers(2, 3), worker_id=WORKERS)
+    def lose_again_and_again(self, number: int, times: int, worker_id: WorkerId) -> None:
+        task_id = self.list_due()[number % len(self.list_due())]
+        for _ in range(times):
+            if self.rows[task_id]["status"] in WAITING:
+                self.grant_each([task_id], worker_id)
+                self.lose_worker_of(task_id)
+
+    def lose_worker_of(self, task_id: TaskId) -> None:
+        now = self.clock.now()
         losses = [*self.rows[task_id]["losses"], now]
         self.advance([self.states[task_id].lost(at=now)])
         if len(losses) >= 3 and now - losses[-3] <= timedelta(hours=72):

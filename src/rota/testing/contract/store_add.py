@@ -258,8 +258,8 @@ class TestIdempotencyKey:
         a, b = await backend.connect(), await backend.connect()
         tasks = make_tasks(200)
         new = [_keyed(task, key=f"key-{number}") for number, task in enumerate(tasks)]
-        first, second = await asyncio.gather(a.tasks.add(new), b.tasks.add(new))
-        assert first == second == [Added(task.id) for task in tasks]
+        first, second = await asyncio.gather(a.tasks.add(new), b.tasks.add(new[::-1]))
+        assert first == second[::-1] == [Added(task.id) for task in tasks]
         assert await list_all_ids(a) == set(ids_of(tasks))
         assert len(await a.logs.read(tasks[7].id)) == 1
 

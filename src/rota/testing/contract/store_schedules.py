@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rota.application.ports.store import Store
+from rota.domain.errors import IdTakenError
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.log import first_entry
 from rota.domain.schedule import Occurrence, Schedule
@@ -20,8 +21,10 @@ from rota.testing.contract.store_backend import (
     OTHER_TENANT,
     REPORT,
     StoreBackend,
+    add_one,
     find,
     list_all_ids,
+    make_task,
     make_tasks,
 )
 
@@ -185,6 +188,16 @@ class TestFire:
         [task] = make_tasks(1)
         assert await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
         assert await find(store, task) == task
+
+    async def test_a_task_whose_id_is_taken_is_refused_and_nothing_is_noted(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await _put(store, NOON)
+        taken = await add_one(store)
+        task = make_task(taken.id, payload="1")
+        with pytest.raises(IdTakenError):
+            await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
+        assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == []
+        assert await _next_fire_at(store) == NOON
 
     async def test_occurrences_are_listed_newest_first(self, backend: StoreBackend) -> None:
         store = await backend.connect()

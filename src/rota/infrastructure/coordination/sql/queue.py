@@ -2,8 +2,9 @@
 
 A lane is served by position: the moment at which an entry became ready, or was due. One index, by lane and position,
 serves both "the first of a lane" and "the next to be due", so a take locks the rows it brings and no others, passing
-over what another taker has locked. It begins at the front that a plain read has shown: what was deleted before stays in
-InnoDB's index for up to a second, and a locking read pays for it ten times more than a plain one (measured).
+over what another taker has locked. It begins at the front that a plain read has shown: on MariaDB a locking read that
+began at the lane's start grew slower with every batch taken, a plain one hardly did (measured; we think it is what was
+deleted and is not purged yet).
 
 A task has one row. Pushed again it moves when its lane is another one now; in the same lane it keeps its place, so that
 one who pushes all that waits, to be sure, does not send the oldest to the end.
@@ -15,6 +16,7 @@ other tasks, and nobody would learn that the first ones are gone.
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Integer, bindparam, func, select, update
 
@@ -22,7 +24,7 @@ from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.infrastructure.coordination.sql.wake import WakeMark
-from rota.infrastructure.database.codes import find_us, to_us
+from rota.infrastructure.database.codes import from_us, to_us
 from rota.infrastructure.database.coordination_schema import delivery, memory
 from rota.infrastructure.database.coordination_schema import queue as table
 from rota.infrastructure.database.database import Database
@@ -31,11 +33,9 @@ NOT_DUE = -1  # the lane of what is delayed
 NEVER_US = 2**63 - 1
 EMPTYING_BATCH = 5_000  # well within the deadline of a call
 _ROW = 1
-_COLUMNS = ("id", "lane", "position_us", "priority")
 _IN_ORDER = (table.c.position_us, table.c.id)
-_BY_ORDER = (
-    "FORCE INDEX (coordination_queue_order)"  # the optimiser may prefer a scan of a short table, and lock it all
-)
+# MySQL's optimiser may prefer to read a short table whole, and lock it on the way.
+_BY_ORDER = "FORCE INDEX (coordination_queue_order)"
 
 _FRONTS = select(
     *(select(func.min(table.c.position_us)).where(table.c.lane == lane).scalar_subquery() for lane in LEVELS)
@@ -60,13 +60,20 @@ TAKE = (
 )
 FIND_DUE = (
     select(table.c.id, table.c.priority)
-    .where(table.c.lane == NOT_DUE, table.c.position_us <= bindparam("now_us"))
+    .where(table.c.lane == NOT_DUE, table.c.position_us.between(bindparam("from_us"), bindparam("now_us")))
     .order_by(*_IN_ORDER)
     .limit(bindparam("count", type_=Integer))
     .with_for_update(skip_locked=True)
     .with_hint(table, _BY_ORDER, "mysql")
 )
 _NEXT_DUE = select(func.min(table.c.position_us)).where(table.c.lane == NOT_DUE)
+
+
+class _Row(NamedTuple):
+    id: TaskId
+    lane: int
+    position_us: int
+    priority: int
 
 
 class SqlTaskQueue:
@@ -123,17 +130,16 @@ class SqlTaskQueue:
         """Whether the scheduler should know: something is ready, or it has to get up earlier."""
         now_us = self._database.now_us(connection)
         last = {entry.task_id: (now_us + place, entry) for place, entry in enumerate(entries)}
-        ready = [(entry.task_id, entry.priority, at, entry.priority) for at, entry in last.values() if not entry.due_at]
-        delayed = [
-            (entry.task_id, NOT_DUE, to_us(entry.due_at), entry.priority) for _, entry in last.values() if entry.due_at
-        ]
+        rows = sorted(_to_row(entry, arrived_us=arrived_us) for arrived_us, entry in last.values())
+        ready = [row for row in rows if row.lane != NOT_DUE]
+        delayed = [row for row in rows if row.lane == NOT_DUE]
         bulk = self._database.bulk
         if delayed:
-            bulk.upsert(connection, table, columns=_COLUMNS, rows=sorted(delayed))
+            bulk.upsert(connection, table, columns=_Row._fields, rows=delayed)
         if ready:
-            bulk.upsert_changed(connection, table, columns=_COLUMNS, rows=sorted(ready), by="lane")
+            bulk.upsert_changed(connection, table, columns=_Row._fields, rows=ready, by="lane")
             return True
-        return min(position for _, _, position, _ in delayed) == connection.execute(_NEXT_DUE).scalar()
+        return min(row.position_us for row in delayed) == connection.execute(_NEXT_DUE).scalar()
 
     def _take(self, connection: Connection, *, limit: int, order: Sequence[int]) -> Taken:
         fronts = _find_fronts(connection)
@@ -150,11 +156,16 @@ class SqlTaskQueue:
         return Taken(tuple(taken), _find_heads(connection, fronts))
 
     def _move_due(self, connection: Connection, *, now_us: int, limit: int) -> DueMove:
+        next_us = connection.execute(_NEXT_DUE).scalar()
+        if next_us is None or next_us > now_us:
+            return DueMove(0, None if next_us is None else from_us(next_us))
         self._database.bulk.avoid_sorting(connection)
-        due = sorted(map(tuple, connection.execute(FIND_DUE, {"now_us": now_us, "count": limit})))
+        wanted = {"from_us": next_us, "now_us": now_us, "count": limit}
+        due = sorted(map(tuple, connection.execute(FIND_DUE, wanted)))
         if due:
             self._database.bulk.update(connection, table, columns=("lane",), rows=due)
-        return DueMove(len(due), find_us(connection.execute(_NEXT_DUE).scalar() or 0))
+        next_us = connection.execute(_NEXT_DUE).scalar()
+        return DueMove(len(due), None if next_us is None else from_us(next_us))
 
     def _discard(self, connection: Connection, *, entries: Sequence[QueueEntry]) -> None:
         rows = sorted((entry.task_id, NOT_DUE, entry.priority) for entry in entries)
@@ -169,6 +180,12 @@ class SqlTaskQueue:
     def _delete(self, connection: Connection, ids: Iterable[int]) -> None:
         rows = [(task_id,) for task_id in sorted(ids)]
         self._database.bulk.delete(connection, table, columns=("id",), rows=rows)
+
+
+def _to_row(entry: QueueEntry, *, arrived_us: int) -> _Row:
+    if entry.due_at is None:
+        return _Row(entry.task_id, entry.priority, arrived_us, entry.priority)
+    return _Row(entry.task_id, NOT_DUE, to_us(entry.due_at), entry.priority)
 
 
 def _find_fronts(connection: Connection) -> Mapping[int, int]:

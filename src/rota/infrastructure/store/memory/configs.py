@@ -64,9 +64,9 @@ class MemoryScheduleStore:
         known = occurrences.get(occurrence.fire_at)
         if known is not None:
             return task is not None and known.task_id == task.id
-        occurrences[occurrence.fire_at] = occurrence
         if task is not None:
             self._state.insert(task)
+        occurrences[occurrence.fire_at] = occurrence
         config = self._state.configs.get(key)
         if config is not None and _moves_forward(config.next_fire_at, occurrence.fire_at, wanted=next_fire_at):
             self._state.configs[key] = replace(config, next_fire_at=next_fire_at)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from rota.application.ports.store import WorkerRecord
 from rota.application.ports.system import Clock
+from rota.domain.errors import IdTakenError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry, first_entry
 from rota.domain.schedule import Occurrence
@@ -43,10 +44,17 @@ class MemoryState:
 
     def insert(self, task: Task) -> None:
         """Add a task with its first log entry; one that is there already is left alone."""
+        self.check_id(task)
         if task.id not in self.tasks:
             self.tasks[task.id] = task
             self.live.add(task.id)
             self.keep(first_entry(task))
+
+    def check_id(self, task: Task) -> None:
+        """An id that stands for another task must never pass for a repeat."""
+        known = self.tasks.get(task.id)
+        if known is not None and known.spec != task.spec:
+            raise IdTakenError(task.id)
 
     def keep(self, entry: LogEntry) -> None:
         """Add a log entry; one that is in its place already is left alone."""

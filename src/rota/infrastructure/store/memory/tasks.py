@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from rota.application.ports.store import Added, Written
-from rota.domain.errors import IdempotencyMismatchError, IdTakenError
+from rota.domain.errors import IdempotencyMismatchError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry, entry_for
 from rota.domain.paging import Page, TaskFilter
@@ -26,8 +26,7 @@ class MemoryTaskStore:
         owners = [keys[item.task.spec.tenant_id, item.key][0] if item.key is not None else item.task.id for item in new]
         fresh = [item.task for item, owner in zip(new, owners, strict=True) if owner == item.task.id]
         for task in fresh:
-            if task.id in self._state.tasks and self._state.tasks[task.id].spec != task.spec:
-                raise IdTakenError(task.id)
+            self._state.check_id(task)
         self._state.keys.update(keys)
         for task in fresh:
             self._state.insert(task)

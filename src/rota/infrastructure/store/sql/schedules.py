@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
+from rota.domain.errors import IdTakenError
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Occurrence
 from rota.domain.task import Task
@@ -35,7 +36,7 @@ class SqlScheduleStore:
         try:
             await self._database.transact(work)
         except DuplicateKeyError:
-            return task is not None and await self._fired_task(occurrence) == task.id
+            return await self._is_repeat(occurrence, task)
         return True
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
@@ -67,14 +68,18 @@ class SqlScheduleStore:
             .values(next_fire_us=next_fire_us)
         )
 
-    async def _fired_task(self, occurrence: Occurrence) -> int:
+    async def _is_repeat(self, occurrence: Occurrence, task: Task | None) -> bool:
+        """Whether the occurrence that is there already was noted by this very call."""
         table = schedule_occurrence
         query = select(table.c.task_id).where(
             table.c.tenant_id == occurrence.tenant_id,
             table.c.type == occurrence.task_type,
             table.c.fire_us == to_us(occurrence.fire_at),
         )
-        return int(await self._database.read(lambda connection: connection.execute(query).scalar_one()))
+        known = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
+        if task is not None and known is None:  # not the occurrence but the task was there
+            raise IdTakenError(task.id)
+        return task is not None and known == task.id
 
 
 def _to_occurrence(row: Any) -> Occurrence:
