@@ -1,5 +1,6 @@
 """The bulk statements do the same on every database."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -116,14 +117,38 @@ async def test_a_fenced_update_changes_only_rows_of_the_expected_version(databas
     assert found == [(number, 2, 1000 + number % groups) for number in range(1, 501)]
 
 
-async def test_a_fenced_delete_counts_what_was_there(database: Database) -> None:
+async def test_a_delete_counts_what_was_there(database: Database) -> None:
     await add_live(database, range(1, 5))
 
     def delete(rows: Sequence[tuple[int, int]]) -> Callable[[Connection], int]:
-        return lambda link: database.bulk.delete_fenced(link, task_live, rows=rows)
+        return lambda link: database.bulk.delete(link, task_live, columns=("id", "version"), rows=rows)
 
     assert await database.transact(delete([(1, 1), (2, 9), (99, 1)])) == 1
     assert await read(database, task_live.c.id) == [(2,), (3,), (4,)]
+
+
+@pytest.mark.parametrize("database", ["mariadb", "postgres"], indirect=True)  # SQLite has one writer: nobody waits
+async def test_deletes_of_different_rows_never_wait_for_each_other(database: Database) -> None:
+    await add_live(database, range(1, 11))
+    first_deleted, second_done = asyncio.Event(), asyncio.Event()
+
+    def delete_and_hold(connection: Connection) -> None:
+        database.bulk.delete(connection, task_live, columns=("id", "version"), rows=[(1, 1), (3, 1)])
+        first_deleted.set()
+        while not second_done.is_set():  # each round trip lets the other transaction run
+            connection.exec_driver_sql("SELECT 1")
+
+    async def delete_beside() -> int:
+        await first_deleted.wait()
+        rows = [(2, 1), (4, 1)]
+        deleted = await database.transact(
+            partial(database.bulk.delete, table=task_live, columns=("id", "version"), rows=rows), tries=1
+        )
+        second_done.set()
+        return deleted
+
+    _, deleted = await asyncio.gather(database.transact(delete_and_hold), delete_beside())
+    assert deleted == 2
 
 
 async def test_an_update_sets_different_values_by_id(database: Database) -> None:

@@ -66,10 +66,6 @@ class Bulk(Protocol):
         """Set columns where the version is the expected one: each row is (id, version, *values). Says how many were."""
         ...
 
-    def delete_fenced(self, connection: Connection, table: Table, *, rows: Sequence[tuple[int, int]]) -> int:
-        """Delete by (id, version); how many were there."""
-        ...
-
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         """Run a query in which `{ids}` stands for "is one of these ids"."""
         ...

@@ -65,12 +65,6 @@ class MysqlBulk:
             for (version, *values), ids in groups.items()
         )
 
-    def delete_fenced(self, connection: Connection, table: Table, *, rows: Sequence[tuple[int, int]]) -> int:
-        return sum(
-            connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {_in(ids)} AND version={version:d}").rowcount
-            for (version,), ids in grouped(rows, key_from=1).items()
-        )
-
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(query.format(ids=f"IN ({_join(ids)})")).fetchall()
 
@@ -84,7 +78,7 @@ class MysqlBulk:
         return connection.exec_driver_sql(
             f"DELETE t FROM JSON_TABLE(%s, '$[*]' COLUMNS ({shape})) j"
             f" STRAIGHT_JOIN {table.name} t FORCE INDEX (PRIMARY) ON {match}",
-            (json.dumps(rows),),
+            (_json(rows),),
         ).rowcount
 
 
@@ -101,9 +95,9 @@ def _update_joined(connection: Connection, table: Table, *, columns: Sequence[st
     shape = ",".join(f"c{place} BIGINT PATH '$[{place}]'" for place in range(len(columns) + 2))
     changes = ",".join(f"t.{name}=j.c{place}" for place, name in enumerate(columns, start=2))
     return connection.exec_driver_sql(
-        f"UPDATE {table.name} t JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({shape})) j ON t.id=j.c0 AND t.version=j.c1"
-        f" SET {changes}",
-        (json.dumps(rows),),
+        f"UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ({shape})) j STRAIGHT_JOIN {table.name} t FORCE INDEX (PRIMARY)"
+        f" ON t.id=j.c0 AND t.version=j.c1 SET {changes}",
+        (_json(rows),),
     ).rowcount
 
 
@@ -113,3 +107,7 @@ def _in(ids: Sequence[int]) -> str:
 
 def _join(ids: Sequence[int]) -> str:
     return ",".join([f"{number:d}" for number in ids])
+
+
+def _json(rows: Sequence[Values]) -> str:
+    return json.dumps(rows, separators=(",", ":"))

@@ -63,13 +63,6 @@ class PostgresBulk:
     ) -> int:
         return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
 
-    def delete_fenced(self, connection: Connection, table: Table, *, rows: Sequence[tuple[int, int]]) -> int:
-        return connection.exec_driver_sql(
-            f"DELETE FROM {table.name} t USING unnest($1::bigint[], $2::int[]) AS g(id, version)"
-            " WHERE t.id = g.id AND t.version = g.version",
-            _arrays(rows),
-        ).rowcount
-
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(query.format(ids="= ANY($1::bigint[])"), (list(ids),)).fetchall()
 

@@ -62,9 +62,6 @@ class SqliteBulk:
     ) -> int:
         return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
 
-    def delete_fenced(self, connection: Connection, table: Table, *, rows: Sequence[tuple[int, int]]) -> int:
-        return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE id=? AND version=?", list(rows)).rowcount
-
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         inlined = ",".join([f"{number:d}" for number in ids])
         return connection.exec_driver_sql(query.format(ids=f"IN ({inlined})")).fetchall()

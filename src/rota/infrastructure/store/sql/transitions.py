@@ -84,7 +84,7 @@ class TransitionWriter:
         if not steps:
             return
         fence = [(step.task_id, step.before.version) for step in steps]
-        if self.bulk.delete_fenced(connection, schema.task_live, rows=fence) != len(fence):
+        if self.bulk.delete(connection, schema.task_live, columns=("id", "version"), rows=fence) != len(fence):
             raise StaleBatchError
         rows = [(step.task_id, *final_values(step.after)) for step in steps]
         self.bulk.update(connection, schema.task, columns=FINAL_COLUMNS, rows=rows)
