@@ -129,26 +129,26 @@ async def test_a_delete_counts_what_was_there(database: Database) -> None:
 
 @pytest.mark.parametrize("database", ["mariadb", "postgres"], indirect=True)  # SQLite has one writer: nobody waits
 async def test_deletes_of_different_rows_never_wait_for_each_other(database: Database) -> None:
-    await add_live(database, range(1, 11))
+    await add_live(database, range(1, 101))
+    odd, even = [(number, 1) for number in range(1, 101, 2)], [(number, 1) for number in range(2, 101, 2)]
     first_deleted, second_done = asyncio.Event(), asyncio.Event()
 
     def delete_and_hold(connection: Connection) -> None:
-        database.bulk.delete(connection, task_live, columns=("id", "version"), rows=[(1, 1), (3, 1)])
+        database.bulk.delete(connection, task_live, columns=("id", "version"), rows=odd)
         first_deleted.set()
         while not second_done.is_set():  # each round trip lets the other transaction run
             connection.exec_driver_sql("SELECT 1")
 
     async def delete_beside() -> int:
         await first_deleted.wait()
-        rows = [(2, 1), (4, 1)]
         deleted = await database.transact(
-            partial(database.bulk.delete, table=task_live, columns=("id", "version"), rows=rows), tries=1
+            partial(database.bulk.delete, table=task_live, columns=("id", "version"), rows=even), tries=1
         )
         second_done.set()
         return deleted
 
     _, deleted = await asyncio.gather(database.transact(delete_and_hold), delete_beside())
-    assert deleted == 2
+    assert deleted == len(even)
 
 
 async def test_an_update_sets_different_values_by_id(database: Database) -> None:
