@@ -12,13 +12,15 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Column, Connection, MetaData, String, Table, inspect
 
 from rota.infrastructure.database.connect import parse_url, server_engine, sqlite_engine
 
 T = TypeVar("T")
 
 VERSION_TABLE = "rota_schema_version"
+# Alembic would make it too, but names its primary key, at which MySQL mutters into the log.
+_version_table = Table(VERSION_TABLE, MetaData(), Column("version_num", String(32), primary_key=True))
 LOCK_NUMBER = 7_682_001  # ours among the advisory locks of a PostgreSQL database
 LOCK_WAIT_S = 60
 
@@ -62,6 +64,8 @@ def _upgrade_locked(connection: Connection) -> None:
     lock, unlock = _locks(connection.dialect.name)
     connection.exec_driver_sql(lock)
     try:
+        if not inspect(connection).has_table(VERSION_TABLE):
+            _version_table.create(connection)
         config = _config()
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
