@@ -13,7 +13,6 @@ from rota.infrastructure.database.codes import to_us
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import task_config, task_config_revision
 from rota.infrastructure.store.sql.config_rows import config_to_json, to_config
-from rota.infrastructure.store.sql.text import ByCodePoint
 
 
 class SqlConfigStore:
@@ -33,8 +32,8 @@ class SqlConfigStore:
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
         query = (
             select(task_config)
-            .where(task_config.c.tenant_id == tenant_id, ByCodePoint(task_config.c.type) > after)
-            .order_by(ByCodePoint(task_config.c.type))
+            .where(task_config.c.tenant_id == tenant_id, task_config.c.type > after)
+            .order_by(task_config.c.type)
             .limit(limit)
         )
         return await self._select(query)

@@ -11,7 +11,7 @@ from rota.domain.task import CANCELLED, FAILED, LIVE, TIMEOUT
 from rota.infrastructure.database.codes import STATUS_CODES
 from rota.infrastructure.database.schema import task, task_live, task_result
 from rota.infrastructure.store.sql.task_rows import FINAL_COLUMNS, LIVE_COLUMNS, SPEC_COLUMNS
-from rota.infrastructure.store.sql.text import contains
+from rota.infrastructure.store.sql.text_search import contains
 
 UNSUCCESSFUL = frozenset({FAILED, TIMEOUT, CANCELLED})  # these always have a row in task_result
 _COLUMNS = (

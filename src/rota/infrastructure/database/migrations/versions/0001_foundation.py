@@ -11,6 +11,7 @@ down_revision = None
 
 MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 BIG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+SORTED_TEXT = sa.String(200).with_variant(sa.String(200, collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -101,7 +102,7 @@ def _create_task_config() -> None:
     op.create_table(
         "task_config",
         sa.Column("tenant_id", sa.String(length=63), nullable=False),
-        sa.Column("type", sa.String(length=200), nullable=False),
+        sa.Column("type", SORTED_TEXT, nullable=False),
         sa.Column("revision", sa.Integer(), server_default="0", nullable=False),
         sa.Column("is_enabled", sa.SmallInteger(), server_default="1", nullable=False),
         sa.Column("next_fire_us", sa.BigInteger(), server_default="0", nullable=False),

@@ -1,8 +1,8 @@
-"""Text compared by its code points: one answer on every database, whatever its locale, its LIKE and its wildcards."""
+"""Text found letter for letter: one answer on every database, whatever its locale, its LIKE and its wildcards."""
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, String, literal
+from sqlalchemy import ColumnElement, Integer, literal
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -28,20 +28,3 @@ def _instr(element: _Place, compiler: SQLCompiler, **options: Any) -> str:
 @compiles(_Place, "postgresql")
 def _strpos(element: _Place, compiler: SQLCompiler, **options: Any) -> str:
     return f"strpos({compiler.process(element.clauses, **options)})"
-
-
-class ByCodePoint(FunctionElement[str]):
-    """A column to be sorted and compared by its code points."""
-
-    type = String()
-    inherit_cache = True
-
-
-@compiles(ByCodePoint)
-def _as_it_is(element: ByCodePoint, compiler: SQLCompiler, **options: Any) -> str:
-    return compiler.process(element.clauses, **options)  # binary collations: the schema has seen to it
-
-
-@compiles(ByCodePoint, "postgresql")
-def _collated(element: ByCodePoint, compiler: SQLCompiler, **options: Any) -> str:
-    return f'({compiler.process(element.clauses, **options)} COLLATE "C")'
