@@ -5,7 +5,7 @@ Hypothesis makes up sequences of calls; after each one the store must agree with
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import cache
@@ -54,6 +54,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.rows: dict[TaskId, Row] = {}
         self.states: dict[TaskId, TaskState] = {}
         self.outdated: list[TaskState] = []
+        self.touched: set[TaskId] = set()  # whose records are to be read
         self.keys: dict[str, tuple[TaskId, str]] = {}
         self.last_id = 0
         self.last_add: tuple[list[NewTask], list[Added]] | None = None
@@ -63,8 +64,12 @@ class StoreMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def teardown(self) -> None:
-        self.run(self.opened.__aexit__(None, None, None))
-        self.loop.close()
+        self.touched = set(self.rows)
+        try:
+            self.records_are_gapless_and_no_attempt_is_used_twice()
+        finally:
+            self.run(self.opened.__aexit__(None, None, None))
+            self.loop.close()
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(call)
@@ -189,12 +194,14 @@ class StoreMachine(RuleBasedStateMachine):
     def repeat_the_last_steps(self) -> None:
         answer = self.run(self.store.tasks.advance(self.last_steps))
         assert answer == Written(repeated=frozenset(step.task_id for step in self.last_steps))
+        self.touched |= answer.repeated
 
     @precondition(lambda self: self.outdated)
     @rule(number=PICKS)
     def send_an_outdated_step(self, number: int) -> None:
         state = self.outdated[number % len(self.outdated)]
         step = self.outdated_step(state)
+        self.touched.add(state.id)
         assert self.run(self.store.tasks.advance([step])) == Written(stale=frozenset({state.id}))
 
     @precondition(lambda self: self.outdated and self.having(WAITING))
@@ -208,6 +215,7 @@ class StoreMachine(RuleBasedStateMachine):
         steps = [self.outdated_step(state), self.states[task_id].reprioritised(3, at=now)]
         answer = self.run(self.store.tasks.advance(steps))
         assert answer == Written(applied=frozenset({task_id}), stale=frozenset({state.id}))
+        self.touched |= {task_id, state.id}
         self.last_steps = steps[1:]
         self.remember(steps[1])
         self.change(task_id, priority=3)
@@ -248,12 +256,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def records_are_gapless_and_no_attempt_is_used_twice(self) -> None:
-        for task_id, row in self.rows.items():
+        for task_id in self.touched & self.rows.keys():
+            row = self.rows[task_id]
             record = self.run(self.store.logs.read(task_id))
             assert [entry.seq for entry in record] == [place(version) for version in range(1, row["version"] + 1)]
             grants = [entry.attempt for entry in record if (entry.from_status, entry.to_status) in _GRANTS]
             assert grants == list(range(1, row["attempt"] + 1))
             assert not any(entry.from_status in ENDED for entry in record if entry.from_status)
+        self.touched.clear()
 
     # The model
 
@@ -270,6 +280,7 @@ class StoreMachine(RuleBasedStateMachine):
             if not answer.is_repeat:
                 self.states[item.task.id] = item.task.state
                 self.rows[item.task.id] = _new_row(item.task.state.due_at)
+                self.touched.add(item.task.id)
                 if item.key is not None:
                     self.keys[item.key] = (item.task.id, item.digest)
         self.last_add = (new, answers)
@@ -279,6 +290,7 @@ class StoreMachine(RuleBasedStateMachine):
         answer = self.run(self.store.tasks.advance(steps))
         assert answer == Written(applied=frozenset(step.task_id for step in steps))
         self.last_steps = steps
+        self.touched |= {step.task_id for step in steps}
         for step in steps:
             self.remember(step)
 
@@ -287,8 +299,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.states[step.task_id] = step.after
 
     def outdated_step(self, state: TaskState) -> Transition:
-        # At a moment of its own: the same step at the same moment would be a repeat.
-        return state.cancelled("too late", at=self.clock.now() + timedelta(days=1))
+        at = self.clock.now() + timedelta(days=1)  # a moment of its own: the same step at the same moment is a repeat
+        kinds: list[Callable[[], Transition]] = [lambda: state.cancelled("too late", at=at)]
+        if state.status.is_waiting:
+            kinds.append(lambda: state.granted(WorkerId(9), term=8, at=max(at, state.due_at), timeout=MINUTE))
+        else:
+            kinds.append(lambda: state.succeeded(TaskResult(data="late"), at=at))
+            kinds.append(lambda: state.retried(TaskError("late"), at=at, due_at=at))
+        return kinds[state.version % len(kinds)]()
 
     def change(self, task_id: TaskId, **changes: Any) -> None:
         assert self.rows[task_id]["status"] not in ENDED, "final is final"
@@ -365,4 +383,4 @@ def _empty_file() -> bytes:
 TestTaskLifeInMemory = MemoryMachine.TestCase
 TestTaskLifeInMemory.settings = LIFE
 TestTaskLifeOnSqlite = SqliteMachine.TestCase
-TestTaskLifeOnSqlite.settings = settings(LIFE, max_examples=20, stateful_step_count=25)
+TestTaskLifeOnSqlite.settings = settings(LIFE, stateful_step_count=30)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.bulk import Values, without_defaults
+from rota.infrastructure.database.bulk import Values
 from rota.infrastructure.database.codes import to_us
 
 
@@ -23,8 +23,7 @@ class SqliteBulk:
         pass  # the planner does, unless ANALYZE has told it otherwise
 
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        names, values = without_defaults(table, columns=columns, rows=rows)
-        connection.exec_driver_sql(_insert(table, names), list(values))
+        connection.exec_driver_sql(_insert(table, columns), list(rows))
 
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]

@@ -38,5 +38,6 @@ def find_us(microseconds: int) -> datetime | None:
     return _EPOCH + timedelta(microseconds=microseconds) if microseconds else None
 
 
+@lru_cache(maxsize=4096)  # and their timeouts
 def duration_us(duration: timedelta) -> int:
     return duration // _MICROSECOND

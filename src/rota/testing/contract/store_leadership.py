@@ -98,14 +98,19 @@ class TestSlots:
         held = await store.slots.lease(NODE_A, HOUR)
         assert (await store.slots.lease(NODE_B, HOUR)).slot != held.slot
 
-    async def test_of_two_that_take_over_at_once_one_gets_the_slot(self, backend: StoreBackend) -> None:
-        a, b = await backend.connect(), await backend.connect()
-        old = await a.slots.lease(NODE_C, backend.tick)
+    async def test_of_many_that_take_over_at_once_one_gets_the_slot(self, backend: StoreBackend) -> None:
+        nodes = [await backend.connect(), await backend.connect()]
+        old = await nodes[0].slots.lease(NODE_C, backend.tick)
         await backend.wait(backend.tick * 2)
-        leases = await asyncio.gather(a.slots.lease(NODE_A, HOUR), b.slots.lease(NODE_B, HOUR))
-        slots = [lease.slot for lease in leases]
-        assert slots.count(old.slot) == 1
-        assert len(set(slots)) == 2
+        await asyncio.gather(*(node.tasks.now() for node in nodes for _ in range(6)))  # connected before the race
+        calls = [
+            node.slots.lease(NodeId(f"{place}-{number}"), HOUR)
+            for number in range(6)
+            for place, node in enumerate(nodes)
+        ]
+        slots = [lease.slot for lease in await asyncio.gather(*calls)]
+        assert len(set(slots)) == 12
+        assert old.slot in slots
 
     async def test_a_renewed_slot_outlives_its_first_ttl(self, backend: StoreBackend) -> None:
         store = await backend.connect()

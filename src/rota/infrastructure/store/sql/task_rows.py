@@ -42,6 +42,7 @@ LIVE_COLUMNS = (
     "prior_lost_us",
     "tenant_id",
 )
+NEW_LIVE_COLUMNS = ("id", "status", "priority", "due_us", "tenant_id")  # the rest begins with its default
 CHANGING_COLUMNS = LIVE_COLUMNS[1:-1]
 FINAL_COLUMNS = ("status", "version", "attempt", "retry_count", "worker_id", "term", "started_us", "completed_us")
 RESULT_COLUMNS = ("task_id", "tenant_id", "status", "result_json", "error_json")
@@ -95,8 +96,9 @@ def changing_values(state: TaskState) -> tuple[int, ...]:
     )
 
 
-def live_row(state: TaskState) -> tuple[Any, ...]:
-    return (state.id, *changing_values(state), state.tenant_id)
+def new_live_row(state: TaskState) -> tuple[Any, ...]:
+    """The live row of a task that has made no step yet, in the order of NEW_LIVE_COLUMNS."""
+    return (state.id, STATUS_CODES[state.status], state.priority, to_us(state.due_at), state.tenant_id)
 
 
 def final_values(state: TaskState) -> tuple[int, ...]:

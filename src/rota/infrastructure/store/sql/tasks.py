@@ -21,11 +21,11 @@ from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.store.sql.listing import select_page
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, creation_row
 from rota.infrastructure.store.sql.task_rows import (
-    LIVE_COLUMNS,
+    NEW_LIVE_COLUMNS,
     SELECT_LIVE,
     SELECT_TASK,
     SPEC_COLUMNS,
-    live_row,
+    new_live_row,
     spec_row,
     to_live,
     to_task,
@@ -116,10 +116,8 @@ class SqlTaskStore:
         return await self._database.transact(partial(self._purge, completed_before=completed_before, limit=limit))
 
     def _add(self, connection: Connection, *, new: Sequence[NewTask], expect_present: bool = False) -> list[Added]:
-        owners = self._claim_keys(connection, [item for item in new if item.key is not None])
-        added = [
-            Added(owner, is_repeat=owner != item.task.id) for item, owner in zip(new, _owners(new, owners), strict=True)
-        ]
+        keys = self._claim_keys(connection, [item for item in new if item.key is not None])
+        added = [_answer(item, keys) for item in new]
         fresh = [item.task for item, answer in zip(new, added, strict=True) if not answer.is_repeat]
         if expect_present:
             fresh = self._drop_present(connection, fresh)
@@ -183,20 +181,17 @@ def insert_tasks(database: Database, connection: Connection, *, tasks: Sequence[
         return
     bulk = database.bulk
     bulk.insert(connection, schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
-    bulk.insert(connection, schema.task_live, columns=LIVE_COLUMNS, rows=[live_row(task.state) for task in tasks])
+    live = [new_live_row(task.state) for task in tasks]
+    bulk.insert(connection, schema.task_live, columns=NEW_LIVE_COLUMNS, rows=live)
     logs = [creation_row(task) for task in tasks]
     bulk.insert(connection, schema.task_logs, columns=LOG_COLUMNS, rows=logs)
 
 
-def _owners(new: Sequence[NewTask], keys: dict[tuple[str, str], tuple[int, str]]) -> list[TaskId]:
-    """Which task each request stands for: its own, or the first one under the same key."""
-    owners = []
-    for item in new:
-        owner = item.task.id
-        if item.key is not None:
-            known, digest = keys[(item.task.spec.tenant_id, item.key)]
-            if digest != item.digest:
-                raise IdempotencyMismatchError(item.key, known)
-            owner = TaskId(known)
-        owners.append(owner)
-    return owners
+def _answer(item: NewTask, keys: dict[tuple[str, str], tuple[int, str]]) -> Added:
+    """Which task the request stands for: its own, or the first one under the same key."""
+    if item.key is None:
+        return Added(item.task.id)
+    known, digest = keys[(item.task.spec.tenant_id, item.key)]
+    if digest != item.digest:
+        raise IdempotencyMismatchError(item.key, known)
+    return Added(TaskId(known), is_repeat=known != item.task.id)
