@@ -1,6 +1,6 @@
 """How fast is the store, beside a bare driver that sends the very same statements?
 
-    python bench/store.py [--tasks 20000] [--rounds 3] [--history 1000000] [--only mariadb]
+    python bench/store.py [--tasks 30000] [--rounds 3] [--history 1000000] [--only mariadb]
 
 For MariaDB, PostgreSQL and SQLite, each durable and freshly started: rows a second for add, grant and finish in batches
 of 500 through the store; then the recorded statements again through the bare driver on an equal database; then the
@@ -30,6 +30,7 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 PHASES = ("add", "grant", "finish")
 LEAST_OF_BARE = 0.60
 LEAST_OF_EMPTY = 0.80
+IN_FLIGHT = 4  # batches between a task being added, granted and ended
 MOST_CPU_US = {"with logs": 45.0, "without logs": 32.0}
 Phases = dict[str, float]
 
@@ -84,9 +85,14 @@ async def measure_cpu(where: Place, work: Workload, *, tape: Recording) -> dict[
 
 
 def in_life_order(transactions: Sequence[Sequence[Statement]]) -> list[Sequence[Statement]]:
-    """Add, grant, finish of one batch after the other, as in a running system."""
+    """As in a running system: while some batches are added, earlier ones are granted and still earlier ones end."""
     each = len(transactions) // len(PHASES)
-    return [transactions[phase * each + batch] for batch in range(each) for phase in range(len(PHASES))]
+    return [
+        transactions[phase * each + moment - phase * IN_FLIGHT]
+        for moment in range(each + len(PHASES) * IN_FLIGHT)
+        for phase in range(len(PHASES))
+        if 0 <= moment - phase * IN_FLIGHT < each
+    ]
 
 
 def wait_until_idle(where: Place, *, quiet_s: float = 0.5, most_s: float = 30.0) -> None:
@@ -153,7 +159,7 @@ def _median(rounds: list[Phases], phase: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--tasks", type=int, default=20_000)
+    parser.add_argument("--tasks", type=int, default=30_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--history", type=int, default=1_000_000)
     parser.add_argument("--only", choices=sorted(REPLAY), action="append")

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -35,9 +36,11 @@ from tests.support.properties import LIFE
 T = TypeVar("T")
 Row = dict[str, Any]
 
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 WAITING = {"PENDING", "RETRYING"}
+LIVE = {*WAITING, "PROCESSING"}
 ENDED = {"SUCCESS", "FAILED", "TIMEOUT", "CANCELLED"}
+FEW = 4  # live tasks at once, so that one of them lives long enough to have a history
 PICKS = st.integers(0, 999)
 WORKERS = st.sampled_from([WorkerId(1), WorkerId(2), WorkerId(3)])
 
@@ -76,12 +79,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     # What may happen
 
+    @precondition(lambda self: len(self.having(LIVE)) < FEW)
     @rule(count=st.integers(1, 3), is_late=st.booleans())
     def submit(self, count: int, is_late: bool) -> None:
         new = [NewTask(self.make_task(is_late=is_late)) for _ in range(count)]
         assert self.add(new) == [Added(item.task.id) for item in new]
 
-    @rule(key=st.sampled_from("abc"), digest=st.sampled_from(["one", "two"]))
+    @precondition(lambda self: len(self.having(LIVE)) < FEW)
+    @rule(key=st.sampled_from("ab"), digest=st.sampled_from(["one", "two"]))
     def submit_with_a_key(self, key: str, digest: str) -> None:
         new = NewTask(self.make_task(), key, digest)
         first, known = self.keys.get(key, (new.task.id, digest))
@@ -94,14 +99,14 @@ class StoreMachine(RuleBasedStateMachine):
             raise AssertionError("the key was used for another request")
         assert self.add([new]) == [Added(first, is_repeat=first != new.task.id)]
 
-    @precondition(lambda self: self.list_due())
+    @precondition(lambda self: self.having(WAITING))
     @rule(picks=st.lists(PICKS, min_size=1, max_size=4), worker_id=WORKERS)
     def grant(self, picks: list[int], worker_id: WorkerId) -> None:
-        due = self.list_due()
-        self.grant_each({due[number % len(due)] for number in picks}, worker_id)
+        self.grant_each({self.pick(WAITING, number) for number in picks}, worker_id)
 
     def grant_each(self, chosen: Collection[TaskId], worker_id: WorkerId) -> None:
-        now = self.clock.now()
+        now = max(self.clock.now(), *(self.rows[task_id]["due"] for task_id in chosen))
+        self.clock.advance(now - self.clock.now())
         steps = [self.states[one].granted(worker_id, term=7, at=now, timeout=MINUTE) for one in sorted(chosen)]
         self.advance(steps)
         for task_id in chosen:
@@ -146,10 +151,10 @@ class StoreMachine(RuleBasedStateMachine):
     def lose(self, number: int) -> None:
         self.lose_worker_of(self.pick({"PROCESSING"}, number))
 
-    @precondition(lambda self: self.list_due())
+    @precondition(lambda self: self.having(WAITING))
     @rule(number=PICKS, times=st.integers(2, 3), worker_id=WORKERS)
     def lose_again_and_again(self, number: int, times: int, worker_id: WorkerId) -> None:
-        task_id = self.list_due()[number % len(self.list_due())]
+        task_id = self.pick(WAITING, number)
         for _ in range(times):
             if self.rows[task_id]["status"] in WAITING:
                 self.grant_each([task_id], worker_id)
@@ -164,10 +169,10 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             self.change(task_id, status="PENDING", worker=None, due=now, losses=losses)
 
-    @precondition(lambda self: self.having(WAITING | {"PROCESSING"}))
+    @precondition(lambda self: self.having(LIVE))
     @rule(number=PICKS)
     def cancel(self, number: int) -> None:
-        task_id = self.pick(WAITING | {"PROCESSING"}, number)
+        task_id = self.pick(LIVE, number)
         self.advance([self.states[task_id].cancelled("enough", at=self.clock.now())])
         self.end(task_id, "CANCELLED", error="cancelled")
 
@@ -220,9 +225,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.remember(steps[1])
         self.change(task_id, priority=3)
 
-    @rule(limit=st.integers(1, 3))
-    def purge(self, limit: int) -> None:
-        moment = self.clock.now() - HOUR
+    @rule(limit=st.integers(1, 5), age=st.sampled_from([MINUTE, HOUR]))
+    def purge(self, limit: int, age: timedelta) -> None:
+        self.clock.advance(MINUTE + SECOND)
+        moment = self.clock.now() - age
         old = [task_id for task_id, row in self.rows.items() if row["ended"] is not None and row["ended"] < moment]
         gone = sorted(old)[:limit]
         assert self.run(self.store.tasks.purge(completed_before=moment, limit=limit)) == len(gone)
@@ -243,7 +249,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_live_is_listed(self) -> None:
         live = self.run(self.store.tasks.list_live(after=None, limit=1000))
-        assert [task.id for task in live] == sorted(self.having(WAITING | {"PROCESSING"}))
+        assert [task.id for task in live] == sorted(self.having(LIVE))
 
     @invariant()
     def counts_agree(self) -> None:
@@ -380,7 +386,8 @@ def _empty_file() -> bytes:
         return path.read_bytes()
 
 
-TestTaskLifeInMemory = MemoryMachine.TestCase
-TestTaskLifeInMemory.settings = LIFE
-TestTaskLifeOnSqlite = SqliteMachine.TestCase
-TestTaskLifeOnSqlite.settings = settings(LIFE, stateful_step_count=30)
+MemoryMachine.TestCase.settings = LIFE
+SqliteMachine.TestCase.settings = settings(LIFE, stateful_step_count=30)
+patiently = pytest.mark.timeout(300)  # of use only when it fails: to find a short example takes time
+TestTaskLifeInMemory = patiently(MemoryMachine.TestCase)
+TestTaskLifeOnSqlite = patiently(SqliteMachine.TestCase)
