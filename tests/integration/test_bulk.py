@@ -142,7 +142,7 @@ async def test_deletes_of_different_rows_never_wait_for_each_other(database: Dat
     async def delete_beside() -> int:
         await first_deleted.wait()
         deleted = await database.transact(
-            partial(database.bulk.delete, table=task_live, columns=("id", "version"), rows=even), tries=1
+            partial(database.bulk.delete, table=task_live, columns=("id", "version"), rows=even), is_repeatable=False
         )
         second_done.set()
         return deleted

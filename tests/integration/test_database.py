@@ -201,5 +201,5 @@ async def test_a_missing_schema_says_what_to_type(server: Server) -> None:
     name = fresh_name("empty")
     server.create_database(name)
     async with opened(server.url(name)) as database:
-        with pytest.raises(DatabaseDefectError, match="rota db upgrade"):
+        with pytest.raises(DatabaseDefectError, match="upgrade it first"):
             await database.read(lambda link: link.execute(text("SELECT id FROM task")).all())

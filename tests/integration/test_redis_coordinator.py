@@ -15,7 +15,7 @@ from rota.domain.events import Event, EventKind
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import HIGH, LEVELS, NORMAL, URGENT
 from rota.domain.queue import QueueEntry
-from rota.domain.worker import Worker
+from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator, redis_coordinator
 from rota.infrastructure.coordination.redis_client import RedisClient
 from tests.support.proxy import FaultyProxy
@@ -30,6 +30,7 @@ AT_ONCE = timedelta(0)
 LEASE = timedelta(seconds=30)
 BATCH = 500
 ORDER = tuple(reversed(LEVELS))
+STRANGE_IDS = (b"hello", b"", b"-7", b"7.0", b"0", str(2**63).encode(), b"9" * 5_000, b"\xff", "٣".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,9 @@ async def test_operators_can_read_the_values(bench: Bench) -> None:
 
 
 async def test_there_is_never_more_than_one_wake_token(bench: Bench) -> None:
-    for _ in range(3):
+    for number in range(3):
         await use_everything(bench.coordinator)
+        await bench.coordinator.deliveries.assign([Attempt(TASK, 10 + number, WORKER)])
         await bench.coordinator.queue.wake()
         await bench.coordinator.deliveries.acknowledge([ATTEMPT])
     assert await bench.read("LLEN", "scheduler:wake") == 1
@@ -188,7 +190,7 @@ async def test_a_heartbeat_puts_a_worker_back_on_the_list(bench: Bench) -> None:
     pool = bench.coordinator.pool
     await pool.register(Worker(id=WORKER, name="pod-1"), LEASE)
     await bench.read("DEL", "workers")
-    assert await pool.heartbeat(WORKER, load=0, lease=LEASE)
+    assert await pool.heartbeat(WORKER, Heartbeat(0), lease=LEASE)
     assert [worker.id for worker in await pool.list_alive()] == [WORKER]
 
 
@@ -197,7 +199,7 @@ async def test_a_heartbeat_keeps_what_the_worker_holds_beyond_its_lease(bench: B
     held = [f"worker:{WORKER}{part}" for part in (":queue", ":inflight", ":wake")]
     for name in held:
         await bench.read("EXPIRE", name, 1)
-    await bench.coordinator.pool.heartbeat(WORKER, load=0, lease=LEASE)
+    await bench.coordinator.pool.heartbeat(WORKER, Heartbeat(0), lease=LEASE)
     assert min([await bench.read_ttl(name) for name in held]) > LEASE
 
 
@@ -210,6 +212,120 @@ async def test_what_cannot_be_read_on_the_channel_is_left_out(bench: Bench) -> N
             await bench.read("PUBLISH", "task:events", message)
         await bench.coordinator.signals.publish([event])
         assert await anext(events) == event
+
+
+@pytest.mark.parametrize("strange", STRANGE_IDS)
+async def test_what_is_no_id_in_a_queue_is_left_out(bench: Bench, strange: bytes) -> None:
+    await bench.read("RPUSH", "queue:normal", TASK, strange, TASK + 1, strange, TASK + 2)
+    taken = await bench.coordinator.queue.take(3, order=ORDER)
+    assert taken.task_ids == (TASK, TASK + 1)
+    assert (await bench.coordinator.queue.take(3, order=ORDER)).task_ids == (TASK + 2,)
+
+
+async def test_what_is_no_id_hides_none_behind_it(bench: Bench) -> None:
+    await bench.read("RPUSH", "queue:normal", b"hello", b"", TASK)
+    assert (await bench.coordinator.queue.take(0, order=ORDER)).heads == {NORMAL: TASK}
+
+
+@pytest.mark.parametrize("strange", [b"hello", b"", b"5:", b"5:x", b"12:7", b"x:7"])
+async def test_what_is_no_member_of_the_delayed_holds_up_no_other(bench: Bench, strange: bytes) -> None:
+    await bench.coordinator.queue.push([QueueEntry(TASK, HIGH, DUE)])
+    await bench.read("ZADD", "queue:delayed", 1, strange)
+    move = await bench.coordinator.queue.move_due(DUE, 10)
+    assert (move.moved, move.next_due_at) == (1, None)
+    assert (await bench.coordinator.queue.take(10, order=ORDER)).task_ids == (TASK,)
+
+
+async def test_a_due_time_beyond_all_reason_is_read_as_the_last(bench: Bench) -> None:
+    await bench.read("ZADD", "queue:delayed", "+inf", f"{HIGH}:{TASK}")
+    move = await bench.coordinator.queue.move_due(DUE, 10)
+    assert move.next_due_at is not None
+    assert move.next_due_at.year == 2255
+
+
+@pytest.mark.parametrize("strange", [*STRANGE_IDS, b"7:", b":7", b"7:x", b"7:0", b"7:1:1"])
+async def test_what_is_no_attempt_at_a_worker_is_left_out(bench: Bench, strange: bytes) -> None:
+    deliveries = bench.coordinator.deliveries
+    await bench.read("RPUSH", f"worker:{WORKER}:queue", strange)
+    await deliveries.assign([ATTEMPT])
+    assert await deliveries.list_assigned(WORKER) == [ATTEMPT]
+    assert await deliveries.take(WORKER, 10, wait=AT_ONCE) == [ATTEMPT]
+    await bench.read("SADD", f"worker:{WORKER}:inflight", strange)
+    assert await deliveries.held(WORKER) == [ATTEMPT]
+
+
+async def test_an_attempt_that_another_release_queued_again_is_not_taken_twice(bench: Bench) -> None:
+    deliveries = bench.coordinator.deliveries
+    await deliveries.assign([ATTEMPT])
+    await bench.read("RPUSH", f"worker:{WORKER}:queue", f"{TASK}:3", f"{TASK}:3", f"{TASK}:4")
+    assert await deliveries.take(WORKER, 2, wait=AT_ONCE) == [ATTEMPT, Attempt(TASK, 4, WORKER)]
+    assert await deliveries.take(WORKER, 2, wait=AT_ONCE) == []
+
+
+@pytest.mark.parametrize("strange", STRANGE_IDS)
+async def test_what_is_no_worker_on_the_list_is_left_out(bench: Bench, strange: bytes) -> None:
+    await use_everything(bench.coordinator)
+    await bench.coordinator.pool.heartbeat(WORKER, Heartbeat(1), lease=LEASE)
+    await bench.read("SADD", "workers", strange)
+    assert [worker.id for worker in await bench.coordinator.pool.list_alive()] == [WORKER]
+    assert await bench.coordinator.pool.list_beats() == {WORKER: Heartbeat(1)}
+    assert (await bench.coordinator.queue.depths()).in_flight == {WORKER: 1}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", b"two words"),
+        ("name", b"\xff"),
+        ("capacity", b"many"),
+        ("capacity", b"0"),
+        ("types", b"mail"),
+        ("types", b"[1]"),
+        ("labels", b"[]"),
+        ("weight", b""),
+        ("load", b"heavy"),
+    ],
+)
+async def test_a_worker_that_cannot_be_read_hides_no_other(bench: Bench, field: str, value: bytes) -> None:
+    pool, strange = bench.coordinator.pool, WorkerId(WORKER + 1)
+    for worker_id in (WORKER, strange):
+        await pool.register(Worker(id=worker_id, name="pod-1"), LEASE)
+    await bench.read("HSET", f"worker:{strange}", field, value)
+    assert [worker.id for worker in await pool.list_alive()] == [WORKER]
+
+
+async def test_a_worker_without_a_name_is_left_out_and_stays_on_the_list(bench: Bench) -> None:
+    await use_everything(bench.coordinator)
+    await bench.read("HDEL", f"worker:{WORKER}", "name")
+    assert await bench.coordinator.pool.list_alive() == []
+    assert await bench.read("SCARD", "workers") == 1
+
+
+async def test_what_another_release_does_not_say_of_a_worker_has_its_default(bench: Bench) -> None:
+    await bench.coordinator.pool.register(Worker(id=WORKER, name="pod-1", weight=7, address="10.0.0.3"), LEASE)
+    fields = ("address", "capacity", "types", "weight", "labels", "load", "draining")
+    await bench.read("HDEL", f"worker:{WORKER}", *fields)
+    assert await bench.coordinator.pool.list_alive() == [Worker(id=WORKER, name="pod-1")]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("load", b"-1"), ("completed", b"all"), ("held", b"7:1 8"), ("held", b"\xff")]
+)
+async def test_a_heartbeat_that_cannot_be_read_hides_no_other(bench: Bench, field: str, value: bytes) -> None:
+    pool, strange = bench.coordinator.pool, WorkerId(WORKER + 1)
+    for worker_id in (WORKER, strange):
+        await pool.register(Worker(id=worker_id, name="pod-1"), LEASE)
+        await pool.heartbeat(worker_id, Heartbeat(1, 2, frozenset({(TASK, 3)})), lease=LEASE)
+    await bench.read("HSET", f"worker:{strange}", field, value)
+    assert await pool.list_beats() == {WORKER: Heartbeat(1, 2, frozenset({(TASK, 3)}))}
+
+
+async def test_operators_can_read_a_heartbeat(bench: Bench) -> None:
+    await use_everything(bench.coordinator)
+    beat = Heartbeat(load=2, completed=5, held=frozenset({(TaskId(TASK + 1), 1), (TASK, 3)}))
+    await bench.coordinator.pool.heartbeat(WORKER, beat, lease=LEASE)
+    read = await bench.read("HMGET", f"worker:{WORKER}", "load", "completed", "held")
+    assert read == [b"2", b"5", f"{TASK}:3 {TASK + 1}:1".encode()]
 
 
 async def test_ids_on_the_channel_are_strings(bench: Bench) -> None:

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, select, update
 
 from rota.application.ports.coordinator import Coordinator
 from rota.domain.errors import CoordinatorUnavailableError
@@ -19,6 +19,7 @@ from rota.domain.events import Event, EventKind
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import HIGH, LEVELS, NORMAL
 from rota.domain.queue import QueueEntry
+from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.sql import deliveries, queue
 from rota.infrastructure.coordination.sql.coordinator import open_sql_coordinator, sql_coordinator
 from rota.infrastructure.coordination.sql.pool import LEFTOVERS_KEPT
@@ -312,12 +313,37 @@ async def test_an_event_of_a_newer_release_is_left_out(url: str) -> None:
         assert await anext(events) == event
 
 
+@pytest.mark.parametrize(
+    "document",
+    ["", "{", '{"id": 1}', '{"id": 1, "name": "two words"}', '{"id": 1, "name": "pod-1", "weight": "light"}'],
+)
+async def test_a_worker_that_cannot_be_read_hides_no_other(url: str, document: str) -> None:
+    strange = WorkerId(1)
+    async with connect(url) as node:
+        await node.pool.register(make_worker(strange), LONG)
+        await node.pool.register(make_worker(WORKER_1), LONG)
+        await _set_worker(url, strange, worker_json=document)
+        assert await node.pool.list_alive() == [make_worker(WORKER_1)]
+
+
+@pytest.mark.parametrize("document", ["{", "{}", '{"load": -1}', '{"load": 1, "held": [1]}'])
+async def test_a_heartbeat_that_cannot_be_read_hides_no_other(url: str, document: str) -> None:
+    strange = WorkerId(1)
+    async with connect(url) as node:
+        for worker_id in (strange, WORKER_1):
+            await node.pool.register(make_worker(worker_id), LONG)
+            await node.pool.heartbeat(worker_id, Heartbeat(1), lease=LONG)
+        await _set_worker(url, strange, beat_json=document)
+        assert await node.pool.list_beats() == {WORKER_1: Heartbeat(1)}
+
+
 class _LosesOneAnswer:
     """A runner whose first write is committed, and then fails as if the connection had gone."""
 
     def __init__(self, inner: Runner) -> None:
         self._inner = inner
         self._has_lost = False
+        self.deadline_s = inner.deadline_s
 
     async def run(self, work: Work[T], *, writes: bool) -> T:
         result = await self._inner.run(work, writes=writes)
@@ -366,6 +392,13 @@ async def _no_pages() -> AsyncIterator[Sequence[QueueEntry]]:
     pages: tuple[Sequence[QueueEntry], ...] = ()
     for page in pages:
         yield page
+
+
+async def _set_worker(url: str, worker_id: WorkerId, **values: str) -> None:
+    table = coordination_schema.worker
+    change = update(table).where(table.c.id == worker_id).values(**values)
+    async with look_inside(url) as database:
+        await database.transact(lambda link: link.execute(change).rowcount)
 
 
 async def _count(url: str, name: str) -> int:

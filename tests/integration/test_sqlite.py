@@ -1,5 +1,6 @@
 """SQLite's own quirks."""
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
@@ -7,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, select
 
 from rota.domain.errors import ConfigError
 from rota.infrastructure.database.connect import open_database
@@ -47,13 +49,30 @@ async def test_a_write_waits_for_another_process_that_holds_the_file(database: D
 
 
 async def test_a_read_sees_one_moment_while_writes_go_on(database: Database) -> None:
+    seen, written = threading.Event(), threading.Event()
+
+    def read_term(link: Connection) -> int:
+        return int(link.execute(select(leadership.c.term)).scalar_one())
+
+    def read_twice(link: Connection) -> tuple[int, int]:
+        first = read_term(link)
+        seen.set()
+        assert written.wait(10)
+        return first, read_term(link)
+
     await database.transact(lambda link: link.execute(leadership.update().values(term=5)))
-    assert await database.read(lambda link: link.execute(leadership.select()).one().term) == 5
+    reading = asyncio.create_task(database.read(read_twice))
+    assert await asyncio.to_thread(seen.wait, 10)
+    await database.transact(lambda link: link.execute(leadership.update().values(term=6)))
+    written.set()
+    assert await reading == (5, 5), "the write in between is not seen"
+    assert await database.read(read_term) == 6
 
 
-def test_a_url_without_a_file_is_refused() -> None:
-    with pytest.raises(ConfigError, match="memory://"):
-        open_database("sqlite://", clock=SystemClock(), random=SystemRandom())
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_url_without_a_file_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="path of a file"):
+        open_database(url, clock=SystemClock(), random=SystemRandom())
 
 
 @pytest.mark.parametrize("url", ["no url at all", "oracle://localhost/x"])

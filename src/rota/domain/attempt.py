@@ -4,10 +4,13 @@ The attempt number is the fence: it grows by one with every grant, travels with 
 older one is refused.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from rota.domain.checks import MAX_DETAIL, MAX_MESSAGE, tidy_text
 from rota.domain.ids import TaskId, WorkerId
+
+MAX_CODE = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class TaskResult:
         """Whether there is nothing to tell beyond the success itself."""
         return self.data is None and not self.message and not self.code
 
+    def tidied(self) -> "TaskResult":
+        """With a message that every store can hold; what `data` may be is decided by `conclude`."""
+        return replace(self, message=tidy_text(self.message, longest=MAX_MESSAGE)) if self.message else self
+
 
 @dataclass(frozen=True, slots=True)
 class TaskError:
@@ -41,6 +48,15 @@ class TaskError:
     message: str = ""
     detail: str = ""
     retryable: bool = True
+
+    def tidied(self) -> "TaskError":
+        """With text that every store can hold: one character must not keep a whole batch out of the store."""
+        return replace(
+            self,
+            code=tidy_text(self.code, longest=MAX_CODE),
+            message=tidy_text(self.message, longest=MAX_MESSAGE),
+            detail=tidy_text(self.detail, longest=MAX_DETAIL),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from rota.domain.errors import InvalidError
 MAX_PAYLOAD_BYTES = 256 * 1024
 MAX_RESULT_BYTES = 64 * 1024
 MAX_DEPTH = 64
+MAX_MESSAGE = 2000  # characters
+MAX_LINE = 16_000  # characters of a log line: four bytes each still fit the 64 KiB of MySQL's TEXT
+MAX_DETAIL = 64 * 1024  # characters: a long traceback
 MAX_METADATA_KEYS = 64
 MAX_DURATION = timedelta(days=366)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -62,10 +65,16 @@ def check_number(field: str, value: object, *, least: int, most: int) -> int:
     return value
 
 
-def check_instant(field: str, value: datetime) -> datetime:
-    """An aware time that the id clock and every store can express."""
+def check_aware(field: str, value: datetime) -> datetime:
+    """A time with its zone, in any year."""
     if value.tzinfo is None:
         raise InvalidError(field, "needs a time zone, for example 2026-01-31T09:00:00Z")
+    return value
+
+
+def check_instant(field: str, value: datetime) -> datetime:
+    """An aware time that the id clock and every store can express."""
+    check_aware(field, value)
     if not 2000 <= value.year < 2100:
         raise InvalidError(field, f"{value.isoformat()} is outside the years 2000 to 2099")
     return value
@@ -106,20 +115,27 @@ def to_json(field: str, value: Any, *, most_bytes: int = MAX_PAYLOAD_BYTES) -> s
         raise InvalidError(field, f"cannot be written as JSON: {exc}") from exc
     if "\\u0000" in text.replace("\\\\", ""):  # an escaped backslash before u0000 is just text
         raise InvalidError(field, "must not contain a NUL character")
-    if size > most_bytes:
-        raise InvalidError(field, f"is {size} bytes of JSON, at most {most_bytes} are allowed")
+    _check_size(field, size, most_bytes=most_bytes)
     return text
 
 
 def check_json(field: str, text: object, *, most_bytes: int = MAX_PAYLOAD_BYTES) -> str:
-    """JSON text as `to_json` writes it."""
+    """JSON text that `to_json` could have written, but for spaces."""
     held = check_text(field, text, longest=most_bytes)
+    _check_size(field, len(held.encode("utf-8")), most_bytes=most_bytes)
     try:
         value = json.loads(held)
+    except RecursionError as exc:
+        raise InvalidError(field, f"is nested deeper than {MAX_DEPTH} levels") from exc
     except ValueError as exc:
         raise InvalidError(field, f"is not JSON: {exc}") from exc
     to_json(field, value, most_bytes=most_bytes)
     return held
+
+
+def _check_size(field: str, size: int, *, most_bytes: int) -> None:
+    if size > most_bytes:
+        raise InvalidError(field, f"is {size} bytes of JSON, at most {most_bytes} are allowed")
 
 
 def _check_shape(field: str, value: Any) -> None:

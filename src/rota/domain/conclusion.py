@@ -1,16 +1,14 @@
 """What follows from an attempt's outcome: success, another try, or the end."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
-from rota.domain.checks import MAX_DURATION, tidy_text
+from rota.domain.checks import MAX_DURATION, MAX_RESULT_BYTES, check_json
+from rota.domain.errors import InvalidError
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import TaskState, Transition
 
-MAX_MESSAGE = 2000  # characters
-MAX_DETAIL = 64 * 1024  # characters: a long traceback
 SHORTEST_SNOOZE = timedelta(milliseconds=100)  # a task that snoozes for nothing must not spin
 
 
@@ -18,20 +16,20 @@ def conclude(state: TaskState, outcome: Outcome, *, policy: RetryPolicy, at: dat
     """The transition that an outcome causes; `chance` in [0, 1) spreads the pause before a retry."""
     match outcome:
         case Succeeded(result):
-            return state.succeeded(replace(result, message=tidy_text(result.message, longest=MAX_MESSAGE)), at=at)
+            problem = None if result.data is None else _find_problem(result.data)
+            return state.succeeded(result, at=at) if problem is None else state.failed(problem, at=at)
         case Snoozed(delay):
             return state.released("snoozed", at=at, due_at=at + max(_within_reason(delay), SHORTEST_SNOOZE))
         case Cancelled(message):
-            return state.cancelled(tidy_text(message, longest=MAX_MESSAGE), at=at)
+            return state.cancelled(message, at=at)
         case Failed(error, retry_after):
-            error = _tidy_error(error)
             if not error.retryable or not policy.allows(state.retry_count):
                 return state.failed(error, at=at)
             if retry_after is None:
                 retry_after = policy.delay_before(state.retry_count + 1, chance=chance)
             return state.retried(error, at=at, due_at=at + _within_reason(retry_after))
         case TimedOut(message):
-            error = TaskError("timeout", tidy_text(message, longest=MAX_MESSAGE))
+            error = TaskError("timeout", message)
             if not policy.allows(state.retry_count):
                 return state.timed_out(error, at=at)
             return state.retried(error, at=at, due_at=at + policy.delay_before(state.retry_count + 1, chance=chance))
@@ -44,11 +42,14 @@ def _within_reason(pause: timedelta) -> timedelta:
     return min(max(pause, timedelta(0)), MAX_DURATION)
 
 
-def _tidy_error(error: TaskError) -> TaskError:
-    # One unholdable character in one traceback must not keep a whole batch of results out of the store.
-    return replace(
-        error,
-        code=tidy_text(error.code, longest=200),
-        message=tidy_text(error.message, longest=MAX_MESSAGE),
-        detail=tidy_text(error.detail, longest=MAX_DETAIL),
-    )
+def _find_problem(data: object) -> TaskError | None:
+    # The work is done and would come out the same: to run it again helps nobody, to lose the result in silence neither.
+    size = len(data.encode("utf-8", "surrogatepass")) if isinstance(data, str) else 0
+    if size > MAX_RESULT_BYTES:
+        problem = f"is {size} bytes of JSON, at most {MAX_RESULT_BYTES} are allowed"
+        return TaskError("result_too_large", f"the task ran, but its result {problem}", retryable=False)
+    try:
+        check_json("result", data, most_bytes=MAX_RESULT_BYTES)
+    except InvalidError as exc:
+        return TaskError("bad_result", f"the task ran, but its result {exc.problem}", retryable=False)
+    return None

@@ -2,8 +2,10 @@
 
     0 | 41 bits: milliseconds since 2024 | 10 bits: node slot | 12 bits: sequence
 
-The slot is leased from the store, so two processes never share one. A clock that steps back does not go back here:
-the sequence continues from the last id, and when 4,096 ids of a millisecond are used up it borrows the next one.
+The slot is leased from the store, and a lease begins above every id of the one before it (`SlotLease`): two processes
+never issue the same id, not even two of one name, of which the later takes the slot over. A clock that steps back does
+not go back here: the sequence continues from the last id, and when 4,096 ids of a millisecond are used up it borrows
+the next one.
 """
 
 import re

@@ -7,7 +7,7 @@ in the upper 32 bits and a line number in the lower: gapless for transitions, an
 from dataclasses import dataclass
 from datetime import datetime
 
-from rota.domain.checks import check_number
+from rota.domain.checks import MAX_DETAIL, MAX_LINE, check_number, tidy_text
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import LogKind, Task, TaskStatus, Transition
 
@@ -16,7 +16,7 @@ LINE_BITS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One line of a task's record."""
+    """One line of a task's record; text that some store cannot hold is replaced or cut."""
 
     task_id: TaskId
     tenant_id: TenantId = DEFAULT_TENANT
@@ -29,6 +29,12 @@ class LogEntry:
     worker_id: WorkerId | None = None
     message: str = ""
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        # A line that is empty, or fit already, as nearly all are, is left alone.
+        for name, text, longest in (("message", self.message, MAX_LINE), ("detail", self.detail, MAX_DETAIL)):
+            if text and (held := tidy_text(text, longest=longest)) != text:
+                object.__setattr__(self, name, held)
 
 
 def place(version: int, line: int = 0) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from rota.domain.checks import check_metadata, check_name, check_number, check_text
+from rota.domain.checks import check_aware, check_metadata, check_name, check_number, check_text
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import TaskStatus
 
@@ -44,3 +44,6 @@ class TaskFilter:
         check_metadata("metadata", self.metadata)
         for task_type in self.types:
             check_name("type", task_type)
+        for field_name, moment in (("created_after", self.created_after), ("created_before", self.created_before)):
+            if moment is not None:
+                check_aware(field_name, moment)

@@ -27,6 +27,8 @@ class RetryPolicy:
     jitter: float = 0.1  # the share of the pause that chance may take away, 0..1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.strategy, RetryStrategy):
+            raise InvalidError("retry.strategy", f"{self.strategy!r} must be FIXED or EXPONENTIAL")
         check_number("retry.max_retries", self.max_retries, least=0, most=MAX_RETRIES)
         check_duration("retry.delay_seconds", self.delay)
         check_duration("retry.max_delay_seconds", self.max_delay, least=self.delay)

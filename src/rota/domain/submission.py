@@ -89,13 +89,13 @@ def _key(wish: Submission) -> tuple[str | None, str]:
 
 
 def _digest(wish: Submission) -> str:
-    # Of the meaning, not the spelling: the order of keys and the time zone do not count. What was not given is left
-    # out, so that a later release with one more option still recognises an older request.
+    # Of the meaning, not the spelling: the order of keys, the time zone and a level's name do not count. What was not
+    # given is left out, so that a later release with one more option still recognises an older request.
     request = {
         "type": wish.type,
         "payload": wish.payload,
         "name": wish.name,
-        "priority": wish.priority,
+        "priority": None if wish.priority is None else parse_priority(wish.priority),
         "metadata": dict(wish.metadata),
         "scheduled_at": wish.scheduled_at and wish.scheduled_at.astimezone(UTC),
         "delay": wish.delay,

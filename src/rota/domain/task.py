@@ -5,15 +5,15 @@ it is a `Transition`, made by a method here and nowhere else, and written by a s
 from is still the current one (`version`). The attempt number is the fence that travels to workers and back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from rota.domain.attempt import Attempt, TaskError, TaskResult
-from rota.domain.checks import check_instant, check_number
-from rota.domain.errors import FencedError, IllegalTransitionError, NotDueError
+from rota.domain.checks import MAX_MESSAGE, check_instant, check_number, tidy_text
+from rota.domain.errors import FencedError, IllegalTransitionError, InvalidError, NotDueError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
@@ -126,7 +126,8 @@ class TaskState:
     def released(self, reason: str, *, at: datetime, due_at: datetime) -> "Transition":
         """Back to the queue without spending a retry (drained, snoozed, never started)."""
         self._check_is(PROCESSING, wanted=PENDING)
-        return replace(self._to(PENDING, at=at, worker_id=None, due_at=due_at), message=reason)
+        message = tidy_text(reason, longest=MAX_MESSAGE)
+        return replace(self._to(PENDING, at=at, worker_id=None, due_at=due_at), message=message)
 
     def lost(self, *, at: datetime) -> "Transition":
         """The worker is gone. The attempt is no failure of the task, unless it keeps taking workers with it."""
@@ -197,11 +198,13 @@ class Transition:
         return self.after.id
 
     def with_result(self, result: TaskResult) -> "Transition":
-        return replace(self, result=result, message=result.message)
+        held = result.tidied()
+        return replace(self, result=held, message=held.message)
 
     def with_error(self, error: TaskError) -> "Transition":
         kind = {RETRYING: LogKind.RETRY, CANCELLED: LogKind.STATE_CHANGE}.get(self.after.status, LogKind.ERROR)
-        return replace(self, error=error, kind=kind, message=error.message)
+        held = error.tidied()
+        return replace(self, error=held, kind=kind, message=held.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,3 +256,9 @@ class LiveTask:
     @property
     def id(self) -> TaskId:
         return self.state.id
+
+
+def check_one_step_each(steps: Sequence[Transition]) -> None:
+    """A batch may hold one step of a task: the second could only be judged after the first is written."""
+    if len({step.task_id for step in steps}) != len(steps):
+        raise InvalidError("steps", "a task has more than one step in this batch; write them one after the other")

@@ -1,6 +1,6 @@
 """The definition of a kind of task: how it is executed, its limits and its defaults."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from rota.domain.checks import check_duration, check_json, check_name, check_number, check_text
@@ -15,7 +15,10 @@ SHORTEST_TIMEOUT = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConfig:
-    """One definition per tenant and type; every change makes a new revision."""
+    """One definition per tenant and type; every change makes a new revision.
+
+    The next fire time is no part of the definition: once it is stored, firing moves it on, without a new revision.
+    """
 
     type: str
     tenant_id: TenantId = DEFAULT_TENANT
@@ -47,3 +50,26 @@ class TaskConfig:
         check_number("priority", self.priority, least=NORMAL, most=URGENT)
         if self.max_concurrent is not None:
             check_number("max_concurrent", self.max_concurrent, least=1, most=1_000_000)
+
+    def is_repeat_of(self, current: "TaskConfig", *, expected_revision: int | None) -> bool:
+        """Whether storing this would change nothing: it is the current one, perhaps stored by this very call."""
+        stamped = replace(
+            self,
+            next_fire_at=current.next_fire_at,
+            revision=current.revision,
+            created_at=current.created_at,
+            updated_at=current.updated_at,
+        )
+        is_new = current.created_at == current.updated_at
+        return stamped == current and (
+            expected_revision in (None, current.revision, current.revision - 1) or (expected_revision == 0 and is_new)
+        )
+
+    def in_place_of(self, current: "TaskConfig | None") -> "TaskConfig":
+        """This one, with the next fire time of the one it replaces unless that had none or another schedule.
+
+        A caller's time is as old as its read: taking it would bring back a target that has fired since.
+        """
+        if current is None or current.next_fire_at is None or current.schedule != self.schedule:
+            return self
+        return replace(self, next_fire_at=current.next_fire_at)

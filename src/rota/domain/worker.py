@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rota.domain.checks import check_name, check_number, check_text
-from rota.domain.ids import WorkerId
+from rota.domain.errors import InvalidError
+from rota.domain.ids import TaskId, WorkerId
 
 MAX_CAPACITY = 1000
+MAX_LOAD = 2**31 - 1  # what every coordinator can hold
+MAX_COMPLETED = 2**63 - 1
 ANY_TYPE = "*"
 
 
@@ -37,3 +40,18 @@ class Worker:
 
     def supports(self, task_type: str) -> bool:
         return ANY_TYPE in self.types or task_type in self.types
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a worker says of itself every few seconds: how busy it is, whether it gets on, and what it works at."""
+
+    load: int
+    completed: int = 0  # attempts ended since the process started: one that has work and never counts on is stuck
+    held: frozenset[tuple[TaskId, int]] = frozenset()  # task and attempt number; no more than a capacity
+
+    def __post_init__(self) -> None:
+        check_number("heartbeat.load", self.load, least=0, most=MAX_LOAD)
+        check_number("heartbeat.completed", self.completed, least=0, most=MAX_COMPLETED)
+        if len(self.held) > MAX_CAPACITY:
+            raise InvalidError("heartbeat.held", f"has {len(self.held)} attempts, at most {MAX_CAPACITY} are allowed")

@@ -11,7 +11,7 @@ from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
-from rota.domain.worker import Worker
+from rota.domain.worker import Heartbeat, Worker
 from rota.testing.faults import Faults
 
 T = TypeVar("T")
@@ -57,9 +57,9 @@ class FaultyWorkerPool:
     async def register(self, worker: Worker, lease: timedelta) -> None:
         await _around(self._faults, "pool.register", call=lambda: self._inner.register(worker, lease))
 
-    async def heartbeat(self, worker_id: WorkerId, *, load: int, lease: timedelta) -> bool:
+    async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
         return await _around(
-            self._faults, "pool.heartbeat", call=lambda: self._inner.heartbeat(worker_id, load=load, lease=lease)
+            self._faults, "pool.heartbeat", call=lambda: self._inner.heartbeat(worker_id, beat, lease=lease)
         )
 
     async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
@@ -67,6 +67,9 @@ class FaultyWorkerPool:
 
     async def list_alive(self) -> list[Worker]:
         return await _around(self._faults, "pool.list_alive", call=self._inner.list_alive)
+
+    async def list_beats(self) -> dict[WorkerId, Heartbeat]:
+        return await _around(self._faults, "pool.list_beats", call=self._inner.list_beats)
 
 
 class FaultyTaskQueue:
@@ -117,6 +120,11 @@ class FaultyDeliveries:
 
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
         await _around(self._faults, "deliveries.acknowledge", call=lambda: self._inner.acknowledge(attempts))
+
+    async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
+        return await _around(
+            self._faults, "deliveries.list_assigned", call=lambda: self._inner.list_assigned(worker_id)
+        )
 
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
         return await _around(self._faults, "deliveries.held", call=lambda: self._inner.held(worker_id))

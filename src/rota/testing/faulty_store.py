@@ -163,6 +163,11 @@ class FaultyScheduleStore:
             call=lambda: self._inner.list_occurrences(tenant_id, task_type, limit=limit),
         )
 
+    async def purge(self, *, fired_before: datetime, limit: int) -> int:
+        return await _around(
+            self._faults, "schedules.purge", call=lambda: self._inner.purge(fired_before=fired_before, limit=limit)
+        )
+
 
 class FaultyWorkerRegistry:
     def __init__(self, inner: WorkerRegistry, faults: Faults) -> None:
@@ -178,8 +183,19 @@ class FaultyWorkerRegistry:
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
         await _around(self._faults, "workers.retire", call=lambda: self._inner.retire(worker_ids))
 
-    async def list_all(self, *, alive_only: bool = True) -> list[WorkerRecord]:
-        return await _around(self._faults, "workers.list_all", call=lambda: self._inner.list_all(alive_only=alive_only))
+    async def list_all(
+        self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
+    ) -> list[WorkerRecord]:
+        return await _around(
+            self._faults,
+            "workers.list_all",
+            call=lambda: self._inner.list_all(alive_only=alive_only, after=after, limit=limit),
+        )
+
+    async def purge(self, *, retired_before: datetime, limit: int) -> int:
+        return await _around(
+            self._faults, "workers.purge", call=lambda: self._inner.purge(retired_before=retired_before, limit=limit)
+        )
 
 
 class FaultyTermStore:
@@ -202,8 +218,8 @@ class FaultySlotStore:
     async def lease(self, node_id: NodeId, ttl: timedelta) -> SlotLease:
         return await _around(self._faults, "slots.lease", call=lambda: self._inner.lease(node_id, ttl))
 
-    async def renew(self, node_id: NodeId, slot: int, *, ttl: timedelta) -> bool:
-        return await _around(self._faults, "slots.renew", call=lambda: self._inner.renew(node_id, slot, ttl=ttl))
+    async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
+        return await _around(self._faults, "slots.renew", call=lambda: self._inner.renew(node_id, lease, ttl=ttl))
 
 
 async def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> T:

@@ -14,6 +14,7 @@ from rota.domain.checks import (
     MAX_PAYLOAD_BYTES,
     check_duration,
     check_instant,
+    check_json,
     check_metadata,
     check_name,
     check_number,
@@ -119,6 +120,26 @@ def test_256_kib_are_fine_and_one_byte_more_is_not(letter: str) -> None:
     assert len(to_json("payload", longest).encode()) == MAX_PAYLOAD_BYTES
     with pytest.raises(InvalidError, match="payload: is 262145 bytes of JSON, at most 262144 are allowed"):
         to_json("payload", longest + "x")
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 10_000, 100_000])
+def test_json_text_nested_too_deep_is_refused_by_name(levels: int) -> None:
+    with pytest.raises(InvalidError, match="payload: is nested deeper than 64 levels"):
+        check_json("payload", "[" * levels + "]" * levels)
+
+
+@pytest.mark.parametrize("text", ['"\x00"', '"\\u0000"', '"\ud800"', '"\\ud800"', "NaN", "{", "", 7, "1" * 5000])
+def test_text_that_is_no_json_for_every_store_is_refused(text: object) -> None:
+    with pytest.raises(InvalidError, match=r"^payload: "):
+        check_json("payload", text)
+
+
+def test_the_size_of_json_text_is_that_of_its_bytes_with_every_space() -> None:
+    text = '"' + "表" * 2 + '"' + " " * 2  # 6 bytes of characters, 2 of quotes, 2 of spaces
+
+    assert check_json("payload", text, most_bytes=10) == text
+    with pytest.raises(InvalidError, match="payload: is 10 bytes of JSON, at most 9 are allowed"):
+        check_json("payload", text, most_bytes=9)
 
 
 def test_a_large_whole_number_keeps_every_digit() -> None:

@@ -1,10 +1,11 @@
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult, TimedOut
-from rota.domain.checks import MAX_DURATION
-from rota.domain.conclusion import MAX_DETAIL, MAX_MESSAGE, SHORTEST_SNOOZE, conclude
+from rota.domain.checks import MAX_DETAIL, MAX_DURATION, MAX_MESSAGE, MAX_RESULT_BYTES
+from rota.domain.conclusion import SHORTEST_SNOOZE, conclude
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import (
     CANCELLED,
@@ -31,6 +32,31 @@ def test_a_success_keeps_its_result() -> None:
     step = concluded(Succeeded(TaskResult(200, "sent", '{"id":7}')))
 
     assert (step.after.status, step.result) == (SUCCESS, TaskResult(200, "sent", '{"id":7}'))
+
+
+@pytest.mark.parametrize(
+    "data", ["{not json", '"\x00"', '"\ud800"', '"\\u0000"', "NaN", "[" * 9000 + "]" * 9000, {"a": 1}]
+)
+def test_a_result_that_no_store_can_hold_is_a_failure_that_says_so_and_is_not_repeated(data: Any) -> None:
+    step = concluded(Succeeded(TaskResult(data=data)))
+
+    assert (step.after.status, step.result) == (FAILED, None)
+    assert step.error is not None
+    assert (step.error.code, step.error.retryable) == ("bad_result", False)
+    assert step.message.startswith("the task ran, but its result ")
+
+
+@pytest.mark.parametrize("letter", ["x", "表"])
+def test_64_kib_of_result_are_kept_and_one_byte_more_is_a_failure(letter: str) -> None:
+    size = len(letter.encode())
+    inside = MAX_RESULT_BYTES - 2
+    longest = f'"{letter * (inside // size)}{"x" * (inside % size)}"'
+
+    assert concluded(Succeeded(TaskResult(data=longest))).result == TaskResult(data=longest)
+    step = concluded(Succeeded(TaskResult(data=f"{longest} ")))
+
+    assert (step.after.status, step.error and step.error.code) == (FAILED, "result_too_large")
+    assert step.message == "the task ran, but its result is 65537 bytes of JSON, at most 65536 are allowed"
 
 
 @pytest.mark.parametrize("outcome", [Failed(an_error()), TimedOut()])

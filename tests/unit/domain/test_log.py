@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rota.domain.checks import MAX_DETAIL, MAX_LINE
 from rota.domain.errors import InvalidError
-from rota.domain.ids import TenantId, WorkerId
-from rota.domain.log import LINE_BITS, entry_for, first_entry, place
+from rota.domain.ids import TaskId, TenantId, WorkerId
+from rota.domain.log import LINE_BITS, LogEntry, entry_for, first_entry, place
 from rota.domain.task import PENDING, PROCESSING, RETRYING, LogKind
 from tests.support.builders import MINUTE, NOW, a_running_state, a_state, a_task, an_error
 from tests.support.properties import BROAD_PROPERTY
@@ -57,3 +58,27 @@ def test_a_failure_is_recorded_with_its_detail_and_the_worker_where_it_happened(
 
     assert (entry.to_status, entry.kind, entry.worker_id) == (RETRYING, LogKind.RETRY, 9)
     assert (entry.message, entry.detail) == ("it did not work", "traceback")
+
+
+def test_a_line_that_no_store_can_hold_is_made_fit_so_that_its_batch_gets_through() -> None:
+    line = a_line(message="nul \x00", detail="half a pair \ud800")
+
+    assert (line.message, line.detail) == ("nul �", "half a pair �")
+
+
+def test_an_endless_line_is_cut_to_what_the_smallest_column_holds() -> None:
+    line = a_line(message="🌍" * MAX_LINE * 2, detail="d" * MAX_DETAIL * 2)
+
+    assert (len(line.message), line.message[-1]) == (MAX_LINE, "…")
+    assert len(line.message.encode()) < 2**16, "the TEXT of MySQL"
+    assert (len(line.detail), line.detail[-1]) == (MAX_DETAIL, "…")
+
+
+def test_other_lines_are_kept_as_they_are() -> None:
+    line = a_line(message=" 你好\n", detail="d" * MAX_DETAIL)
+
+    assert (line.message, line.detail) == (" 你好\n", "d" * MAX_DETAIL)
+
+
+def a_line(*, message: str, detail: str) -> LogEntry:
+    return LogEntry(task_id=TaskId(1), seq=place(2, 1), kind=LogKind.INFO, at=NOW, message=message, detail=detail)

@@ -1,9 +1,11 @@
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from rota.domain.errors import InvalidError
 from rota.domain.paging import TaskFilter
+from tests.support.builders import NOW
 
 
 @pytest.mark.parametrize(
@@ -13,6 +15,8 @@ from rota.domain.paging import TaskFilter
         ("limit", {"limit": 1001}),
         ("q", {"text": "nul \x00"}),
         ("type", {"types": frozenset({"two words"})}),
+        ("created_after", {"created_after": NOW.replace(tzinfo=None)}),
+        ("created_before", {"created_before": NOW.replace(tzinfo=None)}),
         ("metadata.order", {"metadata": {"order": "\ud800"}}),
     ],
 )
@@ -27,3 +31,9 @@ def test_a_filter_may_combine_everything() -> None:
     wanted = TaskFilter(types=frozenset({"email", "report"}), text="Müller", metadata={"order": "7"}, limit=1000)
 
     assert wanted.types == {"email", "report"}
+
+
+def test_a_filter_may_ask_for_all_time() -> None:
+    always = TaskFilter(created_after=datetime.min.replace(tzinfo=UTC), created_before=datetime.max.replace(tzinfo=UTC))
+
+    assert always.created_after != always.created_before

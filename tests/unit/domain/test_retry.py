@@ -87,6 +87,7 @@ def test_a_policy_without_pause_never_pauses_however_often_it_retries() -> None:
         ("retry.delay_seconds", {"delay": -SECOND}),
         ("retry.delay_seconds", {"delay": timedelta(days=400)}),
         ("retry.max_delay_seconds", {"delay": 2 * HOUR, "max_delay": HOUR}),
+        ("retry.strategy", {"strategy": "bogus"}),
         ("retry.backoff_rate", {"backoff_rate": 0.5}),
         ("retry.backoff_rate", {"backoff_rate": float("nan")}),
         ("retry.jitter", {"jitter": 1.5}),

@@ -3,7 +3,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from rota.domain.attempt import Attempt, TaskResult
+from rota.domain.attempt import Attempt, TaskError, TaskResult
+from rota.domain.checks import MAX_DETAIL, MAX_MESSAGE
 from rota.domain.errors import FencedError, IllegalTransitionError, InvalidError, NotDueError
 from rota.domain.ids import WorkerId
 from rota.domain.task import (
@@ -262,3 +263,25 @@ def test_a_task_never_starts_before_it_is_due() -> None:
     with pytest.raises(NotDueError):
         waiting.granted(WorkerId(1), term=1, at=NOW, timeout=MINUTE)
     assert waiting.granted(WorkerId(1), term=1, at=NOW + SECOND, timeout=MINUTE).after.status is PROCESSING
+
+
+def test_a_reason_that_no_store_can_hold_is_made_fit_so_that_its_batch_gets_through() -> None:
+    running = a_running_state()
+
+    assert running.released("nul \x00", at=NOW, due_at=NOW).message == "nul �"
+    cancelled = running.cancelled("half a pair \ud800", at=NOW)
+
+    assert cancelled.message == "half a pair �"
+    assert cancelled.error == TaskError("cancelled", "half a pair �", retryable=False)
+    assert len(running.cancelled("x" * 10**6, at=NOW).message) == MAX_MESSAGE
+
+
+def test_a_result_or_an_error_that_no_store_can_hold_is_made_fit() -> None:
+    running = a_running_state()
+    broken = TaskError("os\x00", "bad \ud800 name", detail="\x00" + "d" * MAX_DETAIL)
+
+    for step in (running.failed(broken, at=NOW), running.timed_out(broken, at=NOW)):
+        assert step.error is not None
+        assert (step.error.code, step.error.message, step.message) == ("os�", "bad � name", "bad � name")
+        assert (len(step.error.detail), step.error.detail[0]) == (MAX_DETAIL, "�")
+    assert running.succeeded(TaskResult(7, "\x00", "{}"), at=NOW).result == TaskResult(7, "�", "{}")

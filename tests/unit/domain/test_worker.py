@@ -3,6 +3,8 @@ from typing import Any
 import pytest
 
 from rota.domain.errors import InvalidError
+from rota.domain.ids import TaskId
+from rota.domain.worker import MAX_CAPACITY, Heartbeat
 from tests.support.builders import EMAIL, a_worker
 
 
@@ -35,3 +37,25 @@ def test_an_unsound_worker_is_refused_by_field(field: str, wrong: dict[str, Any]
         a_worker(**wrong)
 
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("heartbeat.load", {"load": -1}),
+        ("heartbeat.load", {"load": 2**31}),
+        ("heartbeat.completed", {"completed": -1}),
+        ("heartbeat.completed", {"completed": 2**63}),
+        ("heartbeat.held", {"held": frozenset((TaskId(number), 1) for number in range(MAX_CAPACITY + 1))}),
+    ],
+)
+def test_an_unsound_heartbeat_is_refused_by_field(field: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidError) as refusal:
+        Heartbeat(**{"load": 0, **wrong})
+
+    assert refusal.value.field == field
+
+
+def test_a_heartbeat_may_say_that_every_slot_is_taken() -> None:
+    held = frozenset((TaskId(number), 1) for number in range(MAX_CAPACITY))
+    assert len(Heartbeat(load=MAX_CAPACITY, held=held).held) == MAX_CAPACITY

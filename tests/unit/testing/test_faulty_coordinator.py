@@ -15,7 +15,7 @@ from rota.domain.events import Event, EventKind
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import QueueEntry
-from rota.domain.worker import Worker
+from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.memory import memory_coordinator
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
@@ -48,9 +48,10 @@ CALLS: dict[str, Call] = {
     "election.find_leader": lambda c: c.election.find_leader(),
     "election.wait_for_vacancy": lambda c: c.election.wait_for_vacancy(AT_ONCE),
     "pool.register": lambda c: c.pool.register(Worker(id=WORKER, name="pod-1"), LEASE),
-    "pool.heartbeat": lambda c: c.pool.heartbeat(WORKER, load=1, lease=LEASE),
+    "pool.heartbeat": lambda c: c.pool.heartbeat(WORKER, Heartbeat(1), lease=LEASE),
     "pool.remove": lambda c: c.pool.remove([WORKER]),
     "pool.list_alive": lambda c: c.pool.list_alive(),
+    "pool.list_beats": lambda c: c.pool.list_beats(),
     "queue.push": lambda c: c.queue.push(ENTRIES),
     "queue.take": lambda c: c.queue.take(1, order=LEVELS),
     "queue.wait_for_work": lambda c: c.queue.wait_for_work(AT_ONCE),
@@ -63,6 +64,7 @@ CALLS: dict[str, Call] = {
     "deliveries.assign": lambda c: c.deliveries.assign(ATTEMPTS),
     "deliveries.take": lambda c: c.deliveries.take(WORKER, 1, wait=AT_ONCE),
     "deliveries.acknowledge": lambda c: c.deliveries.acknowledge(ATTEMPTS),
+    "deliveries.list_assigned": lambda c: c.deliveries.list_assigned(WORKER),
     "deliveries.held": lambda c: c.deliveries.held(WORKER),
     "signals.request_cancel": lambda c: c.signals.request_cancel([TASK], ttl=LEASE),
     "signals.find_cancelled": lambda c: c.signals.find_cancelled([TASK]),

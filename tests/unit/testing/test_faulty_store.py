@@ -11,6 +11,7 @@ from rota.application.ports.store import (
     ConfigStore,
     LogStore,
     ScheduleStore,
+    SlotLease,
     SlotStore,
     Store,
     TaskStore,
@@ -32,6 +33,7 @@ from tests.support.clock import FakeClock
 
 NODE, WORKER, TASK = NodeId("node-a"), WorkerId(1), TaskId(1)
 LEASE = timedelta(seconds=30)
+LONG_AFTER = NOW + timedelta(days=3650)
 GRANT = a_state(1).granted(WORKER, term=1, at=NOW, timeout=MINUTE)
 LINE = LogEntry(task_id=TASK, seq=place(1, 1), kind=LogKind.INFO, at=NOW, message="a line")
 SKIPPED = Occurrence(task_type=EMAIL, fire_at=NOW, reason="disabled")
@@ -71,14 +73,16 @@ CALLS: dict[str, Call] = {
     "schedules.list_due": lambda s: s.schedules.list_due(1),
     "schedules.fire": lambda s: s.schedules.fire(SKIPPED, task=None, next_fire_at=NOW + HOUR),
     "schedules.list_occurrences": lambda s: s.schedules.list_occurrences(DEFAULT_TENANT, EMAIL, limit=1),
+    "schedules.purge": lambda s: s.schedules.purge(fired_before=LONG_AFTER, limit=1),
     "workers.register": lambda s: s.workers.register(a_worker(2)),
     "workers.seen": lambda s: s.workers.seen({WORKER: 3}),
     "workers.retire": lambda s: s.workers.retire([WORKER]),
-    "workers.list_all": lambda s: s.workers.list_all(alive_only=False),
+    "workers.list_all": lambda s: s.workers.list_all(alive_only=False, after=WorkerId(0), limit=1),
+    "workers.purge": lambda s: s.workers.purge(retired_before=LONG_AFTER, limit=1),
     "terms.begin": lambda s: s.terms.begin(NODE),
     "terms.confirm": lambda s: s.terms.confirm(1),
     "slots.lease": lambda s: s.slots.lease(NODE, LEASE),
-    "slots.renew": lambda s: s.slots.renew(NODE, 0, ttl=LEASE),
+    "slots.renew": lambda s: s.slots.renew(NODE, SlotLease(0, floor=0), ttl=LEASE),
 }
 each_call = pytest.mark.parametrize("operation", CALLS)
 
@@ -97,7 +101,12 @@ async def fill(store: Store) -> Store:
     """So that every call has something to answer."""
     await store.tasks.add([a_new_task(1)])
     await store.configs.put(a_config(next_fire_at=NOW))
+    await store.schedules.fire(
+        Occurrence(task_type=EMAIL, fire_at=NOW - HOUR, reason="late"), task=None, next_fire_at=NOW
+    )
     await store.workers.register(a_worker(1))
+    await store.workers.register(a_worker(3))
+    await store.workers.retire([WorkerId(3)])
     await store.terms.begin(NODE)
     await store.slots.lease(NODE, LEASE)
     return store

@@ -4,6 +4,8 @@ Rules of every method, which the contract suite checks on every adapter:
 
 - Losing everything in it at any moment loses no task; a duplicate entry in it runs no task twice (the store's
   compare-and-set decides). So everything here may be repeated after an unknown outcome.
+- What an adapter finds in its memory and cannot read (a newer release or a stranger wrote it) is left out, never an
+  error: one strange entry must not hide the others.
 - `CoordinatorUnavailableError` means the outcome is unknown.
 - Leases (leader, workers) expire on the coordinator's own clock. What is due is decided by a time passed in, which
   the caller has from the store's clock.
@@ -19,7 +21,7 @@ from rota.domain.attempt import Attempt
 from rota.domain.events import Event
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
-from rota.domain.worker import Worker
+from rota.domain.worker import Heartbeat, Worker
 
 
 class Election(Protocol):
@@ -42,17 +44,23 @@ class Election(Protocol):
         ...
 
     async def wait_for_vacancy(self, wait: timedelta) -> bool:
-        """Block until a leader resigned (True) or the wait is over (False). A hint: campaign either way."""
+        """Block until a leader resigned (True) or the wait is over (False). A hint: campaign either way.
+
+        Only a resignation counts: a lease that runs out wakes nobody, so let the wait be shorter than a lease."""
         ...
 
 
 class WorkerPool(Protocol):
     async def register(self, worker: Worker, lease: timedelta) -> None:
-        """Join the pool, or replace what is known of this worker (capacity, types, draining, load)."""
+        """Join the pool, or replace what is known of this worker (capacity, types, draining, load).
+
+        Its last heartbeat is forgotten. Atomic."""
         ...
 
-    async def heartbeat(self, worker_id: WorkerId, *, load: int, lease: timedelta) -> bool:
-        """Prolong the lease and report the load. False when the pool does not know the worker: register again."""
+    async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
+        """Prolong the lease and report load, progress and what is held. Atomic.
+
+        False when the pool does not know the worker: register again."""
         ...
 
     async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
@@ -60,7 +68,15 @@ class WorkerPool(Protocol):
         ...
 
     async def list_alive(self) -> list[Worker]:
-        """The workers whose lease runs, by id."""
+        """The workers whose lease runs, by id, with the load last reported. Cheap: what they hold is not read.
+
+        A worker whose description cannot be read is left out: it gets no work, but it may still beat."""
+        ...
+
+    async def list_beats(self) -> dict[WorkerId, Heartbeat]:
+        """The last heartbeat of each worker whose lease runs.
+
+        One that has not sent any since it registered is not there: it has not said that it holds nothing."""
         ...
 
 
@@ -68,8 +84,9 @@ class TaskQueue(Protocol):
     async def push(self, entries: Sequence[QueueEntry]) -> None:
         """Queue tasks: ready ones (no due time) by priority, the others until `move_due` finds them due.
 
-        Wakes the scheduler when something is ready or the next due time has come closer. A delayed task that is pushed
-        again has only its last due time; a ready one is there twice. Atomic."""
+        A delayed task that is pushed again has only its last due time; a ready one may be there twice. Atomic.
+        Wakes the scheduler when something is ready or the next due time has come closer. The wake follows the write and
+        may be lost with the process: the scheduler's own slow poll is the net."""
         ...
 
     async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
@@ -97,7 +114,9 @@ class TaskQueue(Protocol):
         ...
 
     async def depths(self) -> QueueDepths:
-        """How much waits where, now: in the queues, and at the workers of the pool."""
+        """How much waits where, now: in the queues, and at each worker of the pool that has entries.
+
+        An adapter may also count a worker that left the pool and still has some."""
         ...
 
     async def find_generation(self) -> str | None:
@@ -115,18 +134,31 @@ class TaskQueue(Protocol):
 
 class Deliveries(Protocol):
     async def assign(self, attempts: Sequence[Attempt]) -> None:
-        """Put granted attempts into their workers' queues and wake those workers. Atomic."""
+        """Put granted attempts into their workers' queues and wake those workers. Atomic.
+
+        An attempt that is already there keeps its place, and one in flight is not queued again: a repeat after an
+        unknown outcome hands nothing over twice, unless the attempt was acknowledged in between."""
         ...
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
         """Take up to `limit` attempts from the worker's own queue, oldest first; waits while it is empty.
 
-        What is taken stays in flight until acknowledged. An entry whose take was cut off is found by `held`. When two
-        takes of one worker wait at once, one of them may return early with nothing."""
+        What is taken stays in flight until acknowledged, and a take never brings what is in flight already: one call
+        per attempt. An entry whose take was cut off is found by `held`. When two takes of one worker wait at once, one
+        of them may return early with nothing. Atomic."""
         ...
 
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
-        """These attempts have ended and are recorded in the store: forget them. Wakes the scheduler."""
+        """These attempts have ended and are recorded in the store: forget them.
+
+        Wakes the scheduler. The wake follows the write and may be lost with the process, as that of a push."""
+        ...
+
+    async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
+        """The attempts in the worker's queue, oldest first: assigned and not yet taken.
+
+        With `held` it tells what was never handed over from what the worker has not fetched yet. An attempt may be
+        taken between the two calls, so ask here first."""
         ...
 
     async def held(self, worker_id: WorkerId) -> list[Attempt]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
+from rota.domain.ids import TIME_SHIFT, NodeId, TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
@@ -58,8 +58,8 @@ class TaskStore(Protocol):
     async def advance(self, steps: Sequence[Transition]) -> Written:
         """Write transitions with their log entries, results and errors, in one transaction.
 
-        Each is written only while the task's version is still the one it started from. At most one step a task.
-        Grants, ends, retries, releases, cancellations and changes of priority may share a batch.
+        Each is written only while the task's version is still the one it started from. Grants, ends, retries, releases,
+        cancellations and changes of priority may share a batch; two steps of one task in it raise `InvalidError`.
         """
         ...
 
@@ -118,7 +118,9 @@ class ConfigStore(Protocol):
     async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
         """Create or replace a config as a new revision, which is returned.
 
-        With `expected_revision` (0: must not exist) raises `RevisionConflictError` when another is current.
+        With `expected_revision` (0: must not exist) raises `RevisionConflictError` when another is current. The next
+        fire time is the store's own once there is one: it stays while the schedule stays the same, and a config that
+        differs from the current one in nothing else makes no new revision.
         """
         ...
 
@@ -147,8 +149,9 @@ class ScheduleStore(Protocol):
     async def fire(self, occurrence: Occurrence, *, task: Task | None, next_fire_at: datetime | None) -> bool:
         """In one transaction: note the occurrence, add its task (None: skipped), advance the config's next fire time.
 
-        False, and nothing changed, when another leader or term already fired or skipped this target time. The next
-        fire time only ever moves forward; None means that the schedule is over.
+        False when another leader or term already fired or skipped this target time: then only the next fire time
+        advances, if it is not past this target yet. It only ever moves forward; None means that the schedule is over.
+        May be repeated with the same task.
         """
         ...
 
@@ -156,10 +159,21 @@ class ScheduleStore(Protocol):
         """What became of the target times, newest first."""
         ...
 
+    async def purge(self, *, fired_before: datetime, limit: int) -> int:
+        """Delete up to `limit` occurrences of target times before this moment, of each schedule the oldest first.
+
+        Says how many. Their tasks stay. A target whose occurrence is gone could be fired again, so keep those that a
+        late leader may still ask for.
+        """
+        ...
+
 
 class WorkerRegistry(Protocol):
     async def register(self, worker: Worker) -> None:
-        """Remember an incarnation of a worker, or its changed capacity, types, labels or draining."""
+        """Remember an incarnation of a worker, or its changed capacity, types, labels or draining.
+
+        May be repeated. One that is retired stays retired: an incarnation ends once.
+        """
         ...
 
     async def seen(self, loads: Mapping[WorkerId, int]) -> None:
@@ -170,8 +184,14 @@ class WorkerRegistry(Protocol):
         """Note that incarnations have ended, by their own word or by their lease."""
         ...
 
-    async def list_all(self, *, alive_only: bool = True) -> list["WorkerRecord"]:
-        """The incarnations known, by id."""
+    async def list_all(
+        self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
+    ) -> list["WorkerRecord"]:
+        """A page of the incarnations known, by id."""
+        ...
+
+    async def purge(self, *, retired_before: datetime, limit: int) -> int:
+        """Forget up to `limit` incarnations that were retired before this moment, oldest id first; says how many."""
         ...
 
 
@@ -195,22 +215,40 @@ class TermStore(Protocol):
         ...
 
 
+AHEAD_OF_CLOCK = 1000 << TIME_SHIFT  # a second of ids, 4 million: more than one lease uses before the clock is there
+
+
 @dataclass(frozen=True, slots=True)
 class SlotLease:
-    """The right to issue ids under one of 1,024 node slots."""
+    """The right to issue ids under one of 1,024 node slots, until it expires or the slot is leased again."""
 
     slot: int
     floor: int  # every new id must be greater: an earlier holder may have issued up to here
 
+    @property
+    def number(self) -> int:
+        """Which lease of the slot this is: greater than that of every one before, as the floor is."""
+        return self.floor
+
+    def followed(self, until: datetime) -> "SlotLease":
+        """The next lease of the slot, after this one that runs until then.
+
+        Its floor is above all ids of this one, which follow the clock until then, or this one's own floor where that
+        is ahead of the clock.
+        """
+        return SlotLease(self.slot, floor=max(first_id_at(until), self.floor + AHEAD_OF_CLOCK))
+
 
 class SlotStore(Protocol):
     async def lease(self, node_id: NodeId, ttl: timedelta) -> SlotLease:
-        """Take a slot that nobody holds; the node's own one again if it has one. Raises `ConflictError` when all
-        are taken. Expiry runs on the store's clock."""
+        """Take a slot that nobody holds; the node's own one again if it has one, also from a process that still
+        holds it under this name: each lease ends those before it. Raises `ConflictError` when all are taken. May be
+        repeated, the last answer counts. Expiry runs on the store's clock."""
         ...
 
-    async def renew(self, node_id: NodeId, slot: int, *, ttl: timedelta) -> bool:
-        """Keep the slot. False when it is no longer this node's: stop issuing ids."""
+    async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
+        """Keep the slot. False when the lease expired or the slot was leased again, be it by a process of the same
+        name: stop issuing ids."""
         ...
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.system import Clock
@@ -20,7 +21,7 @@ from rota.domain.events import Event
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
-from rota.domain.worker import Worker
+from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.event_buffer import EventBuffer
 
 
@@ -81,6 +82,13 @@ class _Lease:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    worker: Worker
+    until: float
+    beat: Heartbeat | None = None
+
+
 @dataclass(slots=True)
 class _Queues:
     """The tasks that wait; a rebuild starts from empty ones."""
@@ -97,9 +105,9 @@ class _Memory:
     """Everything that a lost memory loses."""
 
     lease: _Lease | None = None
-    workers: dict[WorkerId, tuple[Worker, float]] = field(default_factory=dict)  # with the end of the lease
+    workers: dict[WorkerId, _Member] = field(default_factory=dict)
     queues: _Queues = field(default_factory=_Queues)
-    assigned: dict[WorkerId, deque[Attempt]] = field(default_factory=dict)
+    assigned: dict[WorkerId, dict[Attempt, None]] = field(default_factory=dict)  # sets, oldest first
     in_flight: dict[WorkerId, set[Attempt]] = field(default_factory=dict)
     cancelled: dict[TaskId, float] = field(default_factory=dict)  # with the end of the request
 
@@ -170,13 +178,14 @@ class MemoryWorkerPool:
         self._state = state
 
     async def register(self, worker: Worker, lease: timedelta) -> None:
-        self._state.memory.workers[worker.id] = (worker, self._state.end_of(lease))
+        self._state.memory.workers[worker.id] = _Member(worker, self._state.end_of(lease))
 
-    async def heartbeat(self, worker_id: WorkerId, *, load: int, lease: timedelta) -> bool:
-        workers = self._list_alive()
-        if worker_id not in workers:
+    async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
+        members = self._list_members()
+        if worker_id not in members:
             return False
-        await self.register(replace(workers[worker_id], load=load), lease)
+        worker = replace(members[worker_id].worker, load=beat.load)
+        members[worker_id] = _Member(worker, self._state.end_of(lease), beat)
         return True
 
     async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
@@ -189,13 +198,17 @@ class MemoryWorkerPool:
                 bell.ring_all()  # or a take that still waits would never hear of a later assign
 
     async def list_alive(self) -> list[Worker]:
-        return [worker for _, worker in sorted(self._list_alive().items())]
+        return [member.worker for _, member in sorted(self._list_members().items())]
 
-    def _list_alive(self) -> dict[WorkerId, Worker]:
-        now = self._state.clock.monotonic()
-        alive = {worker_id: known for worker_id, known in self._state.memory.workers.items() if known[1] > now}
-        self._state.memory.workers = alive
-        return {worker_id: worker for worker_id, (worker, _) in alive.items()}
+    async def list_beats(self) -> dict[WorkerId, Heartbeat]:
+        members = self._list_members().items()
+        return {worker_id: member.beat for worker_id, member in members if member.beat is not None}
+
+    def _list_members(self) -> dict[WorkerId, _Member]:
+        """Those whose lease runs; the others are forgotten."""
+        now, memory = self._state.clock.monotonic(), self._state.memory
+        memory.workers = {worker_id: member for worker_id, member in memory.workers.items() if member.until > now}
+        return memory.workers
 
 
 class MemoryTaskQueue:
@@ -280,10 +293,11 @@ class MemoryDeliveries:
         self._state = state
 
     async def assign(self, attempts: Sequence[Attempt]) -> None:
-        assigned = self._state.memory.assigned
-        for attempt in attempts:
-            assigned.setdefault(attempt.worker_id, deque()).append(attempt)
-        for worker_id in dict.fromkeys(attempt.worker_id for attempt in attempts):
+        assigned, in_flight = self._state.memory.assigned, self._state.memory.in_flight
+        new = [attempt for attempt in attempts if attempt not in in_flight.get(attempt.worker_id, set())]
+        for attempt in new:
+            assigned.setdefault(attempt.worker_id, {})[attempt] = None
+        for worker_id in dict.fromkeys(attempt.worker_id for attempt in new):
             self._state.bell_of(worker_id).ring()
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
@@ -298,13 +312,18 @@ class MemoryDeliveries:
         if attempts:
             self._state.work.ring()
 
+    async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
+        return list(self._state.memory.assigned.get(worker_id, {}))
+
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
         in_flight = self._state.memory.in_flight.get(worker_id, set())
         return sorted(in_flight, key=lambda attempt: (attempt.task_id, attempt.number))
 
     def _take(self, worker_id: WorkerId, limit: int) -> list[Attempt]:
-        waiting = self._state.memory.assigned.get(worker_id, deque())
-        taken = [waiting.popleft() for _ in range(min(limit, len(waiting)))]
+        waiting = self._state.memory.assigned.get(worker_id, {})
+        taken = list(islice(waiting, limit))
+        for attempt in taken:
+            del waiting[attempt]
         self._state.memory.in_flight.setdefault(worker_id, set()).update(taken)
         if taken and not waiting:
             self._state.bell_of(worker_id).hush()  # or the next take would be woken to find nothing

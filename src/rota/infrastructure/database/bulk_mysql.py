@@ -51,7 +51,11 @@ class MysqlBulk:
         connection.exec_driver_sql(f"{_insert(table, columns)} ON DUPLICATE KEY UPDATE {change}", list(rows))
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        for values, ids in grouped(rows, key_from=1).items():
+        groups = grouped(rows, key_from=1)
+        if len(groups) > FEW_GROUPS:
+            _update_joined(connection, table, keys=("id",), columns=columns, rows=rows)
+            return
+        for values, ids in groups.items():
             _update(connection, table, columns=columns, values=values, where=_in(ids))
 
     def update_fenced(
@@ -59,7 +63,7 @@ class MysqlBulk:
     ) -> int:
         groups = grouped(rows, key_from=1)
         if len(groups) > FEW_GROUPS:
-            return _update_joined(connection, table, columns=columns, rows=rows)
+            return _update_joined(connection, table, keys=("id", "version"), columns=columns, rows=rows)
         return sum(
             _update(connection, table, columns=columns, values=values, where=f"{_in(ids)} AND version={version:d}")
             for (version, *values), ids in groups.items()
@@ -91,12 +95,15 @@ def _update(connection: Connection, table: Table, *, columns: Sequence[str], val
     return connection.exec_driver_sql(f"UPDATE {table.name} SET {changes} WHERE {where}").rowcount
 
 
-def _update_joined(connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
-    shape = ",".join(f"c{place} BIGINT PATH '$[{place}]'" for place in range(len(columns) + 2))
-    changes = ",".join(f"t.{name}=j.c{place}" for place, name in enumerate(columns, start=2))
+def _update_joined(
+    connection: Connection, table: Table, *, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Values]
+) -> int:
+    shape = ",".join(f"c{place} BIGINT PATH '$[{place}]'" for place in range(len(keys) + len(columns)))
+    match = " AND ".join(f"t.{name}=j.c{place}" for place, name in enumerate(keys))
+    changes = ",".join(f"t.{name}=j.c{place}" for place, name in enumerate(columns, start=len(keys)))
     return connection.exec_driver_sql(
         f"UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ({shape})) j STRAIGHT_JOIN {table.name} t FORCE INDEX (PRIMARY)"
-        f" ON t.id=j.c0 AND t.version=j.c1 SET {changes}",
+        f" ON {match} SET {changes}",
         (_json(rows),),
     ).rowcount
 

@@ -23,6 +23,8 @@ POOL_WAIT_S = 2.0
 CONNECT_S = 2
 LOCK_WAIT_S = 3
 CONNECTION_LIFE_S = 1800
+IDLE_S = 30  # a node that vanished in the middle of a transaction must not keep its locks for longer
+STATEMENT_S = 30  # the server stops what nobody waits for any more
 BACKENDS = frozenset({"sqlite", "mysql", "mariadb", "postgresql"})
 OLDEST_SQLITE = (3, 35, 0)  # UPSERT, RETURNING
 
@@ -55,17 +57,22 @@ def bulk_for(url: str, clock: Clock) -> Bulk:
 
 def server_engine(url: URL) -> AsyncEngine:
     """A MySQL, MariaDB or PostgreSQL server with a bounded pool; every wait has an end."""
-    return _postgres_engine(url) if url.get_backend_name() == "postgresql" else _mysql_engine(url)
+    is_postgres = url.get_backend_name() == "postgresql"
+    try:
+        return _postgres_engine(url) if is_postgres else _mysql_engine(url)
+    except ModuleNotFoundError as exc:
+        extra = "postgres" if is_postgres else "mysql"
+        raise ConfigError(f"the driver {exc.name} is not installed; try: pip install 'rota[{extra}]'") from exc
 
 
 def sqlite_engine(url: URL) -> Engine:
     """A SQLite file in WAL mode; a commit is on disk when it returns."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python built with SQLite 3.35 or newer")
-    if not url.database:
-        raise ConfigError("store.url: sqlite:/// needs a file; use memory:// to keep nothing")
+    if not url.database or url.database == ":memory:":
+        raise ConfigError("store.url: SQLite needs the path of a file, for example sqlite:///.rota/rota.db")
     Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(url.set(drivername="sqlite+pysqlite"), pool_reset_on_return="rollback")
+    engine = create_engine(url.set(drivername="sqlite+pysqlite"), hide_parameters=True)
     event.listen(engine, "connect", _prepare_sqlite)
     return engine
 
@@ -77,26 +84,51 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _mysql_engine(url: URL) -> AsyncEngine:
-    session = f"SET time_zone='+00:00', innodb_lock_wait_timeout={LOCK_WAIT_S}"
+    # MySQL reads the last setting as a comment: it cannot bound statements other than SELECT.
+    session = (
+        f"SET time_zone='+00:00', innodb_lock_wait_timeout={LOCK_WAIT_S}, wait_timeout={IDLE_S}"
+        f" /*M!100100 , max_statement_time={STATEMENT_S} */"
+    )
     return create_async_engine(
         url.set(drivername="mysql+asyncmy"),
-        isolation_level="READ COMMITTED",
         connect_args={"connect_timeout": CONNECT_S, "init_command": session},
-        **_pool(),
+        **_common(),
     )
 
 
 def _postgres_engine(url: URL) -> AsyncEngine:
-    settings = {"lock_timeout": f"{LOCK_WAIT_S}s", "timezone": "UTC", "application_name": "rota"}
+    import asyncpg  # an extra: only who uses PostgreSQL has it
+
+    class Connection(asyncpg.Connection):  # type: ignore[misc]  # untyped
+        """When SQLAlchemy drops a connection it says good-bye for up to 2 s, to one that does not answer."""
+
+        async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 asyncpg's signature
+            if timeout is None:
+                await super().close()
+            else:
+                self.terminate()
+
+    settings = {
+        "application_name": "rota",
+        "timezone": "UTC",
+        "lock_timeout": f"{LOCK_WAIT_S}s",
+        "statement_timeout": f"{STATEMENT_S}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_S}s",
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "3",
+        "tcp_keepalives_count": "3",
+    }
     return create_async_engine(
         url.set(drivername="postgresql+asyncpg"),
-        connect_args={"timeout": CONNECT_S, "server_settings": settings},
-        **_pool(),
+        connect_args={"timeout": CONNECT_S, "server_settings": settings, "connection_class": Connection},
+        **_common(),
     )
 
 
-def _pool() -> dict[str, Any]:
+def _common() -> dict[str, Any]:
     return {
+        "isolation_level": "READ COMMITTED",
+        "hide_parameters": True,  # payloads are nobody's business in an error message
         "pool_size": POOL_SIZE,
         "max_overflow": 0,
         "pool_timeout": POOL_WAIT_S,
@@ -111,7 +143,7 @@ def parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as exc:
-        raise ConfigError(f"store.url: {url!r} is not a URL such as sqlite:///.rota/rota.db") from exc
+        raise ConfigError("store.url is not a URL such as sqlite:///.rota/rota.db") from exc
     if parsed.get_backend_name() not in BACKENDS:
         raise ConfigError(f"store.url: {parsed.drivername}:// is not one of {', '.join(sorted(BACKENDS))}")
     return parsed

@@ -4,24 +4,9 @@ Nothing here is seeded: a row that is missing, because the memory is new or was 
 No row has a tenant; what is coordinated is the cluster's work, and the tenant stands in the task.
 """
 
-from typing import Any
+from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, SmallInteger, String, Table
 
-from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, SmallInteger, String, Table, Text
-from sqlalchemy.dialects.mysql import MEDIUMTEXT
-
-from rota.infrastructure.database.schema import LONG, metadata
-
-_MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
-_BIG_TEXT = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
-
-
-def _id() -> Column[int]:
-    return Column("id", BigInteger, primary_key=True, autoincrement=False)
-
-
-def _number(name: str) -> Column[int]:
-    return Column(name, BigInteger, nullable=False, server_default="0")
-
+from rota.infrastructure.database.schema import _MYSQL, LONG, _big_text, _id, _number, metadata
 
 lease = Table(  # one row: who leads
     "coordination_lease",
@@ -56,7 +41,8 @@ worker = Table(
     _id(),
     Column("running", Integer, nullable=False, server_default="0"),
     _number("expires_us"),
-    Column("worker_json", _BIG_TEXT, nullable=False),
+    Column("worker_json", _big_text(), nullable=False),
+    Column("beat_json", _big_text(), nullable=False),  # empty until the first heartbeat
     **_MYSQL,
 )
 
@@ -97,6 +83,6 @@ event = Table(  # one row for each batch of events
     metadata,
     _id(),
     _number("at_us"),
-    Column("events_json", _BIG_TEXT, nullable=False),
+    Column("events_json", _big_text(), nullable=False),
     **_MYSQL,
 )

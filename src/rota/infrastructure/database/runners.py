@@ -3,8 +3,9 @@
 Both take the same plain function over a SQLAlchemy connection, so every statement is written once. Rules of both:
 
 - The function runs in one transaction, committed when it returns and rolled back when it raises.
-- A call that is cancelled or times out closes its connection: a late answer must never reach the next caller.
-- Every call has a deadline; when it passes, the outcome is unknown.
+- A call that is cancelled leaves nothing that a later caller could meet: a server's connection is closed, so that the
+  late answer is nobody's; in SQLite the thread goes on to its end, and the next write waits for it.
+- The caller bounds each call by `deadline_s`; when it is over, the outcome is unknown.
 """
 
 import asyncio
@@ -23,6 +24,11 @@ SQLITE_READERS = 4
 
 
 class Runner(Protocol):
+    @property
+    def deadline_s(self) -> float:
+        """How long a call may take, all its tries together."""
+        ...
+
     async def run(self, work: Work[T], *, writes: bool) -> T:
         """Run `work` in one transaction and return what it returned."""
         ...
@@ -41,29 +47,41 @@ class ServerRunner:
 
     def __init__(self, engine: AsyncEngine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
         self._engine = engine
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
 
     async def run(self, work: Work[T], *, writes: bool) -> T:
-        async with asyncio.timeout(self._deadline_s):
-            connection = await self._engine.connect()
-            try:
-                result = await connection.run_sync(work)
-                await (connection.commit() if writes else connection.rollback())
-            except Exception:
-                await _roll_back(connection)
-                raise
-            except BaseException:
-                await connection.invalidate()
-                raise
-            finally:
-                await connection.close()
-            return result
+        cancels = _cancel_requests()
+        connection = await self._engine.connect()
+        try:
+            _pass_on_cancellation(since=cancels)
+            result = await connection.run_sync(work)
+            await (connection.commit() if writes else connection.rollback())
+        except Exception:
+            await _roll_back(connection)
+            raise
+        except BaseException:
+            await connection.invalidate()
+            raise
+        finally:
+            await connection.close()
+        return result
 
     async def drop_connections(self) -> None:
         await self._engine.dispose()
 
     async def close(self) -> None:
         await self._engine.dispose()
+
+
+def _cancel_requests() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
+def _pass_on_cancellation(*, since: int) -> None:
+    """While a driver connects, Python 3.11's `wait_for` may swallow a cancellation; it must not get lost."""
+    if _cancel_requests() > since:
+        raise asyncio.CancelledError
 
 
 async def _roll_back(connection: AsyncConnection) -> None:
@@ -78,15 +96,14 @@ class SqliteRunner:
 
     def __init__(self, engine: Engine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
         self._engine = engine
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
         self._writer: Executor = ThreadPoolExecutor(1, "rota-sqlite-writer")
         self._readers: Executor = ThreadPoolExecutor(SQLITE_READERS, "rota-sqlite-reader")
 
     async def run(self, work: Work[T], *, writes: bool) -> T:
         loop = asyncio.get_running_loop()
         call = self._write if writes else self._read
-        async with asyncio.timeout(self._deadline_s):
-            return await loop.run_in_executor(self._writer if writes else self._readers, call, work)
+        return await loop.run_in_executor(self._writer if writes else self._readers, call, work)
 
     def _write(self, work: Work[T]) -> T:
         with self._engine.connect() as connection:

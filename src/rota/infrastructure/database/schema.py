@@ -244,6 +244,7 @@ node_slot = Table(
     metadata,
     Column("slot", Integer, primary_key=True, autoincrement=False),
     _text("node_id", LONG),
+    _number("lease_number"),  # greater at each lease: also the floor of its ids
     _number("leased_until_us"),
     _tenant(),
     **_MYSQL,

@@ -14,36 +14,28 @@ class Trouble(Enum):
     LOST = auto()  # connection gone or refused, or the answer came too late: outcome unknown
     READ_ONLY = auto()  # a demoted primary: every pooled connection may point to it
     DUPLICATE = auto()  # a unique key stood in the way
+    SCHEMA = auto()  # a table or column that this release needs is not there
     OTHER = auto()  # a defect of ours or of the installation
 
 
-_MYSQL_CONTENTION = {1205, 1213, 3572}
-_MYSQL_LOST = {
-    1040,
-    1053,
-    1080,
-    1152,
-    1158,
-    1159,
-    1160,
-    1161,
-    1184,
-    1927,
-    2002,
-    2003,
-    2006,
-    2013,
-    2014,
-    2055,
-    3024,
-    4031,
+_MYSQL_MEANING = {
+    **dict.fromkeys((1205, 1213, 3572), Trouble.CONTENTION),
+    **dict.fromkeys((1040, 1053, 1080, 1152, 1158, 1159, 1160, 1161, 1184), Trouble.LOST),  # refused or cut off
+    **dict.fromkeys((1927, 2002, 2003, 2006, 2013, 2014, 2055, 4031), Trouble.LOST),  # the connection is gone
+    **dict.fromkeys((1021, 1114), Trouble.LOST),  # the disk or the table is full
+    **dict.fromkeys((1047, 1203, 1226), Trouble.LOST),  # not ready, or too many connections of this user
+    **dict.fromkeys((1317, 1969, 3024), Trouble.LOST),  # interrupted, or past the statement's time
+    **dict.fromkeys((1290, 1792, 1836, 3100), Trouble.READ_ONLY),
+    **dict.fromkeys((1062, 1586), Trouble.DUPLICATE),
+    **dict.fromkeys((1054, 1146), Trouble.SCHEMA),
 }
-_MYSQL_READ_ONLY = {1290, 1792, 1836, 3100}
-_MYSQL_DUPLICATE = {1062, 1586}
-_POSTGRES_CONTENTION = {"40001", "40P01", "55P03"}
 _POSTGRES_LOST_CLASSES = ("08", "57", "53")  # connection, operator intervention, out of resources
-_POSTGRES_READ_ONLY = {"25006"}
-_POSTGRES_DUPLICATE = {"23505"}
+_POSTGRES_MEANING = {
+    **dict.fromkeys(("40001", "40P01", "55P03"), Trouble.CONTENTION),
+    "25006": Trouble.READ_ONLY,
+    "23505": Trouble.DUPLICATE,
+    **dict.fromkeys(("42P01", "42703"), Trouble.SCHEMA),
+}
 
 
 def diagnose(error: BaseException) -> Trouble:
@@ -69,23 +61,13 @@ def _diagnose_code(error: DBAPIError) -> Trouble:
 
 
 def _diagnose_postgres(state: str) -> Trouble:
-    if state in _POSTGRES_CONTENTION:
-        return Trouble.CONTENTION
-    if state in _POSTGRES_READ_ONLY:
-        return Trouble.READ_ONLY
-    if state in _POSTGRES_DUPLICATE:
-        return Trouble.DUPLICATE
-    return Trouble.LOST if state.startswith(_POSTGRES_LOST_CLASSES) else Trouble.OTHER
+    if state.startswith(_POSTGRES_LOST_CLASSES):
+        return Trouble.LOST
+    return _POSTGRES_MEANING.get(state, Trouble.OTHER)
 
 
 def _diagnose_mysql(code: int) -> Trouble:
-    if code in _MYSQL_CONTENTION:
-        return Trouble.CONTENTION
-    if code in _MYSQL_READ_ONLY:
-        return Trouble.READ_ONLY
-    if code in _MYSQL_DUPLICATE:
-        return Trouble.DUPLICATE
-    return Trouble.LOST if code in _MYSQL_LOST else Trouble.OTHER
+    return _MYSQL_MEANING.get(code, Trouble.OTHER)
 
 
 _SQLITE_WORDS = {
@@ -93,6 +75,8 @@ _SQLITE_WORDS = {
     "busy": Trouble.CONTENTION,
     "readonly": Trouble.READ_ONLY,
     "unique constraint": Trouble.DUPLICATE,
+    "no such table": Trouble.SCHEMA,
+    "no such column": Trouble.SCHEMA,
     "disk": Trouble.LOST,
     "unable to open": Trouble.LOST,
     "connection": Trouble.LOST,

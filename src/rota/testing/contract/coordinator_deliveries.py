@@ -51,6 +51,52 @@ class TestDeliveries:
         await node.deliveries.assign(attempts)
         assert await node.deliveries.take(WORKER_1, 1, wait=AT_ONCE) == attempts
 
+    async def test_an_attempt_assigned_twice_is_taken_once(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        attempts = make_attempts(make_ids(3))
+        await node.deliveries.assign(attempts[:2])
+        await node.deliveries.assign(attempts)
+        assert await node.deliveries.take(WORKER_1, 1, wait=AT_ONCE) == attempts[:1]
+        await node.deliveries.acknowledge(attempts[:1])
+        assert await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == attempts[1:]
+        assert await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == []
+
+    async def test_an_attempt_twice_in_one_assignment_is_taken_once(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        attempts = make_attempts(make_ids(2))
+        await node.deliveries.assign(attempts + attempts)
+        assert await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == attempts
+
+    async def test_an_attempt_assigned_again_while_it_is_in_flight_is_not_taken_again(
+        self, backend: CoordinatorBackend
+    ) -> None:
+        node = await backend.connect()
+        attempts = make_attempts(make_ids(3))
+        await node.deliveries.assign(attempts[:2])
+        await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE)
+        await node.deliveries.assign(attempts)
+        assert await node.deliveries.take(WORKER_1, 1, wait=AT_ONCE) == attempts[2:]
+        await node.deliveries.acknowledge(attempts)
+        assert await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == []
+
+    async def test_a_later_attempt_of_a_task_in_flight_is_taken(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        ids = make_ids(1)
+        await node.deliveries.assign(make_attempts(ids, number=1))
+        await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE)
+        await node.deliveries.assign(make_attempts(ids, number=2))
+        assert await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == make_attempts(ids, number=2)
+
+    async def test_what_is_assigned_and_not_yet_taken_is_listed_oldest_first(self, backend: CoordinatorBackend) -> None:
+        scheduler, worker = await backend.connect(), await backend.connect()
+        first, second = make_attempts(make_ids(6)[3:]), make_attempts(make_ids(3))
+        assert await scheduler.deliveries.list_assigned(WORKER_1) == []
+        await scheduler.deliveries.assign(first + make_attempts(make_ids(1), worker_id=WORKER_2))
+        await scheduler.deliveries.assign(second + first)
+        assert await scheduler.deliveries.list_assigned(WORKER_1) == first + second
+        await worker.deliveries.take(WORKER_1, 2, wait=AT_ONCE)
+        assert await scheduler.deliveries.list_assigned(WORKER_1) == first[2:] + second
+
     async def test_a_large_batch_arrives_whole_and_in_order(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
         attempts = make_attempts(make_ids(MANY))

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from rota.domain.ids import WorkerId
-from rota.domain.worker import Worker
+from rota.domain.worker import MAX_CAPACITY, Heartbeat, Worker
 from rota.testing.contract.coordinator_backend import (
     AT_ONCE,
     LONG,
@@ -60,12 +60,12 @@ class TestWorkerPool:
         node = await backend.connect()
         worker = replace(make_worker(capacity=10), is_draining=True)
         await node.pool.register(worker, LONG)
-        assert await node.pool.heartbeat(WORKER_1, load=4, lease=LONG)
+        assert await node.pool.heartbeat(WORKER_1, Heartbeat(4), lease=LONG)
         assert await node.pool.list_alive() == [replace(worker, load=4)]
 
     async def test_a_heartbeat_of_an_unknown_worker_is_refused(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
-        assert not await node.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+        assert not await node.pool.heartbeat(WORKER_1, Heartbeat(0), lease=LONG)
         assert await node.pool.list_alive() == []
 
     async def test_a_worker_whose_lease_ran_out_is_gone(self, backend: CoordinatorBackend) -> None:
@@ -79,12 +79,12 @@ class TestWorkerPool:
         node = await backend.connect()
         await node.pool.register(make_worker(), backend.tick)
         await backend.wait(backend.tick * 2)
-        assert not await node.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+        assert not await node.pool.heartbeat(WORKER_1, Heartbeat(0), lease=LONG)
 
     async def test_a_heartbeat_prolongs_the_lease(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
         await node.pool.register(make_worker(), backend.tick * 4)
-        assert await node.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+        assert await node.pool.heartbeat(WORKER_1, Heartbeat(0), lease=LONG)
         await backend.wait(backend.tick * 5)
         assert [worker.id for worker in await node.pool.list_alive()] == [WORKER_1]
 
@@ -102,7 +102,7 @@ class TestWorkerPool:
         await a.pool.register(make_worker(WORKER_2), LONG)
         await a.pool.remove([WORKER_1])
         assert [worker.id for worker in await b.pool.list_alive()] == [WORKER_2]
-        assert not await a.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+        assert not await a.pool.heartbeat(WORKER_1, Heartbeat(0), lease=LONG)
 
     async def test_removing_a_worker_drops_its_queues(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
@@ -131,7 +131,7 @@ class TestWorkerPool:
         node = await backend.connect()
         await node.pool.register(make_worker(), LONG)
         await backend.forget()
-        assert not await node.pool.heartbeat(WORKER_1, load=0, lease=LONG)
+        assert not await node.pool.heartbeat(WORKER_1, Heartbeat(0), lease=LONG)
 
     async def test_hundreds_of_workers_are_listed(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
@@ -139,3 +139,45 @@ class TestWorkerPool:
         for worker in workers:
             await node.pool.register(worker, timedelta(minutes=1))
         assert await node.pool.list_alive() == workers
+
+    async def test_every_node_sees_the_last_heartbeat_of_each_worker(self, backend: CoordinatorBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        one, other = make_ids(2)
+        await a.pool.register(make_worker(WORKER_1), LONG)
+        await a.pool.register(make_worker(WORKER_2), LONG)
+        beat = Heartbeat(load=2, completed=2**40, held=frozenset({(one, 1), (other, 4_711)}))
+        await a.pool.heartbeat(WORKER_1, Heartbeat(load=1, completed=7, held=frozenset({(one, 1)})), lease=LONG)
+        await a.pool.heartbeat(WORKER_1, beat, lease=LONG)
+        await a.pool.heartbeat(WORKER_2, Heartbeat(load=0), lease=LONG)
+        assert await b.pool.list_beats() == {WORKER_1: beat, WORKER_2: Heartbeat(load=0)}
+
+    async def test_a_heartbeat_carries_as_much_as_a_worker_may_hold(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(), LONG)
+        held = frozenset((task_id, number) for number, task_id in enumerate(make_ids(MAX_CAPACITY), start=1))
+        await node.pool.heartbeat(WORKER_1, Heartbeat(load=len(held), held=held), lease=LONG)
+        assert (await node.pool.list_beats())[WORKER_1].held == held
+
+    async def test_a_worker_that_has_not_beaten_yet_is_not_said_to_hold_nothing(
+        self, backend: CoordinatorBackend
+    ) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(load=3), LONG)
+        assert await node.pool.list_beats() == {}
+
+    async def test_registering_again_forgets_the_heartbeat(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(), LONG)
+        await node.pool.heartbeat(WORKER_1, Heartbeat(load=1, completed=5), lease=LONG)
+        await node.pool.register(make_worker(), LONG)
+        assert await node.pool.list_beats() == {}
+
+    async def test_the_heartbeat_of_a_worker_that_is_gone_is_not_shown(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        for worker_id in (WORKER_1, WORKER_2):
+            await node.pool.register(make_worker(worker_id), LONG)
+        await node.pool.heartbeat(WORKER_1, Heartbeat(load=1), lease=backend.tick)
+        await node.pool.heartbeat(WORKER_2, Heartbeat(load=1), lease=LONG)
+        await node.pool.remove([WORKER_2])
+        await backend.wait(backend.tick * 2)
+        assert await node.pool.list_beats() == {}

@@ -7,6 +7,7 @@ import pytest
 
 from rota.application.ports.store import Store, Written
 from rota.domain.attempt import TaskResult
+from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.log import LogEntry, entry_for, first_entry, place
 from rota.domain.task import BLOCKED, CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, Task, Transition
@@ -128,6 +129,14 @@ class TestAdvance:
         assert records == {life: lived.entries for life, lived in lives.items()}
         for record in records.values():
             assert [entry.seq for entry in record] == [place(version) for version in range(1, len(record) + 1)]
+
+    async def test_two_steps_of_one_task_in_a_batch_are_refused_before_any_write(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        lives = await _live_each(store)
+        steps = [lived.last for lived in lives.values()]
+        with pytest.raises(InvalidError, match="steps"):
+            await store.tasks.advance([*steps, steps[0]])
+        await _check_unchanged(store, lives)
 
     async def test_a_step_that_is_written_again_changes_nothing(self, backend: StoreBackend) -> None:
         store = await backend.connect()

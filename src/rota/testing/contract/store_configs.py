@@ -15,6 +15,7 @@ from rota.domain.schedule import Schedule
 from rota.domain.task_config import TaskConfig
 from rota.testing.contract.store_backend import (
     AWKWARD_TEXTS,
+    HOUR,
     MICROSECOND,
     NOON,
     OTHER_TENANT,
@@ -131,6 +132,37 @@ class TestConfigs:
         assert await _list_types(store.configs.list_page(DEFAULT_TENANT, limit=4)) == in_order[:4]
         assert await _list_types(store.configs.list_page(DEFAULT_TENANT, after=in_order[3], limit=4)) == in_order[4:8]
         assert await _list_types(store.configs.list_page(OTHER_TENANT)) == ["ac"]
+
+    async def test_the_next_fire_time_is_kept_while_the_schedule_is_the_same(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        hourly = Schedule(cron="0 * * * *")
+        await store.configs.put(_config(schedule=hourly, next_fire_at=NOON))
+        changed = _config(schedule=hourly, next_fire_at=NOON - HOUR, name="changed", is_enabled=False)
+        stored = await store.configs.put(changed)
+        assert (stored.revision, stored.name, stored.next_fire_at) == (2, "changed", NOON)
+        assert await store.configs.find(DEFAULT_TENANT, REPORT) == stored
+
+    @pytest.mark.parametrize("changed", [Schedule(cron="5 * * * *"), Schedule(cron="0 * * * *", zone="Asia/Shanghai")])
+    async def test_another_schedule_brings_its_next_fire_time(self, backend: StoreBackend, changed: Schedule) -> None:
+        store = await backend.connect()
+        await store.configs.put(_config(schedule=Schedule(cron="0 * * * *"), next_fire_at=NOON))
+        stored = await store.configs.put(_config(schedule=changed, next_fire_at=NOON - HOUR))
+        assert (stored.schedule, stored.next_fire_at) == (changed, NOON - HOUR)
+        ended = await store.configs.put(_config())
+        assert (ended.schedule, ended.next_fire_at) == (None, None)
+
+    async def test_a_next_fire_time_where_there_was_none_is_taken(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        hourly = Schedule(cron="0 * * * *")
+        await store.configs.put(_config(schedule=hourly))
+        stored = await store.configs.put(_config(schedule=hourly, next_fire_at=NOON, name="changed"))
+        assert stored.next_fire_at == NOON
+
+    async def test_another_next_fire_time_alone_makes_no_new_revision(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        hourly = Schedule(cron="0 * * * *")
+        first = await store.configs.put(_config(schedule=hourly, next_fire_at=NOON))
+        assert await store.configs.put(_config(schedule=hourly, next_fire_at=NOON + HOUR)) == first
 
 
 @pytest.mark.asyncio

@@ -145,17 +145,13 @@ class TestListDue:
         assert await store.tasks.list_due(10) == [_live(tasks[place]) for place in (2, 0, 3, 1)]
         assert await store.tasks.list_due(2) == [_live(tasks[place]) for place in (2, 0)]
 
-    async def test_a_task_is_not_listed_before_its_time(self, backend: StoreBackend) -> None:
+    async def test_a_task_is_listed_once_its_time_has_come(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        due_at = await store.tasks.now() + backend.tick
-        task = await add_one(store, state={"due_at": due_at})
-        early = await store.tasks.list_due(10)
-        if early:  # this machine was slower than a tick
-            assert await store.tasks.now() >= due_at
+        task = await add_one(store, state={"due_at": await store.tasks.now() + backend.tick})
         await backend.wait(backend.tick * 2)
         assert await store.tasks.list_due(10) == [_live(task)]
 
-    async def test_a_far_future_is_not_due(self, backend: StoreBackend) -> None:
+    async def test_a_task_is_not_listed_before_its_time(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         await add_one(store, state={"due_at": await store.tasks.now() + HOUR})
         assert await store.tasks.list_due(10) == []

@@ -1,9 +1,11 @@
 """The contract of `TermStore` and `SlotStore`: numbers that are issued once."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
+from rota.application.ports.store import SlotLease
 from rota.domain.errors import ConflictError
 from rota.domain.ids import NODE_SLOTS, NodeId, first_id_at
 from rota.testing.contract.store_backend import HOUR, NODE_A, NODE_B, NODE_C, StoreBackend
@@ -115,7 +117,7 @@ class TestSlots:
     async def test_a_renewed_slot_outlives_its_first_ttl(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         own = await store.slots.lease(NODE_A, backend.tick * 4)
-        assert await store.slots.renew(NODE_A, own.slot, ttl=HOUR)
+        assert await store.slots.renew(NODE_A, own, ttl=HOUR)
         await backend.wait(backend.tick * 5)
         assert (await store.slots.lease(NODE_B, HOUR)).slot != own.slot
 
@@ -123,24 +125,58 @@ class TestSlots:
         store = await backend.connect()
         own = await store.slots.lease(NODE_A, backend.tick)
         await backend.wait(backend.tick * 2)
-        assert not await store.slots.renew(NODE_A, own.slot, ttl=HOUR)
+        assert not await store.slots.renew(NODE_A, own, ttl=HOUR)
 
     async def test_a_slot_taken_over_cannot_be_renewed_by_the_earlier_holder(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         own = await store.slots.lease(NODE_A, backend.tick)
         await backend.wait(backend.tick * 2)
-        await store.slots.lease(NODE_B, HOUR)
-        assert not await store.slots.renew(NODE_A, own.slot, ttl=HOUR)
-        assert await store.slots.renew(NODE_B, own.slot, ttl=HOUR)
+        new = await store.slots.lease(NODE_B, HOUR)
+        assert new.slot == own.slot
+        assert not await store.slots.renew(NODE_A, own, ttl=HOUR)
+        assert await store.slots.renew(NODE_B, new, ttl=HOUR)
+
+    async def test_of_two_processes_with_one_name_the_later_one_has_the_slot(self, backend: StoreBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        first = await a.slots.lease(NODE_A, HOUR)
+        second = await b.slots.lease(NODE_A, HOUR)
+        assert (second.slot, second.number > first.number) == (first.slot, True)
+        assert not await a.slots.renew(NODE_A, first, ttl=HOUR)
+        assert await b.slots.renew(NODE_A, second, ttl=HOUR)
+
+    async def test_a_lease_is_renewed_again_and_again(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        own = await store.slots.lease(NODE_A, HOUR)
+        assert [await store.slots.renew(NODE_A, own, ttl=HOUR) for _ in range(3)] == [True, True, True]
+
+    async def test_another_nodes_lease_cannot_be_renewed(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        own = await store.slots.lease(NODE_A, HOUR)
+        assert not await store.slots.renew(NODE_B, own, ttl=HOUR)
+
+    async def test_each_lease_of_a_slot_has_a_greater_number_and_floor(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        ttls = [HOUR, HOUR, backend.tick, HOUR, backend.tick * 2, backend.tick]
+        leases = [await store.slots.lease(NODE_A, ttl) for ttl in ttls]
+        assert len({lease.slot for lease in leases}) == 1
+        for earlier, later in pairwise(leases):
+            assert later.number > earlier.number
+            assert later.floor > earlier.floor
+
+    async def test_a_lease_cut_short_leaves_a_floor_above_the_ids_it_began_at(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.slots.lease(NODE_A, HOUR)
+        ahead = await store.slots.lease(NODE_A, backend.tick)  # its ids begin an hour from now
+        await backend.wait(backend.tick * 2)
+        assert (await store.slots.lease(NODE_B, HOUR)).floor > ahead.floor
 
     async def test_a_slot_nobody_leased_cannot_be_renewed(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        assert not await store.slots.renew(NODE_A, 7, ttl=HOUR)
+        assert not await store.slots.renew(NODE_A, SlotLease(7, floor=0), ttl=HOUR)
 
     async def test_when_all_slots_are_taken_the_next_node_is_refused(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        for number in range(NODE_SLOTS):
-            await store.slots.lease(NodeId(f"node-{number}"), HOUR)
+        leases = [await store.slots.lease(NodeId(f"node-{number}"), HOUR) for number in range(NODE_SLOTS)]
         with pytest.raises(ConflictError):
             await store.slots.lease(NODE_A, HOUR)
-        assert await store.slots.renew(NodeId("node-1023"), NODE_SLOTS - 1, ttl=HOUR)
+        assert await store.slots.renew(NodeId("node-1023"), leases[-1], ttl=HOUR)

@@ -1,6 +1,7 @@
 """The contract of `ScheduleStore`: every target time ends once, as fired or as skipped."""
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -125,6 +126,46 @@ class TestFire:
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PENDING: 1}
         assert await _next_fire_at(store) == LATER
 
+    async def test_a_change_of_what_was_read_before_does_not_undo_the_firing(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        read = await _put(store, NOON)
+        first, second = make_tasks(2)
+        assert await store.schedules.fire(_fired(first), task=first, next_fire_at=LATER)
+        changed = await store.configs.put(replace(read, name="changed"), expected_revision=read.revision)
+        assert (changed.revision, changed.next_fire_at) == (read.revision + 1, LATER)
+        assert await store.schedules.fire(_fired(second, LATER), task=second, next_fire_at=LATER + HOUR)
+        assert await _next_fire_at(store) == LATER + HOUR
+
+    async def test_putting_back_what_was_read_before_does_not_undo_the_firing(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        read = await _put(store, NOON)
+        first, second = make_tasks(2)
+        assert await store.schedules.fire(_fired(first), task=first, next_fire_at=LATER)
+        assert await store.configs.put(read, expected_revision=read.revision) == replace(read, next_fire_at=LATER)
+        assert await store.schedules.fire(_fired(second, LATER), task=second, next_fire_at=LATER + HOUR)
+
+    async def test_a_schedule_whose_target_is_noted_already_moves_on(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        first, second = make_tasks(2)
+        assert await store.schedules.fire(_fired(first), task=first, next_fire_at=LATER)
+        await _put(store, NOON)  # made after its target had fired, as after a deletion
+        assert not await store.schedules.fire(_fired(second), task=second, next_fire_at=LATER)
+        assert await _next_fire_at(store) == LATER
+        assert await find(store, second) is None
+        assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == [_fired(first)]
+
+    async def test_a_schedule_moves_on_when_its_target_is_skipped_or_fired_again(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        [task] = make_tasks(1)
+        await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
+        await _put(store, NOON)
+        assert not await store.schedules.fire(_skipped(NOON), task=None, next_fire_at=LATER)
+        assert await _next_fire_at(store) == LATER
+        await store.configs.delete(DEFAULT_TENANT, REPORT)
+        await _put(store, NOON)
+        assert await store.schedules.fire(_fired(task), task=task, next_fire_at=None)
+        assert await _next_fire_at(store) is None
+
     async def test_of_two_nodes_that_fire_one_wins(self, backend: StoreBackend) -> None:
         a, b = await backend.connect(), await backend.connect()
         await _put(a, NOON)
@@ -208,6 +249,35 @@ class TestFire:
         assert [occurrence.fire_at for occurrence in occurrences] == targets[::-1]
         assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT, limit=2) == occurrences[:2]
         assert await store.schedules.list_occurrences(DEFAULT_TENANT, "other") == []
+
+    async def test_occurrences_before_a_moment_are_purged(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        [task] = make_tasks(1, tenant_id=OTHER_TENANT)
+        for at in (NOON - MICROSECOND, NOON - HOUR, NOON, LATER):
+            await store.schedules.fire(_skipped(at), task=None, next_fire_at=None)
+        await store.schedules.fire(_fired(task, NOON - MINUTE), task=task, next_fire_at=None)
+        assert await store.schedules.purge(fired_before=NOON, limit=10) == 3
+        kept = await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT)
+        assert kept == [_skipped(LATER), _skipped(NOON)]
+        assert await store.schedules.list_occurrences(OTHER_TENANT, REPORT) == []
+        assert await find(store, task) == task
+        assert await store.schedules.purge(fired_before=NOON, limit=10) == 0
+
+    async def test_occurrences_are_purged_up_to_a_limit(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for task_type in ("a", "b"):
+            for number in range(3):
+                skipped = replace(_skipped(NOON + number * MINUTE), task_type=task_type)
+                await store.schedules.fire(skipped, task=None, next_fire_at=None)
+        answers = [await store.schedules.purge(fired_before=LATER, limit=4) for _ in range(3)]
+        assert answers == [4, 2, 0]
+
+    async def test_of_a_schedule_the_oldest_occurrences_are_purged_first(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for at in (LATER, NOON, NOON + MINUTE):
+            await store.schedules.fire(_skipped(at), task=None, next_fire_at=None)
+        assert await store.schedules.purge(fired_before=LATER + HOUR, limit=2) == 2
+        assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == [_skipped(LATER)]
 
 
 async def _put(store: Store, next_fire_at: datetime | None, **changes: Any) -> TaskConfig:

@@ -8,7 +8,7 @@ import pytest
 from rota.application.ports.store import Store, WorkerRecord
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Worker
-from rota.testing.contract.store_backend import AWKWARD_TEXTS, WORKER_1, WORKER_2, StoreBackend
+from rota.testing.contract.store_backend import AWKWARD_TEXTS, HOUR, WORKER_1, WORKER_2, StoreBackend
 
 UNKNOWN = WorkerId(99)
 
@@ -128,9 +128,57 @@ class TestWorkers:
         await store.workers.seen({WORKER_1: 1})
         assert await store.workers.list_all() == []
 
+    async def test_a_late_registration_does_not_bring_a_retired_worker_back(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        await store.workers.retire([WORKER_1])
+        before = await _records(store)
+        await backend.wait(backend.tick)
+        await store.workers.register(_worker())
+        assert await store.workers.list_all() == []
+        after = await _records(store)
+        assert after[WORKER_1].retired_at == before[WORKER_1].retired_at
+
+    async def test_workers_are_listed_in_pages(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for number in range(1, 8):
+            await store.workers.register(_worker(WorkerId(number)))
+        await store.workers.retire([WorkerId(2), WorkerId(6)])
+        assert await _list_ids(store.workers.list_all(limit=3)) == [1, 3, 4]
+        assert await _list_ids(store.workers.list_all(after=WorkerId(4), limit=3)) == [5, 7]
+        assert await _list_ids(store.workers.list_all(alive_only=False, after=WorkerId(4), limit=2)) == [5, 6]
+        assert await _list_ids(store.workers.list_all(after=WorkerId(7))) == []
+
+    async def test_workers_retired_before_a_moment_are_purged(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for number in (1, 2, 3):
+            await store.workers.register(_worker(WorkerId(number)))
+        await store.workers.retire([WorkerId(2)])
+        await backend.wait(backend.tick)
+        moment = await store.tasks.now()
+        await backend.wait(backend.tick)
+        await store.workers.retire([WorkerId(3)])
+        assert await store.workers.purge(retired_before=moment, limit=10) == 1
+        assert await _list_ids(store.workers.list_all(alive_only=False)) == [1, 3]
+        assert await store.workers.purge(retired_before=moment, limit=10) == 0
+
+    async def test_workers_are_purged_up_to_a_limit_and_the_living_never(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for number in range(1, 7):
+            await store.workers.register(_worker(WorkerId(number)))
+        await store.workers.retire([WorkerId(number) for number in range(1, 6)])
+        moment = await store.tasks.now() + HOUR
+        answers = [await store.workers.purge(retired_before=moment, limit=3) for _ in range(3)]
+        assert answers == [3, 2, 0]
+        assert await _list_ids(store.workers.list_all(alive_only=False)) == [6]
+
 
 def _worker(worker_id: WorkerId = WORKER_1, **changes: Any) -> Worker:
     return replace(Worker(id=worker_id, name=f"worker-{worker_id}"), **changes)
+
+
+async def _list_ids(page: Any) -> list[WorkerId]:
+    return [record.worker.id for record in await page]
 
 
 async def _records(store: Store) -> dict[WorkerId, WorkerRecord]:

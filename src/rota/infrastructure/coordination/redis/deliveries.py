@@ -1,15 +1,17 @@
 """What is handed out: a list for each worker to take from, and a set of what it has taken.
 
-An entry is `task id:attempt number`. Taking moves it from the list to the set in one script, so an answer that is lost
-on its way leaves the entry in the set, where `held` finds it.
+An entry is `task id:attempt number`, and stands in one of the two, once. Taking moves it from the list to the set in
+one script, so an answer that is lost on its way leaves the entry in the set, where `held` finds it. What is no entry is
+left out.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from rota.domain.attempt import Attempt
-from rota.domain.ids import TaskId, WorkerId
+from rota.domain.ids import WorkerId
+from rota.infrastructure.coordination.redis.entries import find_entry, to_entry
 from rota.infrastructure.coordination.redis.keys import WORKER_KEYS_KEPT_MS, RedisKeys
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
 
@@ -26,7 +28,7 @@ class RedisDeliveries:
         if not attempts:
             return
         groups = _group(attempts)
-        keys = [key for worker in groups for key in (self._keys.assigned(worker), self._keys.worker_wake(worker))]
+        keys = [key for worker_id in groups for key in self._keys_of(worker_id)]
         await self._client.run(self._assign, keys=keys, args=(WORKER_KEYS_KEPT_MS, *_to_args(groups)))
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
@@ -42,22 +44,26 @@ class RedisDeliveries:
         keys = (self._keys.wake, *map(self._keys.in_flight, groups))
         await self._client.run(self._acknowledge, keys=keys, args=_to_args(groups))
 
+    async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
+        return _to_attempts(await self._client.command("LRANGE", self._keys.assigned(worker_id), 0, -1), worker_id)
+
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
         entries = await self._client.command("SMEMBERS", self._keys.in_flight(worker_id))
-        attempts = (_from_entry(entry, worker_id) for entry in entries)
-        return sorted(attempts, key=lambda attempt: (attempt.task_id, attempt.number))
+        return sorted(_to_attempts(entries, worker_id), key=lambda attempt: (attempt.task_id, attempt.number))
 
     async def _take_now(self, worker_id: WorkerId, limit: int) -> list[Attempt]:
+        args = (limit, WORKER_KEYS_KEPT_MS)
+        return _to_attempts(await self._client.run(self._take, keys=self._keys_of(worker_id), args=args), worker_id)
+
+    def _keys_of(self, worker_id: WorkerId) -> tuple[str, str, str]:
         keys = self._keys
-        names = (keys.assigned(worker_id), keys.in_flight(worker_id), keys.worker_wake(worker_id))
-        entries = await self._client.run(self._take, keys=names, args=(limit, WORKER_KEYS_KEPT_MS))
-        return [_from_entry(entry, worker_id) for entry in entries]
+        return (keys.assigned(worker_id), keys.in_flight(worker_id), keys.worker_wake(worker_id))
 
 
 def _group(attempts: Sequence[Attempt]) -> Mapping[WorkerId, list[str]]:
     groups: dict[WorkerId, list[str]] = defaultdict(list)
     for attempt in attempts:
-        groups[attempt.worker_id].append(f"{attempt.task_id}:{attempt.number}")
+        groups[attempt.worker_id].append(to_entry(attempt.task_id, attempt.number))
     return groups
 
 
@@ -65,6 +71,5 @@ def _to_args(groups: Mapping[WorkerId, list[str]]) -> tuple[int | str, ...]:
     return (*map(len, groups.values()), *(entry for entries in groups.values() for entry in entries))
 
 
-def _from_entry(entry: bytes, worker_id: WorkerId) -> Attempt:
-    task_id, _, number = entry.partition(b":")
-    return Attempt(TaskId(int(task_id)), int(number), worker_id)
+def _to_attempts(texts: Iterable[bytes], worker_id: WorkerId) -> list[Attempt]:
+    return [Attempt(*entry, worker_id) for entry in map(find_entry, texts) if entry is not None]

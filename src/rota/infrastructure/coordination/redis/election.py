@@ -43,7 +43,7 @@ class RedisElection:
 
     async def find_leader(self) -> NodeId | None:
         node_id: bytes | None = await self._client.command("HGET", self._keys.leader, "node")
-        return None if node_id is None else NodeId(node_id.decode())
+        return None if node_id is None else NodeId(node_id.decode(errors="replace"))
 
     async def wait_for_vacancy(self, wait: timedelta) -> bool:
         return await self._client.wait_for_token(self._keys.vacancy, wait)

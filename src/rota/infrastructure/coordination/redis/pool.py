@@ -1,14 +1,36 @@
-"""Who works: a hash per worker that expires with its lease, and a set of their ids to find the hashes by."""
+"""Who works: a hash per worker that expires with its lease, and a set of their ids to find the hashes by.
 
-from collections.abc import Mapping, Sequence
+The hash also has the last heartbeat: `load`, `completed` and `held`, the attempts at hand with blanks between them. A
+field that is missing, because another release wrote the hash, has its default; what cannot be read is left out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
+from rota.domain.errors import InvalidError
 from rota.domain.ids import WorkerId
-from rota.domain.worker import Worker
+from rota.domain.worker import Heartbeat, Worker
+from rota.infrastructure.coordination.redis.entries import Entry, find_entry, find_worker_id, to_entry
 from rota.infrastructure.coordination.redis.keys import WORKER_KEYS_KEPT_MS, RedisKeys, milliseconds
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
+
+Values = Sequence[bytes | None]
+
+_READERS: Mapping[str, tuple[str, Callable[[bytes], Any]]] = {  # by field of the hash: that of the worker, how to read
+    "name": ("name", bytes.decode),
+    "address": ("address", bytes.decode),
+    "capacity": ("capacity", int),
+    "types": ("types", msgspec.json.Decoder(frozenset[str]).decode),
+    "weight": ("weight", int),
+    "labels": ("labels", msgspec.json.Decoder(dict[str, str]).decode),
+    "load": ("load", int),
+    "draining": ("is_draining", lambda text: text == b"1"),
+}
+_BEAT_FIELDS = ("load", "completed", "held")
 
 
 class RedisWorkerPool:
@@ -24,9 +46,11 @@ class RedisWorkerPool:
         args = (worker.id, milliseconds(lease), *fields)
         await self._client.run(self._register, keys=(self._keys.workers, self._keys.worker(worker.id)), args=args)
 
-    async def heartbeat(self, worker_id: WorkerId, *, load: int, lease: timedelta) -> bool:
+    async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
         keys = (self._keys.workers, *self._keys_of(worker_id))
-        args = (worker_id, milliseconds(lease), load, milliseconds(lease) + WORKER_KEYS_KEPT_MS)
+        held = " ".join(to_entry(*entry) for entry in sorted(beat.held))
+        kept_ms = milliseconds(lease) + WORKER_KEYS_KEPT_MS
+        args = (worker_id, milliseconds(lease), kept_ms, beat.load, beat.completed, held)
         return bool(await self._client.run(self._heartbeat, keys=keys, args=args))
 
     async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
@@ -36,11 +60,22 @@ class RedisWorkerPool:
         await self._client.batch([["UNLINK", *keys], ["SREM", self._keys.workers, *worker_ids]], atomic=True)
 
     async def list_alive(self) -> list[Worker]:
-        known = sorted(WorkerId(int(member)) for member in await self._client.command("SMEMBERS", self._keys.workers))
-        hashes = await self._client.batch([["HGETALL", self._keys.worker(worker_id)] for worker_id in known])
-        found = dict(zip(known, hashes, strict=True))
-        await self._forget([worker_id for worker_id, fields in found.items() if not fields])
-        return [_from_hash(worker_id, fields) for worker_id, fields in found.items() if fields]
+        found = await self._read_hashes(tuple(_READERS))
+        await self._forget([worker_id for worker_id, values in found.items() if not any(values)])
+        workers = (_find_worker(worker_id, values) for worker_id, values in found.items())
+        return [worker for worker in workers if worker is not None]
+
+    async def list_beats(self) -> dict[WorkerId, Heartbeat]:
+        found = await self._read_hashes(_BEAT_FIELDS)
+        beats = ((worker_id, _find_beat(values)) for worker_id, values in found.items())
+        return {worker_id: beat for worker_id, beat in beats if beat is not None}
+
+    async def _read_hashes(self, fields: Sequence[str]) -> dict[WorkerId, Values]:
+        """These fields of all workers on the list, by id."""
+        members = await self._client.command("SMEMBERS", self._keys.workers)
+        known = sorted(worker_id for worker_id in map(find_worker_id, members) if worker_id is not None)
+        hashes = await self._client.batch([["HMGET", self._keys.worker(worker_id), *fields] for worker_id in known])
+        return dict(zip(known, hashes, strict=True))
 
     async def _forget(self, expired: Sequence[WorkerId]) -> None:
         if expired:
@@ -70,15 +105,25 @@ def _to_hash(worker: Worker) -> Mapping[str, str | bytes | int]:
     }
 
 
-def _from_hash(worker_id: WorkerId, fields: Mapping[bytes, bytes]) -> Worker:
-    return Worker(
-        id=worker_id,
-        name=fields[b"name"].decode(),
-        address=fields[b"address"].decode(),
-        capacity=int(fields[b"capacity"]),
-        types=msgspec.json.decode(fields[b"types"], type=frozenset[str]),
-        weight=int(fields[b"weight"]),
-        labels=msgspec.json.decode(fields[b"labels"], type=dict[str, str]),
-        load=int(fields[b"load"]),
-        is_draining=fields[b"draining"] == b"1",
-    )
+def _find_worker(worker_id: WorkerId, values: Values) -> Worker | None:
+    given = zip(_READERS.values(), values, strict=True)
+    with suppress(ValueError, TypeError, msgspec.DecodeError, InvalidError):  # TypeError: it has no name
+        return Worker(id=worker_id, **{name: read(value) for (name, read), value in given if value is not None})
+    return None
+
+
+def _find_beat(values: Values) -> Heartbeat | None:
+    load, completed, held = values
+    if load is None or completed is None or held is None:
+        return None
+    with suppress(ValueError, InvalidError):
+        return Heartbeat(int(load), int(completed), frozenset(map(_to_entry, held.split())))
+    return None
+
+
+def _to_entry(text: bytes) -> Entry:
+    """One of those held. Left out alone, it would be taken for lost: then rather the whole heartbeat."""
+    entry = find_entry(text)
+    if entry is None:
+        raise ValueError(text)
+    return entry

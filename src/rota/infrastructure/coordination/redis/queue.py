@@ -1,15 +1,16 @@
 """What waits: a list of ids for each priority, and a sorted set by due time.
 
 Ids are decimal strings all the way: a Lua number is a double and would round them. Due times are scores in
-microseconds since 1970, which a double holds exactly until 2255.
+microseconds since 1970, which a double holds exactly until 2255. What is no id is left out.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from rota.domain.ids import TaskId, WorkerId
+from rota.domain.ids import TaskId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.infrastructure.coordination.redis.entries import find_task_id, find_worker_id
 from rota.infrastructure.coordination.redis.keys import RedisKeys
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
 
@@ -43,8 +44,8 @@ class RedisTaskQueue:
 
     async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
         task_ids, heads = await self._client.run(self._take, keys=self._keys.levels, args=(limit, *order))
-        levels = zip(heads[::2], heads[1::2], strict=True)
-        return Taken(tuple(map(_to_id, task_ids)), {int(level): _to_id(head) for level, head in levels})
+        first = zip(heads[::2], map(find_task_id, heads[1::2]), strict=True)
+        return Taken(tuple(_to_ids(task_ids)), {int(level): head for level, head in first if head is not None})
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._client.wait_for_token(self._keys.wake, wait)
@@ -55,7 +56,7 @@ class RedisTaskQueue:
     async def move_due(self, now: datetime, limit: int) -> DueMove:
         keys = (self._keys.wake, self._keys.delayed, *self._keys.levels)
         moved, next_score = await self._client.run(self._move_due, keys=keys, args=(_score(now), limit))
-        return DueMove(int(moved), EPOCH + int(float(next_score)) * MICROSECOND if next_score else None)
+        return DueMove(int(moved), _to_moment(next_score) if next_score else None)
 
     async def discard(self, entries: Sequence[QueueEntry]) -> None:
         if entries:
@@ -65,7 +66,7 @@ class RedisTaskQueue:
         commands = [["LLEN", level] for level in self._keys.levels]
         commands += [["ZCARD", self._keys.delayed], ["SMEMBERS", self._keys.workers]]
         *ready, delayed, members = await self._client.batch(commands)
-        workers = [WorkerId(int(member)) for member in members]
+        workers = [worker_id for worker_id in map(find_worker_id, members) if worker_id is not None]
         commands = [["LLEN", self._keys.assigned(worker_id)] for worker_id in workers]
         commands += [["SCARD", self._keys.in_flight(worker_id)] for worker_id in workers]
         counts = await self._client.batch(commands)
@@ -78,7 +79,7 @@ class RedisTaskQueue:
 
     async def find_generation(self) -> str | None:
         generation: bytes | None = await self._client.command("GET", self._keys.generation)
-        return None if generation is None else generation.decode()
+        return None if generation is None else generation.decode(errors="replace")
 
     async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
         emptied = (*self._keys.levels, self._keys.delayed, self._keys.generation)
@@ -95,9 +96,13 @@ def _score(moment: datetime) -> int:
     return min((moment - EPOCH) // MICROSECOND, LAST_EXACT_SCORE)
 
 
+def _to_moment(score: bytes) -> datetime:
+    return EPOCH + int(min(max(float(score), 0), LAST_EXACT_SCORE)) * MICROSECOND
+
+
 def _member(entry: QueueEntry) -> str:
     return f"{entry.priority}:{entry.task_id}"
 
 
-def _to_id(text: bytes) -> TaskId:
-    return TaskId(int(text))
+def _to_ids(texts: Iterable[bytes]) -> list[TaskId]:
+    return [task_id for task_id in map(find_task_id, texts) if task_id is not None]

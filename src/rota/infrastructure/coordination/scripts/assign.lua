@@ -1,22 +1,40 @@
--- Put attempts into their workers' queues and wake those workers. May be repeated: an entry is then listed twice.
--- KEYS[2i-1]  worker:<id>:queue  list of task:attempt, oldest first, of worker i
--- KEYS[2i]    worker:<id>:wake   list, at most one token
+-- Put attempts into their workers' queues and wake those workers. May be repeated: what is queued or in flight is not
+-- queued again.
+-- KEYS[3i-2]  worker:<id>:queue     list of task:attempt, oldest first, of worker i
+-- KEYS[3i-1]  worker:<id>:inflight  set of task:attempt
+-- KEYS[3i]    worker:<id>:wake      list, at most one token
 -- ARGV[1]     how long to keep these keys without a sign of the worker, in milliseconds
 -- ARGV[2..]   how many entries there are for each worker; then the entries, worker by worker
 -- Result: nothing
 local CHUNK = 1000 -- unpack fails near 8000
-local workers = #KEYS / 2
+local workers = #KEYS / 3
 local position = workers + 2
+
+local function find_new(queue, inflight, count)
+  local known, new = {}, {}
+  for _, entry in ipairs(redis.call("LRANGE", queue, 0, -1)) do
+    known[entry] = true
+  end
+  for i = position, position + count - 1 do
+    local entry = ARGV[i]
+    if not known[entry] and redis.call("SISMEMBER", inflight, entry) == 0 then
+      known[entry] = true
+      new[#new + 1] = entry
+    end
+  end
+  return new
+end
+
 for worker = 1, workers do
-  local queue, wake = KEYS[2 * worker - 1], KEYS[2 * worker]
-  local stop = position + tonumber(ARGV[worker + 1])
-  while position < stop do
-    local last = math.min(position + CHUNK, stop) - 1
-    redis.call("RPUSH", queue, unpack(ARGV, position, last))
-    position = last + 1
+  local queue, inflight, wake = KEYS[3 * worker - 2], KEYS[3 * worker - 1], KEYS[3 * worker]
+  local count = tonumber(ARGV[worker + 1])
+  local new = find_new(queue, inflight, count)
+  position = position + count
+  for first = 1, #new, CHUNK do
+    redis.call("RPUSH", queue, unpack(new, first, math.min(first + CHUNK - 1, #new)))
   end
   redis.call("PEXPIRE", queue, ARGV[1])
-  if redis.call("EXISTS", wake) == 0 then
+  if redis.call("EXISTS", queue) == 1 and redis.call("EXISTS", wake) == 0 then
     redis.call("RPUSH", wake, 1)
     redis.call("PEXPIRE", wake, ARGV[1])
   end

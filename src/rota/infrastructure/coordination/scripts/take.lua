@@ -2,7 +2,7 @@
 -- May be repeated: what a lost answer carried is gone from the queue, and found again by the reconciler.
 -- KEYS[1..10] queue:normal, queue:1, … queue:urgent  lists for priorities 0 to 9, oldest first
 -- ARGV[1]     how many at most    ARGV[2..] priorities in the order to take from
--- Result: {ids, {priority and oldest id left, in turn, for each priority that has some}}
+-- Result: {entries, {priority and oldest id left, in turn, for each priority that has some}}
 local limit = tonumber(ARGV[1])
 local ids = {}
 for i = 2, #ARGV do
@@ -16,6 +16,10 @@ end
 local heads = {}
 for level = 1, 10 do
   local head = redis.call("LINDEX", KEYS[level], 0)
+  while head and not string.find(head, "^%d+$") do -- no id, and it would hide those behind it
+    redis.call("LPOP", KEYS[level])
+    head = redis.call("LINDEX", KEYS[level], 0)
+  end
   if head then
     heads[#heads + 1] = level - 1
     heads[#heads + 1] = head

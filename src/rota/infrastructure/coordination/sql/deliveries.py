@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
-from sqlalchemy import Connection, Integer, bindparam, select
+from sqlalchemy import Connection, Integer, Select, bindparam, select
 
 from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId, WorkerId
@@ -19,10 +19,9 @@ from rota.infrastructure.database.database import Database
 
 _KEY = ("worker_id", "task_id", "attempt")
 _OF_WORKER = select(table.c.task_id, table.c.attempt).where(table.c.worker_id == bindparam("worker_id"))
+_ASSIGNED = _OF_WORKER.where(table.c.is_taken == 0).order_by(table.c.position_us, table.c.task_id)
 TAKE = (
-    _OF_WORKER.where(table.c.is_taken == 0)
-    .order_by(table.c.position_us, table.c.task_id)
-    .limit(bindparam("count", type_=Integer))
+    _ASSIGNED.limit(bindparam("count", type_=Integer))
     .with_for_update(skip_locked=True)
     .with_hint(table, "FORCE INDEX (PRIMARY)", "mysql")
 )
@@ -55,15 +54,14 @@ class SqlDeliveries:
         await self._database.transact(lambda link: bulk.delete(link, table, columns=_KEY, rows=rows))
         await self._wake.set()
 
-    async def held(self, worker_id: WorkerId) -> list[Attempt]:
-        def work(connection: Connection) -> list[Attempt]:
-            rows = connection.execute(_HELD, {"worker_id": worker_id})
-            return [Attempt(TaskId(task_id), number, worker_id) for task_id, number in rows]
+    async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
+        return await self._database.read(partial(_list_rows, query=_ASSIGNED, worker_id=worker_id))
 
-        return await self._database.read(work)
+    async def held(self, worker_id: WorkerId) -> list[Attempt]:
+        return await self._database.read(partial(_list_rows, query=_HELD, worker_id=worker_id))
 
     async def _take_now(self, worker_id: WorkerId, limit: int) -> list[Attempt]:
-        return await self._database.transact(partial(self._take, worker_id=worker_id, limit=limit), tries=1)
+        return await self._database.transact(partial(self._take, worker_id=worker_id, limit=limit), is_repeatable=False)
 
     def _assign(self, connection: Connection, *, attempts: Sequence[Attempt]) -> None:
         now_us = self._database.now_us(connection)
@@ -78,6 +76,11 @@ class SqlDeliveries:
             ids = [attempt.task_id for attempt in taken if attempt.number == number]
             self._database.bulk.change_by_ids(connection, statement, ids=sorted(ids))
         return taken
+
+
+def _list_rows(connection: Connection, *, query: Select[int, int], worker_id: WorkerId) -> list[Attempt]:
+    rows = connection.execute(query, {"worker_id": worker_id})
+    return [Attempt(TaskId(task_id), number, worker_id) for task_id, number in rows]
 
 
 def _topic(worker_id: WorkerId) -> tuple[str, WorkerId]:

@@ -88,7 +88,7 @@ class SqlTaskQueue:
             await self._wake.set()
 
     async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
-        return await self._database.transact(partial(self._take, limit=limit, order=order), tries=1)
+        return await self._database.transact(partial(self._take, limit=limit, order=order), is_repeatable=False)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._wake.wait(wait)
@@ -97,7 +97,9 @@ class SqlTaskQueue:
         await self._wake.set()
 
     async def move_due(self, now: datetime, limit: int) -> DueMove:
-        move = await self._database.transact(partial(self._move_due, now_us=to_us(now), limit=limit), tries=1)
+        move = await self._database.transact(
+            partial(self._move_due, now_us=to_us(now), limit=limit), is_repeatable=False
+        )
         if move.moved:
             await self._wake.set()
         return move

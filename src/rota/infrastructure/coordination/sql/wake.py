@@ -35,7 +35,7 @@ class WakeMark:
 
     async def _take(self) -> bool:
         # Once only: after an unknown outcome the caller must know that there may have been a wake-up.
-        return await self._database.transact(lambda connection: connection.execute(_TAKE).rowcount == 1, tries=1)
+        return await self._database.transact(lambda link: link.execute(_TAKE).rowcount == 1, is_repeatable=False)
 
     def _set(self, connection: Connection) -> None:
         if connection.execute(_SET).rowcount == 0:  # it is set already, or this is a new memory

@@ -18,7 +18,7 @@ class MemoryConfigStore:
     async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
         key = (config.tenant_id, config.type)
         current = self._state.configs.get(key)
-        if current is not None and _is_repeat(config, current, expected=expected_revision):
+        if current is not None and config.is_repeat_of(current, expected_revision=expected_revision):
             return current
         revision = current.revision if current is not None else 0
         if expected_revision is not None and expected_revision != revision:
@@ -26,7 +26,8 @@ class MemoryConfigStore:
         now = self._state.clock.now()
         revisions = self._state.revisions.setdefault(key, [])
         created_at = current.created_at if current is not None else now
-        stored = replace(config, revision=len(revisions) + 1, created_at=created_at, updated_at=now)
+        wanted = config.in_place_of(current)
+        stored = replace(wanted, revision=len(revisions) + 1, created_at=created_at, updated_at=now)
         revisions.append(stored)
         self._state.configs[key] = stored
         return stored
@@ -62,28 +63,25 @@ class MemoryScheduleStore:
         key = (occurrence.tenant_id, occurrence.task_type)
         occurrences = self._state.occurrences.setdefault(key, {})
         known = occurrences.get(occurrence.fire_at)
-        if known is not None:
-            return task is not None and known.task_id == task.id
-        if task is not None:
-            self._state.insert(task)
-        occurrences[occurrence.fire_at] = occurrence
+        if known is None:
+            if task is not None:
+                self._state.insert(task)
+            occurrences[occurrence.fire_at] = occurrence
         config = self._state.configs.get(key)
         if config is not None and _moves_forward(config.next_fire_at, occurrence.fire_at, wanted=next_fire_at):
             self._state.configs[key] = replace(config, next_fire_at=next_fire_at)
-        return True
+        return known is None or (task is not None and known.task_id == task.id)
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
         occurrences = self._state.occurrences.get((tenant_id, task_type), {})
         return [occurrences[fire_at] for fire_at in sorted(occurrences, reverse=True)[:limit]]
 
-
-def _is_repeat(config: TaskConfig, current: TaskConfig, *, expected: int | None) -> bool:
-    """Whether writing `config` would change nothing: it is the current one, perhaps written by this very call."""
-    stamped = replace(config, revision=current.revision, created_at=current.created_at, updated_at=current.updated_at)
-    is_new = current.created_at == current.updated_at
-    return stamped == current and (
-        expected in (None, current.revision, current.revision - 1) or (expected == 0 and is_new)
-    )
+    async def purge(self, *, fired_before: datetime, limit: int) -> int:
+        times = [(key, at) for key, known in self._state.occurrences.items() for at in known if at < fired_before]
+        doomed = sorted(times)[:limit]
+        for key, at in doomed:
+            del self._state.occurrences[key][at]
+        return len(doomed)
 
 
 def _moves_forward(current: datetime | None, fired: datetime, *, wanted: datetime | None) -> bool:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from rota.application.ports.store import SlotLease
 from rota.domain.errors import ConflictError
-from rota.domain.ids import NODE_SLOTS, NodeId, first_id_at
+from rota.domain.ids import NODE_SLOTS, NodeId
 from rota.infrastructure.store.memory.state import HeldSlot, MemoryState
 
 
@@ -28,23 +28,21 @@ class MemorySlotStore:
         now, slots = self._state.clock.now(), self._state.slots
         own = [slot for slot, held in enumerate(slots) if held.node_id == node_id]
         free = [slot for slot, held in enumerate(slots) if held.until <= now]
-        taken = HeldSlot(node_id, now + ttl)
         if own or free:
-            slot = (own or free)[0]
-            floor = first_id_at(slots[slot].until)
-            slots[slot] = taken
-            return SlotLease(slot, floor)
+            old = slots[(own or free)[0]]
+            lease = old.lease.followed(old.until)
+            slots[lease.slot] = HeldSlot(lease, node_id, until=now + ttl)
+            return lease
         if len(slots) >= NODE_SLOTS:
             raise ConflictError(f"all {NODE_SLOTS} node slots are leased")
-        slots.append(taken)
-        return SlotLease(len(slots) - 1, floor=0)
+        lease = SlotLease(len(slots), floor=0)
+        slots.append(HeldSlot(lease, node_id, until=now + ttl))
+        return lease
 
-    async def renew(self, node_id: NodeId, slot: int, *, ttl: timedelta) -> bool:
-        now = self._state.clock.now()
-        if slot >= len(self._state.slots):
+    async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
+        now, slots = self._state.clock.now(), self._state.slots
+        held = slots[lease.slot] if lease.slot < len(slots) else None
+        if held is None or (held.lease, held.node_id) != (lease, node_id) or held.until <= now:
             return False
-        held = self._state.slots[slot]
-        if held.node_id != node_id or held.until <= now:
-            return False
-        self._state.slots[slot] = HeldSlot(node_id, now + ttl)
+        slots[lease.slot] = HeldSlot(lease, node_id, until=now + ttl)
         return True

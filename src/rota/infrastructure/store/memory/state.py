@@ -6,7 +6,7 @@ Nothing here awaits, so that every method of the store is one step of the event 
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rota.application.ports.store import WorkerRecord
+from rota.application.ports.store import SlotLease, WorkerRecord
 from rota.application.ports.system import Clock
 from rota.domain.errors import IdTakenError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
@@ -22,6 +22,7 @@ ConfigKey = tuple[TenantId, str]
 class HeldSlot:
     """Who holds a node slot, or held it last."""
 
+    lease: SlotLease
     node_id: NodeId
     until: datetime
 

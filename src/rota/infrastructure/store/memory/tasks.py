@@ -10,7 +10,7 @@ from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry, entry_for
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.submission import NewTask
-from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition
+from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
 from rota.infrastructure.store.memory.state import MemoryState
 
 
@@ -33,6 +33,7 @@ class MemoryTaskStore:
         return [Added(owner, is_repeat=owner != item.task.id) for item, owner in zip(new, owners, strict=True)]
 
     async def advance(self, steps: Sequence[Transition]) -> Written:
+        check_one_step_each(steps)
         fitting = [step for step in steps if self._version_of(step.task_id) == step.before.version]
         applied = frozenset(step.task_id for step in fitting)
         others = [step for step in steps if step.task_id not in applied]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from rota.application.ports.store import WorkerRecord
 from rota.domain.ids import WorkerId
@@ -16,8 +17,8 @@ class MemoryWorkerRegistry:
     async def register(self, worker: Worker) -> None:
         now = self._state.clock.now()
         known = self._state.workers.get(worker.id)
-        registered_at = known.registered_at if known is not None else now
-        self._state.workers[worker.id] = WorkerRecord(worker, registered_at, seen_at=now, retired_at=None)
+        first = known or WorkerRecord(worker, now, seen_at=now, retired_at=None)
+        self._state.workers[worker.id] = replace(first, worker=worker, seen_at=now)
 
     async def seen(self, loads: Mapping[WorkerId, int]) -> None:
         now = self._state.clock.now()
@@ -34,6 +35,17 @@ class MemoryWorkerRegistry:
                 worker = replace(known.worker, load=0)
                 self._state.workers[worker_id] = replace(known, worker=worker, retired_at=now)
 
-    async def list_all(self, *, alive_only: bool = True) -> list[WorkerRecord]:
-        records = (record for _, record in sorted(self._state.workers.items()))
-        return [record for record in records if record.retired_at is None or not alive_only]
+    async def list_all(
+        self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
+    ) -> list[WorkerRecord]:
+        known = self._state.workers
+        ids = sorted(worker_id for worker_id in known if after is None or worker_id > after)
+        return [known[one] for one in ids if known[one].retired_at is None or not alive_only][:limit]
+
+    async def purge(self, *, retired_before: datetime, limit: int) -> int:
+        known = self._state.workers.items()
+        old = [one for one, record in known if record.retired_at is not None and record.retired_at < retired_before]
+        doomed = sorted(old)[:limit]
+        for worker_id in doomed:
+            del self._state.workers[worker_id]
+        return len(doomed)

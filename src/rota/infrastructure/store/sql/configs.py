@@ -1,6 +1,5 @@
 """Task configs in SQL, every change a revision of its own."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -58,7 +57,7 @@ class SqlConfigStore:
 
     def _put(self, connection: Connection, *, config: TaskConfig, expected: int | None) -> TaskConfig:
         current = _find(connection, config.tenant_id, task_type=config.type, lock=True)
-        if current is not None and _is_repeat(config, current, expected=expected):
+        if current is not None and config.is_repeat_of(current, expected_revision=expected):
             return current
         revision = current.revision if current is not None else 0
         if expected is not None and expected != revision:
@@ -67,7 +66,7 @@ class SqlConfigStore:
         values = {
             "revision": _next_revision(connection, config),
             "is_enabled": int(config.is_enabled),
-            "next_fire_us": to_us(config.next_fire_at),
+            "next_fire_us": to_us(config.in_place_of(current).next_fire_at),
             "created_us": to_us(current.created_at) if current is not None else now_us,
             "updated_us": now_us,
             "config_json": config_to_json(config),
@@ -82,15 +81,6 @@ def _find(connection: Connection, tenant_id: str, *, task_type: str, lock: bool 
     query = select(task_config).where(task_config.c.tenant_id == tenant_id, task_config.c.type == task_type)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     return None if row is None else to_config(row)
-
-
-def _is_repeat(config: TaskConfig, current: TaskConfig, *, expected: int | None) -> bool:
-    """Whether writing `config` would change nothing: it is the current one, perhaps written by this very call."""
-    stamped = replace(config, revision=current.revision, created_at=current.created_at, updated_at=current.updated_at)
-    is_new = current.created_at == current.updated_at
-    return stamped == current and (
-        expected in (None, current.revision, current.revision - 1) or (expected == 0 and is_new)
-    )
 
 
 def _next_revision(connection: Connection, config: TaskConfig) -> int:

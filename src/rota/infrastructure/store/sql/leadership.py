@@ -6,7 +6,7 @@ from sqlalchemy import Connection, case, func, insert, or_, select, update
 
 from rota.application.ports.store import SlotLease
 from rota.domain.errors import ConfigError, ConflictError
-from rota.domain.ids import NODE_SLOTS, NodeId, first_id_at
+from rota.domain.ids import NODE_SLOTS, NodeId
 from rota.infrastructure.database.codes import duration_us, from_us
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import leadership, node_slot
@@ -47,11 +47,14 @@ class SqlSlotStore:
             except DuplicateKeyError:  # somebody took the same free slot a moment earlier: look again
                 continue
 
-    async def renew(self, node_id: NodeId, slot: int, *, ttl: timedelta) -> bool:
+    async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
         def work(connection: Connection) -> bool:
             now_us = self._database.now_us(connection)
             mine = update(node_slot).where(
-                node_slot.c.slot == slot, node_slot.c.node_id == node_id, node_slot.c.leased_until_us > now_us
+                node_slot.c.slot == lease.slot,
+                node_slot.c.lease_number == lease.number,
+                node_slot.c.node_id == node_id,
+                node_slot.c.leased_until_us > now_us,
             )
             return connection.execute(mine.values(leased_until_us=now_us + duration_us(ttl))).rowcount == 1
 
@@ -63,9 +66,14 @@ class SqlSlotStore:
         is_own = node_slot.c.node_id == node_id
         usable = select(node_slot).where(or_(is_own, node_slot.c.leased_until_us <= now_us))
         for row in connection.execute(usable.order_by(case((is_own, 0), else_=1), node_slot.c.slot)).fetchall():
-            old = (node_slot.c.slot == row.slot, node_slot.c.leased_until_us == row.leased_until_us)
-            if connection.execute(update(node_slot).where(*old).values(**values)).rowcount == 1:
-                return SlotLease(row.slot, floor=first_id_at(from_us(row.leased_until_us)))
+            lease = SlotLease(row.slot, floor=row.lease_number).followed(from_us(row.leased_until_us))
+            take = update(node_slot).where(
+                node_slot.c.slot == row.slot,
+                node_slot.c.lease_number == row.lease_number,
+                node_slot.c.leased_until_us == row.leased_until_us,
+            )
+            if connection.execute(take.values(lease_number=lease.number, **values)).rowcount == 1:
+                return lease
         known = int(connection.execute(select(func.count()).select_from(node_slot)).scalar_one())
         if known >= NODE_SLOTS:
             raise ConflictError(f"all {NODE_SLOTS} node slots are leased")

@@ -4,7 +4,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from rota.domain.errors import IdTakenError
 from rota.domain.ids import TaskId, TenantId
@@ -32,11 +32,13 @@ class SqlScheduleStore:
         return await self._database.read(work)
 
     async def fire(self, occurrence: Occurrence, *, task: Task | None, next_fire_at: datetime | None) -> bool:
-        work = partial(self._fire, occurrence=occurrence, task=task, next_fire_us=to_us(next_fire_at))
+        next_us = to_us(next_fire_at)
+        work = partial(self._fire, occurrence=occurrence, task=task, next_fire_us=next_us)
         try:
             await self._database.transact(work)
         except DuplicateKeyError:
-            return await self._is_repeat(occurrence, task)
+            skip = partial(_pass, occurrence=occurrence, task=task, next_fire_us=next_us)
+            return await self._database.transact(skip)
         return True
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
@@ -46,40 +48,64 @@ class SqlScheduleStore:
         rows = await self._database.read(lambda connection: connection.execute(newest).fetchall())
         return [_to_occurrence(row) for row in rows]
 
+    async def purge(self, *, fired_before: datetime, limit: int) -> int:
+        return await self._database.transact(partial(_purge, before_us=to_us(fired_before), limit=limit))
+
     def _fire(self, connection: Connection, *, occurrence: Occurrence, task: Task | None, next_fire_us: int) -> None:
-        fire_us = to_us(occurrence.fire_at)
-        latest_us = min(fire_us, next_fire_us - 1) if next_fire_us else fire_us
         values = {
             "tenant_id": occurrence.tenant_id,
             "type": occurrence.task_type,
-            "fire_us": fire_us,
+            "fire_us": to_us(occurrence.fire_at),
             "task_id": occurrence.task_id or 0,
             "reason": occurrence.reason,
         }
         connection.execute(insert(schedule_occurrence).values(**values))
         insert_tasks(self._database, connection, tasks=[] if task is None else [task])
-        connection.execute(
-            update(task_config)
-            .where(
-                task_config.c.tenant_id == occurrence.tenant_id,
-                task_config.c.type == occurrence.task_type,
-                task_config.c.next_fire_us.between(1, latest_us),  # a later one was set by who knows better
-            )
-            .values(next_fire_us=next_fire_us)
-        )
+        _move_on(connection, occurrence, next_fire_us=next_fire_us)
 
-    async def _is_repeat(self, occurrence: Occurrence, task: Task | None) -> bool:
-        """Whether the occurrence that is there already was noted by this very call."""
-        table = schedule_occurrence
-        query = select(table.c.task_id).where(
-            table.c.tenant_id == occurrence.tenant_id,
-            table.c.type == occurrence.task_type,
-            table.c.fire_us == to_us(occurrence.fire_at),
+
+def _pass(connection: Connection, *, occurrence: Occurrence, task: Task | None, next_fire_us: int) -> bool:
+    """Move on from a target that is noted already. Whether this very call had noted it."""
+    table = schedule_occurrence
+    query = select(table.c.task_id).where(
+        table.c.tenant_id == occurrence.tenant_id,
+        table.c.type == occurrence.task_type,
+        table.c.fire_us == to_us(occurrence.fire_at),
+    )
+    known = connection.execute(query).scalar_one_or_none()
+    if task is not None and known is None:  # not the occurrence but the task was there
+        raise IdTakenError(task.id)
+    _move_on(connection, occurrence, next_fire_us=next_fire_us)
+    return task is not None and known == task.id
+
+
+def _move_on(connection: Connection, occurrence: Occurrence, *, next_fire_us: int) -> None:
+    fire_us = to_us(occurrence.fire_at)
+    latest_us = min(fire_us, next_fire_us - 1) if next_fire_us else fire_us
+    connection.execute(
+        update(task_config)
+        .where(
+            task_config.c.tenant_id == occurrence.tenant_id,
+            task_config.c.type == occurrence.task_type,
+            task_config.c.next_fire_us.between(1, latest_us),  # a later one was set by who knows better
         )
-        known = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
-        if task is not None and known is None:  # not the occurrence but the task was there
-            raise IdTakenError(task.id)
-        return task is not None and known == task.id
+        .values(next_fire_us=next_fire_us)
+    )
+
+
+def _purge(connection: Connection, *, before_us: int, limit: int) -> int:
+    """In the order of the primary key, so that what goes of a schedule is one range of it."""
+    table = schedule_occurrence
+    key = (table.c.tenant_id, table.c.type)
+    oldest = select(*key, table.c.fire_us).where(table.c.fire_us < before_us)
+    doomed = oldest.order_by(*key, table.c.fire_us).limit(limit).subquery()
+    name = (doomed.c.tenant_id, doomed.c.type)
+    last = select(*name, func.max(doomed.c.fire_us)).group_by(*name).order_by(*name)
+    purged = 0
+    for tenant_id, task_type, last_us in connection.execute(last).fetchall():
+        old = (table.c.tenant_id == tenant_id, table.c.type == task_type, table.c.fire_us <= last_us)
+        purged += connection.execute(delete(table).where(*old)).rowcount
+    return purged
 
 
 def _to_occurrence(row: Any) -> Occurrence:

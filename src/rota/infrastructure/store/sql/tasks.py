@@ -10,14 +10,14 @@ from sqlalchemy import Connection, delete, func, select, text
 
 from rota.application.ports.store import Added, Written
 from rota.application.ports.system import Random
-from rota.domain.errors import IdempotencyMismatchError, IdTakenError, StoreUnavailableError
+from rota.domain.errors import IdempotencyMismatchError, IdTakenError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.submission import NewTask
-from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition
+from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
 from rota.infrastructure.database import schema
 from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF, from_us, to_us
-from rota.infrastructure.database.database import Database, DuplicateKeyError
+from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database
 from rota.infrastructure.store.sql.listing import select_page
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, creation_row
 from rota.infrastructure.store.sql.task_rows import (
@@ -30,7 +30,7 @@ from rota.infrastructure.store.sql.task_rows import (
     to_live,
     to_task,
 )
-from rota.infrastructure.store.sql.transitions import StaleBatchError, TransitionWriter
+from rota.infrastructure.store.sql.transitions import TransitionWriter
 
 COUNT_SHARDS = 16
 _WAITING_CODES = ",".join(str(STATUS_CODES[status]) for status in sorted(WAITING))
@@ -48,19 +48,16 @@ class SqlTaskStore:
     async def add(self, new: Sequence[NewTask]) -> list[Added]:
         if not new:
             return []
-        try:
-            return await self._database.transact(partial(self._add, new=new))
-        except DuplicateKeyError:  # some of these tasks are there already: an earlier call got through after all
-            return await self._database.transact(partial(self._add, new=new, expect_present=True))
+        # When some of them are there already, an earlier call got through after all.
+        again = partial(self._add, new=new, expect_present=True)
+        return await self._database.transact(partial(self._add, new=new), again=again)
 
     async def advance(self, steps: Sequence[Transition]) -> Written:
         if not steps:
             return Written()
-        writer = TransitionWriter(self._database.bulk, shard=int(self._random.chance() * COUNT_SHARDS))
-        try:
-            return await self._database.transact(partial(writer.write_swiftly, steps=steps), tries=1)
-        except (StaleBatchError, StoreUnavailableError):
-            return await self._database.transact(partial(writer.write_carefully, steps=steps))
+        check_one_step_each(steps)
+        swift, careful = self._writer().write_swiftly, self._writer().write_carefully
+        return await self._database.transact(partial(swift, steps=steps), again=partial(careful, steps=steps))
 
     async def find(self, task_id: TaskId, tenant_id: TenantId) -> Task | None:
         task = (await self.load([task_id])).get(task_id)
@@ -115,10 +112,14 @@ class SqlTaskStore:
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         return await self._database.transact(partial(self._purge, completed_before=completed_before, limit=limit))
 
+    def _writer(self) -> TransitionWriter:
+        return TransitionWriter(self._database.bulk, shard=int(self._random.chance() * COUNT_SHARDS))
+
     def _add(self, connection: Connection, *, new: Sequence[NewTask], expect_present: bool = False) -> list[Added]:
         keys = self._claim_keys(connection, [item for item in new if item.key is not None])
         added = [_answer(item, keys) for item in new]
-        fresh = [item.task for item, answer in zip(new, added, strict=True) if not answer.is_repeat]
+        pairs = zip(new, added, strict=True)
+        fresh = list({item.task.id: item.task for item, answer in pairs if not answer.is_repeat}.values())
         if expect_present:
             fresh = self._drop_present(connection, fresh)
         insert_tasks(self._database, connection, tasks=fresh)
@@ -144,7 +145,8 @@ class SqlTaskStore:
         self._database.bulk.insert_missing(connection, table, columns=_KEY_COLUMNS, rows=rows)
         found = connection.execute(
             select(table.c.tenant_id, table.c.idempotency_key, table.c.task_id, table.c.digest).where(
-                table.c.idempotency_key.in_([item.key for item in keyed])
+                table.c.tenant_id.in_({item.task.spec.tenant_id for item in keyed}),
+                table.c.idempotency_key.in_([item.key for item in keyed]),
             )
         )
         return {(tenant, key): (task_id, digest) for tenant, key, task_id, digest in found}
@@ -156,7 +158,7 @@ class SqlTaskStore:
             bound = parameters | ({"now": self._database.now_us(connection)} if ":now" in where else {})
             return [to_live(row) for row in connection.execute(query, bound)]
 
-        return await self._database.read(work)
+        return await self._database.read(work, deadline_s=SCAN_DEADLINE_S)
 
     def _purge(self, connection: Connection, *, completed_before: datetime, limit: int) -> int:
         task = schema.task

@@ -17,6 +17,7 @@ from rota.domain.task import LIVE, Transition
 from rota.infrastructure.database import schema
 from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.codes import STATUS_CODES
+from rota.infrastructure.database.database import RunAgainError
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, transition_row
 from rota.infrastructure.store.sql.task_rows import (
     CHANGING_COLUMNS,
@@ -31,8 +32,8 @@ _LIVE_NOW = f"SELECT id,{','.join(CHANGING_COLUMNS)} FROM task_live WHERE id {{i
 _ENDED_NOW = f"SELECT id,{','.join(FINAL_COLUMNS)} FROM task WHERE id {{ids}} AND status<>0"
 
 
-class StaleBatchError(Exception):
-    """At least one row was not as expected; everything was rolled back. Stays inside this adapter."""
+class StaleBatchError(RunAgainError):
+    """At least one row was not as expected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
 """The register of worker incarnations in SQL: for people, and for what happened when. Liveness is the coordinator's."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from rota.application.ports.store import WorkerRecord
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Worker
-from rota.infrastructure.database.codes import find_us, from_us
+from rota.infrastructure.database.codes import find_us, from_us, to_us
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import worker_registry as table
 
@@ -23,8 +24,7 @@ _COLUMNS = (
     "is_draining",
     "types_json",
     "labels_json",
-    "seen_us",
-    "retired_us",
+    "seen_us",  # not retired_us: who was retired stays so
 )
 
 
@@ -60,19 +60,29 @@ class SqlWorkerRegistry:
 
         await self._database.transact(work)
 
-    async def list_all(self, *, alive_only: bool = True) -> list[WorkerRecord]:
-        query = select(table).order_by(table.c.id)
+    async def list_all(
+        self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
+    ) -> list[WorkerRecord]:
+        query = select(table).where(table.c.id > (after or 0)).order_by(table.c.id).limit(limit)
         if alive_only:
             query = query.where(table.c.retired_us == 0)
         rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
         return [_to_record(row) for row in rows]
+
+    async def purge(self, *, retired_before: datetime, limit: int) -> int:
+        def work(connection: Connection) -> int:
+            old = select(table.c.id).where(table.c.retired_us.between(1, to_us(retired_before) - 1))
+            ids = connection.execute(old.order_by(table.c.id).limit(limit)).scalars().all()
+            return connection.execute(delete(table).where(table.c.id.in_(ids))).rowcount if ids else 0
+
+        return await self._database.transact(work)
 
 
 def _to_row(worker: Worker, now_us: int) -> tuple[Any, ...]:
     types = msgspec.json.encode(sorted(worker.types)).decode()
     labels = msgspec.json.encode(worker.labels).decode()
     facts = (worker.id, worker.name, worker.address, worker.capacity, worker.load, worker.weight)
-    return (*facts, int(worker.is_draining), types, labels, now_us, 0)
+    return (*facts, int(worker.is_draining), types, labels, now_us)
 
 
 def _to_record(row: Any) -> WorkerRecord:

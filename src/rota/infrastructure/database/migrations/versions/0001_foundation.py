@@ -50,6 +50,7 @@ def _create_node_slot() -> None:
         "node_slot",
         sa.Column("slot", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("node_id", sa.String(length=200), server_default="", nullable=False),
+        sa.Column("lease_number", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("leased_until_us", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("tenant_id", sa.String(length=63), server_default="default", nullable=False),
         sa.PrimaryKeyConstraint("slot"),

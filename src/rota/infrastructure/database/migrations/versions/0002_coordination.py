@@ -112,6 +112,7 @@ def _create_worker() -> None:
         sa.Column("running", sa.Integer(), server_default="0", nullable=False),
         sa.Column("expires_us", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("worker_json", BIG_TEXT, nullable=False),
+        sa.Column("beat_json", BIG_TEXT, nullable=False),
         sa.PrimaryKeyConstraint("id"),
         **MYSQL,
     )

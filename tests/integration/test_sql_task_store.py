@@ -1,0 +1,82 @@
+"""What the SQL store sends: few statements, by index, and no payload in an error."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event, text
+
+from rota.domain.attempt import TaskResult
+from rota.domain.ids import WorkerId
+from rota.infrastructure.database.connect import open_database
+from rota.infrastructure.database.database import Database, DatabaseDefectError
+from rota.infrastructure.database.migrate import upgrade
+from rota.infrastructure.store.sql.store import sql_store
+from rota.infrastructure.system import SystemClock, SystemRandom
+from tests.support.builders import MINUTE, NOW, a_new_task
+from tests.support.names import fresh_name
+from tests.support.servers.mariadb import MariaDbServer
+
+
+@pytest.fixture
+async def database(mariadb_server: MariaDbServer) -> AsyncIterator[Database]:
+    name = fresh_name("sent")
+    mariadb_server.create_database(name)
+    await upgrade(mariadb_server.url(name))
+    opened = open_database(mariadb_server.url(name), clock=SystemClock(), random=SystemRandom())
+    yield opened
+    await opened.close()
+
+
+@contextmanager
+def sent() -> Iterator[list[str]]:
+    """Every statement that is sent meanwhile."""
+    statements: list[str] = []
+
+    def note(*call: Any) -> None:
+        statements.append(call[2])
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+async def test_a_batch_costs_the_same_few_statements_whatever_its_times_and_workers(database: Database) -> None:
+    tasks = sql_store(database, SystemRandom()).tasks
+    new = [a_new_task(number) for number in range(1, 501)]
+    with sent() as statements:
+        await tasks.add(new)
+        grants = [
+            item.task.state.granted(
+                WorkerId(item.task.id), term=1, at=NOW + timedelta(seconds=item.task.id), timeout=MINUTE
+            )
+            for item in new
+        ]
+        assert len((await tasks.advance(grants)).applied) == 500
+        ends = [step.after.succeeded(TaskResult(data="1"), at=step.at + MINUTE) for step in grants]
+        assert len((await tasks.advance(ends)).applied) == 500
+    assert len(statements) <= 15, statements
+
+
+async def test_a_key_is_found_by_index_among_many(database: Database) -> None:
+    tasks = sql_store(database, SystemRandom()).tasks
+    await tasks.add([a_new_task(number, key=f"key {number}", digest="d") for number in range(1, 2001)])
+    with sent() as statements:
+        await tasks.add([a_new_task(3000, key="another", digest="d")])
+    (query,) = [statement for statement in statements if statement.startswith("SELECT task_key")]
+    explained = query.replace("%s", "{!r}").format("default", "another")
+    plan = await database.read(lambda link: link.execute(text(f"EXPLAIN {explained}")).mappings().one())
+    assert plan["key"] == "PRIMARY"
+    assert int(plan["rows"]) <= 2
+
+
+async def test_an_error_never_shows_a_payload(database: Database) -> None:
+    await database.transact(lambda link: link.execute(text("ALTER TABLE task DROP COLUMN name")))
+    tasks = sql_store(database, SystemRandom()).tasks
+    with pytest.raises(DatabaseDefectError) as caught:
+        await tasks.add([a_new_task(1, name="n", payload='{"card":"canary-4711"}')])
+    assert "canary-4711" not in str(caught.value)
