@@ -15,11 +15,11 @@ from rota.application.ports.store import Store
 from rota.domain.attempt import Attempt, Succeeded, TaskResult
 from rota.domain.balancing import Need, draws_from, least_task, spread
 from rota.domain.conclusion import conclude
-from rota.domain.ids import NodeId, TaskId, WorkerId
+from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import QueueEntry
 from rota.domain.submission import Submission, compose
-from rota.domain.task import Task
+from rota.domain.task import Task, TaskStatus
 from rota.domain.task_config import TaskConfig
 from rota.domain.worker import Worker
 from rota.infrastructure.coordination.memory import memory_coordinator
@@ -41,16 +41,33 @@ async def main() -> None:
     async with open_sql_store(url, clock=clock, random=random) as store:
         coordinator = memory_coordinator(clock)
         ids = NodeIds(clock, await store.slots.lease(NODE, LEASE))
-        worker = Worker(id=WorkerId(ids.next()), name="alice", capacity=2)
-        await coordinator.pool.register(worker, LEASE)
+        term = await lead(store, coordinator)
+        alice = await join(coordinator, Worker(id=WorkerId(ids.next()), name="alice"))
         task = await submit(store, coordinator, ids=ids)
-        first = await dispatch(store, coordinator)
-        before_pause = (await store.tasks.load([task.id]))[task.id]
+        await dispatch(store, coordinator, term=term)
+        (first,) = await coordinator.deliveries.take(alice.id, 10, wait=LEASE)
+        seen_by_alice = (await store.tasks.load([task.id]))[task.id]
         await lose(store, coordinator, attempt=first)
-        second = await dispatch(store, coordinator)
+        bob = await join(coordinator, Worker(id=WorkerId(ids.next()), name="bob"))
+        await dispatch(store, coordinator, term=term)
+        (second,) = await coordinator.deliveries.take(bob.id, 10, wait=LEASE)
         await succeed(store, coordinator, attempt=second)
-        await report_late(store, before_pause)
+        await report_late(store, seen_by_alice)
         await show(store, task.id)
+
+
+async def lead(store: Store, coordinator: Coordinator) -> int:
+    """Win the election, then let the store issue the number of the reign."""
+    await coordinator.election.campaign(NODE, LEASE)
+    term = await store.terms.begin(NODE)
+    print(f"elected      {NODE}, term {term}")
+    return term
+
+
+async def join(coordinator: Coordinator, worker: Worker) -> Worker:
+    await coordinator.pool.register(worker, LEASE)
+    print(f"joined       worker {worker.name}")
+    return worker
 
 
 async def submit(store: Store, coordinator: Coordinator, *, ids: NodeIds) -> Task:
@@ -64,31 +81,28 @@ async def submit(store: Store, coordinator: Coordinator, *, ids: NodeIds) -> Tas
     return new.task
 
 
-async def dispatch(store: Store, coordinator: Coordinator) -> Attempt:
+async def dispatch(store: Store, coordinator: Coordinator, *, term: int) -> None:
     """As the leader: take from the queue, choose a worker, grant the next attempt, hand it over."""
-    term = await store.terms.begin(NODE)
     taken = await coordinator.queue.take(100, order=MOST_URGENT_FIRST)
-    workers = await coordinator.pool.list_alive()
+    workers = {worker.id: worker for worker in await coordinator.pool.list_alive()}
     (live,) = await store.tasks.find_live(taken.task_ids)
     draws = draws_from(0, SystemRandom().chance)
-    chosen = spread([Need(live.id, live.type)], workers, balancer=least_task, draws=draws)
-    now = await store.tasks.now()
-    grant = live.state.granted(chosen[live.id], term=term, at=now, timeout=live.timeout)
+    chosen = spread([Need(live.id, live.type)], list(workers.values()), balancer=least_task, draws=draws)
+    worker = workers[chosen[live.id]]
+    grant = live.state.granted(worker.id, term=term, at=await store.tasks.now(), timeout=live.timeout)
     written = await store.tasks.advance([grant])
-    attempt = Attempt(live.id, grant.after.attempt, chosen[live.id])
     if live.id in written.applied:
-        await coordinator.deliveries.assign([attempt])
-    await coordinator.deliveries.take(attempt.worker_id, 10, wait=timedelta(seconds=1))
-    print(f"granted      attempt {attempt.number} to worker alice in term {term}")
-    return attempt
+        await coordinator.deliveries.assign([Attempt(live.id, grant.after.attempt, worker.id)])
+    print(f"granted      attempt {grant.after.attempt} to worker {worker.name}")
 
 
 async def lose(store: Store, coordinator: Coordinator, *, attempt: Attempt) -> None:
-    """As the leader: the worker went silent. Its attempt goes back to the queue and costs the task no retry."""
+    """As the leader: alice went silent. Her attempt goes back to the queue and costs the task no retry."""
+    await coordinator.pool.remove([attempt.worker_id])
     (live,) = await store.tasks.find_live([attempt.task_id])
     await store.tasks.advance([live.state.lost(at=await store.tasks.now())])
     await coordinator.queue.push([QueueEntry(live.id, live.state.priority)])
-    print(f"lost         attempt {attempt.number}: its worker went silent")
+    print(f"lost         attempt {attempt.number}: worker alice went silent")
 
 
 async def succeed(store: Store, coordinator: Coordinator, *, attempt: Attempt) -> None:
@@ -102,7 +116,7 @@ async def succeed(store: Store, coordinator: Coordinator, *, attempt: Attempt) -
 
 
 async def report_late(store: Store, seen: Task) -> None:
-    """As the first worker, awake again: what it reports is refused, for the task has moved on."""
+    """As alice, awake again: what she reports is refused, for the task has moved on."""
     step = conclude(seen.state, Succeeded(), policy=seen.spec.retry, at=await store.tasks.now(), chance=0.0)
     written = await store.tasks.advance([step])
     print(f"late result  of attempt {seen.state.attempt}: {'refused as stale' if written.stale else 'applied'}")
@@ -113,8 +127,9 @@ async def show(store: Store, task_id: TaskId) -> None:
     print(f"\ntask {task_id} is {task.state.status}, result {task.result.data if task.result else None}\n")
     for entry in await store.logs.read(task_id):
         change = f"{entry.from_status or 'new'} → {entry.to_status}"
-        print(f"  {entry.at:%H:%M:%S.%f}  {change:24s} attempt {entry.attempt}  {entry.message}")
-    print(f"\nIt is all in {FILE}; run this again and it will be there.")
+        print(f"  {entry.at:%H:%M:%S.%f}  {change:24s} attempt {entry.attempt}  {entry.message}".rstrip())
+    ended = (await store.tasks.count_by_status(DEFAULT_TENANT))[TaskStatus.SUCCESS]
+    print(f"\n{FILE} now holds {ended} such task{'s' if ended > 1 else ''}; each run of this adds one.")
 
 
 if __name__ == "__main__":
