@@ -92,8 +92,8 @@ class Database:
                     raise DuplicateKeyError from exc
                 if trouble is Trouble.LOST and not is_repeatable:
                     raise self._no_answer(exc) from exc
+                await self._pause(number)
             work = again or work
-            await self._pause(number)
         raise self._unavailable("the rows kept changing while they were written")
 
     async def _read(self, work: Work[T]) -> T:
