@@ -15,7 +15,7 @@ _STEPS = ((1, 0, 2), (2, 2, 3), (3, 3, 5))  # version, from, to: created, grante
 _PAYLOAD = '{"to":"someone@example.com","subject":"about one hundred bytes","body":"so that it looks like real work"}'
 _NUMBERS = {
     "mariadb": "(SELECT seq AS n FROM seq_{first}_to_{last}) s",
-    "postgresql": "generate_series({first}, {last}) AS s(n)",
+    "postgresql": "generate_series({first}::bigint, {last}::bigint) AS s(n)",
     "sqlite": "(WITH RECURSIVE s(n) AS (SELECT {first} UNION ALL SELECT n+1 FROM s WHERE n < {last}) SELECT n FROM s)",
 }
 

@@ -110,25 +110,29 @@ def is_write(statement: Statement) -> bool:
 
 
 async def measure(where: Place, *, tasks: int, rounds: int, history: int) -> Findings:
+    """Round by round, everything in each, so that a slow moment of the machine meets all alike."""
     found = Findings()
+    old_url = await prepare_history(where, history) if history else None
     for number in range(1, rounds + 1):
         print(f"  {where.name}: round {number} of {rounds} …", flush=True)
         work = prepare(tasks)
         rates, tape = await run_store(await where.fresh(), work)
         found.store.append(rates)
         found.bare.append(await run_bare(where, work, tape=tape))
+        if old_url is not None:
+            found.old.append((await run_store(old_url, work))[0])
         if where.name == "mariadb":
             for name, cost in (await measure_cpu(where, work, tape=tape)).items():
                 found.cpu.setdefault(name, []).append(cost)
-    if history:
-        print(f"  {where.name}: writing a history of {history:,} tasks …", flush=True)
-        url = await where.fresh()
-        write_history(where, url, tasks=history)
-        wait_until_idle(where)
-        for number in range(1, rounds + 1):
-            print(f"  {where.name}: round {number} of {rounds} with history …", flush=True)
-            found.old.append((await run_store(url, prepare(tasks)))[0])
     return found
+
+
+async def prepare_history(where: Place, tasks: int) -> str:
+    print(f"  {where.name}: writing a history of {tasks:,} tasks …", flush=True)
+    url = await where.fresh()
+    write_history(where, url, tasks=tasks)
+    wait_until_idle(where)
+    return url
 
 
 def report(name: str, found: Findings) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -17,6 +17,7 @@ MAX_LINE = 16_000  # characters of a log line: four bytes each still fit the 64 
 MAX_DETAIL = 64 * 1024  # characters: a long traceback
 MAX_METADATA_KEYS = 64
 MAX_DURATION = timedelta(days=366)
+EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _UNHOLDABLE = re.compile("[\x00\ud800-\udfff]")
 _LOCAL_ZONE = re.compile(r"localtime|posixrules|(posix|right)/.*")  # files that mean something else on each machine
@@ -53,8 +54,11 @@ def tidy_text(text: str, *, longest: int) -> str:
 
 def check_duration(field: str, value: timedelta, *, least: timedelta = timedelta(0)) -> timedelta:
     """A duration within reason."""
+    if not isinstance(value, timedelta):
+        raise InvalidError(field, f"must be a duration, not {type(value).__name__}")
     if not least <= value <= MAX_DURATION:
-        raise InvalidError(field, f"{value} is not between {least} and {MAX_DURATION}")
+        limits = f"between {least.total_seconds():g} and {MAX_DURATION.total_seconds():g} seconds"
+        raise InvalidError(field, f"{value.total_seconds():g} seconds is not {limits}")
     return value
 
 
@@ -67,6 +71,8 @@ def check_number(field: str, value: object, *, least: int, most: int) -> int:
 
 def check_aware(field: str, value: datetime) -> datetime:
     """A time with its zone, in any year."""
+    if not isinstance(value, datetime):
+        raise InvalidError(field, f"must be a time, not {type(value).__name__}")
     if value.tzinfo is None:
         raise InvalidError(field, "needs a time zone, for example 2026-01-31T09:00:00Z")
     return value
@@ -75,7 +81,7 @@ def check_aware(field: str, value: datetime) -> datetime:
 def check_instant(field: str, value: datetime) -> datetime:
     """An aware time that the id clock and every store can express."""
     check_aware(field, value)
-    if not 2000 <= value.year < 2100:
+    if not EARLIEST <= value < LATEST:
         raise InvalidError(field, f"{value.isoformat()} is outside the years 2000 to 2099")
     return value
 

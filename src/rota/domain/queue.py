@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from rota.domain.checks import check_number
 from rota.domain.ids import TaskId, WorkerId
+from rota.domain.priority import NORMAL, URGENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,9 @@ class QueueEntry:
     task_id: TaskId
     priority: int
     due_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_number("priority", self.priority, least=NORMAL, most=URGENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,8 @@ def _key(wish: Submission) -> tuple[str | None, str]:
     if wish.idempotency_key is None:
         return None, ""
     key = check_text("idempotency_key", wish.idempotency_key, longest=MAX_KEY_LENGTH)
-    if not key:
-        raise InvalidError("idempotency_key", "must not be empty")
+    if not key or key != key.strip():  # some databases take a space at the end for nothing
+        raise InvalidError("idempotency_key", "must not be empty, nor begin or end with white space")
     return key, _digest(wish)
 
 

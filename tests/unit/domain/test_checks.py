@@ -1,5 +1,5 @@
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -271,3 +271,26 @@ def test_other_metadata_are_refused_and_the_key_is_named(metadata: Any, field: s
         check_metadata("metadata", metadata)
 
     assert refusal.value.field == field
+
+
+def test_the_years_are_counted_in_utc() -> None:
+    west = timezone(timedelta(hours=-12))
+    with pytest.raises(InvalidError, match="2099"):
+        check_instant("scheduled_at", datetime(2099, 12, 31, 23, 59, tzinfo=west))
+
+
+@pytest.mark.parametrize("wrong", [5, "5m", None])
+def test_a_duration_is_not_a_number_or_a_text(wrong: Any) -> None:
+    with pytest.raises(InvalidError, match="must be a duration"):
+        check_duration("delay_seconds", wrong)
+
+
+@pytest.mark.parametrize("wrong", ["2026-01-01T00:00:00Z", 5])
+def test_a_time_is_not_a_text_or_a_number(wrong: Any) -> None:
+    with pytest.raises(InvalidError, match="must be a time"):
+        check_instant("scheduled_at", wrong)
+
+
+def test_a_negative_delay_is_told_in_seconds() -> None:
+    with pytest.raises(InvalidError, match="-1 seconds is not between 0 and"):
+        check_duration("delay_seconds", timedelta(seconds=-1))

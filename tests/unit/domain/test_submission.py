@@ -95,6 +95,7 @@ def test_a_config_that_is_missing_or_disabled_or_someone_elses_makes_no_task(con
         ("delay_seconds", {"delay": -SECOND}),
         ("delay_seconds", {"delay": SECOND, "scheduled_at": NOW}),
         ("idempotency_key", {"idempotency_key": ""}),
+        ("idempotency_key", {"idempotency_key": "key "}),
         ("idempotency_key", {"idempotency_key": "x" * 256}),
     ],
 )

@@ -24,6 +24,7 @@ from rota.domain.task import (
     TaskState,
     TaskStatus,
     Transition,
+    check_one_step_each,
 )
 from tests.support.builders import (
     HOUR,
@@ -285,3 +286,10 @@ def test_a_result_or_an_error_that_no_store_can_hold_is_made_fit() -> None:
         assert (step.error.code, step.error.message, step.message) == ("os�", "bad � name", "bad � name")
         assert (len(step.error.detail), step.error.detail[0]) == (MAX_DETAIL, "�")
     assert running.succeeded(TaskResult(7, "\x00", "{}"), at=NOW).result == TaskResult(7, "�", "{}")
+
+
+def test_a_batch_holds_one_step_of_a_task() -> None:
+    step = a_state(1).cancelled("enough", at=NOW)
+    check_one_step_each([step, a_state(2).cancelled("enough", at=NOW)])
+    with pytest.raises(InvalidError, match="steps"):
+        check_one_step_each([step, step])

@@ -79,7 +79,7 @@ def sqlite_engine(url: URL) -> Engine:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={LOCK_WAIT_S * 1000}", "temp_store=MEMORY"):
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={LOCK_WAIT_S * 1000}", "cache_size=-65536"):
         connection.execute(f"PRAGMA {pragma}")
 
 

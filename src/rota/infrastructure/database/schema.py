@@ -162,6 +162,7 @@ task_logs = Table(
     Column("message", Text, nullable=True),
     Column("detail", _big_text(), nullable=True),
     PrimaryKeyConstraint("task_id", "seq"),
+    sqlite_with_rowid=False,  # kept in the order of its key, as the servers do: one tree instead of two
     **_MYSQL,
 )
 

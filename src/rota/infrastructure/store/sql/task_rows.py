@@ -79,9 +79,12 @@ def spec_row(task: Task) -> tuple[Any, ...]:
     )
 
 
-def changing_values(state: TaskState) -> tuple[int, ...]:
-    """What a transition writes into the live row, in the order of CHANGING_COLUMNS."""
+def step_row(step: Transition) -> tuple[int, ...]:
+    """What a transition writes into the live row: id, the version it starts from, then CHANGING_COLUMNS."""
+    state = step.after
     return (
+        state.id,
+        step.before.version,
         state.version,
         STATUS_CODES[state.status],
         state.priority,
@@ -101,9 +104,10 @@ def new_live_row(state: TaskState) -> tuple[Any, ...]:
     return (state.id, STATUS_CODES[state.status], state.priority, to_us(state.due_at), state.tenant_id)
 
 
-def final_values(state: TaskState) -> tuple[int, ...]:
-    """What the end of a task writes into its own row, in the order of FINAL_COLUMNS."""
+def final_row(state: TaskState) -> tuple[int, ...]:
+    """What the end of a task writes into its own row: its id, then FINAL_COLUMNS."""
     return (
+        state.id,
         STATUS_CODES[state.status],
         state.version,
         state.attempt,

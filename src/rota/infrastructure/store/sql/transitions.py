@@ -23,9 +23,9 @@ from rota.infrastructure.store.sql.task_rows import (
     CHANGING_COLUMNS,
     FINAL_COLUMNS,
     RESULT_COLUMNS,
-    changing_values,
-    final_values,
+    final_row,
     result_rows,
+    step_row,
 )
 
 _LIVE_NOW = f"SELECT id,{','.join(CHANGING_COLUMNS)} FROM task_live WHERE id {{ids}} ORDER BY id "
@@ -46,7 +46,7 @@ class TransitionWriter:
     def write_swiftly(self, connection: Connection, steps: Sequence[Transition]) -> Written:
         """Write all steps, or raise `StaleBatchError` for the caller to roll back."""
         self._write(connection, steps)
-        return Written(applied=frozenset(step.task_id for step in steps))
+        return Written(applied=frozenset([step.after.id for step in steps]))
 
     def write_carefully(self, connection: Connection, steps: Sequence[Transition]) -> Written:
         """Lock, look, and write the steps that still fit."""
@@ -74,7 +74,7 @@ class TransitionWriter:
     def _advance_live(self, connection: Connection, steps: Sequence[Transition]) -> None:
         if not steps:
             return
-        rows = [(step.task_id, step.before.version, *changing_values(step.after)) for step in steps]
+        rows = [step_row(step) for step in steps]
         if self.bulk.update_fenced(connection, schema.task_live, columns=CHANGING_COLUMNS, rows=rows) != len(rows):
             raise StaleBatchError
         moved = [(step.task_id, step.after.priority) for step in steps if step.after.priority != step.before.priority]
@@ -84,13 +84,13 @@ class TransitionWriter:
     def _end(self, connection: Connection, steps: Sequence[Transition]) -> None:
         if not steps:
             return
-        fence = [(step.task_id, step.before.version) for step in steps]
+        fence = [(step.after.id, step.before.version) for step in steps]
         if self.bulk.delete(connection, schema.task_live, columns=("id", "version"), rows=fence) != len(fence):
             raise StaleBatchError
-        rows = [(step.task_id, *final_values(step.after)) for step in steps]
+        rows = [final_row(step.after) for step in steps]
         self.bulk.update(connection, schema.task, columns=FINAL_COLUMNS, rows=rows)
-        ends = Counter((str(step.after.tenant_id), STATUS_CODES[step.after.status]) for step in steps)
-        self.count(connection, ends)
+        ends = Counter([(step.after.tenant_id, step.after.status) for step in steps])
+        self.count(connection, {(tenant, STATUS_CODES[status]): ends[tenant, status] for tenant, status in ends})
 
     def count(self, connection: Connection, ends: Mapping[tuple[str, int], int]) -> None:
         """Add to the numbers of ended tasks by tenant and status."""
@@ -101,5 +101,5 @@ class TransitionWriter:
 
 def _is_written(step: Transition, *, live: dict[int, tuple[int, ...]], ended: dict[int, tuple[int, ...]]) -> bool:
     if step.after.status in LIVE:
-        return live.get(step.task_id) == changing_values(step.after)
-    return ended.get(step.task_id) == final_values(step.after)
+        return live.get(step.task_id) == step_row(step)[2:]
+    return ended.get(step.task_id) == final_row(step.after)[1:]

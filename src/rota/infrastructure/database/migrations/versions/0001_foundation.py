@@ -194,6 +194,7 @@ def _create_task_logs() -> None:
         sa.Column("message", sa.Text(), nullable=True),
         sa.Column("detail", BIG_TEXT, nullable=True),
         sa.PrimaryKeyConstraint("task_id", "seq"),
+        sqlite_with_rowid=False,
         **MYSQL,
     )
 
