@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,19 +19,30 @@ KEY = ("tenant_id", "idempotency_key", "task_id", "digest")
 COUNT = ("tenant_id", "status", "shard", "number")
 
 
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Migrated databases by product, made when first asked for."""
+    return {"sqlite": f"sqlite:///{tmp_path_factory.mktemp('bulk')}/rota.db"}
+
+
 @pytest.fixture(params=["sqlite", "mariadb", "postgres"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/rota.db"
-    else:
-        server = request.getfixturevalue(f"{request.param}_server")
+async def database(request: pytest.FixtureRequest, urls: dict[str, str]) -> AsyncIterator[Database]:
+    product = str(request.param)
+    if product not in urls:
+        server = request.getfixturevalue(f"{product}_server")
         name = fresh_name("bulk")
         server.create_database(name)
-        url = server.url(name)
-    await upgrade(url)
-    opened = open_database(url, clock=SystemClock(), random=SystemRandom())
+        urls[product] = server.url(name)
+    await upgrade(urls[product])
+    opened = open_database(urls[product], clock=SystemClock(), random=SystemRandom())
+    await opened.transact(_empty)
     yield opened
     await opened.close()
+
+
+def _empty(connection: Connection) -> None:
+    for table in (task_live, task_logs, task_key, task_count):
+        connection.execute(table.delete())
 
 
 async def add_live(database: Database, ids: range) -> None:
