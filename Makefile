@@ -21,6 +21,8 @@ PYTHON ?= $(shell for python in $(PYTHONS); do \
 CODE = $(wildcard src tests tools bench examples)
 COVERAGE_JSON := .coverage.json
 PYTEST_ARGS ?=
+# A test process per core, each with servers of its own; more than four gain little and cost memory.
+WHOLE := -n auto --maxprocesses 4 --dist worksteal --cov --cov-report=term --cov-report=json:$(COVERAGE_JSON)
 
 .PHONY: help
 help: ## List the targets
@@ -73,7 +75,7 @@ servers: setup
 .PHONY: test
 test: setup servers check ## Everything a change must pass (PYTEST_ARGS="-k name" narrows the tests)
 	@echo "==> tests"
-	@$(BIN)/pytest --cov --cov-report=term --cov-report=json:$(COVERAGE_JSON) $(SELECT) $(PYTEST_ARGS)
+	@$(BIN)/pytest $(SELECT) $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(WHOLE))
 	@$(if $(PYTEST_ARGS),echo "coverage not judged: PYTEST_ARGS narrowed the tests",$(PY) tools/check_coverage.py $(COVERAGE_JSON))
 
 .PHONY: test-all
