@@ -1,8 +1,8 @@
 """Bare drivers: send recorded statements again, in the same transactions, with nothing else in between."""
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
-from time import perf_counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from urllib.parse import urlsplit
 
 import asyncmy
@@ -10,57 +10,60 @@ import asyncpg
 
 from bench.recording import Statement
 
-Transactions = Sequence[Sequence[Statement]]
+Send = Callable[[Sequence[Statement]], Awaitable[None]]  # one transaction
 
 
-async def replay_mariadb(url: str, transactions: Transactions) -> float:
+@asynccontextmanager
+async def bare_mariadb(url: str) -> AsyncIterator[Send]:
     parts = urlsplit(url)
     connection = await asyncmy.connect(
         host=parts.hostname, port=parts.port, user=parts.username, db=parts.path[1:], autocommit=False
     )
     cursor = connection.cursor()
     await cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    started = perf_counter()
-    for transaction in transactions:
+
+    async def send(transaction: Sequence[Statement]) -> None:
         for statement in transaction:
-            send = cursor.executemany if statement.is_many else cursor.execute
-            await send(statement.sql, statement.parameters or None)
+            execute = cursor.executemany if statement.is_many else cursor.execute
+            await execute(statement.sql, statement.parameters or None)
         await connection.commit()
-    elapsed = perf_counter() - started
+
+    yield send
     connection.close()
-    return elapsed
 
 
-async def replay_postgres(url: str, transactions: Transactions) -> float:
+@asynccontextmanager
+async def bare_postgres(url: str) -> AsyncIterator[Send]:
     connection = await asyncpg.connect(url)
-    started = perf_counter()
-    for transaction in transactions:
+
+    async def send(transaction: Sequence[Statement]) -> None:
         async with connection.transaction():
             for statement in transaction:
                 await connection.execute(statement.sql, *statement.parameters)
-    elapsed = perf_counter() - started
+
+    yield send
     await connection.close()
-    return elapsed
 
 
-async def replay_sqlite(url: str, transactions: Transactions) -> float:
+@asynccontextmanager
+async def bare_sqlite(url: str) -> AsyncIterator[Send]:
     connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
-    started = perf_counter()
-    for transaction in transactions:
+
+    async def send(transaction: Sequence[Statement]) -> None:
         connection.execute("BEGIN IMMEDIATE")
         for statement in transaction:
-            send = connection.executemany if statement.is_many else connection.execute
-            send(statement.sql, statement.parameters)
+            execute = connection.executemany if statement.is_many else connection.execute
+            execute(statement.sql, statement.parameters)
         connection.execute("COMMIT")
-    elapsed = perf_counter() - started
+
+    yield send
     connection.close()
-    return elapsed
 
 
-REPLAY: dict[str, Callable[[str, Transactions], Awaitable[float]]] = {
-    "mariadb": replay_mariadb,
-    "postgresql": replay_postgres,
-    "sqlite": replay_sqlite,
+BARE: dict[str, Callable[[str], AbstractAsyncContextManager[Send]]] = {
+    "mariadb": bare_mariadb,
+    "postgresql": bare_postgres,
+    "sqlite": bare_sqlite,
 }

@@ -1,13 +1,10 @@
 """The work that is measured: tasks added, granted to three workers, and ended, in batches of 500."""
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from time import perf_counter
 from typing import TypeVar
 
-from rota.application.ports.store import Store
 from rota.domain.attempt import TaskResult
 from rota.domain.ids import TaskId, WorkerId, next_id
 from rota.domain.submission import NewTask, Submission, compose
@@ -48,23 +45,6 @@ def prepare(tasks: int) -> Workload:
     ]
     ends = [grant.after.succeeded(TaskResult(), at=now + timedelta(seconds=1)) for grant in grants]
     return Workload(_batches(new), _batches(grants), _batches(ends))
-
-
-async def run_phases(store: Store, work: Workload) -> dict[str, float]:
-    """Seconds for each phase."""
-    tasks = store.tasks
-    return {
-        "add": await _timed(tasks.add, work.adds),
-        "grant": await _timed(tasks.advance, work.grants),
-        "finish": await _timed(tasks.advance, work.ends),
-    }
-
-
-async def _timed(call: Callable[[Sequence[T]], Awaitable[object]], batches: Sequence[Sequence[T]]) -> float:
-    started = perf_counter()
-    for batch in batches:
-        await call(batch)
-    return perf_counter() - started
 
 
 def _batches(items: list[T]) -> list[list[T]]:
