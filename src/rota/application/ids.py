@@ -1,0 +1,41 @@
+"""Ids for this node, under a slot that it leases from the store and keeps renewing.
+
+When the lease may have run out (by this node's monotonic clock, counted from when it asked), no id is issued: the
+caller gets `StoreUnavailableError` until a new slot is leased.
+"""
+
+from datetime import timedelta
+
+from rota.application.ports.store import SlotLease, SlotStore
+from rota.application.ports.system import Clock
+from rota.domain.errors import StoreUnavailableError
+from rota.domain.ids import NodeId, next_id
+
+SLOT_TTL = timedelta(seconds=60)
+RENEW_EVERY = timedelta(seconds=15)
+MARGIN = timedelta(seconds=5)  # more than the worst pause between checking the lease and using the id
+
+
+class LeasedIds:
+    def __init__(self, slots: SlotStore, clock: Clock, *, node_id: NodeId) -> None:
+        self._slots = slots
+        self._clock = clock
+        self._node_id = node_id
+        self._lease: SlotLease | None = None
+        self._valid_until = 0.0
+        self._last = 0
+
+    async def keep(self) -> None:
+        """Lease a slot, or renew it; call it every `RENEW_EVERY`."""
+        asked_at = self._clock.monotonic()
+        if self._lease is None or not await self._slots.renew(self._node_id, self._lease, ttl=SLOT_TTL):
+            self._lease = None
+            self._lease = await self._slots.lease(self._node_id, SLOT_TTL)
+            self._last = max(self._last, self._lease.floor)
+        self._valid_until = asked_at + (SLOT_TTL - MARGIN).total_seconds()
+
+    def next(self) -> int:
+        if self._lease is None or self._clock.monotonic() >= self._valid_until:
+            raise StoreUnavailableError(f"node {self._node_id} has no id slot: the store is needed to lease one")
+        self._last = next_id(self._last, now=self._clock.now(), slot=self._lease.slot)
+        return self._last

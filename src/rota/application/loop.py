@@ -1,0 +1,67 @@
+"""Background loops that survive their own failures.
+
+This is the one place that catches every exception: it logs it, counts it, waits a moment and goes on. A loop that
+cannot go on raises `FatalError`, which ends the process with a clear code, for its supervisor to start it anew.
+Cancellation always passes through.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from rota.application import metrics
+from rota.application.ports.metrics import MetricsCollector
+from rota.application.ports.system import Clock, Random
+from rota.domain.errors import RotaError
+
+FIRST_PAUSE = timedelta(milliseconds=100)
+LONGEST_PAUSE = timedelta(seconds=5)
+
+log = structlog.get_logger(__name__)
+
+
+class FatalError(RotaError):
+    """This process cannot go on; it must be started anew."""
+
+    code = "fatal"
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """Runs steps again and again."""
+
+    clock: Clock
+    random: Random
+    collector: MetricsCollector
+
+    async def keep(self, name: str, step: Callable[[], Awaitable[object]], *, every: timedelta | None = None) -> None:
+        """Repeat a step for ever, `every` so often, or at once where the step itself waits for something."""
+        failures = 0
+        while True:
+            try:
+                await step()
+            except FatalError:
+                raise
+            except Exception as exc:
+                failures += 1
+                self.collector.add(metrics.LOOP_FAILURES, name)
+                pause = self._pause(failures)
+                log.warning(
+                    "loop.failed",
+                    loop=name,
+                    failures=failures,
+                    retry_in_s=round(pause.total_seconds(), 3),
+                    error=str(exc),
+                    exc_info=not isinstance(exc, RotaError),
+                )
+                await self.clock.sleep(pause)
+            else:
+                failures = 0
+                if every is not None:
+                    await self.clock.sleep(every)
+
+    def _pause(self, failures: int) -> timedelta:
+        longest = min(FIRST_PAUSE * (1 << min(failures - 1, 10)), LONGEST_PAUSE)
+        return longest * (0.5 + self.random.chance() / 2)

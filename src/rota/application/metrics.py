@@ -1,0 +1,50 @@
+"""Everything that Rota measures about itself, in one list: collectors declare it, the reference is made from it."""
+
+from rota.application.ports.metrics import Metric, MetricKind
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric(f"rota_{name}_total", text, MetricKind.COUNTER, labels)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric(f"rota_{name}", text, MetricKind.GAUGE, labels)
+
+
+def _histogram(name: str, text: str, *labels: str) -> Metric:
+    return Metric(f"rota_{name}", text, MetricKind.HISTOGRAM, labels)
+
+
+TASKS_CREATED = _counter("tasks_created", "Tasks accepted and committed", "type")
+TASKS_ENDED = _counter("tasks_ended", "Tasks that reached a final state", "type", "status")
+TASKS_RETRIED = _counter("tasks_retried", "Attempts that failed and will be tried again", "type")
+TASKS = _gauge("tasks", "Tasks now, by state", "status")
+
+LEADER = _gauge("scheduler_leader", "1 while this node leads")
+ELECTIONS = _counter("scheduler_elections", "Reigns begun by this node")
+TASKS_SCHEDULED = _counter("scheduler_tasks_scheduled", "Attempts granted to a worker", "type")
+TASKS_PARKED = _gauge("scheduler_tasks_parked", "Tasks that were taken and cannot be granted now", "reason")
+DISPATCH_FAILURES = _counter("scheduler_dispatch_failures", "Dispatch rounds that failed")
+DISPATCH_SECONDS = _histogram("scheduler_dispatch_seconds", "Duration of a dispatch round that granted something")
+SCHEDULING_DELAY_SECONDS = _histogram("scheduler_delay_seconds", "From a task being due to its grant", "type")
+QUEUE_LENGTH = _gauge("queue_length", "Entries ready in the queue", "priority")
+QUEUE_DELAYED = _gauge("queue_delayed", "Entries that wait for their time")
+WORKERS_ONLINE = _gauge("workers_online", "Workers whose lease runs")
+WORKERS_LOST = _counter("workers_lost", "Workers that went silent")
+ATTEMPTS_LOST = _counter("attempts_lost", "Attempts taken back from silent workers", "type")
+RECONCILED = _counter("reconciled", "Repairs made by comparing store and coordinator", "what")
+REBUILDS = _counter("coordinator_rebuilds", "Times the queues were rebuilt from the store")
+
+WORKER_LOAD = _gauge("worker_load", "Attempts that this worker holds")
+WORKER_CAPACITY = _gauge("worker_capacity", "Attempts that this worker may hold")
+ATTEMPTS_ENDED = _counter("worker_attempts", "Attempts ended by this worker", "type", "outcome")
+ATTEMPT_SECONDS = _histogram("worker_attempt_seconds", "Duration of an attempt", "type")
+HEARTBEAT_SECONDS = _histogram("worker_heartbeat_seconds", "Duration of a heartbeat")
+STALE_RESULTS = _counter("worker_stale_results", "Results refused because the task had moved on", "type")
+RESULTS_SPOOLED = _gauge("worker_results_spooled", "Results that wait for the store")
+LOG_LINES_DROPPED = _counter("worker_log_lines_dropped", "Log lines beyond a task's bound")
+
+LOOP_FAILURES = _counter("loop_failures", "Exceptions in background loops", "loop")
+COORDINATOR_FALLBACK = _gauge("coordinator_fallback", "1 while the store stands in for the coordinator")
+
+CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -1,0 +1,68 @@
+"""Executors: how an attempt is run. One per protocol (local function, HTTP, gRPC); other packages add theirs.
+
+A user's failing task is not an error of ours: `execute` answers with an `Outcome`. What it raises is a defect of the
+executor itself; the worker then counts the attempt as failed and tries again by the task's retry policy.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from rota.domain.attempt import Attempt, Outcome
+from rota.domain.task import Task
+from rota.domain.task_config import TaskConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One attempt to be run."""
+
+    task: Task
+    attempt: Attempt
+    config: TaskConfig
+    deadline: float  # on this node's monotonic clock; the worker cancels `execute` then
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Reports(Protocol):
+    """What a running attempt may say. Called on the control loop; never blocks, and drops what exceeds its bounds."""
+
+    def log(self, message: str, *, level: LogLevel = LogLevel.INFO, detail: str = "") -> None:
+        """A line for the task's log. `detail` is JSON text with the fields, or a traceback."""
+        ...
+
+    def progress(self, fraction: float, message: str = "") -> None:
+        """How far it got, 0 to 1."""
+        ...
+
+
+class Executor(Protocol):
+    """Runs attempts by one protocol. Made once for a worker, used for all its attempts at once."""
+
+    async def start(self) -> None:
+        """Get ready: processes, connections. Called once, before the first attempt."""
+        ...
+
+    def supports(self, config: TaskConfig) -> bool:
+        """Whether this executor could run tasks of this config here. If not, the worker hands the task back."""
+        ...
+
+    async def execute(self, job: Job, reports: Reports) -> Outcome:
+        """Run one attempt to its end.
+
+        Cancelling the call asks the attempt to stop: softly, then hard after a short grace. The call ends only when
+        the attempt has truly ended, so that its slot is free. It then either raises `CancelledError` or answers with
+        the outcome, should the attempt have made it after all. Which reason (timeout, cancel, drain) is the worker's
+        to know.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End everything that `start` began. No attempt runs any more."""
+        ...

@@ -1,0 +1,50 @@
+"""Figures about Rota itself. What is measured stands in `application/metrics.py`; where it goes is the collector's."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class MetricKind(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure: its Prometheus name (with its unit), what it means, and the labels it is told apart by."""
+
+    name: str
+    help: str
+    kind: MetricKind
+    labels: tuple[str, ...] = ()
+
+
+class MetricsCollector(Protocol):
+    """Takes figures. Never blocks, never raises; may be called from any thread."""
+
+    def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
+        """Count something that happened."""
+        ...
+
+    def put(self, gauge: Metric, *labels: str, value: float) -> None:
+        """Note how much there is now."""
+        ...
+
+    def observe(self, histogram: Metric, *labels: str, value: float) -> None:
+        """Note one duration in seconds, or one size."""
+        ...
+
+
+class NoMetrics:
+    """Measures nothing."""
+
+    def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
+        pass
+
+    def put(self, gauge: Metric, *labels: str, value: float) -> None:
+        pass
+
+    def observe(self, histogram: Metric, *labels: str, value: float) -> None:
+        pass
