@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rota.domain.checks import check_duration, check_instant, check_metadata, check_name, check_text, to_json
-from rota.domain.errors import InvalidError
+from rota.domain.errors import IllegalTransitionError, InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
 from rota.domain.priority import parse_priority
 from rota.domain.retry import RetryPolicy
@@ -69,6 +69,15 @@ def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now
     due_at = scheduled_at or now
     state = TaskState(id=task_id, tenant_id=wish.tenant_id, status=PENDING, due_at=due_at, priority=priority)
     return NewTask(Task(spec=spec, state=state), *_key(wish))
+
+
+def compose_rerun(task: Task, *, task_id: TaskId, now: datetime) -> NewTask:
+    """A new task that does the work of an ended one again; the old one stays as it is."""
+    if not task.state.status.is_final:
+        raise IllegalTransitionError(task.id, present=task.state.status, wanted="rerun before it has ended")
+    spec = replace(task.spec, id=task_id, created_at=now, scheduled_at=None, rerun_of=task.id)
+    state = TaskState(id=task_id, tenant_id=spec.tenant_id, status=PENDING, due_at=now, priority=task.state.priority)
+    return NewTask(Task(spec=spec, state=state))
 
 
 def _scheduled_at(wish: Submission, now: datetime) -> datetime | None:

@@ -1,5 +1,6 @@
 """Time, chance and ids, passed in: a whole cluster can run on a virtual clock."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -28,3 +29,11 @@ class Ids(Protocol):
     def next(self) -> int:
         """A new 63-bit id, greater than every one this node issued before."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The world outside: its time and its chance."""
+
+    clock: Clock
+    random: Random

@@ -1,0 +1,99 @@
+"""Changing the course of one task from outside: cancel it, make it more urgent, move it in time.
+
+Each is a transition, written while the task is as it was read. When something else moved it in between, it is read
+again: the caller's wish still stands, or the new state forbids it and says so.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from rota.application.node import Node
+from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError
+from rota.domain.events import Event, EventKind
+from rota.domain.ids import TaskId, TenantId
+from rota.domain.queue import QueueEntry
+from rota.domain.task import PROCESSING, WAITING, Task, TaskState, Transition
+
+MOST_TRIES = 10  # against a task that moves under our hands
+CANCEL_KEPT = timedelta(hours=1)  # how long a request to stop is remembered; a worker looks twice a second
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SteerTasks:
+    node: Node
+
+    async def cancel(self, task_id: TaskId, tenant_id: TenantId, *, reason: str = "") -> Task:
+        """End it, waiting or running. What a running attempt still reports is stale from here on."""
+        step = await self._make(task_id, tenant_id, change=lambda state, at: state.cancelled(reason, at=at))
+        try:
+            await self._stop(step)
+        except CoordinatorUnavailableError as exc:  # the worker's result will be stale all the same
+            log.warning("cancel.not_signalled", task_id=task_id, error=str(exc))
+        return await self._get(task_id, tenant_id)
+
+    async def reprioritise(self, task_id: TaskId, tenant_id: TenantId, *, priority: int) -> Task:
+        """Change how urgent a waiting task is."""
+        step = await self._make(task_id, tenant_id, change=lambda state, at: state.reprioritised(priority, at=at))
+        await self._queue_anew(step)
+        return await self._get(task_id, tenant_id)
+
+    async def reschedule(self, task_id: TaskId, tenant_id: TenantId, *, due_at: datetime) -> Task:
+        """Change when a waiting task is due."""
+        step = await self._make(task_id, tenant_id, change=lambda state, at: state.rescheduled(due_at, at=at))
+        await self._queue_anew(step)
+        return await self._get(task_id, tenant_id)
+
+    async def _get(self, task_id: TaskId, tenant_id: TenantId) -> Task:
+        task = await self.node.store.tasks.find(task_id, tenant_id)
+        if task is None:
+            raise NotFoundError("task", task_id)
+        return task
+
+    async def _make(
+        self, task_id: TaskId, tenant_id: TenantId, *, change: Callable[[TaskState, datetime], Transition]
+    ) -> Transition:
+        for _ in range(MOST_TRIES):
+            task = await self._get(task_id, tenant_id)
+            step = change(task.state, self.node.time.now())
+            written = await self.node.store.tasks.advance([step])
+            if task_id not in written.stale:
+                return step
+        raise ConflictError(f"task {task_id} changed {MOST_TRIES} times while it was being changed; try again")
+
+    async def _stop(self, step: Transition) -> None:
+        before = step.before
+        if before.status is PROCESSING:
+            await self.node.coordinator.signals.request_cancel([before.id], ttl=CANCEL_KEPT)
+        elif before.status in WAITING:
+            await self.node.coordinator.queue.discard([QueueEntry(before.id, before.priority)])
+        await self.node.coordinator.signals.publish([_cancelled(step)])
+
+    async def _queue_anew(self, step: Transition) -> None:
+        """Put it where it belongs now. A ready entry left behind is harmless: dispatch grants a task once."""
+        before, after = step.before, step.after
+        if after.status not in WAITING:
+            return
+        due_at = after.due_at if after.due_at > self.node.time.now() else None
+        try:
+            await self.node.coordinator.queue.discard([QueueEntry(before.id, before.priority)])
+            await self.node.coordinator.queue.push([QueueEntry(after.id, after.priority, due_at=due_at)])
+        except CoordinatorUnavailableError as exc:  # the reconciler finds it when it is due
+            log.warning("steer.not_queued", task_id=after.id, error=str(exc))
+
+
+def _cancelled(step: Transition) -> Event:
+    after = step.after
+    return Event(
+        kind=EventKind.TASK_CANCELLED,
+        at=step.at,
+        tenant_id=after.tenant_id,
+        task_id=after.id,
+        status=after.status,
+        attempt=after.attempt,
+        worker_id=step.before.worker_id,
+    )

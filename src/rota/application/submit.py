@@ -1,0 +1,85 @@
+"""Submitting tasks: checked, committed, queued, told; in this order.
+
+The answer comes after the commit. Should queueing or telling fail, the answer is still yes: the row is there, and the
+leader's reconciliation queues it.
+"""
+
+from collections.abc import Sequence
+
+import structlog
+
+from rota.application import metrics
+from rota.application.group_commit import GroupCommit
+from rota.application.node import Node
+from rota.application.ports.store import Added
+from rota.domain.errors import CoordinatorUnavailableError, InvalidError
+from rota.domain.events import Event, EventKind
+from rota.domain.ids import TaskId, TenantId
+from rota.domain.queue import QueueEntry
+from rota.domain.submission import NewTask, Submission, compose, compose_rerun
+from rota.domain.task import Task
+
+MOST_AT_ONCE = 10_000
+
+log = structlog.get_logger(__name__)
+
+
+class SubmitTasks:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._grouped: GroupCommit[NewTask, Added] = GroupCommit(self._add)
+
+    async def submit(self, wish: Submission) -> Added:
+        """Add one task; concurrent calls share a commit."""
+        return await self._grouped(await self._compose(wish))
+
+    async def submit_many(self, wishes: Sequence[Submission]) -> list[Added]:
+        """Add tasks, all or none, in one transaction; answers in order. The field of an error names the place."""
+        if len(wishes) > MOST_AT_ONCE:
+            raise InvalidError("tasks", f"has {len(wishes)} tasks, at most {MOST_AT_ONCE} are allowed at once")
+        new = []
+        for place, wish in enumerate(wishes):
+            try:
+                new.append(await self._compose(wish))
+            except InvalidError as exc:
+                raise InvalidError(f"tasks[{place}].{exc.field}", exc.problem) from exc
+        return await self._add(new)
+
+    async def rerun(self, task: Task) -> Added:
+        """Add a new task that does the work of an ended one again."""
+        new = compose_rerun(task, task_id=TaskId(self._node.ids.next()), now=self._node.time.now())
+        return await self._grouped(new)
+
+    async def close(self) -> None:
+        await self._grouped.close()
+
+    async def _compose(self, wish: Submission) -> NewTask:
+        config = await self._node.configs.find(TenantId(wish.tenant_id), wish.type)
+        return compose(wish, config, task_id=TaskId(self._node.ids.next()), now=self._node.time.now())
+
+    async def _add(self, new: Sequence[NewTask]) -> list[Added]:
+        added = await self._node.store.tasks.add(new)
+        fresh = [item.task for item, answer in zip(new, added, strict=True) if not answer.is_repeat]
+        for task in fresh:
+            self._node.collector.add(metrics.TASKS_CREATED, task.spec.type)
+        try:
+            await self._node.coordinator.queue.push([_entry(task) for task in fresh])
+            await self._node.coordinator.signals.publish([_created(task) for task in fresh])
+        except CoordinatorUnavailableError as exc:
+            log.warning("submit.not_queued", tasks=len(fresh), error=str(exc))
+        return added
+
+
+def _entry(task: Task) -> QueueEntry:
+    return QueueEntry(task.id, task.state.priority, due_at=task.spec.scheduled_at)
+
+
+def _created(task: Task) -> Event:
+    return Event(
+        kind=EventKind.TASK_CREATED,
+        at=task.spec.created_at,
+        tenant_id=task.spec.tenant_id,
+        task_id=task.id,
+        task_type=task.spec.type,
+        status=task.state.status,
+    )

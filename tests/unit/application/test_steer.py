@@ -1,0 +1,153 @@
+"""Changing a task's course from outside."""
+
+from datetime import timedelta
+
+import pytest
+
+from rota.application.steer import MOST_TRIES, SteerTasks
+from rota.application.submit import SubmitTasks
+from rota.domain.errors import ConflictError, IllegalTransitionError, NotFoundError
+from rota.domain.events import EventKind
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
+from rota.domain.priority import LEVELS, URGENT
+from rota.domain.submission import NewTask, Submission
+from rota.domain.task import BLOCKED, CANCELLED
+from rota.testing.faults import Fault
+from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_state, a_submission, a_task
+from tests.support.virtual import Bench, a_bench, virtually
+
+URGENT_FIRST = tuple(reversed(LEVELS))
+
+
+async def a_wheel(wish: Submission | None = None) -> tuple[Bench, SteerTasks, TaskId]:
+    """A node with one waiting task, and the means to steer it."""
+    bench = await a_bench()
+    await bench.node.store.configs.put(a_config(EMAIL))
+    added = await SubmitTasks(bench.node).submit(wish or a_submission())
+    return bench, SteerTasks(bench.node), added.task_id
+
+
+async def grant(bench: Bench, task_id: TaskId) -> None:
+    task = (await bench.node.store.tasks.load([task_id]))[task_id]
+    step = task.state.granted(WorkerId(5), term=1, at=bench.clock.now(), timeout=MINUTE)
+    assert (await bench.node.store.tasks.advance([step])).applied == {task_id}
+
+
+@virtually
+async def test_a_waiting_task_is_cancelled() -> None:
+    bench, steer, task_id = await a_wheel()
+    async with bench.node.coordinator.signals.subscribe() as events:
+        task = await steer.cancel(task_id, DEFAULT_TENANT, reason="no longer wanted")
+        event = await anext(aiter(events))
+    assert task.state.status is CANCELLED
+    assert task.error is not None
+    assert task.error.message == "no longer wanted"
+    assert (event.kind, event.task_id) == (EventKind.TASK_CANCELLED, task_id)
+
+
+@virtually
+async def test_a_cancelled_delayed_task_leaves_the_queue() -> None:
+    bench, steer, task_id = await a_wheel(a_submission(delay=HOUR))
+    await steer.cancel(task_id, DEFAULT_TENANT)
+    assert (await bench.node.coordinator.queue.depths()).delayed == 0
+
+
+@virtually
+async def test_a_running_task_is_cancelled_and_its_worker_asked_to_stop() -> None:
+    bench, steer, task_id = await a_wheel()
+    await grant(bench, task_id)
+    task = await steer.cancel(task_id, DEFAULT_TENANT)
+    assert task.state.status is CANCELLED
+    assert await bench.node.coordinator.signals.find_cancelled([task_id]) == {task_id}
+
+
+@virtually
+async def test_an_ended_task_cannot_be_cancelled() -> None:
+    _, steer, task_id = await a_wheel()
+    await steer.cancel(task_id, DEFAULT_TENANT)
+    with pytest.raises(IllegalTransitionError, match="is CANCELLED"):
+        await steer.cancel(task_id, DEFAULT_TENANT)
+
+
+@virtually
+async def test_another_tenants_task_does_not_exist() -> None:
+    _, steer, task_id = await a_wheel()
+    with pytest.raises(NotFoundError):
+        await steer.cancel(task_id, TenantId("stranger"))
+
+
+@virtually
+async def test_a_task_is_cancelled_though_the_coordinator_is_away() -> None:
+    bench, steer, task_id = await a_wheel()
+    bench.faults.inject("queue.discard", Fault.TIMEOUT)
+    assert (await steer.cancel(task_id, DEFAULT_TENANT)).state.status is CANCELLED
+
+
+@virtually
+async def test_a_blocked_task_has_nothing_to_stop_in_the_coordinator() -> None:
+    bench, steer, _ = await a_wheel()
+    await bench.node.store.tasks.add([NewTask(a_task(99, state=a_state(99, status=BLOCKED)))])
+    bench.faults.inject("queue.discard", Fault.TIMEOUT)
+    await steer.reprioritise(TaskId(99), DEFAULT_TENANT, priority=3)
+    assert (await steer.cancel(TaskId(99), DEFAULT_TENANT)).state.status is CANCELLED
+    assert bench.faults.pending == {"queue.discard": 1}
+
+
+@virtually
+async def test_a_task_that_moves_in_between_is_read_again() -> None:
+    bench, steer, task_id = await a_wheel()
+    tasks = bench.node.store.tasks
+    found = tasks.find
+
+    async def find_then_move(wanted: TaskId, tenant: TenantId) -> object:
+        task = await found(wanted, tenant)
+        if task is not None and task.state.version < 3:
+            await tasks.advance([task.state.reprioritised(task.state.version, at=bench.clock.now())])
+        return task
+
+    tasks.find = find_then_move  # type: ignore[method-assign, assignment]
+    assert (await steer.cancel(task_id, DEFAULT_TENANT)).state.status is CANCELLED
+
+
+@virtually
+async def test_a_task_that_never_stands_still_is_given_up() -> None:
+    bench, steer, task_id = await a_wheel()
+    tasks = bench.node.store.tasks
+    found = tasks.find
+
+    async def find_then_move(wanted: TaskId, tenant: TenantId) -> object:
+        task = await found(wanted, tenant)
+        assert task is not None
+        await tasks.advance([task.state.reprioritised(task.state.version % 9, at=bench.clock.now())])
+        return task
+
+    tasks.find = find_then_move  # type: ignore[method-assign, assignment]
+    with pytest.raises(ConflictError, match=f"changed {MOST_TRIES} times"):
+        await steer.cancel(task_id, DEFAULT_TENANT)
+
+
+@virtually
+async def test_a_more_urgent_task_comes_first() -> None:
+    bench, steer, first = await a_wheel()
+    second = (await SubmitTasks(bench.node).submit(a_submission())).task_id
+    await steer.reprioritise(second, DEFAULT_TENANT, priority=URGENT)
+    taken = await bench.node.coordinator.queue.take(1, order=URGENT_FIRST)
+    assert taken.task_ids == (second,)
+    assert first != second
+
+
+@virtually
+async def test_a_rescheduled_task_waits_for_its_new_time() -> None:
+    bench, steer, task_id = await a_wheel(a_submission(delay=HOUR))
+    task = await steer.reschedule(task_id, DEFAULT_TENANT, due_at=bench.clock.now() + 2 * HOUR)
+    assert task.state.due_at == bench.clock.now() + 2 * HOUR
+    assert (await bench.node.coordinator.queue.move_due(bench.clock.now() + HOUR, 10)).moved == 0
+    await steer.reschedule(task_id, DEFAULT_TENANT, due_at=bench.clock.now() - timedelta(seconds=1))
+    assert (await bench.node.coordinator.queue.take(1, order=URGENT_FIRST)).task_ids == (task_id,)
+
+
+@virtually
+async def test_a_task_is_amended_though_the_coordinator_is_away() -> None:
+    bench, steer, task_id = await a_wheel()
+    bench.faults.inject("queue.push", Fault.TIMEOUT)
+    assert (await steer.reprioritise(task_id, DEFAULT_TENANT, priority=URGENT)).state.priority == URGENT

@@ -1,0 +1,144 @@
+"""Submitting: nothing acknowledged is lost, and nothing bad is written."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from rota.application.submit import MOST_AT_ONCE, SubmitTasks
+from rota.domain.errors import IdempotencyMismatchError, IllegalTransitionError, InvalidError, StoreUnavailableError
+from rota.domain.events import EventKind
+from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.priority import LEVELS
+from rota.domain.task import PENDING
+from rota.testing.faults import Fault
+from tests.support.builders import EMAIL, HOUR, a_config, a_submission
+from tests.support.virtual import Bench, a_bench, virtually
+
+
+async def a_desk() -> tuple[Bench, SubmitTasks]:
+    """A node that knows how to send email, and its desk for submissions."""
+    bench = await a_bench()
+    await bench.node.store.configs.put(a_config(EMAIL))
+    return bench, SubmitTasks(bench.node)
+
+
+async def ready(bench: Bench) -> list[int]:
+    return list((await bench.node.coordinator.queue.take(10_000, order=LEVELS)).task_ids)
+
+
+@virtually
+async def test_a_submitted_task_is_stored_and_queued() -> None:
+    bench, desk = await a_desk()
+    added = await desk.submit(a_submission(payload={"to": "ada"}))
+    task = await bench.node.store.tasks.find(added.task_id, DEFAULT_TENANT)
+    assert task is not None
+    assert (task.state.status, task.spec.payload) == (PENDING, '{"to":"ada"}')
+    assert await ready(bench) == [added.task_id]
+
+
+@virtually
+async def test_listeners_hear_of_it() -> None:
+    bench, desk = await a_desk()
+    async with bench.node.coordinator.signals.subscribe() as events:
+        added = await desk.submit(a_submission())
+        event = await anext(aiter(events))
+    assert (event.kind, event.task_id, event.task_type) == (EventKind.TASK_CREATED, added.task_id, EMAIL)
+
+
+@virtually
+async def test_a_delayed_task_is_not_ready_before_its_time() -> None:
+    bench, desk = await a_desk()
+    await desk.submit(a_submission(delay=HOUR))
+    assert await ready(bench) == []
+    move = await bench.node.coordinator.queue.move_due(bench.clock.now() + HOUR, 10)
+    assert move.moved == 1
+
+
+@virtually
+async def test_a_task_is_accepted_though_the_queue_is_away() -> None:
+    bench, desk = await a_desk()
+    bench.faults.inject("queue.push", Fault.TIMEOUT)
+    added = await desk.submit(a_submission())
+    assert await bench.node.store.tasks.find(added.task_id, DEFAULT_TENANT) is not None
+
+
+@virtually
+async def test_when_the_store_is_away_nothing_is_acknowledged() -> None:
+    bench, desk = await a_desk()
+    bench.faults.inject("tasks.add", Fault.TIMEOUT)
+    with pytest.raises(StoreUnavailableError):
+        await desk.submit(a_submission())
+    assert await ready(bench) == []
+
+
+@virtually
+async def test_an_unknown_type_is_refused_and_changes_nothing() -> None:
+    bench, desk = await a_desk()
+    with pytest.raises(InvalidError, match="no task config"):
+        await desk.submit(a_submission(type="unheard"))
+    assert await bench.node.store.tasks.count_by_status(DEFAULT_TENANT) == {}
+
+
+@virtually
+async def test_a_repeated_key_yields_the_first_task_and_queues_nothing_new() -> None:
+    bench, desk = await a_desk()
+    first = await desk.submit(a_submission(idempotency_key="order-1"))
+    second = await desk.submit(a_submission(idempotency_key="order-1"))
+    assert (second.task_id, second.is_repeat) == (first.task_id, True)
+    assert await ready(bench) == [first.task_id]
+
+
+@virtually
+async def test_a_mismatch_of_one_key_does_not_touch_the_others_in_its_group() -> None:
+    _, desk = await a_desk()
+    await desk.submit(a_submission(idempotency_key="order-1", name="first"))
+    wishes = [a_submission(name=f"task {number}") for number in range(5)]
+    wishes.insert(2, a_submission(idempotency_key="order-1", name="another"))
+    answers = await asyncio.gather(*map(desk.submit, wishes), return_exceptions=True)
+    assert [isinstance(answer, IdempotencyMismatchError) for answer in answers] == [False, False, True] + [False] * 3
+
+
+@virtually
+async def test_many_are_added_all_or_none_and_the_error_names_the_place() -> None:
+    bench, desk = await a_desk()
+    with pytest.raises(InvalidError) as caught:
+        await desk.submit_many([a_submission(), a_submission(priority=10)])
+    assert caught.value.field == "tasks[1].priority"
+    assert await bench.node.store.tasks.count_by_status(DEFAULT_TENANT) == {}
+    added = await desk.submit_many([a_submission(), a_submission()])
+    assert await ready(bench) == [answer.task_id for answer in added]
+
+
+@virtually
+async def test_too_many_at_once_are_refused() -> None:
+    _, desk = await a_desk()
+    with pytest.raises(InvalidError, match="at most"):
+        await desk.submit_many([a_submission()] * (MOST_AT_ONCE + 1))
+
+
+@virtually
+async def test_a_rerun_is_a_new_task_linked_to_the_old_one() -> None:
+    bench, desk = await a_desk()
+    first = await desk.submit(a_submission(payload={"to": "ada"}, priority=7))
+    tasks = bench.node.store.tasks
+    task = (await tasks.load([first.task_id]))[first.task_id]
+    with pytest.raises(IllegalTransitionError):
+        await desk.rerun(task)
+    await tasks.advance([task.state.cancelled("", at=bench.clock.now())])
+    ended = (await tasks.load([first.task_id]))[first.task_id]
+    added = await desk.rerun(ended)
+    again = (await tasks.load([added.task_id]))[added.task_id]
+    assert (again.spec.rerun_of, again.spec.payload, again.state.priority) == (first.task_id, '{"to":"ada"}', 7)
+    await desk.close()
+
+
+@virtually
+async def test_a_changed_config_is_seen_within_seconds() -> None:
+    bench, desk = await a_desk()
+    await desk.submit(a_submission())
+    await bench.node.store.configs.put(a_config(EMAIL, timeout=timedelta(seconds=7)))
+    await bench.clock.sleep(timedelta(seconds=3))
+    added = await desk.submit(a_submission())
+    task = (await bench.node.store.tasks.load([added.task_id]))[added.task_id]
+    assert task.spec.timeout == timedelta(seconds=7)

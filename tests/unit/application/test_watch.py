@@ -1,0 +1,119 @@
+"""Waiting for tasks to end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from rota.application.steer import SteerTasks
+from rota.application.submit import SubmitTasks
+from rota.application.watch import LOOK_EVERY, TaskWatch
+from rota.domain.errors import NotFoundError
+from rota.domain.events import Event, EventKind
+from rota.domain.ids import DEFAULT_TENANT, TaskId
+from rota.domain.task import CANCELLED, PENDING, SUCCESS
+from rota.testing.faults import Fault
+from tests.support.builders import EMAIL, MINUTE, a_config, a_submission
+from tests.support.virtual import Bench, a_bench, pass_time, virtually
+
+
+@asynccontextmanager
+async def a_watch(*, listens: bool = True) -> AsyncIterator[tuple[Bench, TaskWatch, TaskId]]:
+    """A watch at work, and one waiting task."""
+    bench = await a_bench()
+    await bench.node.store.configs.put(a_config(EMAIL))
+    added = await SubmitTasks(bench.node).submit(a_submission())
+    watch = TaskWatch(bench.node.store.tasks, bench.node.coordinator.signals)
+    loops = [asyncio.ensure_future(bench.node.loops.keep("look", watch.look))]
+    if listens:
+        loops.append(asyncio.ensure_future(bench.node.loops.keep("listen", watch.listen)))
+    await pass_time(0)
+    try:
+        yield bench, watch, added.task_id
+    finally:
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+
+
+async def cancel_after(bench: Bench, task_id: TaskId, *, seconds: float) -> None:
+    await pass_time(seconds)
+    await SteerTasks(bench.node).cancel(task_id, DEFAULT_TENANT)
+
+
+@virtually
+async def test_the_end_is_told_at_once() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        started = bench.clock.monotonic()
+        ending = asyncio.ensure_future(cancel_after(bench, task_id, seconds=5.25))
+        task = await watch.wait(task_id, DEFAULT_TENANT, most=MINUTE)
+        assert task.state.status is CANCELLED
+        assert bench.clock.monotonic() - started == pytest.approx(5.25)
+        await ending
+
+
+@virtually
+async def test_a_lost_event_delays_the_answer_by_one_look() -> None:
+    async with a_watch(listens=False) as (bench, watch, task_id):
+        started = bench.clock.monotonic()
+        ending = asyncio.ensure_future(cancel_after(bench, task_id, seconds=5.25))
+        task = await watch.wait(task_id, DEFAULT_TENANT, most=MINUTE)
+        assert task.state.status is CANCELLED
+        assert bench.clock.monotonic() - started <= 5.25 + LOOK_EVERY.total_seconds()
+        await ending
+
+
+@virtually
+async def test_a_task_that_has_ended_is_answered_without_waiting() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        await cancel_after(bench, task_id, seconds=0)
+        assert (await watch.wait(task_id, DEFAULT_TENANT, most=MINUTE)).state.status is CANCELLED
+
+
+@virtually
+async def test_when_the_time_is_over_the_task_is_shown_as_it_is() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        task = await watch.wait(task_id, DEFAULT_TENANT, most=timedelta(seconds=7))
+        assert task.state.status is PENDING
+        assert bench.clock.monotonic() == pytest.approx(7)
+
+
+@virtually
+async def test_many_may_wait_for_one_task() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        waits = [watch.wait(task_id, DEFAULT_TENANT, most=timedelta(seconds=most)) for most in (1, 10, 10)]
+        ending = asyncio.ensure_future(cancel_after(bench, task_id, seconds=2))
+        seen = [task.state.status for task in await asyncio.gather(*waits)]
+        assert seen == [PENDING, CANCELLED, CANCELLED]
+        await ending
+
+
+@virtually
+async def test_a_failing_look_is_made_again() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        ending = asyncio.ensure_future(cancel_after(bench, task_id, seconds=2))
+        bench.faults.inject("tasks.load", Fault.TIMEOUT, times=3)
+        assert (await watch.wait(task_id, DEFAULT_TENANT, most=MINUTE)).state.status is CANCELLED
+        await ending
+
+
+@virtually
+async def test_an_event_before_the_row_is_visible_does_no_harm() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        waiting = asyncio.ensure_future(watch.wait(task_id, DEFAULT_TENANT, most=MINUTE))
+        await pass_time(1)
+        early = Event(kind=EventKind.TASK_COMPLETED, at=bench.clock.now(), task_id=task_id, status=SUCCESS)
+        await bench.node.coordinator.signals.publish([early])
+        await pass_time(1)
+        assert not waiting.done()
+        await cancel_after(bench, task_id, seconds=0)
+        assert (await waiting).state.status is CANCELLED
+
+
+@virtually
+async def test_a_task_that_does_not_exist_is_an_error() -> None:
+    async with a_watch() as (_, watch, _task_id):
+        with pytest.raises(NotFoundError):
+            await watch.wait(TaskId(1), DEFAULT_TENANT, most=MINUTE)
