@@ -1,0 +1,156 @@
+"""A cluster of real processes: started with the `rota` command, watched through their logs, killed at will."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PATIENCE_S = 20.0
+
+
+@dataclass(slots=True)
+class Process:
+    """One `rota` process and its log."""
+
+    name: str
+    log: Path
+    popen: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    def events(self) -> list[dict[str, Any]]:
+        """What it logged so far, as JSON; a line that is none (a traceback of the interpreter) is shown as text."""
+        lines = self.log.read_text("utf-8", errors="replace").splitlines()
+        return [_parse(line) for line in lines]
+
+    def wait_for(self, event: str, *, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+        """Wait until it logs this event."""
+
+        def look() -> dict[str, Any] | None:
+            if self.popen.poll() is not None and not self._said(event):
+                raise AssertionError(f"{self.name} ended with {self.popen.returncode}:\n{self.log.read_text()[-4000:]}")
+            return self._said(event)
+
+        return wait_until(look, f"{self.name} to log {event}", patience_s=patience_s)
+
+    def send(self, number: signal.Signals) -> None:
+        self.popen.send_signal(number)
+
+    def kill(self) -> None:
+        """As the out-of-memory killer does it: without warning."""
+        self.popen.kill()
+        self.popen.wait(PATIENCE_S)
+
+    def stop(self) -> int:
+        """Ask it to end and wait for it."""
+        if self.popen.poll() is None:
+            self.popen.terminate()
+        return self.popen.wait(60)
+
+    def _said(self, event: str) -> dict[str, Any] | None:
+        return next((line for line in self.events() if line.get("event") == event), None)
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Processes that share a store, a coordinator and an app."""
+
+    folder: Path
+    settings: Mapping[str, Any]
+    app: Path
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "ledger"
+
+    def write_settings(self, **changes: Any) -> Path:
+        """The settings file that all processes read."""
+        path = self.folder / "rota.yaml"
+        path.write_text(yaml.safe_dump({**self.settings, **changes}), "utf-8")
+        return path
+
+    def start(self, role: str, name: str, *flags: str) -> Process:
+        """Start `rota ROLE` and wait until it is ready."""
+        config = self.folder / "rota.yaml"
+        if not config.exists():
+            self.write_settings()
+        log = self.folder / f"{name}.log"
+        command = [sys.executable, "-m", "rota.interfaces.cli.main", role, "--config", str(config)]
+        command += ["--app", str(self.app), "--set", f"worker.name={name}", *flags]
+        environment = {**os.environ, "ROTA_TEST_LEDGER": str(self.ledger), "ROTA_LOG__FORMAT": "json"}
+        with log.open("ab") as output:
+            popen = subprocess.Popen(  # noqa: S603 our own program
+                command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=self.folder
+            )
+        process = Process(name, log, popen)
+        self.processes.append(process)
+        process.wait_for("node.ready")
+        return process
+
+    def leader(self) -> Process:
+        """The live process that won the last election."""
+        reigns = [
+            (line["term"], process)
+            for process in self.processes
+            if process.popen.poll() is None
+            for line in process.events()
+            if line.get("event") == "leader.won"
+        ]
+        return max(reigns, key=lambda reign: reign[0])[1]
+
+    def runs(self, what: str = "ran") -> Counter[str]:
+        """How often each task did this, by the ledger that the tasks keep themselves."""
+        if not self.ledger.exists():
+            return Counter()
+        notes = map(json.loads, self.ledger.read_text("utf-8").splitlines())
+        return Counter(note["task"] for note in notes if note["what"] == what)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            if process.popen.poll() is None:
+                process.popen.terminate()
+        for process in self.processes:
+            try:
+                process.popen.wait(40)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@contextmanager
+def a_cluster(folder: Path, settings: Mapping[str, Any], *, app: Path) -> Iterator[Cluster]:
+    cluster = Cluster(folder, settings, app)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def wait_until(look: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:
+    """Look again and again until there is something to see."""
+    deadline = time.monotonic() + patience_s
+    while not (seen := look()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {patience_s} s for {what}")
+        time.sleep(0.02)
+    return seen
+
+
+def _parse(line: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(line)
+    except json.JSONDecodeError:
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {"event": "text", "text": line}
