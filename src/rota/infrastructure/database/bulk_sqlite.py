@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Table
 
 from rota.infrastructure.database.bulk import Values
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
-from rota.infrastructure.database.codes import to_us
+from rota.infrastructure.instants import to_us
 
 
 class SqliteBulk:

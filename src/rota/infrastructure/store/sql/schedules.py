@@ -11,9 +11,9 @@ from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Occurrence
 from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig
-from rota.infrastructure.database.codes import from_us, to_us
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import schedule_occurrence, task_config
+from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.sql.config_rows import to_config
 from rota.infrastructure.store.sql.tasks import insert_tasks
 

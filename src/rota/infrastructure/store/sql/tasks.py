@@ -16,8 +16,9 @@ from rota.domain.paging import Page, TaskFilter
 from rota.domain.submission import NewTask
 from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
 from rota.infrastructure.database import schema
-from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF, from_us, to_us
+from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
 from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database
+from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.sql.listing import select_page
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, creation_row
 from rota.infrastructure.store.sql.task_rows import (

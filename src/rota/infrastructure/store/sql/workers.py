@@ -10,9 +10,9 @@ from sqlalchemy import Connection, delete, select, update
 from rota.application.ports.store import WorkerRecord
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Worker
-from rota.infrastructure.database.codes import find_us, from_us, to_us
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import worker_registry as table
+from rota.infrastructure.instants import find_us, from_us, to_us
 
 _COLUMNS = (
     "id",
