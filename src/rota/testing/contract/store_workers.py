@@ -22,7 +22,7 @@ class TestWorkers:
             name="worker.one_8000-a-b_c",
             address="[::1]:9000",
             capacity=1000,
-            types=frozenset({"email", "billing/invoice.send:v2"}),
+            types=frozenset({"email", "billing.invoice-send_v2"}),
             weight=1000,
             labels={"zone": "上海", "quote": '"'},
             load=7,
