@@ -106,7 +106,10 @@ class TaskStore(Protocol):
 
 class LogStore(Protocol):
     async def append(self, entries: Sequence[LogEntry]) -> None:
-        """Keep log lines. May be repeated: a line that is already in its place is left alone."""
+        """Keep log lines. May be repeated: a line that is already in its place is left alone.
+
+        An entry in the place of a transition (line 0 of any version, also of one to come) raises `InvalidError`, and
+        nothing is kept: only `add` and `advance` write those."""
         ...
 
     async def read(self, task_id: TaskId, *, after: int = 0, limit: int = 1000) -> list[LogEntry]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from rota.application.ports.store import Added, Written
 from rota.domain.errors import IdempotencyMismatchError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
-from rota.domain.log import LogEntry, entry_for
+from rota.domain.log import LogEntry, check_lines, entry_for
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.submission import NewTask
 from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
@@ -123,6 +123,7 @@ class MemoryLogStore:
         self._state = state
 
     async def append(self, entries: Sequence[LogEntry]) -> None:
+        check_lines(entries)
         for entry in entries:
             self._state.keep(entry)
 
