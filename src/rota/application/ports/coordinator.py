@@ -145,12 +145,13 @@ class Deliveries(Protocol):
 
         What is taken stays in flight until acknowledged, and a take never brings what is in flight already: one call
         per attempt. An entry whose take was cut off is found by `held`. When two takes of one worker wait at once, one
-        of them may return early with nothing. Atomic."""
+        of them may return early with nothing, and so may one whose news was acknowledged before it looked. Atomic."""
         ...
 
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
-        """These attempts have ended and are recorded in the store: forget them.
+        """These attempts have ended and are recorded in the store: forget them, in flight or not even taken yet.
 
+        So one that was cancelled or given up before its worker fetched it is not handed over any more. May be repeated.
         Wakes the scheduler. The wake follows the write and may be lost with the process, as that of a push."""
         ...
 
