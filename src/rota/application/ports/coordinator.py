@@ -92,7 +92,9 @@ class TaskQueue(Protocol):
     async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
         """Take up to `limit` ids, exhausting the levels in the given order, each oldest first. Atomic.
 
-        Levels that are not in the order are left, but their heads are shown too; a limit of 0 shows the heads only."""
+        Levels that are not in the order are left, but their heads are shown too; a limit of 0 shows the heads only.
+        How long a head has waited is not known here; the caller counts from when it first saw it
+        (`rota.domain.priority.follow_heads`), never from the time in its id, which may be long before it was due."""
         ...
 
     async def wait_for_work(self, wait: timedelta) -> bool:
