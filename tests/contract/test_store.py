@@ -29,12 +29,12 @@ from rota.testing.contract.store import (
     TestOutcome,
     TestPaging,
     TestPurge,
-    TestSlots,
     TestStaleStep,
     TestTerms,
     TestTwoNodes,
     TestWorkers,
 )
+from rota.testing.contract.store import TestSlots as SlotContract
 from tests.contract.store_backends import BACKENDS, make_schema
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.postgres import PostgresServer
@@ -66,6 +66,12 @@ __all__ = [
     "TestTwoNodes",
     "TestWorkers",
 ]
+
+
+class TestSlots(SlotContract):
+    @pytest.mark.slow  # a thousand leases, each its own commit
+    async def test_when_all_slots_are_taken_the_next_node_is_refused(self, backend: StoreBackend) -> None:
+        await super().test_when_all_slots_are_taken_the_next_node_is_refused(backend)
 
 
 @pytest.fixture(scope="session")

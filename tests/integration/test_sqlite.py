@@ -11,11 +11,15 @@ import pytest
 from sqlalchemy import Connection, select
 
 from rota.domain.errors import ConfigError
+from rota.domain.paging import MAX_PURGE
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.migrate import upgrade
-from rota.infrastructure.database.schema import leadership
+from rota.infrastructure.database.schema import leadership, worker_registry
+from rota.infrastructure.store.sql.workers import SqlWorkerRegistry
 from rota.infrastructure.system import SystemClock, SystemRandom
+
+MANY_PARAMETERS = 260_000  # Debian's SQLite allows 250,000, others 32,766
 
 
 @pytest.fixture
@@ -67,6 +71,14 @@ async def test_a_read_sees_one_moment_while_writes_go_on(database: Database) -> 
     written.set()
     assert await reading == (5, 5), "the write in between is not seen"
     assert await database.read(read_term) == 6
+
+
+async def test_a_purge_has_no_more_parameters_than_a_statement_may(database: Database) -> None:
+    rows = [(number, "[]", "{}", 1) for number in range(1, MANY_PARAMETERS + 1)]
+    columns = ("id", "types_json", "labels_json", "retired_us")
+    await database.transact(lambda link: database.bulk.insert(link, worker_registry, columns=columns, rows=rows))
+    workers = SqlWorkerRegistry(database)
+    assert await workers.purge(retired_before=SystemClock().now(), limit=MANY_PARAMETERS) == MAX_PURGE
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])

@@ -100,7 +100,9 @@ def check_zone(field: str, name: object) -> str:
 
 
 def check_metadata(field: str, value: Mapping[str, str]) -> dict[str, str]:
-    """Small searchable facts about a task: text to text."""
+    """Small searchable facts: text to text."""
+    if not isinstance(value, Mapping):
+        raise InvalidError(field, f"must be text by name, not {type(value).__name__}")
     if len(value) > MAX_METADATA_KEYS:
         raise InvalidError(field, f"has {len(value)} keys, at most {MAX_METADATA_KEYS} are allowed")
     return {

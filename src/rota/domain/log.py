@@ -4,10 +4,12 @@ A transition's place is its version; the lines of an attempt follow the grant th
 in the upper 32 bits and a line number in the lower: gapless for transitions, and a line sent twice has the same place.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from rota.domain.checks import MAX_DETAIL, MAX_LINE, check_number, tidy_text
+from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import LogKind, Task, TaskStatus, Transition
 
@@ -40,6 +42,13 @@ class LogEntry:
 def place(version: int, line: int = 0) -> int:
     """Where a transition (line 0) or a line written under it stands in the record."""
     return version << LINE_BITS | check_number("line", line, least=0, most=2**LINE_BITS - 1)
+
+
+def check_lines(entries: Iterable[LogEntry]) -> None:
+    """Only lines may be appended: line 0 of a version is the place of a transition, of one to come as well."""
+    for entry in entries:
+        if not entry.seq % 2**LINE_BITS:
+            raise InvalidError("seq", f"{entry.seq} is the place of a transition; the lines under it begin at 1")
 
 
 def entry_for(step: Transition) -> LogEntry:

@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from rota.domain.checks import check_aware, check_metadata, check_name, check_number, check_text
+from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import TaskStatus
 
 MAX_PAGE = 1000
+MAX_PURGE = 5_000  # a database bounds the parameters of a statement: SQLite 32,766, PostgreSQL 32,767
 
 Item = TypeVar("Item")
 
@@ -47,3 +49,10 @@ class TaskFilter:
         for field_name, moment in (("created_after", self.created_after), ("created_before", self.created_before)):
             if moment is not None:
                 check_aware(field_name, moment)
+
+
+def purge_limit(limit: int) -> int:
+    """How many one purge deletes at most when it is asked for so many."""
+    if limit < 1:
+        raise InvalidError("limit", "must be at least 1")
+    return min(limit, MAX_PURGE)

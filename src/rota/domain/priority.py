@@ -1,14 +1,20 @@
 """Priority: 0 (normal) to 9 (most urgent), with aging so that nothing waits for ever.
 
-A waiting task gains one level for each `step` it has waited. Both an urgent flood and a starved task age at the same
-pace, so the flood's head, which is served, stays young while the starved one grows old and wins in the end.
+The head of a level, its oldest entry, gains one level for each `step` it has waited there. Both an urgent flood and a
+starved task age at the same pace, so the flood's head, which is served, stays young while the starved one grows old and
+wins in the end.
+
+How long a head has waited is measured by who takes from the queue, from when it first saw this head (`follow_heads`).
+The time in the id would not do: it is that of the creation, and a task that was delayed for a day, or retried, has not
+waited for a day. A new leader measures anew: a change of leader costs a starved head what it had gained, no more.
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from rota.domain.checks import check_number
 from rota.domain.errors import InvalidError
+from rota.domain.ids import TaskId
 
 NORMAL = 0
 HIGH = 5
@@ -32,6 +38,14 @@ def effective(priority: int, waited: timedelta, *, step: timedelta = AGING_STEP)
     return priority + max(waited, timedelta(0)) / step
 
 
+def follow_heads(
+    known: Mapping[int, tuple[TaskId, datetime]], heads: Mapping[int, TaskId], *, now: datetime
+) -> dict[int, tuple[TaskId, datetime]]:
+    """The head of each level and since when it is known, from what was known before and the heads of a take."""
+    first_seen = {level: (head, now) for level, head in heads.items()}
+    return first_seen | {level: seen for level, seen in known.items() if heads.get(level) == seen[0]}
+
+
 def serving_order(waited: Mapping[int, timedelta], step: timedelta = AGING_STEP) -> list[int]:
-    """The levels in the order to take from them, given how long the oldest entry of each has waited."""
+    """The levels in the order to take from them, given how long the head of each has waited (`follow_heads`)."""
     return sorted(LEVELS, key=lambda level: (-effective(level, waited.get(level, timedelta(0)), step=step), -level))

@@ -23,7 +23,9 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one take brought, and what is left: the oldest entry of each level that still has some."""
+    """What one take brought, and what is left: the oldest entry of each level that still has some.
+
+    The id of a head tells when its task was created, not since when it waits: see `rota.domain.priority`."""
 
     task_ids: tuple[TaskId, ...]
     heads: Mapping[int, TaskId]

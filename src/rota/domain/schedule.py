@@ -22,7 +22,8 @@ class Schedule:
     zone: str = "UTC"
 
     def __post_init__(self) -> None:
-        check_text("schedule.cron", self.cron, longest=MAX_CRON_LENGTH)
+        if not check_text("schedule.cron", self.cron, longest=MAX_CRON_LENGTH).strip():
+            raise InvalidError("schedule.cron", "must not be empty; try */5 * * * *")
         check_zone("schedule.zone", self.zone)
 
 

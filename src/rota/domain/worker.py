@@ -1,15 +1,17 @@
 """A worker process as the scheduler sees it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
-from rota.domain.checks import check_name, check_number, check_text
+from rota.domain.checks import check_metadata, check_name, check_number, check_text, to_json
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, WorkerId
 
 MAX_CAPACITY = 1000
 MAX_LOAD = 2**31 - 1  # what every coordinator can hold
 MAX_COMPLETED = 2**63 - 1
+MAX_TYPES = 256  # with their longest names they fit the 64 KiB of MySQL's TEXT
+MAX_LABELS_BYTES = 32 * 1024  # as JSON: so do these
 ANY_TYPE = "*"
 
 
@@ -32,6 +34,9 @@ class Worker:
         check_text("worker.address", self.address, longest=255)
         check_number("worker.capacity", self.capacity, least=1, most=MAX_CAPACITY)
         check_number("worker.weight", self.weight, least=1, most=1000)
+        _check_types(self.types)
+        if labels := check_metadata("worker.labels", self.labels):
+            to_json("worker.labels", labels, most_bytes=MAX_LABELS_BYTES)
 
     @property
     def room(self) -> int:
@@ -55,3 +60,11 @@ class Heartbeat:
         check_number("heartbeat.completed", self.completed, least=0, most=MAX_COMPLETED)
         if len(self.held) > MAX_CAPACITY:
             raise InvalidError("heartbeat.held", f"has {len(self.held)} attempts, at most {MAX_CAPACITY} are allowed")
+
+
+def _check_types(types: object) -> None:
+    if not isinstance(types, Set) or not 1 <= len(types) <= MAX_TYPES:
+        raise InvalidError("worker.types", f"must be a set of 1 to {MAX_TYPES} names; * stands for every type")
+    for name in types:
+        if name != ANY_TYPE:
+            check_name("worker.types", name)

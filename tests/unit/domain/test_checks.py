@@ -259,6 +259,8 @@ def test_metadata_are_short_texts_under_short_names() -> None:
     [
         ({str(number): "" for number in range(MAX_METADATA_KEYS + 1)}, "metadata"),
         ({"two words": ""}, "metadata"),
+        (None, "metadata"),
+        ([("order", "7")], "metadata"),
         ({7: ""}, "metadata"),
         ({"x" * 65: ""}, "metadata"),
         ({"order": 7}, "metadata.order"),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 from rota.domain.checks import MAX_DETAIL, MAX_LINE
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId, WorkerId
-from rota.domain.log import LINE_BITS, LogEntry, entry_for, first_entry, place
+from rota.domain.log import LINE_BITS, LogEntry, check_lines, entry_for, first_entry, place
 from rota.domain.task import PENDING, PROCESSING, RETRYING, LogKind
 from tests.support.builders import MINUTE, NOW, a_running_state, a_state, a_task, an_error
 from tests.support.properties import BROAD_PROPERTY
@@ -78,6 +80,14 @@ def test_other_lines_are_kept_as_they_are() -> None:
     line = a_line(message=" 你好\n", detail="d" * MAX_DETAIL)
 
     assert (line.message, line.detail) == (" 你好\n", "d" * MAX_DETAIL)
+
+
+def test_only_lines_may_be_appended() -> None:
+    line = a_line(message="", detail="")
+    check_lines([line])
+
+    with pytest.raises(InvalidError, match="seq"):
+        check_lines([line, replace(line, seq=place(9))])
 
 
 def a_line(*, message: str, detail: str) -> LogEntry:

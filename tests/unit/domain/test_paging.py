@@ -12,11 +12,13 @@ from tests.support.builders import NOW
     ("field", "wrong"),
     [
         ("limit", {"limit": 0}),
+        ("limit", {"limit": -1}),
         ("limit", {"limit": 1001}),
         ("q", {"text": "nul \x00"}),
         ("type", {"types": frozenset({"two words"})}),
         ("created_after", {"created_after": NOW.replace(tzinfo=None)}),
         ("created_before", {"created_before": NOW.replace(tzinfo=None)}),
+        ("metadata", {"metadata": None}),
         ("metadata.order", {"metadata": {"order": "\ud800"}}),
     ],
 )

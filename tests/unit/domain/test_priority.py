@@ -6,7 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.domain.errors import InvalidError
-from rota.domain.priority import AGING_STEP, HIGH, LEVELS, NORMAL, URGENT, effective, parse_priority, serving_order
+from rota.domain.ids import TaskId, first_id_at
+from rota.domain.priority import (
+    AGING_STEP,
+    HIGH,
+    LEVELS,
+    NORMAL,
+    URGENT,
+    effective,
+    follow_heads,
+    parse_priority,
+    serving_order,
+)
 from tests.support.builders import HOUR, NOW, SECOND
 from tests.support.properties import PROPERTY
 
@@ -60,6 +71,24 @@ def test_of_two_equally_old_tasks_the_more_urgent_goes_first(one: int, other: in
     order = serving_order({one: age, other: age})
 
     assert (order.index(one) <= order.index(other)) == (one >= other)
+
+
+def test_a_head_waits_from_when_it_was_first_seen_not_from_its_creation() -> None:
+    delayed = TaskId(first_id_at(NOW - 1_000 * AGING_STEP))  # created long ago, due and queued now
+
+    seen = follow_heads({}, {NORMAL: delayed}, now=NOW)
+
+    assert seen == {NORMAL: (delayed, NOW)}
+    assert serving_order({level: NOW - since for level, (_, since) in seen.items()})[0] == URGENT
+
+
+def test_a_head_that_stays_grows_older_and_one_that_changes_begins_anew() -> None:
+    known = {NORMAL: (TaskId(1), NOW), HIGH: (TaskId(2), NOW), URGENT: (TaskId(3), NOW)}
+    later = NOW + SECOND
+
+    seen = follow_heads(known, {NORMAL: TaskId(1), HIGH: TaskId(9)}, now=later)
+
+    assert seen == {NORMAL: (TaskId(1), NOW), HIGH: (TaskId(9), later)}
 
 
 def rounds_until_served(level: int, *, flood: int, capacity: int, most: int) -> int | None:

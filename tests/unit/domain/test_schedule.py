@@ -9,7 +9,13 @@ from tests.support.builders import EMAIL, NOW
 
 
 @pytest.mark.parametrize(
-    ("field", "wrong"), [("schedule.cron", {"cron": "*" * 257}), ("schedule.zone", {"zone": "Mars/Olympus_Mons"})]
+    ("field", "wrong"),
+    [
+        ("schedule.cron", {"cron": "*" * 257}),
+        ("schedule.cron", {"cron": ""}),
+        ("schedule.cron", {"cron": " "}),
+        ("schedule.zone", {"zone": "Mars/Olympus_Mons"}),
+    ],
 )
 def test_an_unsound_schedule_is_refused_by_field(field: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidError) as refusal:

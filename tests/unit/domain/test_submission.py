@@ -89,6 +89,7 @@ def test_a_config_that_is_missing_or_disabled_or_someone_elses_makes_no_task(con
         ("name", {"name": "x" * 201}),
         ("payload", {"payload": {"a": float("nan")}}),
         ("metadata.a", {"metadata": {"a": 1}}),
+        ("metadata", {"metadata": None}),
         ("priority", {"priority": 10}),
         ("timeout_seconds", {"timeout": timedelta(0)}),
         ("scheduled_at", {"scheduled_at": NOW.replace(tzinfo=None)}),

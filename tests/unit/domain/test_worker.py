@@ -4,7 +4,7 @@ import pytest
 
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId
-from rota.domain.worker import MAX_CAPACITY, Heartbeat
+from rota.domain.worker import ANY_TYPE, MAX_CAPACITY, MAX_TYPES, Heartbeat
 from tests.support.builders import EMAIL, a_worker
 
 
@@ -30,6 +30,16 @@ def test_a_worker_supports_its_types_or_every_type(types: set[str], supported: b
         ("worker.capacity", {"capacity": 0}),
         ("worker.capacity", {"capacity": 1001}),
         ("worker.weight", {"weight": 0}),
+        ("worker.types", {"types": frozenset()}),
+        ("worker.types", {"types": "email"}),
+        ("worker.types", {"types": None}),
+        ("worker.types", {"types": frozenset({"two words"})}),
+        ("worker.types", {"types": frozenset({7})}),
+        ("worker.types", {"types": frozenset(map(str, range(MAX_TYPES + 1)))}),
+        ("worker.labels", {"labels": None}),
+        ("worker.labels", {"labels": {7: "x"}}),
+        ("worker.labels.zone", {"labels": {"zone": 7}}),
+        ("worker.labels", {"labels": {f"label-{number}": "城" * 500 for number in range(64)}}),
     ],
 )
 def test_an_unsound_worker_is_refused_by_field(field: str, wrong: dict[str, Any]) -> None:
@@ -37,6 +47,13 @@ def test_an_unsound_worker_is_refused_by_field(field: str, wrong: dict[str, Any]
         a_worker(**wrong)
 
     assert refusal.value.field == field
+
+
+def test_a_worker_may_name_types_beside_all_and_have_labels() -> None:
+    worker = a_worker(types=frozenset({ANY_TYPE, EMAIL}), labels={"zone": "东"})
+
+    assert worker.supports("report")
+    assert worker.labels == {"zone": "东"}
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,9 @@ class TaskQueue(Protocol):
     async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
         """Take up to `limit` ids, exhausting the levels in the given order, each oldest first. Atomic.
 
-        Levels that are not in the order are left, but their heads are shown too; a limit of 0 shows the heads only."""
+        Levels that are not in the order are left, but their heads are shown too; a limit of 0 shows the heads only.
+        How long a head has waited is not known here; the caller counts from when it first saw it
+        (`rota.domain.priority.follow_heads`), never from the time in its id, which may be long before it was due."""
         ...
 
     async def wait_for_work(self, wait: timedelta) -> bool:
@@ -145,12 +147,13 @@ class Deliveries(Protocol):
 
         What is taken stays in flight until acknowledged, and a take never brings what is in flight already: one call
         per attempt. An entry whose take was cut off is found by `held`. When two takes of one worker wait at once, one
-        of them may return early with nothing. Atomic."""
+        of them may return early with nothing, and so may one whose news was acknowledged before it looked. Atomic."""
         ...
 
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
-        """These attempts have ended and are recorded in the store: forget them.
+        """These attempts have ended and are recorded in the store: forget them, in flight or not even taken yet.
 
+        So one that was cancelled or given up before its worker fetched it is not handed over any more. May be repeated.
         Wakes the scheduler. The wake follows the write and may be lost with the process, as that of a push."""
         ...
 

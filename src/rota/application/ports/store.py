@@ -7,6 +7,8 @@ Rules of every method, which the contract suite checks on every adapter:
 - `StoreUnavailableError` means the outcome is unknown; the same call may be repeated, it changes nothing twice.
 - What is due is decided by the store's clock (`now`), never by a caller's.
 - Times are aware UTC datetimes, exact to the microsecond.
+- A purge deletes no more than `MAX_PURGE` (5,000) at once, whatever its `limit` says: repeat it until it says 0. A
+  limit below 1 raises `InvalidError`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -106,7 +108,10 @@ class TaskStore(Protocol):
 
 class LogStore(Protocol):
     async def append(self, entries: Sequence[LogEntry]) -> None:
-        """Keep log lines. May be repeated: a line that is already in its place is left alone."""
+        """Keep log lines. May be repeated: a line that is already in its place is left alone.
+
+        An entry in the place of a transition (line 0 of any version, also of one to come) raises `InvalidError`, and
+        nothing is kept: only `add` and `advance` write those."""
         ...
 
     async def read(self, task_id: TaskId, *, after: int = 0, limit: int = 1000) -> list[LogEntry]:

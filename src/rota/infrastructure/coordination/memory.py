@@ -307,8 +307,13 @@ class MemoryDeliveries:
         return self._take(worker_id, limit)
 
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
+        assigned, in_flight = self._state.memory.assigned, self._state.memory.in_flight
         for attempt in attempts:
-            self._state.memory.in_flight.get(attempt.worker_id, set()).discard(attempt)
+            in_flight.get(attempt.worker_id, set()).discard(attempt)
+            waiting = assigned.get(attempt.worker_id, {})
+            if attempt in waiting:
+                del waiting[attempt]
+                self._hush_if_empty(attempt.worker_id)
         if attempts:
             self._state.work.ring()
 
@@ -325,9 +330,13 @@ class MemoryDeliveries:
         for attempt in taken:
             del waiting[attempt]
         self._state.memory.in_flight.setdefault(worker_id, set()).update(taken)
-        if taken and not waiting:
-            self._state.bell_of(worker_id).hush()  # or the next take would be woken to find nothing
+        if taken:
+            self._hush_if_empty(worker_id)
         return taken
+
+    def _hush_if_empty(self, worker_id: WorkerId) -> None:
+        if not self._state.memory.assigned.get(worker_id):
+            self._state.bell_of(worker_id).hush()  # or the next take would be woken to find nothing
 
 
 class MemorySignals:

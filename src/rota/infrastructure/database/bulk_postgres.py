@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Integer, SmallInteger, Table
 
 from rota.infrastructure.database.bulk import Values, without_defaults
+from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
 
 
 class PostgresBulk:
@@ -26,34 +27,22 @@ class PostgresBulk:
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT DO NOTHING", _arrays(rows))
+        connection.exec_driver_sql(f"{_insert(table, columns)} {KEEP}", _arrays(rows))
 
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        key = ",".join(column.name for column in table.primary_key.columns)
-        changes = ",".join(f"{name}=excluded.{name}" for name in columns)
-        connection.exec_driver_sql(
-            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}", _arrays(rows)
-        )
+        connection.exec_driver_sql(f"{_insert(table, columns)} {replace_row(table, columns)}", _arrays(rows))
 
     def upsert_changed(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
     ) -> None:
-        key = ",".join(column.name for column in table.primary_key.columns)
-        changes = ",".join(f"{name}=excluded.{name}" for name in columns)
-        differs = f"{table.name}.{by}<>excluded.{by}"
-        connection.exec_driver_sql(
-            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {differs}",
-            _arrays(rows),
-        )
+        clause = replace_changed(table, columns, by=by)
+        connection.exec_driver_sql(f"{_insert(table, columns)} {clause}", _arrays(rows))
 
     def add_counts(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        key = ",".join(column.name for column in table.primary_key.columns)
-        change = f"{columns[-1]}={table.name}.{columns[-1]}+excluded.{columns[-1]}"
-        connection.exec_driver_sql(
-            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {change}", _arrays(rows)
-        )
+        clause = add_number(table, columns[-1])
+        connection.exec_driver_sql(f"{_insert(table, columns)} {clause}", _arrays(rows))
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _update(connection, table, keys=["id"], columns=columns, rows=rows)

@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import Connection, Table
 
 from rota.infrastructure.database.bulk import Values
-from rota.infrastructure.database.codes import to_us
+from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
+from rota.infrastructure.instants import to_us
 
 
 class SqliteBulk:
@@ -28,30 +29,22 @@ class SqliteBulk:
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT DO NOTHING", list(rows))
+        connection.exec_driver_sql(f"{_insert(table, columns)} {KEEP}", list(rows))
 
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        key = ",".join(column.name for column in table.primary_key.columns)
-        changes = ",".join(f"{name}=excluded.{name}" for name in columns)
-        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}", list(rows))
+        connection.exec_driver_sql(f"{_insert(table, columns)} {replace_row(table, columns)}", list(rows))
 
     def upsert_changed(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
     ) -> None:
-        key = ",".join(column.name for column in table.primary_key.columns)
-        changes = ",".join(f"{name}=excluded.{name}" for name in columns)
-        differs = f"{table.name}.{by}<>excluded.{by}"
-        connection.exec_driver_sql(
-            f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {differs}",
-            list(rows),
-        )
+        clause = replace_changed(table, columns, by=by)
+        connection.exec_driver_sql(f"{_insert(table, columns)} {clause}", list(rows))
 
     def add_counts(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        key = ",".join(column.name for column in table.primary_key.columns)
-        change = f"{columns[-1]}={table.name}.{columns[-1]}+excluded.{columns[-1]}"
-        connection.exec_driver_sql(f"{_insert(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {change}", list(rows))
+        clause = add_number(table, columns[-1])
+        connection.exec_driver_sql(f"{_insert(table, columns)} {clause}", list(rows))
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _update(connection, table, keys=["id"], columns=columns, rows=rows)

@@ -192,6 +192,35 @@ class TestDeliveries:
             await node.deliveries.acknowledge(attempts[:1])
         assert await node.deliveries.held(WORKER_1) == attempts[1:]
 
+    async def test_what_is_acknowledged_before_it_was_taken_is_taken_no_more(self, backend: CoordinatorBackend) -> None:
+        scheduler, worker = await backend.connect(), await backend.connect()
+        attempts = make_attempts(make_ids(4))
+        await scheduler.deliveries.assign(attempts)
+        await worker.deliveries.take(WORKER_1, 1, wait=AT_ONCE)
+        await scheduler.deliveries.acknowledge(attempts[:3:2])  # one in flight, one in the queue
+        assert await worker.deliveries.held(WORKER_1) == []
+        assert await scheduler.deliveries.list_assigned(WORKER_1) == attempts[1::2]
+        assert await worker.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == attempts[1::2]
+
+    async def test_a_take_waits_when_all_was_acknowledged_before_it(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        one, other = make_ids(2)
+        await node.deliveries.assign(make_attempts([one]))
+        await node.deliveries.acknowledge(make_attempts([one]))
+        taking = await begin(backend, node.deliveries.take(WORKER_1, 10, wait=LONG))
+        assert not taking.done()
+        await node.deliveries.assign(make_attempts([other]))
+        assert await taking == make_attempts([other])
+
+    async def test_a_large_batch_is_forgotten_before_it_was_taken(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        attempts = make_attempts(make_ids(MANY))
+        await node.deliveries.assign(attempts)
+        await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE)
+        await node.deliveries.acknowledge(attempts[:-1])
+        assert await node.deliveries.held(WORKER_1) == []
+        assert await node.deliveries.list_assigned(WORKER_1) == attempts[-1:]
+
     async def test_an_acknowledgement_wakes_the_scheduler(self, backend: CoordinatorBackend) -> None:
         scheduler, worker = await backend.connect(), await backend.connect()
         attempts = make_attempts(make_ids(1))

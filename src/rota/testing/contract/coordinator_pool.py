@@ -32,9 +32,9 @@ class TestWorkerPool:
             name="pod-3",
             address="10.0.0.3:7000",
             capacity=64,
-            types=frozenset({"mail", "报告"}),
+            types=frozenset({"mail", "report.daily"}),
             weight=3,
-            labels={"zone": "north", "größe": "xl"},
+            labels={"zone": "北", "size": "größer"},
             load=7,
             is_draining=True,
         )

@@ -23,6 +23,7 @@ WORKER_1, WORKER_2 = WorkerId(7_100_000_000_000_000_001), WorkerId(7_100_000_000
 OTHER_TENANT = TenantId("other")
 REPORT = "report"
 MANY = 2_500
+HUGE = 10**30  # more than a database can count
 
 AWKWARD_TEXTS = (
     "你好世界 🌍👩‍🚀",

@@ -3,12 +3,15 @@
 import pytest
 
 from rota.application.ports.store import Added, Written
+from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.log import LogEntry, place
+from rota.domain.paging import MAX_PURGE
 from rota.domain.submission import NewTask
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, LogKind
 from rota.testing.contract.store_backend import (
     HOUR,
+    HUGE,
     MICROSECOND,
     MINUTE,
     NOON,
@@ -21,7 +24,6 @@ from rota.testing.contract.store_backend import (
     find,
     grant,
     grant_one,
-    grant_step,
     ids_of,
     make_error,
     make_tasks,
@@ -145,9 +147,20 @@ class TestPurge:
         store = await backend.connect()
         assert await store.tasks.purge(completed_before=NOON + HOUR, limit=10) == 0
 
-    async def test_a_large_purge_leaves_nothing_behind(self, backend: StoreBackend) -> None:
+    async def test_a_purge_without_bounds_goes_in_pieces_and_leaves_nothing_behind(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        tasks = await add(store, make_tasks(2_500))
-        await end(store, await write(store, tasks, steps=[grant_step(task) for task in tasks]))
-        assert await store.tasks.purge(completed_before=NOON + HOUR, limit=5_000) == 2_500
+        tasks = await add(store, make_tasks(MAX_PURGE + 1))
+        await end(store, await grant(store, tasks))
+        answers = [await store.tasks.purge(completed_before=NOON + HOUR, limit=HUGE) for _ in range(3)]
+        assert answers == [MAX_PURGE, 1, 0]
         assert await store.tasks.load(ids_of(tasks)) == {}
+
+    @pytest.mark.parametrize("limit", [0, -1])
+    async def test_a_purge_of_less_than_one_is_refused(self, backend: StoreBackend, limit: int) -> None:
+        store = await backend.connect()
+        with pytest.raises(InvalidError, match="limit"):
+            await store.tasks.purge(completed_before=NOON, limit=limit)
+        with pytest.raises(InvalidError, match="limit"):
+            await store.workers.purge(retired_before=NOON, limit=limit)
+        with pytest.raises(InvalidError, match="limit"):
+            await store.schedules.purge(fired_before=NOON, limit=limit)

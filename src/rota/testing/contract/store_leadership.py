@@ -174,7 +174,6 @@ class TestSlots:
         store = await backend.connect()
         assert not await store.slots.renew(NODE_A, SlotLease(7, floor=0), ttl=HOUR)
 
-    @pytest.mark.slow  # a thousand leases, each its own commit
     async def test_when_all_slots_are_taken_the_next_node_is_refused(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         leases = [await store.slots.lease(NodeId(f"node-{number}"), HOUR) for number in range(NODE_SLOTS)]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId
 from rota.domain.log import LogEntry, entry_for, first_entry, place
 from rota.domain.task import FAILED, PROCESSING, LogKind
@@ -79,11 +80,15 @@ class TestLogs:
         await store.logs.append([_line(task_id, 2, message="another text"), *lines[1:]])
         assert await store.logs.read(task_id) == lines
 
-    async def test_a_line_does_not_replace_a_transition(self, backend: StoreBackend) -> None:
+    @pytest.mark.parametrize("version", [1, 2])
+    async def test_a_line_in_the_place_of_a_transition_is_refused(self, backend: StoreBackend, version: int) -> None:
         store = await backend.connect()
         task = await add_one(store)
-        await store.logs.append([_line(task.id, 0, version=1)])
-        assert await store.logs.read(task.id) == [first_entry(task)]
+        with pytest.raises(InvalidError, match="seq"):
+            await store.logs.append([_line(task.id, 1), _line(task.id, 0, version=version)])
+        granted = grant_step(task)
+        await write(store, [task], steps=[granted])
+        assert await store.logs.read(task.id) == [first_entry(task), entry_for(granted)]
 
     async def test_two_nodes_may_send_the_same_lines(self, backend: StoreBackend) -> None:
         a, b = await backend.connect(), await backend.connect()

@@ -16,6 +16,7 @@ from rota.domain.task import PENDING, Task
 from rota.domain.task_config import TaskConfig
 from rota.testing.contract.store_backend import (
     HOUR,
+    HUGE,
     MICROSECOND,
     MINUTE,
     NOON,
@@ -256,7 +257,7 @@ class TestFire:
         for at in (NOON - MICROSECOND, NOON - HOUR, NOON, LATER):
             await store.schedules.fire(_skipped(at), task=None, next_fire_at=None)
         await store.schedules.fire(_fired(task, NOON - MINUTE), task=task, next_fire_at=None)
-        assert await store.schedules.purge(fired_before=NOON, limit=10) == 3
+        assert await store.schedules.purge(fired_before=NOON, limit=HUGE) == 3
         kept = await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT)
         assert kept == [_skipped(LATER), _skipped(NOON)]
         assert await store.schedules.list_occurrences(OTHER_TENANT, REPORT) == []

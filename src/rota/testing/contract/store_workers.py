@@ -8,7 +8,7 @@ import pytest
 from rota.application.ports.store import Store, WorkerRecord
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Worker
-from rota.testing.contract.store_backend import AWKWARD_TEXTS, HOUR, WORKER_1, WORKER_2, StoreBackend
+from rota.testing.contract.store_backend import AWKWARD_TEXTS, HOUR, HUGE, WORKER_1, WORKER_2, StoreBackend
 
 UNKNOWN = WorkerId(99)
 
@@ -22,7 +22,7 @@ class TestWorkers:
             name="worker.one_8000-a-b_c",
             address="[::1]:9000",
             capacity=1000,
-            types=frozenset({"email", "billing/invoice.send:v2"}),
+            types=frozenset({"email", "billing.invoice-send_v2"}),
             weight=1000,
             labels={"zone": "上海", "quote": '"'},
             load=7,
@@ -158,7 +158,7 @@ class TestWorkers:
         moment = await store.tasks.now()
         await backend.wait(backend.tick)
         await store.workers.retire([WorkerId(3)])
-        assert await store.workers.purge(retired_before=moment, limit=10) == 1
+        assert await store.workers.purge(retired_before=moment, limit=HUGE) == 1
         assert await _list_ids(store.workers.list_all(alive_only=False)) == [1, 3]
         assert await store.workers.purge(retired_before=moment, limit=10) == 0
 

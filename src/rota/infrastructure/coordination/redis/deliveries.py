@@ -41,7 +41,7 @@ class RedisDeliveries:
         if not attempts:
             return
         groups = _group(attempts)
-        keys = (self._keys.wake, *map(self._keys.in_flight, groups))
+        keys = (self._keys.wake, *(key for worker_id in groups for key in self._keys_of(worker_id)))
         await self._client.run(self._acknowledge, keys=keys, args=_to_args(groups))
 
     async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:

@@ -5,7 +5,7 @@ microseconds since 1970, which a double holds exactly until 2255. What is no id 
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from rota.domain.ids import TaskId
 from rota.domain.priority import LEVELS
@@ -13,9 +13,8 @@ from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.infrastructure.coordination.redis.entries import find_task_id, find_worker_id
 from rota.infrastructure.coordination.redis.keys import RedisKeys
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
+from rota.infrastructure.instants import from_us, to_us
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 LAST_EXACT_SCORE = 2**53  # 2255-06-05; what is due later is due then
 
 
@@ -93,11 +92,11 @@ class RedisTaskQueue:
 
 
 def _score(moment: datetime) -> int:
-    return min((moment - EPOCH) // MICROSECOND, LAST_EXACT_SCORE)
+    return min(to_us(moment), LAST_EXACT_SCORE)
 
 
 def _to_moment(score: bytes) -> datetime:
-    return EPOCH + int(min(max(float(score), 0), LAST_EXACT_SCORE)) * MICROSECOND
+    return from_us(int(min(max(float(score), 0), LAST_EXACT_SCORE)))
 
 
 def _member(entry: QueueEntry) -> str:

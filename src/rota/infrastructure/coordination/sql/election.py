@@ -16,9 +16,9 @@ from sqlalchemy import Connection, Update, select, update
 
 from rota.domain.ids import NodeId
 from rota.infrastructure.coordination.sql.waiting import Bells
-from rota.infrastructure.database.codes import duration_us
 from rota.infrastructure.database.coordination_schema import lease as table
 from rota.infrastructure.database.database import Database
+from rota.infrastructure.instants import duration_us
 
 VACANCY_SEEN = timedelta(seconds=1)  # a hint older than this has been acted on
 _ROW = 1

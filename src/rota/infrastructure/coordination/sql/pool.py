@@ -16,10 +16,10 @@ from sqlalchemy import Column, Connection, select, update
 from rota.domain.errors import InvalidError
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Heartbeat, Worker
-from rota.infrastructure.database.codes import duration_us
 from rota.infrastructure.database.coordination_schema import delivery
 from rota.infrastructure.database.coordination_schema import worker as table
 from rota.infrastructure.database.database import Database
+from rota.infrastructure.instants import duration_us
 
 T = TypeVar("T")
 

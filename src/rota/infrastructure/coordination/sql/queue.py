@@ -24,10 +24,10 @@ from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.infrastructure.coordination.sql.wake import WakeMark
-from rota.infrastructure.database.codes import from_us, to_us
 from rota.infrastructure.database.coordination_schema import delivery, memory
 from rota.infrastructure.database.coordination_schema import queue as table
 from rota.infrastructure.database.database import Database
+from rota.infrastructure.instants import from_us, to_us
 
 NOT_DUE = -1  # the lane of what is delayed
 NEVER_US = 2**63 - 1

@@ -22,9 +22,9 @@ from rota.domain.events import Event
 from rota.domain.ids import TaskId
 from rota.infrastructure.coordination.event_buffer import EventBuffer
 from rota.infrastructure.coordination.sql.waiting import Bells
-from rota.infrastructure.database.codes import duration_us
 from rota.infrastructure.database.coordination_schema import cancel, event, tally
 from rota.infrastructure.database.database import Database
+from rota.infrastructure.instants import duration_us
 
 EVENTS_PER_ROW = 500
 EVENTS_KEPT = timedelta(minutes=1)  # a listener looks every 200 ms

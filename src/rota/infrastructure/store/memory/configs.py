@@ -5,6 +5,7 @@ from datetime import datetime
 
 from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import TenantId
+from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
 from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig
@@ -78,7 +79,7 @@ class MemoryScheduleStore:
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
         times = [(key, at) for key, known in self._state.occurrences.items() for at in known if at < fired_before]
-        doomed = sorted(times)[:limit]
+        doomed = sorted(times)[: purge_limit(limit)]
         for key, at in doomed:
             del self._state.occurrences[key][at]
         return len(doomed)

@@ -7,8 +7,8 @@ from datetime import datetime
 from rota.application.ports.store import Added, Written
 from rota.domain.errors import IdempotencyMismatchError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
-from rota.domain.log import LogEntry, entry_for
-from rota.domain.paging import Page, TaskFilter
+from rota.domain.log import LogEntry, check_lines, entry_for
+from rota.domain.paging import Page, TaskFilter, purge_limit
 from rota.domain.submission import NewTask
 from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
 from rota.infrastructure.store.memory.state import MemoryState
@@ -76,7 +76,7 @@ class MemoryTaskStore:
 
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         ended = (task for _, task in sorted(self._state.tasks.items()) if _ended_before(task, completed_before))
-        doomed = {task.id for task, _ in zip(ended, range(limit), strict=False)}
+        doomed = {task.id for task, _ in zip(ended, range(purge_limit(limit)), strict=False)}
         for task_id in doomed:
             del self._state.tasks[task_id]
             self._state.logs.pop(task_id, None)
@@ -123,6 +123,7 @@ class MemoryLogStore:
         self._state = state
 
     async def append(self, entries: Sequence[LogEntry]) -> None:
+        check_lines(entries)
         for entry in entries:
             self._state.keep(entry)
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from rota.application.ports.store import WorkerRecord
 from rota.domain.ids import WorkerId
+from rota.domain.paging import purge_limit
 from rota.domain.worker import Worker
 from rota.infrastructure.store.memory.state import MemoryState
 
@@ -45,7 +46,7 @@ class MemoryWorkerRegistry:
     async def purge(self, *, retired_before: datetime, limit: int) -> int:
         known = self._state.workers.items()
         old = [one for one, record in known if record.retired_at is not None and record.retired_at < retired_before]
-        doomed = sorted(old)[:limit]
+        doomed = sorted(old)[: purge_limit(limit)]
         for worker_id in doomed:
             del self._state.workers[worker_id]
         return len(doomed)

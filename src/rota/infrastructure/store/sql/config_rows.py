@@ -8,7 +8,7 @@ import msgspec
 from rota.domain.ids import TenantId
 from rota.domain.schedule import Schedule
 from rota.domain.task_config import TaskConfig
-from rota.infrastructure.database.codes import duration_us, find_us
+from rota.infrastructure.instants import duration_us, find_us
 from rota.infrastructure.store.sql.task_rows import retry_from_json, retry_to_json
 
 

@@ -8,9 +8,9 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import TenantId
 from rota.domain.task_config import TaskConfig
-from rota.infrastructure.database.codes import to_us
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import task_config, task_config_revision
+from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.sql.config_rows import config_to_json, to_config
 
 

@@ -7,9 +7,9 @@ from sqlalchemy import Connection, case, func, insert, or_, select, update
 from rota.application.ports.store import SlotLease
 from rota.domain.errors import ConfigError, ConflictError
 from rota.domain.ids import NODE_SLOTS, NodeId
-from rota.infrastructure.database.codes import duration_us, from_us
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import leadership, node_slot
+from rota.infrastructure.instants import duration_us, from_us
 
 
 class SqlTermStore:

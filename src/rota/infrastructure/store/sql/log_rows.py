@@ -6,7 +6,8 @@ from typing import Any
 from rota.domain.ids import TaskId, TenantId, WorkerId
 from rota.domain.log import LINE_BITS, LogEntry
 from rota.domain.task import LogKind, Task, Transition
-from rota.infrastructure.database.codes import KIND_CODES, KIND_OF, STATUS_CODES, STATUS_OF, from_us, to_us
+from rota.infrastructure.database.codes import KIND_CODES, KIND_OF, STATUS_CODES, STATUS_OF
+from rota.infrastructure.instants import from_us, to_us
 
 STATE_CHANGE = KIND_CODES[LogKind.STATE_CHANGE]
 LOG_COLUMNS = (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from rota.domain.ids import TaskId
-from rota.domain.log import LogEntry
+from rota.domain.log import LogEntry, check_lines
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import task_logs
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, entry_row, to_entry
@@ -18,6 +18,7 @@ class SqlLogStore:
     async def append(self, entries: Sequence[LogEntry]) -> None:
         if not entries:
             return
+        check_lines(entries)
         rows = [entry_row(entry) for entry in entries]
         bulk = self._database.bulk
         await self._database.transact(

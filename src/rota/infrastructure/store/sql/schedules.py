@@ -8,12 +8,13 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from rota.domain.errors import IdTakenError
 from rota.domain.ids import TaskId, TenantId
+from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
 from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig
-from rota.infrastructure.database.codes import from_us, to_us
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import schedule_occurrence, task_config
+from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.sql.config_rows import to_config
 from rota.infrastructure.store.sql.tasks import insert_tasks
 
@@ -49,7 +50,7 @@ class SqlScheduleStore:
         return [_to_occurrence(row) for row in rows]
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
-        return await self._database.transact(partial(_purge, before_us=to_us(fired_before), limit=limit))
+        return await self._database.transact(partial(_purge, before_us=to_us(fired_before), limit=purge_limit(limit)))
 
     def _fire(self, connection: Connection, *, occurrence: Occurrence, task: Task | None, next_fire_us: int) -> None:
         values = {

@@ -11,7 +11,8 @@ from rota.domain.attempt import TaskError, TaskResult
 from rota.domain.ids import TaskId, TenantId, WorkerId
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy, RetryStrategy
 from rota.domain.task import FINAL, SUCCESS, LiveTask, Task, TaskSpec, TaskState, Transition
-from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF, duration_us, find_us, from_us, to_us
+from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
+from rota.infrastructure.instants import duration_us, find_us, from_us, to_us
 
 SPEC_COLUMNS = (
     "id",

@@ -12,12 +12,13 @@ from rota.application.ports.store import Added, Written
 from rota.application.ports.system import Random
 from rota.domain.errors import IdempotencyMismatchError, IdTakenError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
-from rota.domain.paging import Page, TaskFilter
+from rota.domain.paging import Page, TaskFilter, purge_limit
 from rota.domain.submission import NewTask
 from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
 from rota.infrastructure.database import schema
-from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF, from_us, to_us
+from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
 from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database
+from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.sql.listing import select_page
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, creation_row
 from rota.infrastructure.store.sql.task_rows import (
@@ -110,7 +111,8 @@ class SqlTaskStore:
         return await self._database.read(work)
 
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
-        return await self._database.transact(partial(self._purge, completed_before=completed_before, limit=limit))
+        work = partial(self._purge, completed_before=completed_before, limit=purge_limit(limit))
+        return await self._database.transact(work)
 
     def _writer(self) -> TransitionWriter:
         return TransitionWriter(self._database.bulk, shard=int(self._random.chance() * COUNT_SHARDS))

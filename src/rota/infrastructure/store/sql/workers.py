@@ -9,10 +9,11 @@ from sqlalchemy import Connection, delete, select, update
 
 from rota.application.ports.store import WorkerRecord
 from rota.domain.ids import WorkerId
+from rota.domain.paging import purge_limit
 from rota.domain.worker import Worker
-from rota.infrastructure.database.codes import find_us, from_us, to_us
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import worker_registry as table
+from rota.infrastructure.instants import find_us, from_us, to_us
 
 _COLUMNS = (
     "id",
@@ -70,9 +71,11 @@ class SqlWorkerRegistry:
         return [_to_record(row) for row in rows]
 
     async def purge(self, *, retired_before: datetime, limit: int) -> int:
+        most = purge_limit(limit)
+
         def work(connection: Connection) -> int:
             old = select(table.c.id).where(table.c.retired_us.between(1, to_us(retired_before) - 1))
-            ids = connection.execute(old.order_by(table.c.id).limit(limit)).scalars().all()
+            ids = connection.execute(old.order_by(table.c.id).limit(most)).scalars().all()
             return connection.execute(delete(table).where(table.c.id.in_(ids))).rowcount if ids else 0
 
         return await self._database.transact(work)
