@@ -13,11 +13,20 @@ class Reign:
         self._clock = clock
 
     @property
+    def number(self) -> int:
+        """Which term it is, trusted or not: for logs, and to ask whether it is still the newest."""
+        return self._term.number
+
+    @property
     def term(self) -> Term:
         """The current term; `FencedError` when it can no longer be trusted: stop acting."""
         if not self._term.is_trusted(self._clock.monotonic()):
             raise FencedError("term", seen=self._term.number, current=self._term.number + 1)
         return self._term
+
+    def check(self) -> None:
+        """Right before acting: `FencedError` when the term can no longer be trusted."""
+        _ = self.term
 
     def extend(self, term: Term) -> None:
         """The same term was renewed: trust it longer."""

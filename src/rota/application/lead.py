@@ -1,0 +1,119 @@
+"""What a leader does, all of it at once and each part supervised.
+
+Every duty is a loop of its own: one that fails is logged, counted, and tried again, and the others do not notice. A
+duty that learns that the reign is over (`FencedError`) ends them all, so that nobody leads by halves.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+import structlog
+
+from rota.application.loop import Loops
+from rota.application.observe import Observe
+from rota.application.rebuild import RebuildQueues
+from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
+from rota.application.recover import EndSilentAttempts, RecoverLostWorkers, Sight
+from rota.application.reign import Reign
+from rota.application.retain import Retain
+from rota.domain.errors import FencedError, UnavailableError
+from rota.domain.ids import TaskId
+
+SOON = timedelta(seconds=1)
+OBSERVE_EVERY = timedelta(seconds=5)
+RECONCILE_EVERY = timedelta(seconds=30)
+RETAIN_EVERY = timedelta(seconds=60)
+HAND_BACK_WITHIN = timedelta(seconds=2)
+
+log = structlog.get_logger(__name__)
+
+
+class Dispatcher(Protocol):
+    """Grants waiting tasks to workers."""
+
+    async def run(self, reign: Reign) -> None:
+        """Dispatch until cancelled."""
+        ...
+
+    def is_parked(self, task_id: TaskId) -> bool:
+        """Whether the task was taken from the queue and is kept, because it cannot be granted now."""
+        ...
+
+    async def hand_back(self) -> None:
+        """Put what is parked back into the queue, for the next leader. Called when `run` has ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Something that a leader does every so often."""
+
+    name: str
+    step: Callable[[], Awaitable[None]]
+    every: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerDuties:
+    """All duties of a leader. Calling it leads, until the reign is over or the call is cancelled."""
+
+    loops: Loops
+    dispatcher: Dispatcher
+    rebuild: RebuildQueues
+    recover: RecoverLostWorkers
+    end_silent: EndSilentAttempts
+    reconcile_queue: ReconcileQueue
+    reconcile_deliveries: ReconcileDeliveries
+    retain: Retain
+    observe: Observe
+
+    async def __call__(self, reign: Reign) -> None:
+        try:
+            await self._fulfil(reign)
+        except ExceptionGroup as failures:  # the loops let nothing but a `FatalError` through
+            raise failures.exceptions[0] from failures
+        finally:
+            self.observe.clear()
+            await self._hand_back()
+
+    async def _fulfil(self, reign: Reign) -> None:
+        over = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(self._keep(duty, over), name=duty.name) for duty in self._list(reign)]
+            await over.wait()
+            for one in running:
+                one.cancel()
+
+    def _list(self, reign: Reign) -> list[Duty]:
+        workers, attempts = Sight(self.loops.clock), Sight(self.loops.clock)
+        is_parked = self.dispatcher.is_parked
+        return [
+            Duty("dispatch", lambda: self.dispatcher.run(reign), every=SOON),
+            Duty("rebuild", lambda: self.rebuild.if_lost(reign), every=SOON),
+            Duty("recover", lambda: self.recover(reign, workers), every=SOON),
+            Duty("end_silent", lambda: self.end_silent(reign, attempts), every=SOON),
+            Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=RECONCILE_EVERY),
+            Duty("reconcile_deliveries", lambda: self.reconcile_deliveries(reign), every=RECONCILE_EVERY),
+            Duty("retain", lambda: self.retain(reign), every=RETAIN_EVERY),
+            Duty("observe", self.observe, every=OBSERVE_EVERY),
+        ]
+
+    async def _keep(self, duty: Duty, over: asyncio.Event) -> None:
+        async def step() -> None:
+            try:
+                await duty.step()
+            except FencedError as exc:
+                log.info("leader.fenced", duty=duty.name, error=str(exc))
+                over.set()
+
+        await self.loops.keep(duty.name, step, every=duty.every)
+
+    async def _hand_back(self) -> None:
+        try:
+            async with asyncio.timeout(HAND_BACK_WITHIN.total_seconds()):
+                await self.dispatcher.hand_back()
+        except (UnavailableError, TimeoutError) as exc:  # the next leader's reconciliation finds them
+            log.warning("leader.hand_back_failed", error=str(exc))

@@ -1,0 +1,180 @@
+"""Comparing the store with the coordinator, both ways, and repairing what differs.
+
+The coordinator's entries follow the store's rows by a moment, and a process may die in that moment. So whatever has
+differed for longer than `SETTLED` is repaired, from the store's side, because that is the truth:
+
+- a waiting task that is due and in no queue (its push was lost) is pushed;
+- a deep queue that lacks tasks which are due for longer than its heads is rebuilt;
+- an attempt that was granted and never handed over (its assignment was lost) is assigned again;
+- an attempt in flight that the store knows nothing of any more (its acknowledgement was lost) is forgotten;
+- an attempt of a worker that has ended (it was granted in that very moment) is taken back.
+
+Every repair is harmless where it was not needed: a task is granted once, and an attempt is taken once.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+
+from rota.application import metrics
+from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.metrics import MetricsCollector
+from rota.application.ports.store import Store
+from rota.application.ports.system import Clock
+from rota.application.rebuild import RebuildQueues
+from rota.application.reign import Reign
+from rota.application.store_time import StoreTime
+from rota.application.take_back import TakeBack, TypedStep, queue_entry, running_attempts
+from rota.domain.attempt import Attempt
+from rota.domain.ids import TaskId, WorkerId
+from rota.domain.priority import LEVELS
+from rota.domain.task import LiveTask
+
+SETTLED = timedelta(seconds=5)  # longer than any call between a row and its entry may take
+LATE = timedelta(minutes=1)  # by how much a due task may be older than the heads of the queue
+REBUILD_SELDOM = timedelta(minutes=10)
+MOST_PARKED = 20_000  # what a dispatcher may keep out of the queue
+PAGE = 1000
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class ReconcileQueue:
+    """Find due tasks that no queue holds."""
+
+    store: Store
+    coordinator: Coordinator
+    time: StoreTime
+    clock: Clock
+    collector: MetricsCollector
+    rebuild: RebuildQueues
+    batch: int = 5000
+    _next_rebuild_at: float = field(default=float("-inf"), init=False)
+
+    async def __call__(self, reign: Reign, is_parked: Callable[[TaskId], bool]) -> None:
+        depths = await self.coordinator.queue.depths()
+        due = await self._list_due(is_parked)
+        if sum(depths.ready.values()) <= self.batch:
+            await self._push(due, reign)
+        elif due:
+            await self._compare_heads(due[0], reign)
+
+    async def _list_due(self, is_parked: Callable[[TaskId], bool]) -> list[LiveTask]:
+        """The longest due tasks that are not parked; where all are, look behind them."""
+        due = await self.store.tasks.list_due(self.batch)
+        free = [live for live in due if not is_parked(live.id)]
+        if free or len(due) < self.batch:
+            return free
+        due = await self.store.tasks.list_due(self.batch + MOST_PARKED)
+        return [live for live in due if not is_parked(live.id)]
+
+    async def _push(self, due: Sequence[LiveTask], reign: Reign) -> None:
+        """Queue what should have been taken by now. The queue is short, so doubles stay few."""
+        now = self.time.now()
+        missing = [queue_entry(live.state, now=now) for live in due if live.state.due_at <= now - SETTLED]
+        if missing:
+            reign.check()
+            await self.coordinator.queue.push(missing)
+            self._note("pushed", len(missing))
+
+    async def _compare_heads(self, longest_due: LiveTask, reign: Reign) -> None:
+        """In a deep queue, what is due for longest must be near a head: else it, and maybe more, is missing."""
+        if self.clock.monotonic() < self._next_rebuild_at:
+            return
+        taken = await self.coordinator.queue.take(0, order=LEVELS)
+        heads = await self.store.tasks.find_live(list(taken.heads.values()))
+        waiting = [live.state.due_at for live in heads if live.state.status.is_waiting]
+        if waiting and longest_due.state.due_at < min(waiting) - LATE:
+            self._next_rebuild_at = self.clock.monotonic() + REBUILD_SELDOM.total_seconds()
+            await self.rebuild(reign)
+            self._note("rebuilt", 1)
+
+    def _note(self, what: str, count: int) -> None:
+        self.collector.add(metrics.RECONCILED, what, amount=count)
+        log.warning("reconciled", what=what, count=count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileDeliveries:
+    """Compare the attempts that run by the store's word with those that the workers were handed."""
+
+    store: Store
+    coordinator: Coordinator
+    time: StoreTime
+    collector: MetricsCollector
+    take_back: TakeBack
+
+    async def __call__(self, reign: Reign) -> None:
+        settled = await self._list_settled()
+        pool = [worker.id for worker in await self.coordinator.pool.list_alive()]
+        for worker_id in pool:
+            await self._assign_again(worker_id, settled.get(worker_id, ()), reign=reign)
+            await self._forget(worker_id, reign)
+        strangers = settled.keys() - set(pool)
+        if strangers:
+            strangers -= await self._list_registered()
+            await self._take_back([live for worker_id in strangers for live in settled[worker_id]], reign)
+
+    async def _list_settled(self) -> Mapping[WorkerId, Sequence[LiveTask]]:
+        """The running attempts, by worker, that were granted long enough ago to have been handed over."""
+        settled: dict[WorkerId, list[LiveTask]] = defaultdict(list)
+        granted_before = self.time.now() - SETTLED
+        after: TaskId | None = None
+        while page := await self.store.tasks.list_running(after=after, limit=PAGE):
+            for live in page:
+                worker_id, started_at = live.state.worker_id, live.state.started_at
+                if worker_id is not None and started_at is not None and started_at <= granted_before:
+                    settled[worker_id].append(live)
+            after = page[-1].id
+        return settled
+
+    async def _assign_again(self, worker_id: WorkerId, settled: Sequence[LiveTask], *, reign: Reign) -> None:
+        # In this order: an attempt may be taken in between, and is then among those in flight.
+        assigned = await self.coordinator.deliveries.list_assigned(worker_id)
+        in_flight = await self.coordinator.deliveries.held(worker_id)
+        known = {*assigned, *in_flight}
+        missing = [one for one in running_attempts(live.state for live in settled) if one not in known]
+        still = await self._list_current(missing)  # what ended meanwhile was acknowledged
+        missing = [attempt for attempt in missing if attempt in still]
+        if missing:
+            reign.check()
+            await self.coordinator.deliveries.assign(missing)
+            self._note("assigned", len(missing), worker_id=worker_id)
+
+    async def _forget(self, worker_id: WorkerId, reign: Reign) -> None:
+        in_flight = await self.coordinator.deliveries.held(worker_id)
+        current = await self._list_current(in_flight)
+        leftover = [attempt for attempt in in_flight if attempt not in current]
+        if leftover:
+            reign.check()
+            await self.coordinator.deliveries.acknowledge(leftover)
+            self._note("forgotten", len(leftover), worker_id=worker_id)
+
+    async def _list_current(self, attempts: Sequence[Attempt]) -> Collection[Attempt]:
+        """The attempts that the tasks of these are at now."""
+        live = await self.store.tasks.find_live([attempt.task_id for attempt in attempts])
+        return set(running_attempts(one.state for one in live))
+
+    async def _list_registered(self) -> set[WorkerId]:
+        registered: set[WorkerId] = set()
+        after: WorkerId | None = None
+        while page := await self.store.workers.list_all(after=after, limit=PAGE):
+            registered |= {record.worker.id for record in page}
+            after = page[-1].worker.id
+        return registered
+
+    async def _take_back(self, orphans: Sequence[LiveTask], reign: Reign) -> None:
+        now = self.time.now()
+        lost = await self.take_back(reign, [TypedStep(live.type, live.state.lost(at=now)) for live in orphans])
+        for one in lost:
+            self.collector.add(metrics.ATTEMPTS_LOST, one.type)
+        if lost:
+            self._note("taken_back", len(lost))
+
+    def _note(self, what: str, count: int, **fields: object) -> None:
+        self.collector.add(metrics.RECONCILED, what, amount=count)
+        log.warning("reconciled", what=what, count=count, **fields)

@@ -1,0 +1,168 @@
+"""Taking back what silent workers hold.
+
+A worker is dead when all three are true: the coordinator's pool does not know it, the store has not seen it for longer
+than a lease, and the leader is not blind. One of the first two alone is no evidence: a coordinator that lost its memory
+knows nobody, and a store that was away has seen nobody. Live workers tell both every few seconds, so two heartbeats
+after either is back, the truth is visible again; until then the leader is blind and judges nobody.
+
+Being wrong is safe, only wasteful: the attempt number fences whatever a worker that was given up still reports.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from rota.application import metrics
+from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.metrics import MetricsCollector
+from rota.application.ports.store import Store, WorkerRecord
+from rota.application.ports.system import Clock, Random
+from rota.application.reign import Reign
+from rota.application.store_time import StoreTime
+from rota.application.take_back import TakeBack, TypedStep, running_attempts
+from rota.domain.attempt import TimedOut
+from rota.domain.conclusion import conclude
+from rota.domain.errors import UnavailableError
+from rota.domain.events import Event, EventKind
+from rota.domain.ids import WorkerId
+from rota.domain.task import PROCESSING, Task, Transition
+from rota.domain.worker import Worker
+
+HEARTBEAT_EVERY = timedelta(seconds=3)
+WORKER_LEASE = timedelta(seconds=12)
+PAGE = 1000  # workers read at a time
+SILENCE = timedelta(seconds=5)  # a worker ends an attempt at its deadline and reports; more than that takes
+CANCEL_KEPT = timedelta(minutes=1)  # at most; a worker asks twice a second
+CANCEL_HEARD = timedelta(seconds=1)  # at least, or the worker might not hear it
+CANCEL_MARGIN = timedelta(seconds=1)  # the request must be over before the next attempt starts, or it would stop that
+
+log = structlog.get_logger(__name__)
+
+
+class Sight:
+    """Whether silence means anything. Blind at first, and again after every call that failed."""
+
+    def __init__(self, clock: Clock, *, settles_in: timedelta = 2 * HEARTBEAT_EVERY) -> None:
+        self._clock = clock
+        self._settles_in = settles_in.total_seconds()
+        self._clear_at = 0.0
+        self.blur()
+
+    @property
+    def is_clear(self) -> bool:
+        return self._clock.monotonic() >= self._clear_at
+
+    def blur(self) -> None:
+        self._clear_at = self._clock.monotonic() + self._settles_in
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Around calls to store and coordinator: one without an answer blinds."""
+        try:
+            yield
+        except UnavailableError:
+            self.blur()
+            raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverLostWorkers:
+    """Give up the workers that are dead, and queue again what they ran."""
+
+    store: Store
+    coordinator: Coordinator
+    time: StoreTime
+    collector: MetricsCollector
+    take_back: TakeBack
+    lease: timedelta = WORKER_LEASE
+
+    async def __call__(self, reign: Reign, sight: Sight) -> None:
+        with sight.looking():
+            silent = await self._list_silent()
+            for worker in silent if sight.is_clear else ():
+                await self._bury(worker, reign)
+
+    async def _list_silent(self) -> list[Worker]:
+        known = {worker.id for worker in await self.coordinator.pool.list_alive()}
+        limit = self.time.now() - self.lease
+        silent: list[Worker] = []
+        after: WorkerId | None = None
+        while page := await self.store.workers.list_all(after=after, limit=PAGE):
+            silent += [one.worker for one in page if one.worker.id not in known and _is_older(one, limit)]
+            after = page[-1].worker.id
+        return silent
+
+    async def _bury(self, worker: Worker, reign: Reign) -> None:
+        now = self.time.now()
+        held = await self.store.tasks.list_held(worker.id)
+        lost = await self.take_back(reign, [TypedStep(live.type, live.state.lost(at=now)) for live in held])
+        for one in lost:
+            self.collector.add(metrics.ATTEMPTS_LOST, one.type)
+        reign.check()
+        # Retired first: should the worker wake up between the two, it learns from the store that it has ended.
+        await self.store.workers.retire([worker.id])
+        await self.coordinator.pool.remove([worker.id])
+        self.collector.add(metrics.WORKERS_LOST)
+        log.warning("worker.lost", worker_id=worker.id, name=worker.name, attempts=len(lost), term=reign.number)
+        event = Event(kind=EventKind.WORKER_OFFLINE, at=now, worker_id=worker.id)
+        await self.coordinator.signals.publish([event])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndSilentAttempts:
+    """End attempts that are past their deadline and whose worker says nothing about them.
+
+    A worker whose store was away delivers its results late; so nothing is ended while the leader is blind.
+    """
+
+    store: Store
+    coordinator: Coordinator
+    time: StoreTime
+    random: Random
+    take_back: TakeBack
+    batch: int = 500
+
+    async def __call__(self, reign: Reign, sight: Sight) -> None:
+        with sight.looking():
+            overdue = await self._list_overdue()
+            if overdue and sight.is_clear:
+                await self._end(overdue, reign)
+
+    async def _list_overdue(self) -> list[Task]:
+        limit = self.time.now() - SILENCE
+        overdue = await self.store.tasks.list_overdue(self.batch)
+        tasks = await self.store.tasks.load([live.id for live in overdue if live.state.due_at < limit])
+        return [task for task in tasks.values() if task.state.status is PROCESSING and task.state.due_at < limit]
+
+    async def _end(self, overdue: list[Task], reign: Reign) -> None:
+        now = self.time.now()
+        steps = [TypedStep(task.spec.type, self._time_out(task, now)) for task in overdue]
+        ended = [one.step for one in await self.take_back(reign, steps)]
+        for step in ended:
+            log.warning("attempt.silent", task_id=step.task_id, attempt=step.before.attempt, status=step.after.status)
+        await self._ask_to_stop([step for step in ended if step.after.status.is_final])
+        await self._ask_to_stop([step for step in ended if step.after.status.is_waiting])
+        await self.coordinator.deliveries.acknowledge(running_attempts(step.before for step in ended))
+
+    async def _ask_to_stop(self, steps: list[Transition]) -> None:
+        """A request names a task, not an attempt: where the next attempt may start soon, none is made."""
+        ttls = {step.task_id: _cancel_ttl(step) for step in steps}
+        wanted = {task_id: ttl for task_id, ttl in ttls.items() if ttl >= CANCEL_HEARD}
+        if wanted:
+            await self.coordinator.signals.request_cancel(list(wanted), ttl=min(wanted.values()))
+
+    def _time_out(self, task: Task, at: datetime) -> Transition:
+        return conclude(task.state, TimedOut(), policy=task.spec.retry, at=at, chance=self.random.chance())
+
+
+def _is_older(record: WorkerRecord, limit: datetime) -> bool:
+    return record.seen_at < limit
+
+
+def _cancel_ttl(step: Transition) -> timedelta:
+    if step.after.status.is_final:
+        return CANCEL_KEPT
+    return min(step.after.due_at - step.at - CANCEL_MARGIN, CANCEL_KEPT)

@@ -1,0 +1,38 @@
+"""A collector that a test can read."""
+
+from collections import Counter
+
+from rota.application.ports.metrics import Metric
+
+
+class Figures:
+    """Keeps every figure, by metric and labels."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, ...]] = Counter()
+        self.gauges: dict[tuple[str, ...], float] = {}
+
+    def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
+        self.counts[counter.name, *labels] += int(amount)
+
+    def put(self, gauge: Metric, *labels: str, value: float) -> None:
+        self.gauges[gauge.name, *labels] = value
+
+    def observe(self, histogram: Metric, *labels: str, value: float) -> None:
+        raise AssertionError(f"nothing here observes {histogram.name}")
+
+    def count(self, counter: Metric, *labels: str) -> int:
+        return self.counts[counter.name, *labels]
+
+    def gauge(self, gauge: Metric, *labels: str) -> float | None:
+        return self.gauges.get((gauge.name, *labels))
+
+
+class FixedChance:
+    """Chance that is always the same."""
+
+    def __init__(self, value: float = 0.5) -> None:
+        self._value = value
+
+    def chance(self) -> float:
+        return self._value

@@ -1,0 +1,247 @@
+"""All duties of a leader together."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from rota.application import metrics
+from rota.application.elect import Leadership
+from rota.application.lead import HAND_BACK_WITHIN, RECONCILE_EVERY, RETAIN_EVERY, SchedulerDuties
+from rota.application.loop import FatalError, Loops
+from rota.application.observe import Observe
+from rota.application.rebuild import RebuildQueues
+from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
+from rota.application.recover import EndSilentAttempts, RecoverLostWorkers
+from rota.application.reign import Reign
+from rota.application.retain import Retain
+from rota.domain.errors import CoordinatorUnavailableError, FencedError
+from rota.domain.ids import NodeId, TaskId
+from rota.domain.task import PENDING
+from rota.testing.faults import Fault
+from tests.support.builders import HOUR
+from tests.support.scene import LEASE, Scene, a_scene, on_virtual_time
+
+NODE = NodeId("a")
+
+
+class ScriptedDispatcher:
+    """Dispatches nothing; does what a test wants instead."""
+
+    def __init__(self, scene: Scene, *failures: Exception) -> None:
+        self._scene = scene
+        self._failures = list(failures)
+        self.parked: set[int] = set()
+        self.runs = 0
+        self.is_running = False
+        self.hand_backs = 0
+        self.hand_back_takes = timedelta(0)
+        self.hand_back_failure: Exception | None = None
+
+    async def run(self, reign: Reign) -> None:
+        self.runs += 1
+        reign.check()
+        self.is_running = True
+        try:
+            if self._failures:
+                raise self._failures.pop(0)
+            await self._scene.clock.sleep(timedelta(days=365))
+        finally:
+            self.is_running = False
+
+    def is_parked(self, task_id: TaskId) -> bool:
+        return task_id in self.parked
+
+    async def hand_back(self) -> None:
+        assert not self.is_running
+        self.hand_backs += 1
+        await self._scene.clock.sleep(self.hand_back_takes)
+        if self.hand_back_failure is not None:
+            raise self.hand_back_failure
+
+
+def duties(scene: Scene, dispatcher: ScriptedDispatcher) -> SchedulerDuties:
+    store, coordinator, time, figures = scene.store, scene.coordinator, scene.time, scene.figures
+    rebuild = RebuildQueues(tasks=store.tasks, queue=coordinator.queue, time=time, collector=figures, node_id=NODE)
+    take_back = scene.take_back
+    return SchedulerDuties(
+        loops=Loops(scene.clock, scene.random, figures),
+        dispatcher=dispatcher,
+        rebuild=rebuild,
+        recover=RecoverLostWorkers(
+            store=store, coordinator=coordinator, time=time, collector=figures, take_back=take_back
+        ),
+        end_silent=EndSilentAttempts(
+            store=store, coordinator=coordinator, time=time, random=scene.random, take_back=take_back
+        ),
+        reconcile_queue=ReconcileQueue(
+            store=store, coordinator=coordinator, time=time, clock=scene.clock, collector=figures, rebuild=rebuild
+        ),
+        reconcile_deliveries=ReconcileDeliveries(
+            store=store, coordinator=coordinator, time=time, collector=figures, take_back=take_back
+        ),
+        retain=Retain(tasks=store.tasks, workers=store.workers, time=time, clock=scene.clock),
+        observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=figures),
+    )
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@on_virtual_time
+async def test_a_leader_repairs_what_its_predecessor_left_behind() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1, 2)
+    await scene.run_at(1, 1, within=HOUR)
+    leading = asyncio.create_task(duties(scene, ScriptedDispatcher(scene))(scene.reign))
+    await scene.pass_time(LEASE.total_seconds() + 2)
+    assert (await scene.state_of(1)).status is PENDING
+    assert set(await scene.queued()) == {1, 2}
+    assert scene.figures.gauge(metrics.TASKS, PENDING) is not None
+    await stop(leading)
+
+
+@on_virtual_time
+async def test_a_stop_ends_the_duties_and_then_hands_back_what_is_parked() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene)
+    leading = asyncio.create_task(duties(scene, dispatcher)(scene.reign))
+    await scene.pass_time(10)
+    assert (dispatcher.is_running, dispatcher.hand_backs) == (True, 0)
+    await stop(leading)
+    assert (dispatcher.is_running, dispatcher.hand_backs) == (False, 1)
+    assert set(scene.figures.gauges.values()) == {0}
+
+
+OPERATIONS = {
+    "rebuild": "queue.find_generation",
+    "recover": "workers.list_all",
+    "end_silent": "tasks.list_overdue",
+    "reconcile_queue": "tasks.list_due",
+    "reconcile_deliveries": "tasks.list_running",
+    "retain": "tasks.purge",
+    "observe": "tasks.count_by_status",
+}
+
+
+@pytest.mark.parametrize("duty", OPERATIONS)
+def test_a_duty_that_fails_is_counted_and_goes_on(duty: str) -> None:
+    @on_virtual_time
+    async def story() -> None:
+        scene = await a_scene()
+        operation = OPERATIONS[duty]
+        leading = asyncio.create_task(duties(scene, ScriptedDispatcher(scene))(scene.reign))
+        await scene.pass_time(1.5)
+        scene.faults.inject(operation, Fault.TIMEOUT, times=2)
+        await scene.pass_time(2 * RETAIN_EVERY.total_seconds() + 5)
+        assert scene.faults.pending == {}
+        assert scene.figures.count(metrics.LOOP_FAILURES, duty) == 2
+        scene.faults.inject(operation, Fault.TIMEOUT)
+        await scene.pass_time(RETAIN_EVERY.total_seconds())
+        assert scene.faults.pending == {}, "it did not go on"
+        assert not leading.done()
+        await stop(leading)
+
+    story()
+
+
+@on_virtual_time
+async def test_dispatch_that_fails_is_counted_and_goes_on() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene, RuntimeError("broken"), CoordinatorUnavailableError("away"))
+    leading = asyncio.create_task(duties(scene, dispatcher)(scene.reign))
+    await scene.pass_time(5)
+    assert (dispatcher.runs, dispatcher.is_running) == (3, True)
+    assert scene.figures.count(metrics.LOOP_FAILURES, "dispatch") == 2
+    await stop(leading)
+
+
+@on_virtual_time
+async def test_what_is_parked_is_known_to_reconciliation() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene)
+    dispatcher.parked = {1}
+    leading = asyncio.create_task(duties(scene, dispatcher)(scene.reign))
+    await scene.pass_time(5)
+    await scene.add(1, 2)
+    await scene.pass_time(RECONCILE_EVERY.total_seconds())
+    assert await scene.queued() == [2]
+    await stop(leading)
+
+
+@on_virtual_time
+async def test_a_duty_that_learns_of_the_end_of_the_reign_ends_all() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene)
+    leading = asyncio.create_task(duties(scene, dispatcher)(scene.reign))
+    await scene.pass_time(5)
+    scene.reign.end()
+    scene.memory.forget()  # so that a duty wants to act
+    await asyncio.wait_for(leading, 2)
+    assert dispatcher.hand_backs == 1
+
+
+@on_virtual_time
+async def test_a_reign_that_is_over_before_it_began_ends_at_once() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene, FencedError("term", seen=1, current=2))
+    await asyncio.wait_for(duties(scene, dispatcher)(scene.reign), 1)
+    assert scene.figures.count(metrics.LOOP_FAILURES, "dispatch") == 0
+
+
+@on_virtual_time
+async def test_a_fatal_error_comes_through_as_itself() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene, FatalError("no way on"))
+    with pytest.raises(FatalError, match="no way on"):
+        await duties(scene, dispatcher)(scene.reign)
+    assert dispatcher.hand_backs == 1
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_a_hand_back_that_fails_or_hangs_does_not_hold_up_the_stop(is_slow: bool) -> None:
+    @on_virtual_time
+    async def story() -> None:
+        scene = await a_scene()
+        dispatcher = ScriptedDispatcher(scene)
+        dispatcher.hand_back_takes = HOUR if is_slow else timedelta(0)
+        dispatcher.hand_back_failure = CoordinatorUnavailableError("away")
+        leading = asyncio.create_task(duties(scene, dispatcher)(scene.reign))
+        await scene.pass_time(5)
+        before = scene.clock.monotonic()
+        await stop(leading)
+        assert scene.clock.monotonic() - before <= HAND_BACK_WITHIN.total_seconds() + 0.1
+
+    story()
+
+
+@on_virtual_time
+async def test_a_node_leads_with_all_its_duties_and_hands_over_to_the_next() -> None:
+    scene = await a_scene()
+    dispatchers = [ScriptedDispatcher(scene), ScriptedDispatcher(scene)]
+    nodes = [
+        asyncio.create_task(_node(scene, name).run(duties(scene, dispatcher)))
+        for name, dispatcher in zip("ab", dispatchers, strict=True)
+    ]
+    await scene.pass_time(10)
+    assert [one.is_running for one in dispatchers] == [True, False]
+    await stop(nodes[0])
+    await scene.pass_time(1)
+    assert [one.is_running for one in dispatchers] == [False, True]
+    assert [one.hand_backs for one in dispatchers] == [1, 0]
+    await stop(nodes[1])
+
+
+def _node(scene: Scene, name: str) -> Leadership:
+    return Leadership(
+        election=scene.coordinator.election,
+        terms=scene.store.terms,
+        clock=scene.clock,
+        random=scene.random,
+        collector=scene.figures,
+        node_id=NodeId(name),
+    )

@@ -1,0 +1,99 @@
+"""Loops that survive their own failures."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from rota.application import metrics
+from rota.application.loop import LONGEST_PAUSE, FatalError, Loops
+from rota.domain.errors import StoreUnavailableError
+from rota.testing.virtual_time import VirtualClock
+from tests.support.figures import Figures, FixedChance
+from tests.support.scene import on_virtual_time
+
+SECOND = timedelta(seconds=1)
+
+
+class Steps:
+    """A step that notes when it ran, and fails as told."""
+
+    def __init__(self, *failures: BaseException | None) -> None:
+        self.clock = VirtualClock(asyncio.get_running_loop())
+        self.figures = Figures()
+        self.loops = Loops(self.clock, FixedChance(0.0), self.figures)
+        self.ran_at: list[float] = []
+        self._failures = list(failures)
+
+    async def __call__(self) -> None:
+        self.ran_at.append(round(self.clock.monotonic(), 3))
+        failure = self._failures.pop(0) if self._failures else None
+        if failure is not None:
+            raise failure
+
+    async def run_for(self, seconds: float, every: timedelta | None = SECOND) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(self.loops.keep("steps", self, every=every), seconds)
+
+
+@on_virtual_time
+async def test_a_step_is_repeated_every_so_often() -> None:
+    steps = Steps()
+    await steps.run_for(3.5)
+    assert steps.ran_at == [0, 1, 2, 3]
+
+
+@on_virtual_time
+async def test_a_step_that_waits_by_itself_is_repeated_at_once() -> None:
+    steps = Steps()
+    waits = 0
+
+    async def step() -> None:
+        nonlocal waits
+        waits += 1
+        await steps.clock.sleep(SECOND)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(steps.loops.keep("waits", step), 2.5)
+    assert waits == 3
+
+
+@on_virtual_time
+async def test_after_a_failure_it_waits_longer_and_longer_and_is_counted() -> None:
+    steps = Steps(*[StoreUnavailableError("away")] * 3, RuntimeError("broken"))
+    await steps.run_for(1.5)
+    assert steps.ran_at == [0, 0.05, 0.15, 0.35, 0.75]
+    assert steps.figures.count(metrics.LOOP_FAILURES, "steps") == 4
+
+
+@on_virtual_time
+async def test_a_success_ends_the_row_of_failures() -> None:
+    failure = StoreUnavailableError("away")
+    steps = Steps(failure, failure, None, failure)
+    await steps.run_for(1.3)
+    assert steps.ran_at == [0, 0.05, 0.15, 1.15, 1.2]
+
+
+@on_virtual_time
+async def test_the_pause_has_a_bound_however_often_it_fails() -> None:
+    steps = Steps(*[StoreUnavailableError("away")] * 2000)
+    await steps.run_for(3600)
+    pauses = [later - earlier for earlier, later in zip(steps.ran_at, steps.ran_at[1:], strict=False)]
+    assert max(pauses) <= LONGEST_PAUSE.total_seconds()
+    assert len(steps.ran_at) > 1000
+
+
+@on_virtual_time
+async def test_a_fatal_error_ends_the_loop() -> None:
+    steps = Steps(FatalError("no way on"))
+    with pytest.raises(FatalError):
+        await steps.loops.keep("steps", steps)
+    assert steps.figures.counts == {}
+
+
+@on_virtual_time
+async def test_cancellation_passes_through() -> None:
+    steps = Steps(asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await steps.loops.keep("steps", steps)
+    assert steps.figures.counts == {}

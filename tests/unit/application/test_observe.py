@@ -1,0 +1,43 @@
+"""The leader's gauges."""
+
+from rota.application import metrics
+from rota.application.observe import Observe
+from rota.domain.priority import URGENT
+from rota.domain.task import PENDING, PROCESSING, SUCCESS
+from tests.support.builders import HOUR, an_entry
+from tests.support.scene import Scene, a_scene, on_virtual_time
+
+
+def an_observation(scene: Scene) -> Observe:
+    coordinator = scene.coordinator
+    return Observe(tasks=scene.store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=scene.figures)
+
+
+async def _fill(scene: Scene) -> None:
+    await scene.join(1)
+    await scene.add(1, 2, 3)
+    await scene.grant(3)
+    later = scene.clock.now() + HOUR
+    await scene.actual.queue.push([an_entry(1), an_entry(2, priority=URGENT), an_entry(4, due_at=later)])
+
+
+@on_virtual_time
+async def test_everything_is_counted() -> None:
+    scene = await a_scene()
+    await _fill(scene)
+    await an_observation(scene)()
+    gauge = scene.figures.gauge
+    assert (gauge(metrics.QUEUE_LENGTH, "0"), gauge(metrics.QUEUE_LENGTH, "9")) == (1, 1)
+    assert (gauge(metrics.QUEUE_LENGTH, "5"), gauge(metrics.QUEUE_DELAYED)) == (0, 1)
+    assert gauge(metrics.WORKERS_ONLINE) == 1
+    assert (gauge(metrics.TASKS, PENDING), gauge(metrics.TASKS, PROCESSING)) == (2, 1)
+    assert gauge(metrics.TASKS, SUCCESS) == 0
+
+
+@on_virtual_time
+async def test_a_former_leader_tells_nothing_of_the_cluster() -> None:
+    scene = await a_scene()
+    await _fill(scene)
+    await an_observation(scene)()
+    an_observation(scene).clear()
+    assert set(scene.figures.gauges.values()) == {0}

@@ -1,0 +1,278 @@
+"""Repairing what store and coordinator disagree about."""
+
+from datetime import timedelta
+
+import pytest
+
+from rota.application import metrics
+from rota.application.rebuild import RebuildQueues
+from rota.application.reconcile import LATE, REBUILD_SELDOM, SETTLED, ReconcileDeliveries, ReconcileQueue
+from rota.domain.attempt import TaskResult
+from rota.domain.errors import FencedError
+from rota.domain.ids import NodeId, TaskId, WorkerId
+from rota.domain.task import PENDING, PROCESSING
+from tests.support.builders import EMAIL, HOUR, an_entry
+from tests.support.scene import Scene, a_scene, ids, on_virtual_time
+
+WORKER = WorkerId(1)
+LONG_ENOUGH = SETTLED.total_seconds() + 1
+
+
+def a_queue_check(scene: Scene, batch: int = 5) -> ReconcileQueue:
+    rebuild = RebuildQueues(
+        tasks=scene.store.tasks,
+        queue=scene.coordinator.queue,
+        time=scene.time,
+        collector=scene.figures,
+        node_id=NodeId("a"),
+    )
+    return ReconcileQueue(
+        store=scene.store,
+        coordinator=scene.coordinator,
+        time=scene.time,
+        clock=scene.clock,
+        collector=scene.figures,
+        rebuild=rebuild,
+        batch=batch,
+    )
+
+
+def a_delivery_check(scene: Scene) -> ReconcileDeliveries:
+    return ReconcileDeliveries(
+        store=scene.store,
+        coordinator=scene.coordinator,
+        time=scene.time,
+        collector=scene.figures,
+        take_back=scene.take_back,
+    )
+
+
+def nothing_parked(_: TaskId) -> bool:
+    return False
+
+
+@on_virtual_time
+async def test_a_task_whose_push_was_lost_is_pushed() -> None:
+    scene = await a_scene()
+    await scene.add(1, 2)
+    await scene.add(3, due_in=HOUR)
+    await scene.pass_time(LONG_ENOUGH)
+    await a_queue_check(scene)(scene.reign, nothing_parked)
+    assert await scene.queued() == [1, 2]
+    assert scene.figures.count(metrics.RECONCILED, "pushed") == 2
+
+
+@on_virtual_time
+async def test_a_push_that_may_still_be_under_way_is_waited_for() -> None:
+    scene = await a_scene()
+    await scene.add(1)
+    await scene.pass_time(SETTLED.total_seconds() - 1)
+    await a_queue_check(scene)(scene.reign, nothing_parked)
+    assert await scene.queued() == []
+    assert scene.figures.count(metrics.RECONCILED, "pushed") == 0
+
+
+@on_virtual_time
+async def test_what_is_parked_is_not_missing() -> None:
+    scene = await a_scene()
+    await scene.add(1, 2)
+    await scene.pass_time(LONG_ENOUGH)
+    await a_queue_check(scene)(scene.reign, lambda task_id: task_id == 1)
+    assert await scene.queued() == [2]
+
+
+@on_virtual_time
+async def test_many_parked_tasks_do_not_hide_a_missing_one() -> None:
+    scene = await a_scene()
+    await scene.add(*range(1, 21))
+    await scene.pass_time(1)
+    await scene.add(21)
+    await scene.pass_time(LONG_ENOUGH)
+    await a_queue_check(scene)(scene.reign, lambda task_id: task_id <= 20)
+    assert await scene.queued() == [21]
+
+
+@on_virtual_time
+async def test_a_deep_queue_is_not_filled_with_doubles() -> None:
+    scene = await a_scene()
+    await scene.add(*range(1, 11))
+    await scene.actual.queue.push([an_entry(task_id) for task_id in range(1, 11)])
+    await scene.pass_time(LONG_ENOUGH)
+    await a_queue_check(scene)(scene.reign, nothing_parked)
+    assert await scene.queued() == ids(range(1, 11))
+
+
+@on_virtual_time
+async def test_a_deep_queue_that_lacks_older_tasks_is_rebuilt_but_seldom() -> None:
+    scene = await a_scene()
+    check = a_queue_check(scene)
+    await scene.add(1)  # its push was lost
+    await scene.pass_time(LATE.total_seconds() + 1)
+    await scene.add(*range(2, 12))
+    await scene.actual.queue.push([an_entry(task_id) for task_id in range(2, 12)])
+    await check(scene.reign, nothing_parked)
+    assert (await scene.actual.queue.take(1, order=[0])).task_ids == (1,)
+    assert scene.figures.count(metrics.RECONCILED, "rebuilt") == 1
+    await check(scene.reign, nothing_parked)
+    assert scene.figures.count(metrics.RECONCILED, "rebuilt") == 1
+    await scene.pass_time(REBUILD_SELDOM.total_seconds())
+    await check(scene.reign, nothing_parked)
+    assert scene.figures.count(metrics.RECONCILED, "rebuilt") == 2
+
+
+@on_virtual_time
+async def test_a_deep_queue_whose_heads_are_oldest_is_left_alone() -> None:
+    scene = await a_scene()
+    await scene.add(1)
+    await scene.actual.queue.push([an_entry(1)])
+    await scene.pass_time(LATE.total_seconds() + 1)
+    await scene.add(*range(2, 12))
+    await scene.actual.queue.push([an_entry(task_id, priority=9) for task_id in range(2, 12)])
+    await a_queue_check(scene)(scene.reign, nothing_parked)
+    assert scene.figures.count(metrics.RECONCILED, "rebuilt") == 0
+
+
+@on_virtual_time
+async def test_heads_that_no_longer_wait_say_nothing_about_the_queue() -> None:
+    scene = await a_scene()
+    await scene.add(1)
+    await scene.pass_time(LATE.total_seconds() + 1)
+    await scene.actual.queue.push([an_entry(task_id) for task_id in range(100, 110)])  # all ended long ago
+    await a_queue_check(scene)(scene.reign, nothing_parked)
+    assert scene.figures.count(metrics.RECONCILED, "rebuilt") == 0
+
+
+@on_virtual_time
+async def test_a_deep_queue_while_nothing_is_due_is_left_alone() -> None:
+    scene = await a_scene()
+    await scene.actual.queue.push([an_entry(task_id) for task_id in range(100, 110)])
+    await a_queue_check(scene)(scene.reign, nothing_parked)
+    assert scene.figures.counts == {}
+
+
+@on_virtual_time
+async def test_an_attempt_that_was_never_handed_over_is_assigned_again() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1, 2, 3)
+    lost = await scene.grant(1, within=HOUR)
+    await scene.run_at(1, 2, within=HOUR)
+    waiting = await scene.grant(3, within=HOUR)
+    await scene.actual.deliveries.assign(waiting)
+    await scene.pass_time(LONG_ENOUGH)
+    await a_delivery_check(scene)(scene.reign)
+    assert await scene.actual.deliveries.list_assigned(WORKER) == [*waiting, *lost]
+    assert scene.figures.count(metrics.RECONCILED, "assigned") == 1
+
+
+@on_virtual_time
+async def test_a_hand_over_that_may_still_be_under_way_is_waited_for() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1)
+    await scene.grant(1, within=HOUR)
+    await scene.pass_time(SETTLED.total_seconds() - 1)
+    await a_delivery_check(scene)(scene.reign)
+    assert await scene.actual.deliveries.list_assigned(WORKER) == []
+
+
+@on_virtual_time
+async def test_all_attempts_are_assigned_again_after_a_lost_memory() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(*range(1, 6))
+    attempts = await scene.run_at(1, *range(1, 6), within=HOUR)
+    await scene.pass_time(LONG_ENOUGH)
+    scene.memory.forget()
+    await scene.beat(1)
+    await a_delivery_check(scene)(scene.reign)
+    assert await scene.actual.deliveries.list_assigned(WORKER) == attempts
+
+
+@on_virtual_time
+async def test_an_attempt_that_ended_while_we_looked_is_not_assigned_again() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1)
+    await scene.grant(1, within=HOUR)
+    await scene.pass_time(LONG_ENOUGH)
+    check = a_delivery_check(scene)
+    settled = await scene.actual_store.tasks.list_held(WORKER)
+    await scene.actual_store.tasks.advance([settled[0].state.succeeded(TaskResult(), at=scene.clock.now())])
+    await check._assign_again(WORKER, settled, reign=scene.reign)
+    assert await scene.actual.deliveries.list_assigned(WORKER) == []
+
+
+@on_virtual_time
+async def test_in_flight_entries_that_the_store_knows_nothing_of_are_forgotten() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1, 2, 3)
+    kept, ended, moved = await scene.run_at(1, 1, 2, 3, within=HOUR)
+    state = await scene.state_of(ended.task_id)
+    lost = (await scene.state_of(moved.task_id)).lost(at=scene.clock.now())
+    await scene.actual_store.tasks.advance([state.succeeded(TaskResult(), at=scene.clock.now()), lost])
+    await scene.run_at(1, 3, within=HOUR)
+    await a_delivery_check(scene)(scene.reign)
+    held = await scene.actual.deliveries.held(WORKER)
+    assert [(one.task_id, one.number) for one in held] == [(kept.task_id, 1), (moved.task_id, 2)]
+    assert scene.figures.count(metrics.RECONCILED, "forgotten") == 2
+
+
+@on_virtual_time
+async def test_what_was_granted_to_a_worker_in_the_moment_it_ended_is_taken_back() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.join(2)
+    await scene.add(1, 2)
+    await scene.actual_store.workers.retire([WORKER])
+    await scene.actual.pool.remove([WORKER])
+    await scene.grant(1, worker_id=1, within=HOUR)
+    await scene.run_at(2, 2, within=HOUR)
+    await scene.pass_time(LONG_ENOUGH)
+    await a_delivery_check(scene)(scene.reign)
+    assert [(await scene.state_of(task_id)).status for task_id in (1, 2)] == [PENDING, PROCESSING]
+    assert await scene.queued() == [1]
+    assert scene.figures.count(metrics.RECONCILED, "taken_back") == 1
+    assert scene.figures.count(metrics.ATTEMPTS_LOST, EMAIL) == 1
+
+
+@on_virtual_time
+async def test_the_attempts_of_a_worker_that_only_the_store_knows_are_left_to_recovery() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1)
+    await scene.run_at(1, 1, within=HOUR)
+    await scene.pass_time(LONG_ENOUGH)
+    scene.memory.forget()
+    await a_delivery_check(scene)(scene.reign)
+    assert (await scene.state_of(1)).status is PROCESSING
+    assert scene.figures.counts == {}
+
+
+@on_virtual_time
+async def test_a_leader_whose_reign_is_over_repairs_nothing() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1, 2, 3)
+    await scene.grant(2, within=HOUR)
+    await scene.pass_time(LONG_ENOUGH)
+    scene.reign.end()
+    with pytest.raises(FencedError):
+        await a_queue_check(scene)(scene.reign, nothing_parked)
+    with pytest.raises(FencedError):
+        await a_delivery_check(scene)(scene.reign)
+    assert await scene.queued() == []
+    assert await scene.actual.deliveries.list_assigned(WORKER) == []
+
+
+@on_virtual_time
+async def test_running_attempts_are_compared_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rota.application.reconcile.PAGE", 2)
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(*range(1, 8))
+    await scene.grant(*range(1, 8), within=timedelta(hours=2))
+    await scene.pass_time(LONG_ENOUGH)
+    await a_delivery_check(scene)(scene.reign)
+    assert len(await scene.actual.deliveries.list_assigned(WORKER)) == 7

@@ -1,0 +1,310 @@
+"""Taking back what dead workers held, and ending attempts that nobody speaks for."""
+
+from datetime import timedelta
+
+import pytest
+
+from rota.application import metrics
+from rota.application.recover import HEARTBEAT_EVERY, SILENCE, EndSilentAttempts, RecoverLostWorkers, Sight
+from rota.application.take_back import TypedStep
+from rota.domain.attempt import TaskResult
+from rota.domain.errors import CoordinatorUnavailableError, FencedError, StoreUnavailableError
+from rota.domain.events import EventKind
+from rota.domain.ids import TaskId, WorkerId
+from rota.domain.retry import RetryPolicy, RetryStrategy
+from rota.domain.task import FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
+from rota.testing.faults import Fault
+from tests.support.builders import EMAIL, HOUR
+from tests.support.scene import BEAT, LEASE, Scene, a_scene, heard, on_virtual_time
+
+SETTLED_IN = (2 * HEARTBEAT_EVERY).total_seconds()
+WORKER = WorkerId(1)
+ONCE_MORE = RetryPolicy(max_retries=1, strategy=RetryStrategy.FIXED, delay=timedelta(seconds=10), jitter=0.0)
+AT_ONCE = RetryPolicy(max_retries=1, strategy=RetryStrategy.FIXED, delay=timedelta(0))
+NEVER = RetryPolicy(max_retries=0)
+
+
+def a_recovery(scene: Scene) -> RecoverLostWorkers:
+    return RecoverLostWorkers(
+        store=scene.store,
+        coordinator=scene.coordinator,
+        time=scene.time,
+        collector=scene.figures,
+        take_back=scene.take_back,
+    )
+
+
+def an_ending(scene: Scene) -> EndSilentAttempts:
+    return EndSilentAttempts(
+        store=scene.store,
+        coordinator=scene.coordinator,
+        time=scene.time,
+        random=scene.random,
+        take_back=scene.take_back,
+    )
+
+
+async def recover(scene: Scene, sight: Sight, *, seconds: float) -> None:
+    """One pass a second."""
+    recovery = a_recovery(scene)
+    for _ in range(int(seconds)):
+        await recovery(scene.reign, sight)
+        await scene.pass_time(1)
+
+
+@on_virtual_time
+async def test_a_leader_is_blind_for_two_heartbeats_and_again_after_a_failure() -> None:
+    scene = await a_scene()
+    sight = Sight(scene.clock)
+    assert not sight.is_clear
+    await scene.pass_time(SETTLED_IN - 0.001)
+    assert not sight.is_clear
+    await scene.pass_time(0.002)
+    assert sight.is_clear
+    with pytest.raises(StoreUnavailableError), sight.looking():
+        raise StoreUnavailableError
+    assert not sight.is_clear
+    await scene.pass_time(SETTLED_IN)
+    assert sight.is_clear
+
+
+@on_virtual_time
+async def test_a_failure_of_our_own_does_not_blind() -> None:
+    scene = await a_scene()
+    sight = Sight(scene.clock, settles_in=timedelta(0))
+    with pytest.raises(ZeroDivisionError), sight.looking():
+        _ = 1 // 0
+    assert sight.is_clear
+
+
+@on_virtual_time
+async def test_the_tasks_of_a_dead_worker_go_back_to_the_queue() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.join(2)
+    await scene.add(7, 8, 9)
+    await scene.run_at(1, 7, 8, within=HOUR)
+    await scene.run_at(2, 9, within=HOUR)
+    sight = Sight(scene.clock)
+    for _ in range(5):
+        await recover(scene, sight, seconds=BEAT.total_seconds())
+        await scene.beat(2)
+    states = [await scene.state_of(task_id) for task_id in (7, 8, 9)]
+    assert [state.status for state in states] == [PENDING, PENDING, PROCESSING]
+    assert [state.retry_count for state in states] == [0, 0, 0]
+    assert sorted(await scene.queued()) == [7, 8]
+    assert await scene.alive() == [2]
+    assert await scene.actual.deliveries.held(WORKER) == []
+    assert scene.figures.count(metrics.WORKERS_LOST) == 1
+    assert scene.figures.count(metrics.ATTEMPTS_LOST, EMAIL) == 2
+
+
+@on_virtual_time
+async def test_listeners_hear_of_a_dead_worker_and_of_its_tasks() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(7)
+    await scene.run_at(1, 7, within=HOUR)
+    sight = Sight(scene.clock)
+    await scene.pass_time(LEASE.total_seconds() + 1)
+    events = await heard(scene, lambda: a_recovery(scene)(scene.reign, sight))
+    assert [(event.kind, event.worker_id) for event in events] == [
+        (EventKind.TASK_RELEASED, 1),
+        (EventKind.WORKER_OFFLINE, 1),
+    ]
+
+
+@on_virtual_time
+async def test_a_worker_that_beats_is_never_given_up() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    sight = Sight(scene.clock)
+    for _ in range(20):
+        await recover(scene, sight, seconds=BEAT.total_seconds())
+        await scene.beat(1)
+    assert await scene.alive() == [1]
+
+
+@on_virtual_time
+async def test_a_coordinator_that_lost_its_memory_is_no_evidence_of_death() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    sight = Sight(scene.clock)
+    for _ in range(10):
+        await scene.beat(1)
+        scene.memory.forget()
+        await recover(scene, sight, seconds=BEAT.total_seconds())
+    assert await scene.alive() == [1]
+
+
+@on_virtual_time
+async def test_a_worker_that_the_store_has_not_seen_lives_while_the_pool_knows_it() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    sight = Sight(scene.clock)
+    for _ in range(10):
+        await scene.actual.pool.register((await scene.actual_store.workers.list_all())[0].worker, LEASE)
+        await recover(scene, sight, seconds=BEAT.total_seconds())
+    assert await scene.alive() == [1]
+
+
+@pytest.mark.parametrize("operation", ["pool.list_alive", "workers.list_all"])
+def test_nobody_is_given_up_right_after_an_outage(operation: str) -> None:
+    @on_virtual_time
+    async def story() -> None:
+        scene = await a_scene()
+        await scene.join(1)
+        sight = Sight(scene.clock)
+        await scene.pass_time(LEASE.total_seconds() + SETTLED_IN)  # neither has heard of it: it cannot reach them
+        scene.faults.inject(operation, Fault.TIMEOUT)
+        with pytest.raises((StoreUnavailableError, CoordinatorUnavailableError)):
+            await a_recovery(scene)(scene.reign, sight)
+        await recover(scene, sight, seconds=SETTLED_IN)
+        assert await scene.alive() == [1]
+        await recover(scene, sight, seconds=1)
+        assert await scene.alive() == []
+
+    story()
+
+
+@on_virtual_time
+async def test_a_new_leader_gives_nobody_up_before_it_can_see() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.pass_time(60)
+    await recover(scene, Sight(scene.clock), seconds=SETTLED_IN)
+    assert await scene.alive() == [1]
+
+
+@on_virtual_time
+async def test_a_task_that_took_its_third_worker_with_it_is_poison() -> None:
+    scene = await a_scene()
+    await scene.add(7)
+    for worker_id in (1, 2, 3):
+        await scene.join(worker_id)
+        await scene.run_at(worker_id, 7, within=HOUR)
+        await recover(scene, Sight(scene.clock), seconds=LEASE.total_seconds() + 2)
+    task = (await scene.actual_store.tasks.load([TaskId(7)]))[TaskId(7)]
+    assert task.state.status is FAILED
+    assert task.error is not None
+    assert task.error.code == "poison"
+    assert scene.figures.count(metrics.TASKS_ENDED, EMAIL, FAILED) == 1
+    assert await scene.queued() == [7, 7]  # the first two losses
+
+
+@on_virtual_time
+async def test_a_result_that_came_just_in_time_stands() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(7)
+    await scene.run_at(1, 7, within=HOUR)
+    await scene.pass_time(60)
+    stale = await scene.actual_store.tasks.list_held(WORKER)
+    step = stale[0].state.succeeded(TaskResult(), at=scene.clock.now())
+    await scene.actual_store.tasks.advance([step])
+    late = stale[0].state.lost(at=scene.clock.now())
+    assert await scene.take_back(scene.reign, [TypedStep(EMAIL, late)]) == []
+    assert (await scene.state_of(7)).status is SUCCESS
+    assert await scene.queued() == []
+
+
+@on_virtual_time
+async def test_a_burial_that_was_cut_short_is_finished_later() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(7)
+    await scene.run_at(1, 7, within=HOUR)
+    sight = Sight(scene.clock)
+    await scene.pass_time(60)
+    scene.faults.inject("queue.push", Fault.TIMEOUT)
+    with pytest.raises(CoordinatorUnavailableError):
+        await a_recovery(scene)(scene.reign, sight)
+    assert await scene.alive() == [1]
+    await recover(scene, sight, seconds=SETTLED_IN + 1)
+    assert await scene.alive() == []
+    assert (await scene.state_of(7)).status is PENDING
+
+
+@on_virtual_time
+async def test_a_leader_whose_reign_is_over_gives_nobody_up() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    sight = Sight(scene.clock)
+    await scene.pass_time(60)
+    scene.reign.end()
+    with pytest.raises(FencedError):
+        await a_recovery(scene)(scene.reign, sight)
+    assert await scene.alive() == [1]
+
+
+@on_virtual_time
+async def test_a_silent_attempt_past_its_deadline_is_tried_again_and_its_slot_is_free() -> None:
+    scene = await a_scene()
+    await scene.add(7, retry=ONCE_MORE)
+    await scene.run_at(1, 7, within=timedelta(seconds=10))
+    sight = Sight(scene.clock)
+    await scene.pass_time(10 + SILENCE.total_seconds() + 1)
+    await an_ending(scene)(scene.reign, sight)
+    state = await scene.state_of(7)
+    assert (state.status, state.retry_count) == (RETRYING, 1)
+    assert await scene.actual.deliveries.held(WORKER) == []
+    assert (await scene.actual.queue.depths()).delayed == 1
+    assert scene.figures.count(metrics.TASKS_RETRIED, EMAIL) == 1
+    assert await scene.actual.signals.find_cancelled([TaskId(7)]) == {7}
+
+
+@on_virtual_time
+async def test_the_request_to_stop_is_over_before_the_next_attempt() -> None:
+    scene = await a_scene()
+    await scene.add(7, retry=ONCE_MORE)
+    await scene.add(8, retry=AT_ONCE)
+    await scene.run_at(1, 7, 8, within=timedelta(seconds=10))
+    sight = Sight(scene.clock)
+    await scene.pass_time(20)
+    await an_ending(scene)(scene.reign, sight)
+    assert await scene.actual.signals.find_cancelled([TaskId(7), TaskId(8)]) == {7}
+    await scene.pass_time(10)
+    assert await scene.actual.signals.find_cancelled([TaskId(7)]) == frozenset()
+    assert await scene.queued() == [8]
+
+
+@on_virtual_time
+async def test_a_silent_attempt_without_a_retry_left_ends_as_timeout() -> None:
+    scene = await a_scene()
+    await scene.add(7, retry=NEVER)
+    await scene.run_at(1, 7, within=timedelta(seconds=10))
+    sight = Sight(scene.clock)
+    await scene.pass_time(20)
+    events = await heard(scene, lambda: an_ending(scene)(scene.reign, sight))
+    assert (await scene.state_of(7)).status is TIMEOUT
+    assert [event.kind for event in events] == [EventKind.TASK_FAILED]
+    assert scene.figures.count(metrics.TASKS_ENDED, EMAIL, TIMEOUT) == 1
+    assert await scene.actual.signals.find_cancelled([TaskId(7)]) == {7}
+
+
+@on_virtual_time
+async def test_a_worker_has_a_moment_to_report_after_the_deadline() -> None:
+    scene = await a_scene()
+    await scene.add(7)
+    await scene.run_at(1, 7, within=timedelta(seconds=10))
+    sight = Sight(scene.clock)
+    await scene.pass_time(10 + SILENCE.total_seconds() - 0.5)
+    await an_ending(scene)(scene.reign, sight)
+    assert (await scene.state_of(7)).status is PROCESSING
+
+
+@on_virtual_time
+async def test_after_an_outage_workers_may_first_deliver_what_they_kept() -> None:
+    scene = await a_scene()
+    await scene.add(7)
+    await scene.run_at(1, 7, within=timedelta(seconds=10))
+    sight = Sight(scene.clock)
+    await scene.pass_time(30)
+    scene.faults.inject("tasks.list_overdue", Fault.GONE)
+    with pytest.raises(StoreUnavailableError):
+        await an_ending(scene)(scene.reign, sight)
+    await an_ending(scene)(scene.reign, sight)
+    assert (await scene.state_of(7)).status is PROCESSING
+    await scene.pass_time(SETTLED_IN)
+    await an_ending(scene)(scene.reign, sight)
+    assert (await scene.state_of(7)).status is RETRYING

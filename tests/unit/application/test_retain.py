@@ -1,0 +1,84 @@
+"""Deleting what is past its time."""
+
+from datetime import timedelta
+
+import pytest
+
+from rota.application.retain import MOST_BATCHES, Retain, Retention
+from rota.domain.attempt import TaskResult
+from rota.domain.errors import FencedError
+from rota.domain.ids import TaskId, WorkerId
+from tests.support.builders import HOUR
+from tests.support.scene import Scene, a_scene, ids, on_virtual_time
+
+DAY = timedelta(days=1)
+
+
+def a_retention(scene: Scene, batch: int = 2) -> Retain:
+    return Retain(
+        tasks=scene.store.tasks,
+        workers=scene.store.workers,
+        time=scene.time,
+        clock=scene.clock,
+        retention=Retention(tasks=DAY, workers=HOUR),
+        batch=batch,
+    )
+
+
+async def end(scene: Scene, *task_ids: int) -> None:
+    await scene.add(*task_ids)
+    await scene.grant(*task_ids)
+    states = [await scene.state_of(task_id) for task_id in task_ids]
+    await scene.actual_store.tasks.advance([state.succeeded(TaskResult(), at=scene.clock.now()) for state in states])
+
+
+async def kept(scene: Scene, up_to: int) -> list[TaskId]:
+    return sorted(await scene.actual_store.tasks.load(ids(range(up_to + 1))))
+
+
+@on_virtual_time
+async def test_what_ended_is_kept_for_its_time_and_then_deleted_in_batches() -> None:
+    scene = await a_scene()
+    await end(scene, *range(1, 6))
+    await scene.add(6)
+    await scene.pass_time((DAY / 2).total_seconds())
+    await end(scene, 7)
+    await a_retention(scene)(scene.reign)
+    assert await kept(scene, 7) == [1, 2, 3, 4, 5, 6, 7]
+    await scene.pass_time((DAY / 2).total_seconds() + 1)
+    await a_retention(scene)(scene.reign)
+    assert await kept(scene, 7) == [6, 7]
+
+
+@on_virtual_time
+async def test_retired_workers_are_forgotten_and_live_ones_never() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.join(2)
+    await scene.actual_store.workers.retire([WorkerId(1)])
+    await scene.pass_time(DAY.total_seconds())
+    await a_retention(scene)(scene.reign)
+    records = await scene.actual_store.workers.list_all(alive_only=False)
+    assert [record.worker.id for record in records] == [2]
+
+
+@on_virtual_time
+async def test_one_go_is_bounded_and_the_next_one_goes_on() -> None:
+    scene = await a_scene()
+    await end(scene, *range(1, MOST_BATCHES + 11))
+    await scene.pass_time(2 * DAY.total_seconds())
+    await a_retention(scene, batch=1)(scene.reign)
+    assert len(await kept(scene, MOST_BATCHES + 10)) == 10
+    await a_retention(scene, batch=1)(scene.reign)
+    assert await kept(scene, MOST_BATCHES + 10) == []
+
+
+@on_virtual_time
+async def test_a_leader_whose_reign_is_over_deletes_nothing() -> None:
+    scene = await a_scene()
+    await end(scene, 1)
+    await scene.pass_time(2 * DAY.total_seconds())
+    scene.reign.end()
+    with pytest.raises(FencedError):
+        await a_retention(scene)(scene.reign)
+    assert await kept(scene, 1) == [1]
