@@ -82,6 +82,11 @@ class FaultyTaskStore:
     async def list_held(self, worker_id: WorkerId) -> list[LiveTask]:
         return await _around(self._faults, "tasks.list_held", call=lambda: self._inner.list_held(worker_id))
 
+    async def list_running(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
+        return await _around(
+            self._faults, "tasks.list_running", call=lambda: self._inner.list_running(after=after, limit=limit)
+        )
+
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
         return await _around(self._faults, "tasks.list_page", call=lambda: self._inner.list_page(wanted))
 

@@ -57,6 +57,7 @@ CALLS: dict[str, Call] = {
     "tasks.load": lambda s: s.tasks.load([TASK]),
     "tasks.find_live": lambda s: s.tasks.find_live([TASK]),
     "tasks.list_live": lambda s: s.tasks.list_live(after=TaskId(0), limit=1),
+    "tasks.list_running": lambda s: s.tasks.list_running(after=TaskId(0), limit=1),
     "tasks.list_due": lambda s: s.tasks.list_due(1),
     "tasks.list_overdue": lambda s: s.tasks.list_overdue(1),
     "tasks.list_held": lambda s: s.tasks.list_held(WORKER),

@@ -91,6 +91,10 @@ class TaskStore(Protocol):
         """The attempts that this worker incarnation holds, oldest id first."""
         ...
 
+    async def list_running(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
+        """A page of all running attempts, of every worker, oldest id first."""
+        ...
+
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
         """A page of the tasks that match, newest id first."""
         ...

@@ -21,6 +21,7 @@ from rota.testing.contract.store_find import (
     TestListHeld,
     TestListLive,
     TestListOverdue,
+    TestListRunning,
 )
 from rota.testing.contract.store_leadership import TestSlots, TestTerms
 from rota.testing.contract.store_logs import TestLogs
@@ -47,6 +48,7 @@ __all__ = [
     "TestListLive",
     "TestListOverdue",
     "TestListPage",
+    "TestListRunning",
     "TestLogs",
     "TestOutcome",
     "TestPaging",

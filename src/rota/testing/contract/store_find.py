@@ -1,4 +1,4 @@
-"""The contract of finding tasks: by id, by what is live, due, overdue or held."""
+"""The contract of finding tasks: by id, by what is live, due, overdue, held or running."""
 
 from datetime import UTC, timedelta
 
@@ -215,6 +215,38 @@ class TestListHeld:
         await end(store, [ended])
         await write(store, [retrying, released], steps=[retry_step(retrying), release])
         assert await store.tasks.list_held(WORKER_1) == [_live(kept)]
+
+
+@pytest.mark.asyncio
+class TestListRunning:
+    async def test_the_attempts_of_every_worker_and_tenant_are_listed_oldest_id_first(
+        self, backend: StoreBackend
+    ) -> None:
+        store = await backend.connect()
+        tasks = make_tasks(4)
+        foreign = make_task(tasks[3].id, tenant_id=OTHER_TENANT)
+        await add(store, [*tasks[:3], foreign])
+        theirs = await grant(store, [foreign, tasks[2]], worker_id=WORKER_2)
+        mine = await grant(store, [tasks[0]], worker_id=WORKER_1)
+        expected = [*mine, *theirs[::-1]]
+        assert await store.tasks.list_running(after=None, limit=10) == [_live(task) for task in expected]
+
+    async def test_what_ended_or_waits_is_not_listed(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        _, ended, retrying, kept = await add(store, make_tasks(4))
+        ended, retrying, kept = await grant(store, [ended, retrying, kept])
+        await end(store, [ended])
+        await write(store, [retrying], steps=[retry_step(retrying)])
+        assert await store.tasks.list_running(after=None, limit=10) == [_live(kept)]
+
+    async def test_pages_cover_all_without_gap_or_repeat(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        tasks = await add(store, make_tasks(7))
+        running = await grant(store, [task for place, task in enumerate(tasks) if place != 3])
+        listed: list[TaskId] = []
+        while page := await store.tasks.list_running(after=listed[-1] if listed else None, limit=2):
+            listed += [live.id for live in page]
+        assert listed == ids_of(running)
 
 
 def _live(task: Task) -> LiveTask:

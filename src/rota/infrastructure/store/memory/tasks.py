@@ -64,6 +64,9 @@ class MemoryTaskStore:
     async def list_held(self, worker_id: WorkerId) -> list[LiveTask]:
         return self._list_live(lambda task: task.state.status is PROCESSING and task.state.worker_id == worker_id)
 
+    async def list_running(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
+        return self._list_live(lambda task: task.state.status is PROCESSING and task.id > (after or 0))[:limit]
+
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
         found = (task for _, task in sorted(self._state.tasks.items(), reverse=True) if _matches(task, wanted))
         tasks = tuple(task for task, _ in zip(found, range(wanted.limit + 1), strict=False))

@@ -93,6 +93,10 @@ class SqlTaskStore:
         where = f"l.status = {STATUS_CODES[PROCESSING]} AND l.worker_id = :worker ORDER BY l.id"
         return await self._select_live(where, worker=worker_id)
 
+    async def list_running(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
+        where = f"l.status = {STATUS_CODES[PROCESSING]} AND l.id > :after ORDER BY l.id"
+        return await self._select_live(where, after=after or 0, limit=limit)
+
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
         rows = await self._database.read(lambda connection: connection.execute(select_page(wanted)).fetchall())
         tasks = tuple(map(to_task, rows[: wanted.limit]))
