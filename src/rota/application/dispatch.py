@@ -35,7 +35,7 @@ from rota.domain.errors import RotaError, StoreUnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.priority import NORMAL
 from rota.domain.queue import QueueEntry
-from rota.domain.task import LiveTask
+from rota.domain.task import WAITING, LiveTask
 from rota.domain.waiting import Reason
 
 MAX_BATCH = 10_000
@@ -139,7 +139,7 @@ class Dispatcher:
         """Whether another round may find more to do."""
         began_at = self._loops.clock.monotonic()
         self._pause = None
-        await self._grants.hand_over()
+        await self._grants.settle()
         crew = Crew.gather(await self._pool.list_alive(), await self._queue.depths())
         room = min(crew.room, self._throttle.whole_room(self._settings.global_rate))
         if room <= 0:
@@ -153,7 +153,7 @@ class Dispatcher:
         self._barren = 0 if granted else self._barren + 1
         if granted:
             self._loops.collector.observe(metrics.DISPATCH_SECONDS, value=self._loops.clock.monotonic() - began_at)
-        return has_taken or granted > 0
+        return has_taken or bool(parked)
 
     async def _pick_parked(self, crew: Crew, room: int) -> list[tuple[float, TaskId]]:
         """The parked tasks that may go now, with their ranks, most pressing first."""
@@ -179,9 +179,13 @@ class Dispatcher:
         if self._hand:  # of a round that failed
             return
         _ = reign.term
-        limit = min(room << min(self._barren, 20), self._settings.batch_size)
-        above = level_of(parked[-1][0], self._time.now()) if len(parked) >= limit else float("-inf")
+        batch = self._settings.batch_size
+        limit = min(room << min(self._barren, 20), batch)
+        is_full = len(parked) >= min(room, batch)
+        above = level_of(parked[-1][0], self._time.now()) if is_full else float("-inf")
         order = self._heads.order(above)
+        if not order:
+            return
         taken = await self._queue.take(limit, order=order)
         self._hand = dict.fromkeys(taken.task_ids)
         self._heads.note(taken.heads)
@@ -194,28 +198,16 @@ class Dispatcher:
         ids = list(self._hand | parked_ids)
         if not ids:
             return []
-        lives = await self._tasks.find_live(ids)
+        waiting = {live.id: live for live in await self._tasks.find_live(ids) if live.state.status in WAITING}
+        for task_id in ids:
+            if task_id not in waiting:
+                self._let_go(task_id)
         soon = self._time.now() + CLOCK_SLACK
-        waiting = [live for live in lives if live.state.status.is_waiting]
-        due = [live for live in waiting if live.state.due_at <= soon]
-        self._drop_settled(ids, lives)
+        due = [live for live in waiting.values() if live.state.due_at <= soon]
         if len(due) < len(waiting):
-            early = [live for live in waiting if live.state.due_at > soon]
+            early = [live for live in waiting.values() if live.state.due_at > soon]
             await self._put_back(early, [live.state.due_at for live in early], reign=reign)
         return sorted(due, key=rank_of) if parked_ids else due
-
-    def _drop_settled(self, ids: Sequence[TaskId], lives: Sequence[LiveTask]) -> None:
-        """Let go of what no longer waits."""
-        gone = set(ids)
-        for live in lives:
-            if live.state.status.is_waiting:
-                self._grants.drop_doubt(live.id)
-                gone.discard(live.id)
-            else:
-                self._grants.settle(live)
-        for task_id in gone:
-            self._grants.drop_doubt(task_id)
-            self._let_go(task_id)
 
     async def _serve(self, waiting: Sequence[LiveTask], crew: Crew, *, reign: Reign) -> int:
         """Grant what may go and park the rest; says how many were granted."""

@@ -3,10 +3,12 @@
 The grant is the row in the store; from then on the attempt belongs to its worker, whatever else fails. So the hand-over
 asks for no term: it only tells what is already true, and a worker runs nothing that its row does not say.
 
-- The store gives no answer: the grants are *in doubt*. When the tasks are next looked at, the row tells. Either it still
-  waits and may be granted again, or it is this very attempt, which is then handed over.
-- The coordinator gives no answer: the attempts are *owed*. They are handed over before anything else is granted, so
-  nobody is given work into room that is taken. Should this leader end before, its successor's reconciliation does it.
+- The store gives no answer: the grants are *in doubt* until their rows are read. A task that still waits may be granted
+  again; one that is at this very attempt is owed to its worker.
+- The coordinator gives no answer: the attempts are *owed* to their workers.
+
+Both are settled before anything else is granted, so that nobody is given work into room that is taken. Should this
+leader end before, its successor's reconciliation hands them over.
 """
 
 from collections import Counter
@@ -59,26 +61,23 @@ class Grants:
         await self._tell(given)
         return set(written.stale)
 
-    def settle(self, live: LiveTask) -> None:
-        """A task that no longer waits: if that is a grant of ours whose answer was lost, it is owed to its worker."""
-        attempt = self._doubts.pop(live.id, None)
-        state = live.state
-        if attempt is not None and (state.attempt, state.worker_id) == (attempt.number, attempt.worker_id):
-            self._owed.append(attempt)
+    async def settle(self) -> None:
+        """Clear up what earlier failures left: find out what was granted, and hand it over."""
+        if self._doubts:
+            lives = await self._tasks.find_live(list(self._doubts))
+            self._owed.extend(attempt for live in lives if _is_at(live, attempt := self._doubts[live.id]))
+            self._doubts = {}
+        await self._hand_over()
 
-    def drop_doubt(self, task_id: TaskId) -> None:
-        """The task still waits, or has ended: its grant was not written, or is over."""
-        self._doubts.pop(task_id, None)
-
-    async def hand_over(self) -> None:
-        """Put what was granted into the workers' queues. May be repeated: an attempt is taken once."""
+    async def _hand_over(self) -> None:
+        # May be repeated: an attempt that is there already, or in flight, stays as it is.
         if self._owed:
             await self._coordinator.deliveries.assign(self._owed)
             self._owed = []
 
     async def _tell(self, given: Sequence[tuple[LiveTask, Transition]]) -> None:
         try:
-            await self.hand_over()
+            await self._hand_over()
         except CoordinatorUnavailableError as exc:
             log.warning("dispatch.hand_over_failed", attempts=len(self._owed), error=str(exc))
             return
@@ -97,6 +96,10 @@ class Grants:
 
 def _attempt_of(step: Transition, worker_id: WorkerId) -> Attempt:
     return Attempt(step.task_id, step.after.attempt, worker_id)
+
+
+def _is_at(live: LiveTask, attempt: Attempt) -> bool:
+    return (live.state.attempt, live.state.worker_id) == (attempt.number, attempt.worker_id)
 
 
 def _event_of(live: LiveTask, step: Transition) -> Event:

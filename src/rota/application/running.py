@@ -27,23 +27,26 @@ class Running:
         self._uncounted: set[Key] = set()  # something was granted while they had no limit
         self._is_seeded = False
         self._ask_at: dict[Key, float] = {}
+        self._postponed: set[Key] = set()
 
     async def watch(self, limits: Mapping[Key, int]) -> None:
         """Know what runs of limited types. The store is asked about those that are new, and those that seem full."""
         if limits and not (self._is_seeded and self._uncounted.isdisjoint(limits)):
             await self._seed()
         now = self._clock.monotonic()
-        full = [key for key, most in limits.items() if not self.room(key, most) and self._ask_at.get(key, now) <= now]
-        if full:
-            await self._verify(full)
+        full = [key for key, most in limits.items() if not self.room(key, most)]
+        self._postponed = {key for key in full if self._ask_at.get(key, now) > now}
+        doubtful = [key for key in full if key not in self._postponed]
+        if doubtful:
+            await self._verify(doubtful)
 
     def room(self, key: Key, most: int) -> int:
         """How many more of a limited type may start."""
         return max(most - len(self._known.get(key, ())), 0)
 
-    def ask_at(self, key: Key) -> float:
-        """When the store may next be asked about a type, by the monotonic clock."""
-        return self._ask_at.get(key, 0.0)
+    def find_next_ask(self, key: Key) -> float | None:
+        """When to ask the store about a type that seems full, by the monotonic clock; None: it has just been asked."""
+        return self._ask_at[key] if key in self._postponed else None
 
     def add(self, key: Key, task_ids: Iterable[TaskId]) -> None:
         """These are about to start; said before it is done, as the answer may get lost."""

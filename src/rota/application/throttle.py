@@ -91,12 +91,16 @@ class Throttle:
         for live in refused:
             self._running.discard(key_of(live), live.id)
 
-    def wait_for(self, key: Key, reason: Reason) -> float:
-        """Seconds after which another look at a limited type pays, even if nothing happens before."""
+    def wait_for(self, key: Key, reason: Reason) -> float | None:
+        """Seconds after which another look at a limited type pays, though nothing happens before; None: it never does.
+
+        When one that runs ends, the queue wakes whoever waits for work.
+        """
         now = self._clock.monotonic()
         if reason is Reason.TYPE_RATE:
             return self._buckets[key].wait_for(1, now=now)
-        return max(self._running.ask_at(key) - now, 0.0)
+        ask_at = self._running.find_next_ask(key)
+        return None if ask_at is None else max(ask_at - now, 0.0)
 
     def wait_for_whole(self) -> float:
         """Seconds after which anything may start."""
