@@ -6,7 +6,7 @@ is known to the coordinator at once, so that counts instead: nobody is given mor
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rota.domain.queue import QueueDepths
 from rota.domain.worker import ANY_TYPE, Worker
@@ -43,4 +43,4 @@ class Crew:
 
 def _with_load(worker: Worker, depths: QueueDepths) -> Worker:
     load = depths.assigned.get(worker.id, 0) + depths.in_flight.get(worker.id, 0)
-    return worker if load == worker.load else replace(worker, load=load)
+    return worker if load == worker.load else worker.with_load(load)
