@@ -7,14 +7,16 @@ room) and a `Draw` (a turn counter and a random number, both passed in) it picks
 import hashlib
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heapify, heappop, heapreplace
 from itertools import accumulate
 from typing import Protocol
 
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.worker import Worker
 
+_Place = tuple[float, int, int, Worker]  # share in use, place in turn (no two are equal), the load it was made with
 _HASH_MASK = 2**30 - 1  # what Python multiplies fastest
 
 
@@ -89,6 +91,8 @@ def spread(
 ) -> dict[TaskId, WorkerId]:
     """Assign a batch without overfilling any worker; a task nobody can take now is left out."""
     batch = list(needs)
+    if balancer is least_task:
+        return _spread_by_share(batch, workers, draws=draws)
     able = _able_by_type({need.type for need in batch}, workers)
     chosen: dict[TaskId, WorkerId] = {}
     for need in batch:
@@ -115,12 +119,58 @@ def _able_by_type(types: Iterable[str], workers: Sequence[Worker]) -> dict[str, 
 
 
 def _add_load(worker: Worker, groups: Iterable[dict[WorkerId, Worker]]) -> None:
-    fuller = replace(worker, load=worker.load + 1)
+    fuller = worker.with_load(worker.load + 1)
     for group in groups:
         if fuller.room and worker.id in group:
             group[worker.id] = fuller
         else:
             group.pop(worker.id, None)
+
+
+def _spread_by_share(
+    batch: Sequence[Need], workers: Sequence[Worker], *, draws: Iterator[Draw]
+) -> dict[TaskId, WorkerId]:
+    """What `least_task` chooses, ties by the turn of the first task, without a look at all workers for each."""
+    able = _able_by_type({need.type for need in batch}, workers)
+    if not any(able.values()):
+        return {}
+    turn = next(draws).turn
+    loads = {worker.id: worker.load for worker in workers}
+    heaps = {wanted: _by_share(list(group.values()), turn) for wanted, group in able.items()}
+    chosen: dict[TaskId, WorkerId] = {}
+    for need in batch:
+        heap = heaps[need.type]
+        _refresh_top(heap, loads)
+        if heap:
+            worker = heap[0][-1]
+            if chosen:
+                next(draws)
+            loads[worker.id] += 1
+            chosen[need.task_id] = worker.id
+    return chosen
+
+
+def _by_share(workers: Sequence[Worker], turn: int) -> list[_Place]:
+    number = len(workers)
+    places = [
+        (worker.load / worker.capacity, (index - turn) % number, worker.load, worker)
+        for index, worker in enumerate(workers)
+    ]
+    heapify(places)
+    return places
+
+
+def _refresh_top(heap: list[_Place], loads: Mapping[WorkerId, int]) -> None:
+    """Until the least loaded worker stands at the top: loads only grow, also by tasks of other types."""
+    while heap:
+        _, place, load, worker = heap[0]
+        current = loads[worker.id]
+        if current == load:
+            return
+        if current < worker.capacity:
+            heapreplace(heap, (current / worker.capacity, place, current, worker))
+        else:
+            heappop(heap)
 
 
 def _highest_score(key: str, workers: Sequence[Worker]) -> Worker:

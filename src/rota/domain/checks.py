@@ -16,6 +16,7 @@ MAX_MESSAGE = 2000  # characters
 MAX_LINE = 16_000  # characters of a log line: four bytes each still fit the 64 KiB of MySQL's TEXT
 MAX_DETAIL = 64 * 1024  # characters: a long traceback
 MAX_METADATA_KEYS = 64
+MAX_RATE = 1e6  # per second
 MAX_DURATION = timedelta(days=366)
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -67,6 +68,13 @@ def check_number(field: str, value: object, *, least: int, most: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise InvalidError(field, f"must be a whole number from {least} to {most}")
     return value
+
+
+def check_rate(field: str, value: object) -> float:
+    """So many per second: more than none, and no more than anybody could notice."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MAX_RATE:
+        raise InvalidError(field, f"must be a number of times per second, more than 0 and at most {MAX_RATE:g}")
+    return float(value)
 
 
 def check_aware(field: str, value: datetime) -> datetime:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from rota.domain.checks import check_duration, check_json, check_name, check_number, check_text
+from rota.domain.checks import check_duration, check_json, check_name, check_number, check_rate, check_text
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
@@ -30,6 +30,7 @@ class TaskConfig:
     retry: RetryPolicy = STANDARD_RETRY
     priority: int = NORMAL
     max_concurrent: int | None = None
+    rate_per_second: float | None = None  # attempts granted, cluster-wide, on average
     payload: str = "{}"  # JSON text, the default
     schedule: Schedule | None = None
     next_fire_at: datetime | None = None
@@ -50,6 +51,8 @@ class TaskConfig:
         check_number("priority", self.priority, least=NORMAL, most=URGENT)
         if self.max_concurrent is not None:
             check_number("max_concurrent", self.max_concurrent, least=1, most=1_000_000)
+        if self.rate_per_second is not None:
+            check_rate("rate_per_second", self.rate_per_second)
 
     def is_repeat_of(self, current: "TaskConfig", *, expected_revision: int | None) -> bool:
         """Whether storing this would change nothing: it is the current one, perhaps stored by this very call."""

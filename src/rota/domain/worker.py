@@ -43,6 +43,18 @@ class Worker:
         """How many more attempts it may be given now."""
         return 0 if self.is_draining else max(self.capacity - self.load, 0)
 
+    def with_load(self, load: int) -> "Worker":
+        """The same worker with another load.
+
+        Nothing else changes, so nothing is checked again: a balancer sees a new value after every single choice, and
+        `replace` took half the time of a dispatch round.
+        """
+        other = object.__new__(Worker)
+        for name in self.__slots__:
+            object.__setattr__(other, name, getattr(self, name))
+        object.__setattr__(other, "load", load)
+        return other
+
     def supports(self, task_type: str) -> bool:
         return ANY_TYPE in self.types or task_type in self.types
 

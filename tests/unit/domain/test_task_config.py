@@ -31,6 +31,13 @@ def test_a_config_has_the_documented_defaults() -> None:
         ("priority", {"priority": 10}),
         ("priority", {"priority": "high"}),
         ("max_concurrent", {"max_concurrent": 0}),
+        ("rate_per_second", {"rate_per_second": 0}),
+        ("rate_per_second", {"rate_per_second": -1.0}),
+        ("rate_per_second", {"rate_per_second": float("nan")}),
+        ("rate_per_second", {"rate_per_second": float("inf")}),
+        ("rate_per_second", {"rate_per_second": 1_000_001}),
+        ("rate_per_second", {"rate_per_second": True}),
+        ("rate_per_second", {"rate_per_second": "10"}),
     ],
 )
 def test_an_unsound_config_is_refused_by_field(field: str, wrong: dict[str, Any]) -> None:
@@ -43,6 +50,11 @@ def test_an_unsound_config_is_refused_by_field(field: str, wrong: dict[str, Any]
 @pytest.mark.parametrize("max_concurrent", [None, 1, 1_000_000])
 def test_concurrency_may_be_limited_or_free(max_concurrent: int | None) -> None:
     assert a_config(max_concurrent=max_concurrent).max_concurrent == max_concurrent
+
+
+@pytest.mark.parametrize("rate", [None, 0.001, 5, 1e6])
+def test_the_rate_may_be_limited_or_free(rate: float | None) -> None:
+    assert a_config(rate_per_second=rate).rate_per_second == rate
 
 
 @pytest.mark.parametrize("text", ["", "{", "NaN", '"\\u0000"', None])

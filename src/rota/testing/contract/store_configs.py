@@ -41,6 +41,7 @@ class TestConfigs:
             retry=RetryPolicy(max_retries=0, strategy=RetryStrategy.FIXED, delay=timedelta(0), jitter=1.0),
             priority=9,
             max_concurrent=1_000_000,
+            rate_per_second=0.1,
             payload='{"a":[1,null]}',
             schedule=Schedule(cron="*/5 9-17 * * 1-5", zone="Asia/Shanghai"),
             next_fire_at=NOON + MICROSECOND,
@@ -72,6 +73,14 @@ class TestConfigs:
             await store.configs.put(config)
         found = await store.configs.list_page(DEFAULT_TENANT)
         assert [_unstamped(config) for config in found] == configs
+
+    @pytest.mark.parametrize("rate", [None, 1e-9, 0.1 + 0.2, 3, 1e6])
+    async def test_a_rate_comes_back_exactly(self, backend: StoreBackend, rate: float | None) -> None:
+        store = await backend.connect()
+        stored = await store.configs.put(_config(rate_per_second=rate))
+        assert stored.rate_per_second == rate
+        assert await store.configs.find(DEFAULT_TENANT, REPORT) == stored
+        assert await store.configs.put(_config(rate_per_second=rate)) == stored
 
     async def test_an_unknown_config_is_not_found(self, backend: StoreBackend) -> None:
         store = await backend.connect()

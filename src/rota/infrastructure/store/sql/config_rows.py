@@ -22,6 +22,7 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: int
     payload: str
     max_concurrent: int | None = None
+    rate_per_second: float | None = None
     cron: str | None = None
     zone: str = "UTC"
 
@@ -37,6 +38,7 @@ def config_to_json(config: TaskConfig) -> str:
         priority=config.priority,
         payload=config.payload,
         max_concurrent=config.max_concurrent,
+        rate_per_second=config.rate_per_second,
         cron=config.schedule.cron if config.schedule else None,
         zone=config.schedule.zone if config.schedule else "UTC",
     )
@@ -57,6 +59,7 @@ def to_config(row: Any) -> TaskConfig:
         retry=retry_from_json(document.retry),
         priority=document.priority,
         max_concurrent=document.max_concurrent,
+        rate_per_second=document.rate_per_second,
         payload=document.payload,
         schedule=Schedule(cron=document.cron, zone=document.zone) if document.cron is not None else None,
         next_fire_at=find_us(row.next_fire_us),

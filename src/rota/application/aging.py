@@ -1,0 +1,31 @@
+"""How long the head of each level of the queue has waited, as far as this leader saw it."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from rota.application.ports.system import Clock
+from rota.domain.ids import TaskId
+from rota.domain.priority import effective, serving_order
+
+
+class Heads:
+    """The oldest entry of each level, and since when it is that. One that is served makes room for a younger head."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[int, tuple[TaskId, float]] = {}
+
+    def note(self, heads: Mapping[int, TaskId]) -> None:
+        """What a take left behind."""
+        now = self._clock.monotonic()
+        before = self._seen
+        self._seen = {
+            level: before[level] if level in before and before[level][0] == head else (head, now)
+            for level, head in heads.items()
+        }
+
+    def order(self, above: float) -> list[int]:
+        """The levels to take from, most pressing first; only those that are more pressing than `above`."""
+        now = self._clock.monotonic()
+        waited = {level: timedelta(seconds=now - since) for level, (_, since) in self._seen.items()}
+        return [level for level in serving_order(waited) if effective(level, waited.get(level, timedelta(0))) > above]

@@ -1,0 +1,46 @@
+"""The workers that may be given work now, with their exact load.
+
+What a worker reports of its load is as old as its last heartbeat. How many entries stand in its queue or are in flight
+is known to the coordinator at once, so that counts instead: nobody is given more than fits.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rota.domain.queue import QueueDepths
+from rota.domain.worker import ANY_TYPE, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who is there, and how much room they have for each type."""
+
+    workers: tuple[Worker, ...]
+    room: int
+    _rooms: Mapping[str, int]
+    _counts: Mapping[str, int]
+
+    @classmethod
+    def gather(cls, workers: Iterable[Worker], depths: QueueDepths) -> "Crew":
+        """The workers alive, each with what is handed to it now as its load."""
+        loaded = tuple(_with_load(worker, depths) for worker in workers)
+        rooms, counts = Counter[str](), Counter[str]()
+        for worker in loaded:
+            for supported in (ANY_TYPE,) if ANY_TYPE in worker.types else worker.types:
+                rooms[supported] += worker.room
+                counts[supported] += 1
+        return cls(loaded, sum(worker.room for worker in loaded), rooms, counts)
+
+    def room_for(self, task_type: str) -> int:
+        """How many attempts of a type the workers could start, if nothing else took their room."""
+        return self._rooms.get(ANY_TYPE, 0) + self._rooms.get(task_type, 0)
+
+    def count_for(self, task_type: str) -> int:
+        """How many workers support a type, busy and draining ones too."""
+        return self._counts.get(ANY_TYPE, 0) + self._counts.get(task_type, 0)
+
+
+def _with_load(worker: Worker, depths: QueueDepths) -> Worker:
+    load = depths.assigned.get(worker.id, 0) + depths.in_flight.get(worker.id, 0)
+    return worker if load == worker.load else worker.with_load(load)

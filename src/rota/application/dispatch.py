@@ -1,0 +1,291 @@
+"""Dispatch: the leader takes what waits and grants it to workers, batch by batch.
+
+One loop: wait until something is ready, make ready what is due, then rounds until there is nothing left to do. A round
+looks at the workers' room, picks as many tasks (of those parked earlier and of the queue, most pressing first), reads
+them from the store, and grants those that still wait, are due, and whose type has a worker and is within its limits.
+
+A task that cannot go now is parked, so that it holds up nobody behind it. What was taken from the queue is *in hand*
+until it is settled: granted, parked, put back, or found to wait no longer. A failure at any point, a cancellation too,
+leaves it in hand for the next round; at the end of a reign it is put back with what is parked. What a crash takes with
+it is found by reconciliation, because the store knows every task that waits.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from rota.application import metrics
+from rota.application.admit import admit, room_of
+from rota.application.aging import Heads
+from rota.application.config_cache import ConfigCache
+from rota.application.crew import Crew
+from rota.application.grant import Grants
+from rota.application.loop import Loops
+from rota.application.parking import Key, Parking, key_of, level_of, rank_of
+from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.store import TaskStore
+from rota.application.reign import Reign
+from rota.application.store_time import CLOCK_SLACK, StoreTime
+from rota.application.throttle import Throttle
+from rota.domain.balancing import LoadBalancer, Need, draws_from, least_task, spread
+from rota.domain.checks import check_number, check_rate
+from rota.domain.errors import RotaError, StoreUnavailableError
+from rota.domain.ids import TaskId
+from rota.domain.priority import NORMAL
+from rota.domain.queue import QueueEntry
+from rota.domain.task import WAITING, LiveTask
+from rota.domain.waiting import Reason
+
+MAX_BATCH = 10_000
+LONGEST_WAIT = timedelta(seconds=1)  # the net below every wake that gets lost
+SHORTEST_WAIT = timedelta(milliseconds=1)
+RATE_PAUSE = timedelta(milliseconds=20)  # what a rate lets go is granted in small batches, not one by one
+ROUNDS_PER_LOOK = 10  # then what became due meanwhile has its turn
+MOST_MOVED = 2_000  # due entries at once: one atomic step of the coordinator
+RETURN_AFTER = timedelta(seconds=5)  # what found no place to park …
+RETURN_PACE = timedelta(microseconds=250)  # … comes back in a trickle, or it would be all that dispatch does
+PUSH_BATCH = 1_000
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchSettings:
+    """What may be changed while dispatch runs."""
+
+    batch_size: int = 500
+    balancer: LoadBalancer = least_task
+    global_rate: float | None = None  # grants per second, all types together
+
+    def __post_init__(self) -> None:
+        check_number("batch_size", self.batch_size, least=1, most=MAX_BATCH)
+        if self.global_rate is not None:
+            check_rate("global_rate", self.global_rate)
+
+
+class Dispatcher:
+    """Made once for a node; runs during each of its reigns."""
+
+    def __init__(
+        self, tasks: TaskStore, coordinator: Coordinator, *, configs: ConfigCache, time: StoreTime, loops: Loops
+    ) -> None:
+        self._tasks = tasks
+        self._pool = coordinator.pool
+        self._queue = coordinator.queue
+        self._configs = configs
+        self._time = time
+        self._loops = loops
+        self._settings = DispatchSettings()
+        self._grants = Grants(tasks, coordinator, time=time, collector=loops.collector)
+        self._parking = Parking()
+        self._hand: dict[TaskId, None] = {}  # taken from the queue and not settled yet
+        self._draws = draws_from(0, loops.random.chance)
+        self._forget()
+
+    def tune(self, settings: DispatchSettings) -> None:
+        """Change the settings; they count from the next round on."""
+        self._settings = settings
+
+    def is_parked(self, task_id: TaskId) -> bool:
+        """Whether this leader holds a waiting task in its memory, so that its absence from the queue means nothing."""
+        return task_id in self._parking or task_id in self._hand
+
+    async def run(self, reign: Reign) -> None:
+        """Dispatch until cancelled."""
+        self._forget()
+
+        async def step() -> None:
+            try:
+                await self._look(reign)
+            except RotaError:
+                self._loops.collector.add(metrics.DISPATCH_FAILURES)
+                raise
+
+        await self._loops.keep("dispatch", step)
+
+    async def hand_back(self) -> None:
+        """Queue again what this leader holds. Asks for no term: an entry too many in the queue does no harm."""
+        await self._return_hand()
+        while entries := self._parking.entries(PUSH_BATCH):
+            await self._queue.push(entries)
+            for entry in entries:
+                self._parking.discard(entry.task_id)
+        self._report_parked()
+
+    def _forget(self) -> None:
+        """Begin anew: what an earlier reign knew of limits and heads may have changed since."""
+        self._throttle = Throttle(self._tasks, self._configs, clock=self._loops.clock)
+        self._heads = Heads(self._loops.clock)
+        self._barren = 0  # rounds in a row that granted nothing
+        self._wait = timedelta(0)
+        self._pause: float | None = None  # seconds until a limit may let something go
+        self._return_at: datetime | None = None
+
+    async def _look(self, reign: Reign) -> None:
+        wait, self._wait = self._wait, timedelta(0)  # after a failure: no waiting, the pause has been long enough
+        if wait:
+            await self._queue.wait_for_work(wait)
+        _ = reign.term
+        next_due_at = (await self._queue.move_due(self._time.now(), MOST_MOVED)).next_due_at
+        for _ in range(ROUNDS_PER_LOOK):
+            if not await self._round(reign):
+                self._wait = self._until(next_due_at)
+                break
+        self._report_parked()
+
+    async def _round(self, reign: Reign) -> bool:
+        """Whether another round may find more to do."""
+        began_at = self._loops.clock.monotonic()
+        self._pause = None
+        await self._grants.settle()
+        crew = Crew.gather(await self._pool.list_alive(), await self._queue.depths())
+        room = min(crew.room, self._throttle.whole_room(self._settings.global_rate))
+        if room <= 0:
+            self._note_pause(self._throttle.wait_for_whole() if crew.room else None)
+            return False
+        parked = await self._pick_parked(crew, room)
+        await self._take(reign, room, parked=parked)
+        has_taken = bool(self._hand)
+        waiting = await self._read([task_id for _, task_id in parked], reign=reign)
+        granted = await self._serve(waiting, crew, reign=reign)
+        self._barren = 0 if granted else self._barren + 1
+        if granted:
+            self._loops.collector.observe(metrics.DISPATCH_SECONDS, value=self._loops.clock.monotonic() - began_at)
+        return has_taken or bool(parked)
+
+    async def _pick_parked(self, crew: Crew, room: int) -> list[tuple[float, TaskId]]:
+        """The parked tasks that may go now, with their ranks, most pressing first."""
+        keys = [key for key in self._parking.keys() if crew.room_for(key[1])]  # noqa: SIM118 not a dict
+        if not keys:
+            return []
+        await self._throttle.learn(keys)
+        places: dict[Key, int] = {}
+        for key in keys:
+            number, reason = room_of(key, crew, throttle=self._throttle)
+            if number:
+                places[key] = number
+            else:
+                self._note_pause(self._throttle.wait_for(key, reason))
+        return self._parking.first(places, min(room, self._settings.batch_size))
+
+    async def _take(self, reign: Reign, room: int, *, parked: Sequence[tuple[float, TaskId]]) -> None:
+        """Take from the queue what is more pressing than the parked tasks that fill the room already.
+
+        While rounds grant nothing, each takes twice as many as the one before: a long row of tasks that nobody can
+        take is soon out of the way of the others.
+        """
+        if self._hand:  # of a round that failed
+            return
+        _ = reign.term
+        batch = self._settings.batch_size
+        limit = min(room << min(self._barren, 20), batch)
+        is_full = len(parked) >= min(room, batch)
+        above = level_of(parked[-1][0], self._time.now()) if is_full else float("-inf")
+        order = self._heads.order(above)
+        if not order:
+            return
+        taken = await self._queue.take(limit, order=order)
+        self._hand = dict.fromkeys(taken.task_ids)
+        self._heads.note(taken.heads)
+        if len(taken.task_ids) < limit:
+            self._barren = 0
+
+    async def _read(self, parked: Iterable[TaskId], *, reign: Reign) -> list[LiveTask]:
+        """Those of the tasks in hand and of the parked ones that wait and are due, in the order to serve them."""
+        parked_ids = dict.fromkeys(parked)
+        ids = list(self._hand | parked_ids)
+        if not ids:
+            return []
+        waiting = {live.id: live for live in await self._tasks.find_live(ids) if live.state.status in WAITING}
+        for task_id in ids:
+            if task_id not in waiting:
+                self._let_go(task_id)
+        soon = self._time.now() + CLOCK_SLACK
+        due = [live for live in waiting.values() if live.state.due_at <= soon]
+        if len(due) < len(waiting):
+            early = [live for live in waiting.values() if live.state.due_at > soon]
+            await self._put_back(early, [live.state.due_at for live in early], reign=reign)
+        return sorted(due, key=rank_of) if parked_ids else due
+
+    async def _serve(self, waiting: Sequence[LiveTask], crew: Crew, *, reign: Reign) -> int:
+        """Grant what may go and park the rest; says how many were granted."""
+        if not waiting:
+            return 0
+        await self._throttle.learn({key_of(live) for live in waiting})
+        settings = self._settings
+        verdict = admit(waiting, crew, throttle=self._throttle, rate=settings.global_rate)
+        needs = [Need(live.id, live.type) for live in verdict.admitted]
+        chosen = spread(needs, crew.workers, balancer=settings.balancer, draws=self._draws)
+        unplaced = [(live, Reason.WORKERS_BUSY) for live in verdict.admitted if live.id not in chosen]
+        await self._park(verdict.refused + unplaced, reign=reign)
+        starting = [live for live in verdict.admitted if live.id in chosen]
+        if not starting:
+            return 0
+        for live in starting:
+            self._parking.discard(live.id)
+            self._hand[live.id] = None
+        _ = reign.term
+        self._throttle.count(starting)
+        stale = await self._grants.give(starting, chosen, reign=reign)
+        self._throttle.discard(live for live in starting if live.id in stale)
+        for live in starting:
+            self._let_go(live.id)
+        return len(starting) - len(stale)
+
+    async def _park(self, refused: Sequence[tuple[LiveTask, Reason]], *, reign: Reign) -> None:
+        surplus = []
+        for live, reason in refused:
+            if self._parking.park(live, reason):
+                self._hand.pop(live.id, None)
+            else:
+                surplus.append(live)
+        if surplus:
+            first = max(self._time.now() + RETURN_AFTER, self._return_at or self._time.now())
+            times = [first + RETURN_PACE * number for number in range(len(surplus))]
+            await self._put_back(surplus, times, reign=reign)
+            self._return_at = times[-1]
+            log.warning("dispatch.parking_full", parked=len(self._parking), put_back=len(surplus))
+
+    async def _put_back(self, lives: Sequence[LiveTask], times: Sequence[datetime], *, reign: Reign) -> None:
+        """Queue tasks for later."""
+        _ = reign.term
+        await self._queue.push(
+            [QueueEntry(live.id, live.state.priority, at) for live, at in zip(lives, times, strict=True)]
+        )
+        for live in lives:
+            self._let_go(live.id)
+
+    async def _return_hand(self) -> None:
+        ids = list(self._hand)
+        if not ids:
+            return
+        try:
+            lives = await self._tasks.find_live(ids)
+            entries = [QueueEntry(live.id, live.state.priority) for live in lives if live.state.status.is_waiting]
+        except StoreUnavailableError:
+            entries = [QueueEntry(task_id, NORMAL) for task_id in ids]  # better in the wrong place than in none
+        await self._queue.push(entries)
+        self._hand = {}
+
+    def _let_go(self, task_id: TaskId) -> None:
+        self._hand.pop(task_id, None)
+        self._parking.discard(task_id)
+
+    def _note_pause(self, seconds: float | None) -> None:
+        if seconds is not None and (self._pause is None or seconds < self._pause):
+            self._pause = seconds
+
+    def _until(self, next_due_at: datetime | None) -> timedelta:
+        """How long to wait for work: until the next task is due or a limit may let one go."""
+        waits = [LONGEST_WAIT]
+        if next_due_at is not None:
+            waits.append(max(next_due_at - self._time.now(), SHORTEST_WAIT))
+        if self._pause is not None:
+            waits.append(max(timedelta(seconds=self._pause), RATE_PAUSE))
+        return min(waits)
+
+    def _report_parked(self) -> None:
+        for reason, number in self._parking.counts().items():
+            self._loops.collector.put(metrics.TASKS_PARKED, reason, value=number)

@@ -1,0 +1,170 @@
+"""Why a task is where it is, for people who wonder.
+
+Any node can answer: it looks at the store, the pool and the queues as dispatch does, not into the leader's memory. So
+the answer is what dispatch would most likely find now. Of several reasons it names the one that must go away first.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from rota.application.crew import Crew
+from rota.application.parking import key_of
+from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.store import ConfigStore, TaskStore
+from rota.application.store_time import CLOCK_SLACK
+from rota.domain.errors import NotFoundError
+from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
+from rota.domain.task import BLOCKED, PROCESSING, Task, TaskStatus
+from rota.domain.task_config import TaskConfig
+from rota.domain.waiting import Reason
+
+PROMPT = timedelta(seconds=1)  # what waits no longer than this is just on its way, not held up by a rate
+PAGE = 1000
+MOST_PAGES = 20  # of running attempts that are counted; a limit beyond that is not looked into
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Where a task stands and what it waits for."""
+
+    task_id: TaskId
+    status: TaskStatus
+    reason: Reason
+    sentence: str
+    due_at: datetime | None = None  # waiting: the earliest start; running: the deadline
+    attempt: int = 0
+    worker_id: WorkerId | None = None
+    workers: int | None = None  # that support the type
+    room: int | None = None  # attempts that they could start now
+    running: int | None = None  # attempts of the type, where their number is limited
+    max_concurrent: int | None = None
+    rate_per_second: float | None = None
+    global_rate: float | None = None
+    ready: int | None = None  # entries in the queue at the task's level and above
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """Everything that a waiting task's fate depends on."""
+
+    task: Task
+    now: datetime
+    leader: NodeId | None
+    crew: Crew
+    ready: int
+    config: TaskConfig | None
+    running: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainTask:
+    """Say why a task is where it is."""
+
+    tasks: TaskStore
+    configs: ConfigStore
+    coordinator: Coordinator
+    global_rate: float | None = None
+
+    async def __call__(self, task_id: TaskId, tenant_id: TenantId) -> Explanation:
+        """`NotFoundError` when there is no such task in the tenant."""
+        task = await self.tasks.find(task_id, tenant_id)
+        if task is None:
+            raise NotFoundError("task", task_id)
+        settled = _explain_settled(task)
+        if settled is not None:
+            return _outline(task, settled)
+        now = await self.tasks.now()
+        if task.state.due_at > now + CLOCK_SLACK:
+            return _outline(task, (Reason.NOT_DUE, f"It is not to start before {task.state.due_at.isoformat()}."))
+        return self._explain_due(await self._look(task, now))
+
+    async def _look(self, task: Task, now: datetime) -> _Scene:
+        queue = self.coordinator.queue
+        workers, depths = await self.coordinator.pool.list_alive(), await queue.depths()
+        config = await self.configs.find(task.spec.tenant_id, task.spec.type)
+        return _Scene(
+            task=task,
+            now=now,
+            leader=await self.coordinator.election.find_leader(),
+            crew=Crew.gather(workers, depths),
+            ready=sum(number for level, number in depths.ready.items() if level >= task.state.priority),
+            config=config,
+            running=await self._count_running(config) if config is not None and config.max_concurrent else None,
+        )
+
+    async def _count_running(self, config: TaskConfig) -> int:
+        number = 0
+        after: TaskId | None = None
+        for _ in range(MOST_PAGES):
+            page = await self.tasks.list_running(after=after, limit=PAGE)
+            number += sum(key_of(live) == (config.tenant_id, config.type) for live in page)
+            if len(page) < PAGE:
+                break
+            after = page[-1].id
+        return number
+
+    def _explain_due(self, scene: _Scene) -> Explanation:
+        config, task_type = scene.config, scene.task.spec.type
+        return replace(
+            _outline(scene.task, self._find_reason(scene)),
+            workers=scene.crew.count_for(task_type),
+            room=scene.crew.room_for(task_type),
+            running=scene.running,
+            max_concurrent=config.max_concurrent if config is not None else None,
+            rate_per_second=config.rate_per_second if config is not None else None,
+            global_rate=self.global_rate,
+            ready=scene.ready,
+        )
+
+    def _find_reason(self, scene: _Scene) -> tuple[Reason, str]:
+        task_type, crew, config = scene.task.spec.type, scene.crew, scene.config
+        if scene.leader is None:
+            return Reason.NO_LEADER, "No scheduler leads now; the next one to lead will go on with it."
+        workers = crew.count_for(task_type)
+        if not workers:
+            return Reason.NO_WORKER, f"No worker that is alive supports the type {task_type}."
+        if config is not None and config.max_concurrent and (scene.running or 0) >= config.max_concurrent:
+            text = f"{scene.running} of the type {task_type} run, and no more than {config.max_concurrent} may."
+            return Reason.TYPE_LIMIT, text
+        if not crew.room_for(task_type):
+            return Reason.WORKERS_BUSY, f"All workers that support it ({workers}) are busy or draining."
+        if scene.now - scene.task.state.due_at > PROMPT:
+            if config is not None and config.rate_per_second is not None:
+                text = (
+                    f"The type {task_type} may start {config.rate_per_second:g} times per second, and others are first."
+                )
+                return Reason.TYPE_RATE, text
+            if self.global_rate is not None:
+                text = f"At most {self.global_rate:g} tasks may start per second, and others are first."
+                return Reason.GLOBAL_RATE, text
+        return (
+            Reason.QUEUED,
+            f"It is in the queue and about to be granted; {scene.ready} are ready with it or before it.",
+        )
+
+
+def _explain_settled(task: Task) -> tuple[Reason, str] | None:
+    """Where a task is that does not wait for dispatch."""
+    state = task.state
+    if state.status.is_final:
+        return Reason.ENDED, f"It ended as {state.status}."
+    if state.status is PROCESSING:
+        deadline = state.due_at.isoformat()
+        return Reason.RUNNING, f"Attempt {state.attempt} runs on worker {state.worker_id}, until {deadline} at most."
+    if state.status is BLOCKED:
+        return Reason.BLOCKED, "It waits for tasks that it depends on."
+    return None
+
+
+def _outline(task: Task, why: tuple[Reason, str]) -> Explanation:
+    state = task.state
+    reason, sentence = why
+    return Explanation(
+        task_id=task.id,
+        status=state.status,
+        reason=reason,
+        sentence=sentence,
+        due_at=None if state.status.is_final else state.due_at,
+        attempt=state.attempt,
+        worker_id=state.worker_id,
+    )

@@ -1,0 +1,85 @@
+"""What runs now of the types whose number is limited, as the leader knows it.
+
+Only the leader grants, so it knows what began. What ended it need not be told: when a limit seems to be reached, the
+store is asked which of these attempts still run. So a lost event does no harm, and a type that is not limited costs
+nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from rota.application.parking import Key, key_of
+from rota.application.ports.store import TaskStore
+from rota.application.ports.system import Clock
+from rota.domain.ids import TaskId
+from rota.domain.task import PROCESSING
+
+PAGE = 1000
+PAUSE_PER_TASK = 100e-6  # seconds; about ten times what it takes to ask for one
+LONGEST_PAUSE = 1.0
+MOST_UNCOUNTED = 10_000  # types; beyond it the store is asked anew for the next limited one
+
+
+class Running:
+    def __init__(self, tasks: TaskStore, clock: Clock) -> None:
+        self._tasks = tasks
+        self._clock = clock
+        self._known: dict[Key, set[TaskId]] = {}
+        self._uncounted: set[Key] = set()  # something was granted while they had no limit
+        self._is_seeded = False
+        self._ask_at: dict[Key, float] = {}
+        self._postponed: set[Key] = set()
+
+    async def watch(self, limits: Mapping[Key, int]) -> None:
+        """Know what runs of limited types. The store is asked about those that are new, and those that seem full."""
+        if limits and not (self._is_seeded and self._uncounted.isdisjoint(limits)):
+            await self._seed()
+        now = self._clock.monotonic()
+        full = [key for key, most in limits.items() if not self.room(key, most)]
+        self._postponed = {key for key in full if self._ask_at.get(key, now) > now}
+        doubtful = [key for key in full if key not in self._postponed]
+        if doubtful:
+            await self._verify(doubtful)
+
+    def room(self, key: Key, most: int) -> int:
+        """How many more of a limited type may start."""
+        return max(most - len(self._known.get(key, ())), 0)
+
+    def find_next_ask(self, key: Key) -> float | None:
+        """When to ask the store about a type that seems full, by the monotonic clock; None: it has just been asked."""
+        return self._ask_at[key] if key in self._postponed else None
+
+    def add(self, key: Key, task_ids: Iterable[TaskId]) -> None:
+        """These are about to start; said before it is done, as the answer may get lost."""
+        self._known.setdefault(key, set()).update(task_ids)
+
+    def discard(self, key: Key, task_id: TaskId) -> None:
+        """It did not start after all."""
+        self._known.get(key, set()).discard(task_id)
+
+    def ignore(self, key: Key) -> None:
+        """Something starts of a type that has no limit: it is not counted."""
+        self._known.pop(key, None)
+        self._uncounted.add(key)
+        if len(self._uncounted) > MOST_UNCOUNTED:
+            self._uncounted.clear()
+            self._is_seeded = False
+
+    async def _seed(self) -> None:
+        known: dict[Key, set[TaskId]] = {}
+        after: TaskId | None = None
+        while page := await self._tasks.list_running(after=after, limit=PAGE):
+            for live in page:
+                known.setdefault(key_of(live), set()).add(live.id)
+            after = page[-1].id
+        self._known, self._uncounted, self._is_seeded = known, set(), True
+
+    async def _verify(self, keys: list[Key]) -> None:
+        listed = [task_id for key in keys for task_id in self._known[key]]
+        running: set[TaskId] = set()
+        for begin in range(0, len(listed), PAGE):
+            found = await self._tasks.find_live(listed[begin : begin + PAGE])
+            running.update(live.id for live in found if live.state.status is PROCESSING)
+        now = self._clock.monotonic()
+        for key in keys:
+            self._known[key] &= running
+            self._ask_at[key] = now + min(len(self._known[key]) * PAUSE_PER_TASK, LONGEST_PAUSE)
