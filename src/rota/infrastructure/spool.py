@@ -53,6 +53,7 @@ class FileSpool:
 
     def _append(self, results: Sequence[Result]) -> None:
         lines = b"".join(self._encoder.encode(result) + b"\n" for result in results)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "ab") as file:
             file.write(b"\n" + lines if self._is_torn() else lines)

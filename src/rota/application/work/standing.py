@@ -11,7 +11,7 @@ from rota.domain.worker import MAX_CAPACITY, Worker
 
 
 class Standing:
-    """What is asked of the worker is kept here over all its incarnations; the loops concerned are nudged at a change."""
+    """What is asked of the worker is kept over all its incarnations; the loops concerned are nudged at a change."""
 
     def __init__(self, settings: WorkerSettings, *, nudges: Sequence[Nudge]) -> None:
         self._settings = settings

@@ -2,8 +2,9 @@
 
 It is a handful of loops on one event loop, which never runs user code itself. Each does one thing and survives its own
 failures; they share what is in hand (`hands.py`) and who this worker is (`standing.py`). In the order in which an
-attempt meets them: `beat` (be known), `intake` (take, read the row, begin), `running` (run, deadline), `cancel`, `logs`,
-`report` (write the end), `settle` (tell the coordinator). `drain` ends it all in good order, `watchdog` when it is stuck.
+attempt meets them: `beat` (be known), `intake` (take, read the row, begin), `running` (run, deadline), `cancel`,
+`logs`, `report` (write the end), `settle` (tell the coordinator). `drain` ends it all in good order, `watchdog` when it
+is stuck.
 """
 
 import asyncio
