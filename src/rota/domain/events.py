@@ -16,6 +16,8 @@ class EventKind(StrEnum):
     TASK_COMPLETED = "task.completed"
     TASK_FAILED = "task.failed"
     TASK_CANCELLED = "task.cancelled"
+    TASK_LOGGED = "task.logged"  # there are new lines in its log
+    TASK_PROGRESS = "task.progress"  # one of them says how far it got
     WORKER_ONLINE = "worker.online"
     WORKER_OFFLINE = "worker.offline"
 

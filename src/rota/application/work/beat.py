@@ -1,0 +1,139 @@
+"""Being known: this worker joins the store's registry and the coordinator's pool, and says that it lives to both.
+
+Both are told on their own, so that one that is away does not make the worker look dead to the other. The store decides
+who this worker is: an incarnation that the store has retired is over, whatever still runs of it. Its attempts belong to
+others by then; they are stopped, nothing is reported, and the worker starts over under a new id. A pool that has merely
+forgotten the worker is joined again, and every attempt in hand is compared with the store.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import structlog
+
+from rota.application import metrics
+from rota.application.work.cancel import find_foreign
+from rota.application.work.hands import Hands, Stop
+from rota.application.work.intake import Intake
+from rota.application.work.nudge import Nudge
+from rota.application.work.running import Running
+from rota.application.work.settings import WorkerPorts
+from rota.application.work.settle import Settler
+from rota.application.work.standing import Standing
+from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.events import Event, EventKind
+from rota.domain.ids import WorkerId
+from rota.domain.worker import MAX_CAPACITY, Heartbeat, Worker
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Presence:
+    """The two loops that keep this worker known."""
+
+    ports: WorkerPorts
+    standing: Standing
+    hands: Hands
+    running: Running
+    intake: Intake
+    settler: Settler
+    lease: timedelta
+    every: timedelta
+    pool_nudge: Nudge
+    registry_nudge: Nudge
+    _joining: Worker | None = None
+    _in_pool: Worker | None = None  # as they know it
+    _in_registry: Worker | None = None
+
+    async def beat_registry(self) -> None:
+        """Tell the store, and hear from it whether this incarnation still counts."""
+        worker = self.standing.worker
+        if worker is None:
+            await self._join()
+        else:
+            if worker != self._in_registry:
+                await self.ports.store.workers.register(self._loaded(worker))
+                self._in_registry = worker
+            await self.ports.store.workers.seen({worker.id: self.hands.load})
+            if await self._is_retired(worker.id):
+                await self._start_over(worker)
+        await self.registry_nudge.wait(self.every)
+
+    async def beat_pool(self) -> None:
+        """Tell the coordinator, and adopt what it thinks is in flight here."""
+        worker = self.standing.worker
+        if worker is not None:
+            await self._beat_pool(worker)
+        await self.pool_nudge.wait(self.every)
+
+    async def _join(self) -> None:
+        if self.standing.is_leaving:
+            return
+        if self._joining is None:
+            self._joining = self.standing.compose(WorkerId(self.ports.ids.next()))
+        worker = self._joining
+        await self.ports.store_time.sync()  # no attempt may begin before its deadline can be known
+        # The store first: an incarnation that is given work must be one that the leader can find dead.
+        await self.ports.store.workers.register(worker)
+        await self.ports.coordinator.pool.register(worker, self.lease)
+        self._joining = None
+        self._in_pool = self._in_registry = worker
+        self.standing.join(worker)
+        log.info("worker.online", worker_id=worker.id, name=worker.name, capacity=worker.capacity)
+        self.settler.tell([self._event(EventKind.WORKER_ONLINE, worker.id)])
+
+    async def _beat_pool(self, worker: Worker) -> None:
+        pool = self.ports.coordinator.pool
+        began_at = self.ports.clock.monotonic()
+        if worker != self._in_pool:
+            await pool.register(self._loaded(worker), self.lease)
+            self._in_pool = worker
+        is_known = await pool.heartbeat(worker.id, self._heartbeat(worker.id), lease=self.lease)
+        self.ports.collector.observe(metrics.HEARTBEAT_SECONDS, value=self.ports.clock.monotonic() - began_at)
+        if not is_known:
+            await self._rejoin(worker)
+        if self.standing.worker is not None:
+            self.intake.adopt(await self.ports.coordinator.deliveries.held(worker.id))
+        self.ports.collector.put(metrics.WORKER_LOAD, value=self.hands.load)
+        self.ports.collector.put(metrics.WORKER_CAPACITY, value=self.standing.capacity)
+
+    def _heartbeat(self, worker_id: WorkerId) -> Heartbeat:
+        held = self.hands.list_held(worker_id)[:MAX_CAPACITY]
+        return Heartbeat(
+            load=self.hands.load,
+            completed=self.running.completed,
+            held=frozenset((attempt.task_id, attempt.number) for attempt in held),
+        )
+
+    async def _rejoin(self, worker: Worker) -> None:
+        """The pool does not know us: its lease ran out, it lost its memory, or we were removed."""
+        if await self._is_retired(worker.id):
+            await self._start_over(worker)
+            return
+        log.warning("worker.rejoined", worker_id=worker.id)
+        await self.ports.coordinator.pool.register(self._loaded(worker), self.lease)
+        for holding in await find_foreign(self.ports.store.tasks, list(self.hands.running.values())):
+            self.running.stop(holding, Stop.FENCED)
+
+    async def _start_over(self, worker: Worker) -> None:
+        if self.standing.worker is None or self.standing.worker.id != worker.id:
+            return  # the other loop saw it first
+        log.warning("worker.fenced", worker_id=worker.id, running=len(self.hands.running))
+        self.standing.end()
+        self.hands.taken.clear()
+        self.running.stop_all(Stop.FENCED)
+        try:
+            await self.ports.coordinator.pool.remove([worker.id])
+        except CoordinatorUnavailableError as exc:
+            log.warning("worker.remove_failed", worker_id=worker.id, error=str(exc))
+
+    async def _is_retired(self, worker_id: WorkerId) -> bool:
+        found = await self.ports.store.workers.list_all(alive_only=True, after=WorkerId(worker_id - 1), limit=1)
+        return not found or found[0].worker.id != worker_id
+
+    def _loaded(self, worker: Worker) -> Worker:
+        return replace(worker, load=self.hands.load)
+
+    def _event(self, kind: EventKind, worker_id: WorkerId) -> Event:
+        return Event(kind=kind, at=self.ports.store_time.now(), worker_id=worker_id)

@@ -1,0 +1,148 @@
+"""Work coming in: attempts are taken while there is room, their rows are read, and what is still ours is begun.
+
+The row decides: an attempt runs only while the store says that this task is at this attempt on this incarnation. While
+the worker drains it still takes what was assigned to it before that was known, and hands it back.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+
+from rota.application.ports.coordinator import Deliveries
+from rota.application.ports.executor import Job
+from rota.application.work.hands import Hands
+from rota.application.work.nudge import Nudge
+from rota.application.work.registry import ExecutorRegistry
+from rota.application.work.report import Ended, HandedBack, Reporter
+from rota.application.work.running import Running
+from rota.application.work.settings import WorkerPorts
+from rota.application.work.settle import Settler
+from rota.application.work.standing import Standing
+from rota.domain.attempt import Attempt, TimedOut
+from rota.domain.ids import TaskId
+from rota.domain.task import PROCESSING, Task
+from rota.domain.task_config import TaskConfig
+
+TAKE_WAIT = timedelta(seconds=1)
+ROOM_WAIT = timedelta(seconds=1)
+UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be granted again, perhaps elsewhere
+MOST_COMPLAINTS = 1000  # types that were said to be unknown, once each
+EXPIRED = TimedOut("the attempt ran into its timeout before it could begin")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Desk:
+    """Reads the rows of taken attempts, and decides what becomes of each."""
+
+    ports: WorkerPorts
+    standing: Standing
+    hands: Hands
+    executors: ExecutorRegistry
+    running: Running
+    reporter: Reporter
+    settler: Settler
+    _complained: set[str] = field(default_factory=set)
+
+    async def begin_taken(self) -> None:
+        """Begin what is ours. Raises while the store is away; what was taken then waits in hand."""
+        attempts = list(self.hands.taken)
+        if not attempts:
+            return
+        tasks = await self.ports.store.tasks.load(list({attempt.task_id for attempt in attempts}))
+        configs = await self.ports.configs.find_all((task.spec.tenant_id, task.spec.type) for task in tasks.values())
+        due = self._due_in(tasks)
+        stale: list[Attempt] = []
+        for attempt in attempts:
+            task = tasks.get(attempt.task_id)
+            if attempt not in self.hands.taken:
+                continue  # the incarnation ended while the row was read
+            if task is None or not _is_ours(task, attempt):
+                stale.append(attempt)
+            else:
+                self._begin(
+                    task, attempt, config=configs.get((task.spec.tenant_id, task.spec.type)), deadline=due[task.id]
+                )
+        self._forget(stale)
+
+    def _due_in(self, tasks: Mapping[TaskId, Task]) -> dict[TaskId, float]:
+        """The deadlines, from the store's clock to this node's own."""
+        now, told = self.ports.clock.monotonic(), self.ports.store_time.now()
+        return {task_id: now + (task.state.due_at - told).total_seconds() for task_id, task in tasks.items()}
+
+    def _begin(self, task: Task, attempt: Attempt, *, config: TaskConfig | None, deadline: float) -> None:
+        executor = None if config is None else self.executors.find(config)
+        if self.standing.is_draining:
+            self._end(task, attempt, outcome=HandedBack("drained"))
+        elif config is None or executor is None:
+            self._complain(task)
+            self._end(task, attempt, outcome=HandedBack("unknown_type", UNKNOWN_DELAY))
+        elif deadline <= self.ports.clock.monotonic():
+            self._end(task, attempt, outcome=EXPIRED)
+        else:
+            self.running.begin(Job(task, attempt, config, deadline), executor)
+
+    def _end(self, task: Task, attempt: Attempt, *, outcome: TimedOut | HandedBack) -> None:
+        self.reporter.report(Ended(attempt, task.state, task.spec.type, outcome, task.spec.retry))
+
+    def _forget(self, attempts: Sequence[Attempt]) -> None:
+        """The store says that these are over, or somebody else's."""
+        if attempts:
+            log.info("worker.stale_attempts", attempts=len(attempts), first_task_id=attempts[0].task_id)
+            for attempt in attempts:
+                self.hands.note_ended(attempt)
+            self.settler.acknowledge(attempts)
+
+    def _complain(self, task: Task) -> None:
+        if task.spec.type not in self._complained and len(self._complained) < MOST_COMPLAINTS:
+            self._complained.add(task.spec.type)
+            log.warning("worker.unknown_type", type=task.spec.type, task_id=task.id)
+
+
+@dataclass(slots=True)
+class Intake:
+    """The loop that takes work in."""
+
+    deliveries: Deliveries
+    standing: Standing
+    desk: Desk
+    freed: Nudge
+    batch_size: int
+
+    @property
+    def room(self) -> int:
+        """How many more attempts may be held."""
+        if self.standing.worker is None or not self.desk.reporter.has_room:
+            return 0
+        return max(self.standing.capacity - self.desk.hands.load, 0)
+
+    async def __call__(self) -> None:
+        """One turn of the loop. What was taken while the store was away is read first."""
+        await self.desk.begin_taken()
+        worker, room = self.standing.worker, min(self.room, self.batch_size)
+        if worker is None or not room:
+            await self.freed.wait(ROOM_WAIT)
+            return
+        self._take(await self.deliveries.take(worker.id, room, wait=TAKE_WAIT))
+        await self.desk.begin_taken()
+
+    def adopt(self, in_flight: Iterable[Attempt]) -> None:
+        """Hold what was handed over by a take whose answer was lost; if its end is recorded, its row will say so."""
+        unknown = [attempt for attempt in in_flight if attempt not in self.desk.hands][: self.room]
+        if unknown:
+            log.info("worker.adopted", attempts=len(unknown), first_task_id=unknown[0].task_id)
+            self._take(unknown)
+            self.freed.give()
+
+    def _take(self, attempts: Sequence[Attempt]) -> None:
+        worker = self.standing.worker
+        if worker is not None:  # else the incarnation that they were meant for ended during the call
+            self.desk.hands.take(attempts, worker.id)
+
+
+def _is_ours(task: Task, attempt: Attempt) -> bool:
+    state = task.state
+    return state.status is PROCESSING and state.attempt == attempt.number and state.worker_id == attempt.worker_id

@@ -1,0 +1,160 @@
+"""Attempts that run: begun, stopped for a reason, and ended into an outcome. And their deadlines, on one heap.
+
+Each attempt is one task of the event loop and nothing else: no timer, no lock. When `execute` has returned, the slot is
+free. Why an attempt was stopped is known here alone: the executor only sees that it was cancelled.
+"""
+
+import asyncio
+import heapq
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from itertools import count
+
+import structlog
+
+from rota.application import metrics
+from rota.application.ports.executor import Executor, Job, Reports
+from rota.application.ports.metrics import MetricsCollector
+from rota.application.ports.system import Clock
+from rota.application.work.hands import Hands, Holding, Stop
+from rota.application.work.logs import LogBook
+from rota.application.work.nudge import Nudge
+from rota.application.work.report import Ended, HandedBack, Reporter
+from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
+
+IDLE = timedelta(seconds=5)
+SLACK = 1000  # entries of ended attempts that the heap may hold beside twice the running ones
+
+OUTCOMES = {
+    Succeeded: "succeeded",
+    Failed: "failed",
+    TimedOut: "timed_out",
+    Cancelled: "cancelled",
+    Snoozed: "snoozed",
+    HandedBack: "drained",
+    type(None): "cancelled",
+}
+
+log = structlog.get_logger(__name__)
+
+
+class Deadlines:
+    """When running attempts must end; the nearest first."""
+
+    def __init__(self, hands: Hands, clock: Clock) -> None:
+        self._hands = hands
+        self._clock = clock
+        self._heap: list[tuple[float, int, Holding]] = []
+        self._order = count()
+        self._nudge = Nudge(clock)
+
+    def add(self, holding: Holding) -> None:
+        if not self._heap or holding.deadline < self._heap[0][0]:
+            self._nudge.give()
+        heapq.heappush(self._heap, (holding.deadline, next(self._order), holding))
+        if len(self._heap) > 2 * len(self._hands.running) + SLACK:  # nearly all end before their deadline
+            self._heap = [entry for entry in self._heap if entry[2].runner is not None]
+            heapq.heapify(self._heap)
+
+    async def wait(self) -> None:
+        """Until the nearest one may have come."""
+        left = timedelta(seconds=self._heap[0][0] - self._clock.monotonic()) if self._heap else IDLE
+        if left > timedelta(0):
+            await self._nudge.wait(min(left, IDLE))
+
+    def pop_past(self) -> list[Holding]:
+        """Those whose deadline has come."""
+        now = self._clock.monotonic()
+        past: list[Holding] = []
+        while self._heap and self._heap[0][0] <= now:
+            past.append(heapq.heappop(self._heap)[2])
+        return past
+
+
+@dataclass(slots=True)
+class Running:
+    """Begins attempts, stops them, and hands their ends to the reporter."""
+
+    clock: Clock
+    collector: MetricsCollector
+    hands: Hands
+    logs: LogBook
+    reporter: Reporter
+    deadlines: Deadlines
+    completed: int = 0
+
+    def begin(self, job: Job, executor: Executor) -> None:
+        """Run an attempt. Its end is reported by itself."""
+        task = job.task
+        book = self.logs.open(task.state, task.spec.type)
+        now = self.clock.monotonic()
+        holding = Holding(job.attempt, task, deadline=job.deadline, begun_at=now, book=book)
+        del self.hands.taken[job.attempt]
+        self.hands.running[job.attempt] = holding
+        holding.runner = runner = asyncio.create_task(_execute(executor, job, reports=book))
+        runner.add_done_callback(partial(self._end, holding))
+        self.deadlines.add(holding)
+
+    def stop(self, holding: Holding, reason: Stop) -> None:
+        """Ask an attempt to end. The first reason counts, but that a fence silences it."""
+        if holding.runner is None:
+            return
+        if holding.stop is None:
+            holding.stop, holding.stopped_at = reason, self.clock.monotonic()
+            holding.runner.cancel()
+        elif reason is Stop.FENCED:
+            holding.stop = reason
+
+    def stop_all(self, reason: Stop) -> None:
+        for holding in list(self.hands.running.values()):
+            self.stop(holding, reason)
+
+    async def enforce_deadlines(self) -> None:
+        """One turn of the loop."""
+        await self.deadlines.wait()
+        for holding in self.deadlines.pop_past():
+            self.stop(holding, Stop.TIMEOUT)
+
+    def _end(self, holding: Holding, runner: "asyncio.Task[Outcome]") -> None:
+        holding.runner = None
+        holding.book.close()
+        self.completed += 1
+        self.collector.observe(metrics.ATTEMPT_SECONDS, holding.type, value=self.clock.monotonic() - holding.begun_at)
+        outcome = _outcome_of(holding, runner)  # also takes an exception, which must not be left alone
+        if holding.stop is Stop.FENCED:
+            self.collector.add(metrics.ATTEMPTS_ENDED, holding.type, "fenced")
+            self.logs.discard(holding.book)
+            self.hands.drop(holding.attempt)
+            return
+        self.collector.add(metrics.ATTEMPTS_ENDED, holding.type, OUTCOMES.get(type(outcome), "failed"))
+        ended = Ended(holding.attempt, holding.state, holding.type, outcome, holding.policy, holding.book)
+        self.reporter.report(ended)
+
+
+async def _execute(executor: Executor, job: Job, *, reports: Reports) -> Outcome:
+    return await executor.execute(job, reports)
+
+
+def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome]") -> Outcome | HandedBack | None:
+    error = None if runner.cancelled() else runner.exception()
+    if error is None and not runner.cancelled():
+        outcome = runner.result()
+        if isinstance(outcome, Outcome):
+            return outcome
+        error = TypeError(f"{outcome!r:.100} is no outcome")
+    if holding.stop is not None:
+        return _stopped(holding.stop)
+    text = "it cancelled itself" if error is None else f"{type(error).__name__}: {error}"
+    log.warning("worker.executor_failed", task_id=holding.state.id, type=holding.type, exc_info=error)
+    return Failed(TaskError("executor_error", f"the executor failed: {text}"))
+
+
+def _stopped(reason: Stop) -> Outcome | HandedBack | None:
+    match reason:
+        case Stop.TIMEOUT:
+            return TimedOut()
+        case Stop.DRAIN:
+            return HandedBack("drained")
+        case _:
+            return None

@@ -1,0 +1,71 @@
+"""What a worker is told about itself, and the ports it works with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from rota.application.config_cache import ConfigCache
+from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.metrics import MetricsCollector
+from rota.application.ports.store import Store
+from rota.application.ports.system import Clock, Ids, Random
+from rota.application.store_time import StoreTime
+from rota.application.work.spool import Spool
+from rota.domain.checks import check_duration, check_number
+from rota.domain.ids import WorkerId
+from rota.domain.worker import ANY_TYPE, Worker
+
+MIB = 1024 * 1024
+SHORTEST_BEAT = timedelta(milliseconds=100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """One worker's own settings; checked here, so that a bad one is found before anything starts."""
+
+    name: str
+    address: str = ""
+    capacity: int = 10
+    types: frozenset[str] = frozenset({ANY_TYPE})
+    weight: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict)
+    heartbeat_every: timedelta = timedelta(seconds=3)
+    lease: timedelta = timedelta(seconds=12)
+    drain_timeout: timedelta = timedelta(seconds=30)
+    batch_size: int = 500  # attempts taken, and results written, at once
+    log_bytes_per_task: int = MIB
+    log_bytes: int = 32 * MIB  # lines of all tasks that wait for the store
+
+    def __post_init__(self) -> None:
+        self.as_worker(WorkerId(1))
+        check_duration("worker.heartbeat_interval", self.heartbeat_every, least=SHORTEST_BEAT)
+        check_duration("worker.lease", self.lease, least=self.heartbeat_every * 2)  # one lost beat is no death
+        check_duration("worker.drain_timeout", self.drain_timeout)
+        check_number("worker.batch_size", self.batch_size, least=1, most=1000)
+
+    def as_worker(self, worker_id: WorkerId) -> Worker:
+        """An incarnation of this worker."""
+        return Worker(
+            id=worker_id,
+            name=self.name,
+            address=self.address,
+            capacity=self.capacity,
+            types=self.types,
+            weight=self.weight,
+            labels=self.labels,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPorts:
+    """All that a worker needs from outside."""
+
+    store: Store
+    coordinator: Coordinator
+    store_time: StoreTime
+    configs: ConfigCache
+    clock: Clock
+    random: Random
+    ids: Ids
+    collector: MetricsCollector
+    spool: Spool

@@ -1,0 +1,166 @@
+"""A worker: takes the attempts that were granted to it, runs them, and reports how they ended.
+
+It is a handful of loops on one event loop, which never runs user code itself. Each does one thing and survives its own
+failures; they share what is in hand (`hands.py`) and who this worker is (`standing.py`). In the order in which an
+attempt meets them: `beat` (be known), `intake` (take, read the row, begin), `running` (run, deadline), `cancel`,
+`logs`, `report` (write the end), `settle` (tell the coordinator). `drain` ends it all in good order, `watchdog` when it
+is stuck.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from rota.application.loop import Loops
+from rota.application.store_time import RESYNC_EVERY
+from rota.application.work import watchdog
+from rota.application.work.beat import Presence
+from rota.application.work.cancel import StopCancelled
+from rota.application.work.drain import STOP_GRACE, Departure
+from rota.application.work.hands import Hands, Stop
+from rota.application.work.intake import Desk, Intake
+from rota.application.work.logs import LogBook, LogBounds
+from rota.application.work.nudge import Nudge
+from rota.application.work.registry import ExecutorRegistry
+from rota.application.work.report import Reporter
+from rota.application.work.running import Deadlines, Running
+from rota.application.work.settings import WorkerPorts, WorkerSettings
+from rota.application.work.settle import Settler
+from rota.application.work.standing import Standing
+from rota.application.work.watchdog import Watchdog
+from rota.domain.ids import WorkerId
+
+CANCEL_EVERY = timedelta(milliseconds=500)
+
+log = structlog.get_logger(__name__)
+
+Step = Callable[[], Awaitable[object]]
+
+
+class WorkerService:
+    """Put together once, run once. `stop` lets it finish; a second `stop`, or cancelling `run`, ends it at once."""
+
+    def __init__(self, ports: WorkerPorts, settings: WorkerSettings, *, executors: ExecutorRegistry) -> None:
+        clock = ports.clock
+        freed, pool, registry = Nudge(clock), Nudge(clock), Nudge(clock)
+        bounds = LogBounds(settings.log_bytes_per_task, settings.log_bytes)
+        batch = settings.batch_size
+        self._ports = ports
+        self._executors = executors
+        self._standing = standing = Standing(settings, nudges=(pool, registry, freed))
+        self._hands = hands = Hands(freed)
+        self._settler = settler = Settler(ports, hands)
+        self._logs = logs = LogBook(ports, bounds, tell=settler.tell)
+        self._reporter = reporter = Reporter(ports, logs=logs, hands=hands, settler=settler, batch_size=batch)
+        self._running = running = Running(clock, ports.collector, hands, logs, reporter, Deadlines(hands, clock))
+        desk = Desk(ports, standing, hands, executors, running, reporter, settler)
+        self._intake = intake = Intake(ports.coordinator.deliveries, standing, desk, freed, batch)
+        self._presence = Presence(
+            ports, standing, hands, running, intake, settler, settings.lease, settings.heartbeat_every, pool, registry
+        )
+        self._cancelled = StopCancelled(ports.coordinator.signals, ports.store.tasks, hands, running)
+        self._departure = Departure(ports, standing, hands, running, reporter, settler, settings.drain_timeout)
+        self._watchdog = Watchdog(clock, hands, standing)
+        self._stopping = asyncio.Event()
+        self._stopped = asyncio.Event()
+
+    @property
+    def worker_id(self) -> WorkerId | None:
+        """The present incarnation; None while it is not registered."""
+        return None if self._standing.worker is None else self._standing.worker.id
+
+    @property
+    def load(self) -> int:
+        """Attempts in hand, from take to acknowledgement."""
+        return self._hands.load
+
+    @property
+    def completed(self) -> int:
+        """Attempts that ended since the start, in whatever way."""
+        return self._running.completed
+
+    @property
+    def capacity(self) -> int:
+        return self._standing.capacity
+
+    @property
+    def is_draining(self) -> bool:
+        return self._standing.is_draining
+
+    def set_capacity(self, capacity: int) -> None:
+        """From now on hold up to this many; what is beyond a smaller one runs to its end."""
+        self._standing.set_capacity(capacity)
+
+    def drain(self) -> None:
+        """Take nothing new, and hand back what was assigned and not begun."""
+        self._standing.set_draining(True)
+
+    def resume(self) -> None:
+        """Take work again."""
+        self._standing.set_draining(False)
+
+    def apply(self, *, capacity: int | None = None, draining: bool | None = None) -> None:
+        """What an operator has set elsewhere."""
+        if capacity is not None:
+            self.set_capacity(capacity)
+        if draining is not None:
+            self._standing.set_draining(draining)
+
+    def stop(self) -> None:
+        """Drain, then end. A second time: end at once."""
+        if self._stopping.is_set():
+            self._stopped.set()
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Work until stopped. Raises `FatalError` when this process must be started anew."""
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await self._executors.start()
+            await self._reporter.restore()
+            tasks = [asyncio.create_task(loop) for loop in self._list_loops()]
+            tasks += [asyncio.create_task(self._depart()), asyncio.create_task(self._await_stopped())]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await self._end(tasks)
+
+    def _list_loops(self) -> list[Coroutine[Any, Any, None]]:
+        loops = Loops(self._ports.clock, self._ports.random, self._ports.collector)
+        steps: list[tuple[str, Step, timedelta | None]] = [
+            ("worker.time", self._ports.store_time.sync, RESYNC_EVERY),
+            ("worker.registry", self._presence.beat_registry, None),
+            ("worker.heartbeat", self._presence.beat_pool, None),
+            ("worker.intake", self._intake, None),
+            ("worker.deadlines", self._running.enforce_deadlines, None),
+            ("worker.cancel", self._cancelled, CANCEL_EVERY),
+            ("worker.logs", self._logs, None),
+            ("worker.report", self._reporter, None),
+            ("worker.settle", self._settler, None),
+        ]
+        watched = [loops.keep(name, self._watchdog.watch(name, step), every=every) for name, step, every in steps]
+        return [*watched, loops.keep("worker.watchdog", self._watchdog.look, every=watchdog.LOOK_EVERY)]
+
+    async def _depart(self) -> None:
+        await self._stopping.wait()
+        await self._departure()
+
+    async def _await_stopped(self) -> None:
+        await self._stopped.wait()
+        log.warning("worker.stopped_at_once", running=len(self._hands.running))
+
+    async def _end(self, tasks: list["asyncio.Task[None]"]) -> None:
+        """Whatever the reason: no loop, no attempt and no executor is left behind, and no result that can be kept."""
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            self._running.stop_all(Stop.DRAIN)
+            await self._departure.until(lambda: not self._hands.running, STOP_GRACE)
+            await self._reporter.save()
+        finally:
+            await self._executors.close()

@@ -1,0 +1,63 @@
+"""Executors for tests: what an attempt does is a small coroutine, and what was asked of them is written down."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from rota.application.ports.executor import Job, Reports
+from rota.domain.attempt import Attempt, Outcome, Succeeded
+from rota.domain.task_config import TaskConfig
+
+Script = Callable[[Job, Reports], Awaitable[Outcome]]
+
+
+async def succeed(job: Job, reports: Reports) -> Outcome:
+    """Done at once."""
+    return Succeeded()
+
+
+async def never_end(job: Job, reports: Reports) -> Outcome:
+    """Runs until it is stopped."""
+    await asyncio.get_running_loop().create_future()
+    return Succeeded()
+
+
+async def ignore_stops(job: Job, reports: Reports) -> Outcome:
+    """Does not even end when it is stopped."""
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            continue
+
+
+class ScriptedExecutor:
+    """Runs a script for every attempt, and remembers who ran and who was stopped."""
+
+    def __init__(self, script: Script = succeed) -> None:
+        self.script = script
+        self.begun: list[Attempt] = []
+        self.stopped: list[Attempt] = []
+        self.running = 0
+        self.most = 0  # that ran at once
+        self.is_started = False
+
+    async def start(self) -> None:
+        self.is_started = True
+
+    def supports(self, config: TaskConfig) -> bool:
+        return config.executor_config == "{}"
+
+    async def execute(self, job: Job, reports: Reports) -> Outcome:
+        self.begun.append(job.attempt)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            return await self.script(job, reports)
+        except asyncio.CancelledError:
+            self.stopped.append(job.attempt)
+            raise
+        finally:
+            self.running -= 1
+
+    async def close(self) -> None:
+        self.is_started = False

@@ -1,0 +1,402 @@
+"""The worker as a whole: attempts come in, run, and their ends are recorded."""
+
+import asyncio
+
+import pytest
+
+from rota.application import metrics
+from rota.application.ports.executor import Job, Reports
+from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
+from rota.domain.errors import InvalidError
+from rota.domain.events import EventKind
+from rota.domain.ids import TaskId
+from rota.domain.retry import RetryPolicy
+from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
+from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
+from tests.support.executors import ignore_stops, never_end
+from tests.support.worker_stage import Stage, a_stage, on_virtual_time
+
+ONE_TRY = RetryPolicy(max_retries=0)
+
+
+@on_virtual_time
+async def test_a_granted_attempt_is_run_recorded_and_acknowledged() -> None:
+    async def answer(job: Job, reports: Reports) -> Outcome:
+        return Succeeded(TaskResult(data='{"sent":true}'))
+
+    async with a_stage(answer) as stage:
+        [attempt] = await stage.grant(1)
+        await stage.until_status(1, SUCCESS, within=SECOND)
+        await stage.until_free(within=SECOND)
+        assert stage.executor.begun == [attempt]
+        assert (await stage.task(1)).result == TaskResult(data='{"sent":true}')
+        assert await stage.in_flight() == []
+        assert stage.worker.completed == 1
+        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "succeeded") == 1
+        assert stage.figures.count(metrics.TASKS_ENDED, EMAIL, "SUCCESS") == 1
+        assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_COMPLETED]
+
+
+@on_virtual_time
+async def test_five_hundred_attempts_are_written_in_few_batches() -> None:
+    async with a_stage(capacity=500) as stage:
+        await stage.grant(*range(1, 501))
+        await stage.until(lambda: stage.worker.completed == 500)
+        await stage.until_free()
+        assert await stage.statuses(range(1, 501)) == {SUCCESS}
+
+
+@on_virtual_time
+async def test_no_more_attempts_are_held_than_the_capacity_allows() -> None:
+    async def briefly(job: Job, reports: Reports) -> Outcome:
+        await asyncio.get_running_loop().run_in_executor(None, lambda: None) if False else None
+        await stage.clock.sleep(SECOND)
+        return Succeeded()
+
+    stage = Stage(briefly, capacity=3)
+    await stage.store.configs.put(a_config())
+    async with stage.running():
+        await stage.grant(*range(1, 11))
+        for _ in range(600):
+            assert stage.worker.load <= 3
+            assert len(await stage.in_flight()) <= 3
+            await stage.pass_time(SECOND / 100)
+        assert await stage.statuses(range(1, 11)) == {SUCCESS}
+        assert stage.executor.most == 3
+
+
+@on_virtual_time
+async def test_a_failed_attempt_is_queued_again_for_its_time() -> None:
+    async def fail(job: Job, reports: Reports) -> Outcome:
+        return Failed(TaskError("smtp", "no answer"))
+
+    async with a_stage(fail) as stage:
+        await stage.grant(1)
+        await stage.until_status(1, RETRYING)
+        await stage.until_free()
+        depths = await stage.coordinator.queue.depths()
+        assert (depths.delayed, dict(depths.ready)) == (1, {})
+        assert stage.figures.count(metrics.TASKS_RETRIED, EMAIL) == 1
+        assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_RETRYING]
+
+
+@on_virtual_time
+async def test_an_attempt_without_a_retry_left_ends_the_task() -> None:
+    async def fail(job: Job, reports: Reports) -> Outcome:
+        return Failed(TaskError("smtp", "no answer"))
+
+    async with a_stage(fail) as stage:
+        await stage.grant(1, retry=ONE_TRY)
+        await stage.until_status(1, FAILED)
+        await stage.until_free()
+        assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_FAILED]
+
+
+@on_virtual_time
+async def test_a_snoozed_attempt_waits_without_spending_a_retry() -> None:
+    async def snooze(job: Job, reports: Reports) -> Outcome:
+        return Snoozed(MINUTE)
+
+    async with a_stage(snooze) as stage:
+        await stage.grant(1)
+        await stage.until_status(1, PENDING)
+        await stage.until_free()
+        assert (await stage.task(1)).state.retry_count == 0
+        assert (await stage.coordinator.queue.depths()).delayed == 1
+        assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_RELEASED]
+
+
+@on_virtual_time
+async def test_a_task_may_end_itself_as_cancelled() -> None:
+    async def give_up(job: Job, reports: Reports) -> Outcome:
+        return Cancelled("nobody needs it")
+
+    async with a_stage(give_up) as stage:
+        await stage.grant(1)
+        await stage.until_status(1, CANCELLED)
+        await stage.until_free()
+        assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_CANCELLED]
+
+
+@on_virtual_time
+async def test_an_executor_that_raises_costs_a_retry_and_nothing_else() -> None:
+    async def explode(job: Job, reports: Reports) -> Outcome:
+        raise RuntimeError("no such handler")
+
+    async with a_stage(explode) as stage:
+        await stage.grant(1, 2)
+        await stage.until_status(1, RETRYING)
+        await stage.until_status(2, RETRYING)
+        error = (await stage.task(1)).error
+        assert error is not None
+        assert (error.code, error.retryable) == ("executor_error", True)
+        assert "RuntimeError: no such handler" in error.message
+
+
+@on_virtual_time
+async def test_an_executor_that_cancels_itself_has_failed() -> None:
+    async def leave(job: Job, reports: Reports) -> Outcome:
+        raise asyncio.CancelledError
+
+    async with a_stage(leave) as stage:
+        await stage.grant(1)
+        await stage.until_status(1, RETRYING)
+        error = (await stage.task(1)).error
+        assert error is not None and error.code == "executor_error"
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        None,
+        "done",
+        Succeeded(TaskResult(code=2**40)),
+        Failed(TaskError("code", 17)),  # type: ignore[arg-type]  # as an untyped executor may
+        Succeeded(None),  # type: ignore[arg-type]  # the same
+    ],
+)
+def test_an_outcome_that_makes_no_sense_does_not_hold_up_the_others(nonsense: Outcome) -> None:
+    @on_virtual_time
+    async def scene() -> None:
+        async def answer(job: Job, reports: Reports) -> Outcome:
+            return nonsense if job.task.id == 2 else Succeeded()
+
+        async with a_stage(answer) as stage:
+            await stage.grant(1, 2, 3)
+            await stage.until_status(2, RETRYING)
+            assert await stage.statuses([1, 3]) == {SUCCESS}
+            error = (await stage.task(2)).error
+            assert error is not None and error.code == "executor_error"
+
+    scene()
+
+
+@on_virtual_time
+async def test_a_timeout_ends_the_attempt_and_frees_the_slot() -> None:
+    async with a_stage(never_end, capacity=1) as stage:
+        [attempt] = await stage.grant(1, timeout=SECOND * 5, retry=ONE_TRY)
+        await stage.until_status(1, TIMEOUT, within=SECOND * 6)
+        assert stage.clock.monotonic() >= 5
+        assert stage.executor.stopped == [attempt]
+        await stage.until_free(within=SECOND)
+        assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_FAILED]
+        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "timed_out") == 1
+        await stage.grant(2, timeout=SECOND)
+        await stage.until_status(2, RETRYING, within=SECOND * 2)
+
+
+@on_virtual_time
+async def test_the_nearest_deadline_is_kept_though_it_came_last() -> None:
+    async with a_stage(never_end) as stage:
+        await stage.grant(1, timeout=MINUTE * 10)
+        await stage.pass_time(SECOND)
+        await stage.grant(2, timeout=SECOND / 2)
+        await stage.until_status(2, RETRYING, within=SECOND)
+        assert await stage.statuses([1]) == {PROCESSING}
+
+
+@on_virtual_time
+async def test_an_attempt_that_came_too_late_is_not_begun() -> None:
+    async with a_stage() as stage:
+        await stage.write_grant(1, timeout=SECOND)
+        attempt = (await stage.task(1)).state
+        await stage.pass_time(SECOND * 2)
+        from tests.support.builders import an_attempt
+
+        await stage.coordinator.deliveries.assign([an_attempt(attempt)])
+        await stage.until_status(1, RETRYING, within=SECOND * 2)
+        assert stage.executor.begun == []
+
+
+@on_virtual_time
+async def test_an_attempt_that_made_it_in_spite_of_its_timeout_counts() -> None:
+    async def finish_anyway(job: Job, reports: Reports) -> Outcome:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            return Succeeded()
+        raise AssertionError
+
+    async with a_stage(finish_anyway) as stage:
+        await stage.grant(1, timeout=SECOND)
+        await stage.until_status(1, SUCCESS)
+
+
+@on_virtual_time
+async def test_many_short_attempts_with_long_timeouts_do_not_pile_up() -> None:
+    async with a_stage(capacity=500) as stage:
+        for start in range(1, 4001, 500):
+            await stage.grant(*range(start, start + 500), timeout=MINUTE * 60)
+            await stage.until_free()
+        assert len(stage.worker._running.deadlines._heap) <= 2 * 500 + 1001
+
+
+@on_virtual_time
+async def test_a_stale_attempt_never_runs() -> None:
+    async with a_stage() as stage:
+        attempt = await stage.write_grant(1)
+        await stage.lose(1)
+        await stage.coordinator.deliveries.assign([attempt])
+        await stage.until(lambda: not stage.memory.memory.assigned.get(stage.worker_id))
+        await stage.pass_time()
+        assert stage.executor.begun == []
+        assert await stage.in_flight() == []
+        assert await stage.statuses([1]) == {PENDING}
+
+
+@on_virtual_time
+async def test_an_attempt_of_a_purged_task_never_runs() -> None:
+    async with a_stage() as stage:
+        attempt = await stage.write_grant(1)
+        state = (await stage.task(1)).state
+        await stage.store.tasks.advance([state.cancelled("by test", at=stage.clock.now())])
+        await stage.store.tasks.purge(completed_before=stage.clock.now() + MINUTE, limit=10)
+        await stage.coordinator.deliveries.assign([attempt])
+        await stage.pass_time()
+        assert stage.executor.begun == []
+        assert await stage.in_flight() == []
+
+
+@on_virtual_time
+async def test_an_attempt_that_is_handed_over_twice_runs_once() -> None:
+    async with a_stage(never_end) as stage:
+        [attempt] = await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        stage.memory.memory.in_flight.clear()  # the coordinator has forgotten it, and the leader assigns it again
+        await stage.coordinator.deliveries.assign([attempt])
+        await stage.pass_time(SECOND * 5)
+        assert stage.executor.begun == [attempt]
+
+
+@on_virtual_time
+async def test_a_type_nobody_here_can_run_goes_back_without_spending_a_retry() -> None:
+    async with a_stage() as stage:
+        await stage.store.configs.put(a_config("video", executor_type="cuda"))
+        await stage.store.configs.put(a_config("audio", executor_config='{"codec":"mp3"}'))
+        await stage.grant(1, task_type="video")
+        await stage.grant(2, task_type="audio")
+        await stage.grant(3, task_type="deleted")
+        await stage.grant(4, task_type="video")
+        for task_id in (1, 2, 3, 4):
+            await stage.until_status(task_id, PENDING)
+        state = (await stage.task(1)).state
+        assert state.retry_count == 0
+        assert state.due_at > stage.clock.now()
+        await stage.until_free()
+        assert (await stage.coordinator.queue.depths()).delayed == 4
+        assert stage.executor.begun == []
+
+
+@on_virtual_time
+async def test_capacity_can_be_changed_while_it_runs() -> None:
+    async with a_stage(never_end, capacity=1) as stage:
+        await stage.grant(1, 2, 3)
+        await stage.pass_time(SECOND * 2)
+        assert stage.executor.running == 1
+        stage.worker.set_capacity(3)
+        await stage.until(lambda: stage.executor.running == 3, within=SECOND * 2)
+        assert stage.worker.capacity == 3
+        await stage.pass_time(SECOND * 4)
+        assert [worker.capacity for worker in await stage.pool()] == [3]
+        assert [record.worker.capacity for record in await stage.store.workers.list_all()] == [3]
+        assert stage.figures.gauges[metrics.WORKER_CAPACITY.name] == 3
+        stage.worker.apply(capacity=1)
+        assert stage.executor.running == 3  # what runs is left alone
+
+
+@pytest.mark.parametrize("capacity", [0, 1001])
+def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
+    @on_virtual_time
+    async def scene() -> None:
+        stage = Stage()
+        with pytest.raises(InvalidError):
+            stage.worker.set_capacity(capacity)
+        with pytest.raises(InvalidError):
+            stage.worker.apply(capacity=capacity)
+        with pytest.raises(InvalidError):
+            Stage(capacity=capacity)
+
+    scene()
+
+
+@on_virtual_time
+async def test_a_cancelled_task_is_stopped_within_a_second() -> None:
+    async with a_stage(never_end) as stage:
+        [attempt] = await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        await stage.cancel(1)
+        await stage.until(lambda: stage.executor.stopped == [attempt], within=SECOND)
+        await stage.until_free(within=SECOND)
+        assert await stage.statuses([1]) == {CANCELLED}
+        assert await stage.in_flight() == []
+        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "cancelled") == 1
+        assert stage.figures.count(metrics.STALE_RESULTS, EMAIL) == 0
+
+
+@on_virtual_time
+async def test_a_cancel_that_was_meant_for_an_earlier_attempt_stops_nothing() -> None:
+    async with a_stage(never_end) as stage:
+        await stage.coordinator.signals.request_cancel([TaskId(1)], ttl=MINUTE)
+        await stage.grant(1)
+        await stage.pass_time(SECOND * 5)
+        assert stage.executor.stopped == []
+
+
+@on_virtual_time
+async def test_a_result_that_turned_stale_is_counted_and_acknowledged() -> None:
+    async def slowly(job: Job, reports: Reports) -> Outcome:
+        await stage.clock.sleep(SECOND * 2)
+        return Succeeded()
+
+    stage = Stage(slowly)
+    await stage.store.configs.put(a_config())
+    async with stage.running():
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        await stage.lose(1)
+        await stage.until(lambda: stage.worker.completed == 1)
+        await stage.until_free()
+        assert stage.figures.count(metrics.STALE_RESULTS, EMAIL) == 1
+        assert stage.figures.count(metrics.TASKS_ENDED, EMAIL, "SUCCESS") == 0
+        assert await stage.in_flight() == []
+        assert await stage.statuses([1]) == {PENDING}
+
+
+@on_virtual_time
+async def test_stopping_twice_ends_it_at_once() -> None:
+    stage = Stage(never_end)
+    await stage.store.configs.put(a_config())
+    async with stage.running() as run:
+        [attempt] = await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        began = stage.clock.monotonic()
+        stage.worker.stop()
+        await stage.pass_time()
+        assert not run.done()
+        stage.worker.stop()
+        await run
+        assert stage.clock.monotonic() - began < 2
+        assert stage.executor.stopped == [attempt]
+        assert not stage.executor.is_started
+        assert await stage.statuses([1]) == {PROCESSING}  # left to the leader
+        assert [result.attempt for result in await stage.spool.read()] == [attempt]  # or to the next process
+
+
+@on_virtual_time
+async def test_ending_at_once_does_not_wait_for_ever() -> None:
+    stage = Stage(ignore_stops)
+    await stage.store.configs.put(a_config())
+    async with stage.running() as run:
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        run.cancel()
+        await asyncio.wait([run], timeout=20)
+        assert run.cancelled()
+        stage.executor.script = never_end
+
+
+@on_virtual_time
+async def test_the_executors_are_started_and_closed() -> None:
+    async with a_stage() as stage:
+        assert stage.executor.is_started
+    assert not stage.executor.is_started
