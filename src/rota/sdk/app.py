@@ -3,11 +3,13 @@
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from rota.domain.errors import ConfigError
+from rota.domain.errors import ConfigError, NotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +67,14 @@ def _run_file(name: str, path: Path) -> ModuleType:
         del sys.modules[name]  # half a module must not be found by the next import
         raise
     return module
+
+
+def load_function(reference: str) -> Callable[..., Any]:
+    """Import a function by `module:function`. Raises `NotFoundError`, or whatever its module raises."""
+    module, _, name = reference.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise NotFoundError("function", reference)
+    return found  # type: ignore[no-any-return] # callable: that is all one can know of it

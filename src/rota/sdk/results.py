@@ -65,6 +65,6 @@ def _name(exc: BaseException) -> str:
 def _text(exc: BaseException) -> str:
     try:
         text = str(exc)
-    except Exception as inner:  # noqa: BLE001, RUF100 - user code: an exception whose __str__ raises is still a failure
+    except Exception as inner:  # user code: an exception whose __str__ raises is still a failure
         text = f"(its text cannot be read: {type(inner).__name__})"
     return tidy_text(text, longest=MAX_MESSAGE)

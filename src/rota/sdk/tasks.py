@@ -146,7 +146,7 @@ def _find_priority(value: int | str | None) -> int | None:
     return None if value is None else parse_priority(value)
 
 
-def _find_rate(value: float | None) -> float | None:
+def _find_rate(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
