@@ -22,9 +22,9 @@ class Facts:
 class Channel(Protocol):
     """The way from the running function to its executor. May be used from any thread; never waits for an answer."""
 
-    def log(self, level: str, message: str, fields: Mapping[str, Any], /) -> None: ...
+    def log(self, level: str, message: str, *, fields: Mapping[str, Any]) -> None: ...
 
-    def progress(self, fraction: float, message: str, /) -> None: ...
+    def progress(self, fraction: float, message: str) -> None: ...
 
     def is_cancelled(self) -> bool: ...
 
@@ -53,20 +53,20 @@ class TaskLog:
         return TaskLog(self._channel, self._fields | fields)
 
     def debug(self, event: str, /, **fields: Any) -> None:
-        self._channel.log("debug", event, self._fields | fields)
+        self._channel.log("debug", event, fields=self._fields | fields)
 
     def info(self, event: str, /, **fields: Any) -> None:
-        self._channel.log("info", event, self._fields | fields)
+        self._channel.log("info", event, fields=self._fields | fields)
 
     def warning(self, event: str, /, **fields: Any) -> None:
-        self._channel.log("warning", event, self._fields | fields)
+        self._channel.log("warning", event, fields=self._fields | fields)
 
     def error(self, event: str, /, **fields: Any) -> None:
-        self._channel.log("error", event, self._fields | fields)
+        self._channel.log("error", event, fields=self._fields | fields)
 
     def exception(self, event: str, /, **fields: Any) -> None:
         """An error with the traceback of the exception being handled."""
-        self._channel.log("error", event, self._fields | fields | {"exception": traceback.format_exc()})
+        self._channel.log("error", event, fields=self._fields | fields | {"exception": traceback.format_exc()})
 
 
 class Context:

@@ -24,19 +24,19 @@ def deliver(said: Said) -> None:
 class ThreadChannel:
     """Closed with its attempt, so that a function that was given up on speaks for nobody."""
 
-    def __init__(self, mailbox: Mailbox[Any], reports: Reports, clock: Clock) -> None:
+    def __init__(self, mailbox: Mailbox[Any], reports: Reports, *, clock: Clock) -> None:
         self._mailbox = mailbox
         self._reports = reports
         self._clock = clock
         self._is_open = True
         self.is_stopped = False
 
-    def log(self, level: str, message: str, fields: Mapping[str, Any], /) -> None:
+    def log(self, level: str, message: str, *, fields: Mapping[str, Any]) -> None:
         if self._is_open:
             text = tidy_text(str(message), longest=MAX_LINE)
             self._mailbox.post((self._reports, LogLevel(level), text, detail_of(fields)))
 
-    def progress(self, fraction: float, message: str, /) -> None:
+    def progress(self, fraction: float, message: str) -> None:
         if self._is_open:
             self._mailbox.post((self._reports, fraction, tidy_text(message, longest=MAX_MESSAGE), ""))
 

@@ -127,11 +127,11 @@ class JobChannel:
         self._is_open = True
         self.is_stopped = False
 
-    def log(self, level: str, message: str, fields: Mapping[str, Any], /) -> None:
+    def log(self, level: str, message: str, *, fields: Mapping[str, Any]) -> None:
         if self._is_open:
             self._wire.send(Line(level, tidy_text(str(message), longest=MAX_LINE), detail_of(fields)))
 
-    def progress(self, fraction: float, message: str, /) -> None:
+    def progress(self, fraction: float, message: str) -> None:
         if self._is_open:
             self._wire.send(Progress(fraction, tidy_text(message, longest=MAX_MESSAGE)))
 

@@ -70,10 +70,10 @@ class Children:
         await asyncio.gather(*(child.end(self._settings.grace) for child in list(self._alive)))
 
     async def _start(self) -> ChildProcess:
-        limit = self._settings.memory_limit
-        hello = Hello(path=sys.path, app=self._app and self._app.text, memory_limit=limit, parent=os.getpid())
+        app = None if self._app is None else self._app.text
+        hello = Hello(path=sys.path, app=app, memory_limit=self._settings.memory_limit, parent=os.getpid())
         started_at = asyncio.get_running_loop().time()
-        child = await ChildProcess.start(hello, timeout=self._settings.start_timeout, on_death=self._forget)
+        child = await ChildProcess.start(hello, within=self._settings.start_timeout, on_death=self._forget)
         self._alive.add(child)
         took = asyncio.get_running_loop().time() - started_at
         log.debug("child.started", pid=child.pid, took_s=round(took, 3))

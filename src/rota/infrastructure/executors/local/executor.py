@@ -82,9 +82,9 @@ class LocalExecutor:
         if isinstance(target, Failed):
             return target
         if target.is_async:
-            return await self._run_on_loop(target, job, reports)
+            return await self._run_on_loop(target, job, reports=reports)
         if target.isolation == "thread":
-            return await self._run_in_thread(target, job, reports)
+            return await self._run_in_thread(target, job, reports=reports)
         run = Run(function=target.reference, payload=job.task.spec.payload, facts=_facts(job))
         return await self._children.run(run, reports)
 
@@ -97,13 +97,13 @@ class LocalExecutor:
     async def _find(self, job: Job) -> Target | Failed:
         try:
             known = self._functions.find(job.config)
-            return known or await asyncio.to_thread(self._functions.load, job.config)
+            return known if known is not None else await asyncio.to_thread(self._functions.load, job.config)
         except Exception as exc:  # importing is running user code: anything may come out
             return Failed(TaskError("function_not_found", str(exc), traceback_of(exc)))
 
-    async def _run_on_loop(self, target: Target, job: Job, reports: Reports) -> Outcome:
+    async def _run_on_loop(self, target: Target, job: Job, *, reports: Reports) -> Outcome:
         loop = self._loops.current()
-        channel = ThreadChannel(loop.outbox, reports, self._clock)
+        channel = ThreadChannel(loop.outbox, reports, clock=self._clock)
         answer: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         ours = AsyncJob(target.handler, job.task.spec.payload, _facts(job), channel, answer)
         loop.submit(ours)
@@ -119,12 +119,12 @@ class LocalExecutor:
             outcome = answer.result()
         return _stopped() if outcome is None else outcome
 
-    async def _run_in_thread(self, target: Target, job: Job, reports: Reports) -> Outcome:
+    async def _run_in_thread(self, target: Target, job: Job, *, reports: Reports) -> Outcome:
         threads = self._threads
         if threads is None:
             raise RuntimeError("the executor was not started")
         async with threads.slots:
-            channel = ThreadChannel(threads.outbox, reports, self._clock)
+            channel = ThreadChannel(threads.outbox, reports, clock=self._clock)
             answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
             ours = ThreadJob(target.handler, job.task.spec.payload, _facts(job), channel, answer)
             threads.submit(ours)

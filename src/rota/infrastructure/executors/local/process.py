@@ -61,7 +61,7 @@ class _Death(Protocol):
 
 
 class ChildProcess:
-    def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, on_death: _Death) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, *, on_death: _Death) -> None:
         self._process = process
         self._sock = sock
         self._on_death = on_death
@@ -69,7 +69,7 @@ class ChildProcess:
         self._buffer = FrameBuffer()
         self._reports: Reports | None = None
         self._printed = [PrintedLines(self._say_out), PrintedLines(self._say_err)]
-        self._state: asyncio.Future[Ready | Broken] = self._loop.create_future()
+        self._begun: asyncio.Future[Ready | Broken | None] = self._loop.create_future()
         self.answer: asyncio.Future[Ended] = self._loop.create_future()
         self.died: asyncio.Future[None] = self._loop.create_future()
         self.jobs = 0
@@ -85,24 +85,24 @@ class ChildProcess:
         return not self.died.done()
 
     @classmethod
-    async def start(cls, hello: Hello, *, timeout: timedelta, on_death: _Death) -> "ChildProcess":
+    async def start(cls, hello: Hello, *, within: timedelta, on_death: _Death) -> "ChildProcess":
         """A process that has loaded the app. Raises `ChildDiedError` when it cannot."""
-        child = cls(*_spawn(), on_death)
+        child = cls(*_spawn(), on_death=on_death)
         child._watch()
         try:
             await child._send(encode(hello))
-            async with asyncio.timeout(timeout.total_seconds()):
-                await asyncio.wait({child._state, child.died}, return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.timeout(within.total_seconds()):
+                await child._begun
         except TimeoutError as exc:
             await child.kill()
-            message = f"the task's process was not ready after {timeout.total_seconds():g} s"
+            message = f"the task's process was not ready after {within.total_seconds():g} s"
             raise ChildDiedError(TaskError("worker_process_slow", message)) from exc
         except BaseException:
             await child.kill()
             raise
-        if not child._state.done():
+        state = child._begun.result()
+        if state is None:
             raise ChildDiedError(child.describe_death())
-        state = child._state.result()
         if isinstance(state, Broken):
             await child.kill()
             raise ChildDiedError(TaskError("app_broken", f"the app cannot be loaded: {state.message}", state.detail))
@@ -214,8 +214,8 @@ class ChildProcess:
     def _take(self, message: ToWorker) -> None:
         match message:
             case Ready() | Broken():
-                if not self._state.done():
-                    self._state.set_result(message)
+                if not self._begun.done():
+                    self._begun.set_result(message)
             case Ended():
                 if not self.answer.done():
                     self.answer.set_result(message)
@@ -235,6 +235,8 @@ class ChildProcess:
         self.quieten()
         self._close()
         self.died.set_result(None)
+        if not self._begun.done():
+            self._begun.set_result(None)
         if not self.answer.done():
             self.answer.set_exception(ChildDiedError(self.describe_death()))
             self.answer.exception()  # whoever waits gets it; where nobody does, it is no news

@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 try:
     from uvloop import new_event_loop
 except ImportError:
-    from asyncio import new_event_loop
+    new_event_loop = asyncio.new_event_loop  # type: ignore[assignment] # any loop will do
 
 
 @dataclass(slots=True, eq=False)
@@ -127,7 +127,7 @@ class TaskLoop:
     async def _run(self, job: AsyncJob) -> None:
         outcome: Outcome | None
         try:
-            outcome = await run_async(job.handler, job.payload, Context(job.facts, job.channel))
+            outcome = await run_async(job.handler, job.payload, context=Context(job.facts, job.channel))
         except asyncio.CancelledError:
             outcome = None if job.is_stopped else _cancelled_by_itself()
         self.outbox.post((job, outcome))
