@@ -1,0 +1,212 @@
+"""Coroutine functions run on a loop of their own, in a thread of their own: whatever they do, the control loop goes on.
+
+A coroutine that blocks stops its neighbours. It is named in the log when the loop has not answered for a second. When
+it is given up on while it still blocks, the loop is lost with everything on it; the next coroutine gets a new one.
+"""
+
+import asyncio
+import contextlib
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType
+
+import structlog
+
+from rota.domain.attempt import Failed, Outcome, TaskError
+from rota.infrastructure.executors.local.channel import Said, ThreadChannel, deliver
+from rota.infrastructure.executors.local.mailbox import Mailbox
+from rota.sdk.async_handler import run_async
+from rota.sdk.context import Context, Facts
+from rota.sdk.handler import Handler
+
+BLOCKED_AFTER_S = 1.0
+LOOK_EVERY_S = 0.5
+JOIN_S = 2.0
+MAX_LOST = 8  # loops; each keeps a thread for ever
+
+log = structlog.get_logger(__name__)
+
+try:
+    from uvloop import new_event_loop
+except ImportError:
+    new_event_loop = asyncio.new_event_loop  # type: ignore[assignment] # any loop will do
+
+
+@dataclass(slots=True, eq=False)
+class AsyncJob:
+    """One coroutine, as both loops see it."""
+
+    handler: Handler
+    payload: str
+    facts: Facts
+    channel: ThreadChannel
+    answer: "asyncio.Future[Outcome | None]"  # of the control loop; None: it was stopped
+    is_stopped: bool = False
+    task: "asyncio.Task[None] | None" = field(default=None)  # of the task loop
+
+
+Ended = tuple[AsyncJob, Outcome | None]
+
+
+class TaskLoop:
+    """One thread with one loop. Made and used on the control loop."""
+
+    def __init__(self) -> None:
+        self._control = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop = new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="rota-task-loop", daemon=True)
+        self._inbox: Mailbox[AsyncJob] = Mailbox(self._loop, self._take)
+        self.outbox: Mailbox[Said | Ended] = Mailbox(self._control, self._deliver)
+        self._running: set[AsyncJob] = set()  # the control loop's view
+        self._asked_at: float | None = None
+        self._is_watching = False
+        self._is_reported = False
+        self._thread.start()
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it has not answered for a while."""
+        return self._asked_at is not None and self._control.time() - self._asked_at > BLOCKED_AFTER_S
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._running
+
+    def submit(self, job: AsyncJob) -> None:
+        self._running.add(job)
+        self._inbox.post(job)
+        if not self._is_watching:
+            self._is_watching = True
+            self._control.call_later(LOOK_EVERY_S, self._look)
+
+    def stop(self, job: AsyncJob) -> None:
+        """Ask a coroutine to end, by cancelling it."""
+        job.is_stopped = True
+        job.channel.is_stopped = True
+        self._inbox.post(job)
+
+    def give_up(self, job: AsyncJob) -> None:
+        """Whatever it still does, nobody waits for it."""
+        job.channel.close()
+        self._running.discard(job)
+
+    def close(self) -> bool:
+        """End every coroutine and the thread; whether it is gone. It stays only when something blocks it."""
+        with contextlib.suppress(RuntimeError):  # it is gone already
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(JOIN_S)
+        return not self._thread.is_alive()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                self._loop.run_until_complete(asyncio.wait(tasks, timeout=JOIN_S / 2))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            self._loop.close()
+
+    def _take(self, job: AsyncJob) -> None:
+        """On the task loop: begin a job, or cancel it when it comes again."""
+        if not job.is_stopped:
+            job.task = self._loop.create_task(self._run(job))
+            job.task.add_done_callback(lambda task: self._post_if_unbegun(job, task))
+        elif job.task is None:
+            self.outbox.post((job, None))
+        else:
+            job.task.cancel()
+
+    async def _run(self, job: AsyncJob) -> None:
+        outcome: Outcome | None
+        try:
+            outcome = await run_async(job.handler, job.payload, context=Context(job.facts, job.channel))
+        except asyncio.CancelledError:
+            outcome = None if job.is_stopped else _cancelled_by_itself()
+        self.outbox.post((job, outcome))
+
+    def _post_if_unbegun(self, job: AsyncJob, task: "asyncio.Task[None]") -> None:
+        if task.cancelled():  # before its first step: `_run` never had a chance to say so
+            self.outbox.post((job, None))
+
+    def _deliver(self, item: Said | Ended) -> None:
+        if len(item) != 2:
+            deliver(item)
+            return
+        job, outcome = item
+        self._running.discard(job)
+        job.channel.close()
+        if not job.answer.done():
+            job.answer.set_result(outcome)
+
+    def _look(self) -> None:
+        """Every half second while something runs: has the loop answered?"""
+        if self.is_blocked:
+            self._report()
+        elif self._asked_at is None and self._running:
+            self._asked_at = self._control.time()
+            self._loop.call_soon_threadsafe(self._control.call_soon_threadsafe, self._answered)
+        self._is_watching = bool(self._running) and not self._loop.is_closed()
+        if self._is_watching:
+            self._control.call_later(LOOK_EVERY_S, self._look)
+
+    def _answered(self) -> None:
+        self._asked_at = None
+        self._is_reported = False
+
+    def _report(self) -> None:
+        if self._is_reported:
+            return
+        self._is_reported = True
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+        log.warning("task_loop.blocked", type=_find_type(frame), running=len(self._running), stack=stack)
+
+
+def _find_type(frame: FrameType | None) -> str:
+    """The type of the task whose coroutine is on the stack."""
+    while frame is not None:
+        if frame.f_code is TaskLoop._run.__code__:
+            job = frame.f_locals["job"]
+            return str(job.facts.type)
+        frame = frame.f_back
+    return ""
+
+
+def _cancelled_by_itself() -> Failed:
+    return Failed(TaskError("CancelledError", "the task was cancelled from within"))
+
+
+class TaskLoops:
+    """The current task loop, and those that were lost to something that blocks."""
+
+    def __init__(self, make: Callable[[], TaskLoop] = TaskLoop) -> None:
+        self._make = make
+        self._current: TaskLoop | None = None
+        self._lost: list[TaskLoop] = []
+
+    def current(self) -> TaskLoop:
+        if self._current is None:
+            self._current = self._make()
+        return self._current
+
+    def lose(self, loop: TaskLoop) -> None:
+        """It blocks, and what blocks it was given up on: let the others have a fresh one."""
+        if loop is self._current and len(self._lost) < MAX_LOST:
+            log.error("task_loop.lost", lost=len(self._lost) + 1)
+            self._lost.append(loop)
+            self._current = None
+
+    def close(self) -> None:
+        loops = [*self._lost, *([self._current] if self._current is not None else [])]
+        left = sum(not loop.close() for loop in loops)
+        if left:
+            log.error("task_loop.left_behind", threads=left)
+        self._current, self._lost = None, []

@@ -1,0 +1,154 @@
+"""`@rota.task`: a plain function with what Rota must know to run it. Decorating does nothing but note that down."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
+
+from rota.domain.checks import check_name, check_number, check_text
+from rota.domain.durations import parse_duration
+from rota.domain.errors import InvalidError
+from rota.domain.priority import parse_priority
+from rota.sdk.control import Duration
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Isolation = Literal["process", "thread"]
+
+
+class TaskOptions(TypedDict, total=False):
+    """What `@rota.task` takes; what is left out comes from the settings."""
+
+    timeout: Duration
+    retries: int
+    retry_delay: Duration
+    priority: int | str
+    max_concurrent: int
+    rate_per_second: float
+    isolation: Isolation
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDefinition:
+    """The options, checked. None: not said."""
+
+    type: str
+    timeout: timedelta | None = None
+    retries: int | None = None
+    retry_delay: timedelta | None = None
+    priority: int | None = None
+    max_concurrent: int | None = None
+    rate_per_second: float | None = None
+    isolation: Isolation = "process"
+    name: str = ""
+    description: str = ""
+
+
+class TaskFunction(Generic[P, R]):
+    """A function that Rota can run. It is still the function: call it, and it runs here and now."""
+
+    def __init__(self, function: Callable[P, R], definition: TaskDefinition) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.definition = definition
+        self.is_async = inspect.iscoroutinefunction(function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<task {self.definition.type!r}: {self.reference}>"
+
+    @property
+    def reference(self) -> str:
+        """Where another process finds it: `module:function`."""
+        return f"{self.function.__module__}:{self.function.__qualname__}"
+
+
+class TaskRegistry:
+    """The functions that were decorated, by their type."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, TaskFunction[..., Any]] = {}
+
+    def add(self, function: TaskFunction[..., Any]) -> None:
+        """A module that is loaded anew replaces its own; two functions of one type are a mistake."""
+        task_type = function.definition.type
+        known = self._functions.get(task_type)
+        if known is not None and known.reference != function.reference:
+            problem = f"{task_type!r} is already {known.reference}; {function.reference} needs a type of its own"
+            raise InvalidError("type", problem)
+        self._functions[task_type] = function
+
+    def find(self, task_type: str) -> TaskFunction[..., Any] | None:
+        return self._functions.get(task_type)
+
+    def __iter__(self) -> Iterator[TaskFunction[..., Any]]:
+        return iter(self._functions.values())
+
+
+REGISTRY = TaskRegistry()  # data only: what the decorator found, read by whoever runs tasks
+
+
+def task(type: str, /, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], TaskFunction[P, R]]:
+    """Make a function a task: `@rota.task("send_email", timeout="1m", retries=3)`."""
+    definition = define(type, options)
+
+    def decorate(function: Callable[P, R]) -> TaskFunction[P, R]:
+        if "isolation" in options and inspect.iscoroutinefunction(function):
+            raise InvalidError("isolation", "is for plain functions; an async one runs on the task loop")
+        made = TaskFunction(function, definition)
+        REGISTRY.add(made)
+        return made
+
+    return decorate
+
+
+def define(task_type: str, options: TaskOptions) -> TaskDefinition:
+    """Check the options; `InvalidError` names the wrong one."""
+    unknown = sorted(options.keys() - TaskOptions.__annotations__.keys())
+    if unknown:
+        known = ", ".join(TaskOptions.__annotations__)
+        raise InvalidError(unknown[0], f"is no option of a task; there are {known}")
+    if callable(task_type):
+        raise InvalidError("type", 'is missing: write @rota.task("send_email")')
+    isolation = options.get("isolation", "process")
+    if isolation not in ("process", "thread"):
+        raise InvalidError("isolation", f"{isolation!r} must be 'process' or 'thread'")
+    return TaskDefinition(
+        type=check_name("type", task_type),
+        timeout=_find_duration("timeout", options.get("timeout")),
+        retries=_find_number("retries", options.get("retries"), least=0, most=1000),
+        retry_delay=_find_duration("retry_delay", options.get("retry_delay")),
+        priority=_find_priority(options.get("priority")),
+        max_concurrent=_find_number("max_concurrent", options.get("max_concurrent"), least=1, most=1_000_000),
+        rate_per_second=_find_rate(options.get("rate_per_second")),
+        isolation=isolation,
+        name=check_text("name", options.get("name", ""), longest=200),
+        description=check_text("description", options.get("description", ""), longest=2000),
+    )
+
+
+def _find_duration(field: str, value: Duration | None) -> timedelta | None:
+    return None if value is None else parse_duration(field, value)
+
+
+def _find_number(field: str, value: int | None, *, least: int, most: int) -> int | None:
+    return None if value is None else check_number(field, value, least=least, most=most)
+
+
+def _find_priority(value: int | str | None) -> int | None:
+    return None if value is None else parse_priority(value)
+
+
+def _find_rate(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise InvalidError("rate_per_second", "must be a number greater than 0")
+    return float(value)
