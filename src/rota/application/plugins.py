@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -112,7 +113,7 @@ class PluginHost:
             while guest.waiting:
                 event = guest.waiting.popleft()
                 for handler in guest.handlers:
-                    await self._call(guest, "event", call=lambda handler=handler, event=event: handler(event))
+                    await self._call(guest, "event", call=partial(handler, event))
 
     async def _call(self, guest: _Guest, doing: str, *, call: Callable[[], Awaitable[None]]) -> bool:
         """Whether the call of the plugin came to a good end."""

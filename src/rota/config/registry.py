@@ -66,8 +66,7 @@ class Registry(Generic[T]):
             if point.name == name:
                 return self._load(point)
         known = ", ".join(self.list_names()) or "none yet"
-        fix = f"use one of the known, or install the package that brings it (entry point {self._group})"
-        raise ConfigError(f"unknown {self._kind} {name!r}; known: {known}", fix=fix)
+        raise ConfigError(f"unknown {self._kind} {name!r}; known: {known} (packages add to them by {self._group})")
 
     def list_names(self) -> list[str]:
         """Every name that `get` knows."""

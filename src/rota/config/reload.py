@@ -1,7 +1,8 @@
 """Settings that change while the process runs.
 
-The file is looked at every second (`poll`), or at once when asked (`reload`, for SIGHUP). What can change live is passed
-to those who subscribed; what cannot is logged and waits for the next start. A file that is broken changes nothing.
+The file is looked at every second (`poll`), or at once when asked (`reload`, for SIGHUP). What can change live is
+passed to those who subscribed; what cannot is logged and waits for the next start. A file that is broken, or gone for a
+moment while somebody replaces it, changes nothing.
 """
 
 import asyncio
@@ -54,9 +55,9 @@ class LiveSettings:
         self._subscribers.append(subscriber)
 
     async def poll(self) -> None:
-        """Reload if the file has changed, appeared or gone; run it every `POLL_EVERY` through `Loops.keep`."""
+        """Reload if the file has changed or appeared; run it every `POLL_EVERY` through `Loops.keep`."""
         stamp = await asyncio.to_thread(self._look)
-        if stamp != self._stamp:
+        if stamp is not None and stamp != self._stamp:
             await self.reload()
 
     async def reload(self) -> Change:
@@ -66,7 +67,7 @@ class LiveSettings:
             try:
                 fresh = await asyncio.to_thread(self._read)
             except ConfigError as error:
-                log.error("settings.rejected", error=str(error))
+                log.error("settings.rejected", error=str(error))  # noqa: TRY400 the traceback would say nothing more
                 return Change()
             return self._apply(fresh)
 
