@@ -38,19 +38,17 @@ def read_file(path: Path) -> FileValues:
     """What the file says. Raises `ConfigError` when it is not there or is no YAML."""
     text = _read_text(path)
     found = FileValues()
-    loader = _Loader(text)
     try:
-        node = loader.get_single_node()
-        if node is not None:
-            _read_sections(loader, node, found=found, name=path.name)
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        if root is not None:
+            _read_sections(loader, root, found=found, name=path.name)
     except yaml.MarkedYAMLError as exc:
         raise ConfigError(_describe(exc, path.name)) from exc
     except (yaml.YAMLError, ValueError) as exc:  # a character that YAML forbids; a date that is none
         raise ConfigError(f"{path.name} is not YAML: {exc}") from exc
     except RecursionError as exc:
         raise ConfigError(f"{path.name} is nested too deeply") from exc
-    finally:
-        loader.dispose()
     return found
 
 
