@@ -57,7 +57,7 @@ def test_durations_are_read_as_people_write_them(written: Any, seconds: float) -
     ],
 )
 def test_an_error_says_which_field_and_what_is_wrong(written: Any, problem: str) -> None:
-    with pytest.raises(InvalidError, match="^worker.lease: ") as caught:
+    with pytest.raises(InvalidError, match=r"^worker\.lease: ") as caught:
         parse_duration("worker.lease", written)
 
     assert problem in caught.value.problem

@@ -6,6 +6,7 @@ is a series that lives as long as the process, here and in Prometheus.
 
 from collections.abc import Callable
 from threading import Lock
+from typing import TypeVar
 
 import structlog
 from prometheus_client import (
@@ -30,6 +31,7 @@ BUCKETS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600,
 )  # fmt: skip
 
+T = TypeVar("T", Counter, Gauge, Histogram)
 Instrument = Counter | Gauge | Histogram
 
 log = structlog.get_logger(__name__)
@@ -48,13 +50,13 @@ class PrometheusCollector:
         self._instruments = {metric: self._make(metric) for metric in CATALOGUE}
 
     def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
-        self._note(counter, labels, act=lambda found: found.inc(amount) if isinstance(found, Counter) else None)
+        self._note(counter, labels, act=lambda found: _as(found, Counter).inc(amount))
 
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
-        self._note(gauge, labels, act=lambda found: found.set(value) if isinstance(found, Gauge) else None)
+        self._note(gauge, labels, act=lambda found: _as(found, Gauge).set(value))
 
     def observe(self, histogram: Metric, *labels: str, value: float) -> None:
-        self._note(histogram, labels, act=lambda found: found.observe(value) if isinstance(found, Histogram) else None)
+        self._note(histogram, labels, act=lambda found: _as(found, Histogram).observe(value))
 
     def render(self) -> bytes:
         """Everything, in the text format of `CONTENT_TYPE`."""
@@ -65,7 +67,10 @@ class PrometheusCollector:
             instrument = self._get(metric)
             bounded = self._bound(metric, labels)
             act(instrument.labels(*bounded) if bounded or metric.labels else instrument)
-        except ValueError as exc:  # the wrong number of labels, a counter that should fall: ours or a plugin's mistake
+        except (
+            TypeError,
+            ValueError,
+        ) as exc:  # the wrong kind or labels, a counter that should fall: somebody's mistake
             log.warning("metrics.refused", metric=metric.name, labels=labels, error=str(exc))
 
     def _get(self, metric: Metric) -> Instrument:
@@ -101,3 +106,9 @@ class PrometheusCollector:
             if len(self._types) < self._most_types:
                 self._types.add(task_type)
         return task_type if task_type in self._types else OTHER
+
+
+def _as(found: Instrument, wanted: type[T]) -> T:
+    if not isinstance(found, wanted):
+        raise TypeError(f"it is a {type(found).__name__}, not a {wanted.__name__}")
+    return found
