@@ -46,6 +46,8 @@ RESULTS_SPOOLED = _gauge("worker_results_spooled", "Results that wait for the st
 LOG_LINES_DROPPED = _counter("worker_log_lines_dropped", "Log lines beyond a task's bound")
 
 LOOP_FAILURES = _counter("loop_failures", "Exceptions in background loops", "loop")
+PLUGIN_FAILURES = _counter("plugin_failures", "Failures of plugins, by what they were doing", "plugin", "doing")
+PLUGIN_EVENTS_DROPPED = _counter("plugin_events_dropped", "Events that a plugin was too slow for", "plugin")
 COORDINATOR_FALLBACK = _gauge("coordinator_fallback", "1 while the store stands in for the coordinator")
 
 CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

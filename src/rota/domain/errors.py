@@ -125,6 +125,11 @@ class CoordinatorUnavailableError(UnavailableError):
 
 
 class ConfigError(RotaError):
-    """Rota cannot start like this; the message ends with the fix."""
+    """Rota cannot start like this; the message ends with the fix, which `fix` also has for itself where it is known."""
 
     code = "config"
+
+    def __init__(self, problem: str, *, fix: str = "") -> None:
+        super().__init__(f"{problem}; try: {fix}" if fix else problem)
+        self.problem = problem
+        self.fix = fix

@@ -1,0 +1,141 @@
+"""Runs plugins: starts them in order, feeds them events, stops them in the opposite order.
+
+A plugin is code of others. Beside the loops this is the one place that catches every exception, for the same reason: a
+guest's failure, be it an exit or a cancellation of its own making, is logged and counted and ends nothing but the
+guest's own call. Each plugin has a queue and a task of its own, so that a slow one holds up nobody else.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import structlog
+
+from rota.application import metrics
+from rota.application.loop import Loops
+from rota.application.ports.coordinator import Signals
+from rota.application.ports.metrics import MetricsCollector
+from rota.application.ports.plugin import EventHandler, Plugin, PluginContext
+from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.events import Event
+
+CALL_DEADLINE = timedelta(seconds=10)  # for each call of a plugin: nobody waits for ever for a guest
+BACKLOG = 10_000  # events a plugin may lag behind, as many as a listener of the coordinator
+
+PluginSettings = Mapping[str, Any]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Guest:
+    plugin: Plugin
+    handlers: list[EventHandler] = field(default_factory=list)
+    waiting: deque[Event] = field(default_factory=deque)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class PluginHost:
+    """The plugins of one process: `start`, then `run` for as long as it lives, then `stop`."""
+
+    def __init__(self, signals: Signals, loops: Loops, *, collector: MetricsCollector) -> None:
+        self._signals = signals
+        self._loops = loops
+        self._collector = collector
+        self._guests: list[_Guest] = []
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the plugins that are up, in the order they started."""
+        return [guest.plugin.name for guest in self._guests]
+
+    async def start(self, plugins: Sequence[tuple[Plugin, PluginSettings]]) -> None:
+        """Initialise all, then start all. One that fails is left out; the others go on."""
+        ready = [guest for plugin, settings in plugins if (guest := await self._initialise(plugin, settings))]
+        for guest in ready:
+            if await self._call(guest, "start", call=guest.plugin.start):
+                self._guests.append(guest)
+                log.info("plugin.started", plugin=guest.plugin.name, version=guest.plugin.version)
+            else:
+                await self._call(guest, "stop", call=guest.plugin.stop)
+
+    async def run(self) -> None:
+        """Hear events and pass them on, until cancelled. A lost subscription is made anew."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._loops.keep("plugins.events", self._listen))
+            for guest in self._guests:
+                group.create_task(self._feed(guest))
+
+    async def stop(self) -> None:
+        """Stop all, the last one first."""
+        while self._guests:
+            guest = self._guests.pop()
+            if await self._call(guest, "stop", call=guest.plugin.stop):
+                log.info("plugin.stopped", plugin=guest.plugin.name)
+
+    async def _initialise(self, plugin: Plugin, settings: PluginSettings) -> _Guest | None:
+        guest = _Guest(plugin)
+        bound = structlog.get_logger(f"rota.plugin.{plugin.name}").bind(plugin=plugin.name)
+        context = PluginContext(settings, bound, on_event=guest.handlers.append)
+        is_ready = await self._call(guest, "initialise", call=lambda: plugin.initialise(context))
+        return guest if is_ready else None
+
+    async def _listen(self) -> None:
+        has_heard = False
+        try:
+            async with self._signals.subscribe() as events:
+                async for event in events:
+                    has_heard = True
+                    self._hand_out(event)
+        except CoordinatorUnavailableError as exc:
+            if not has_heard:
+                raise  # to the loop, which pauses longer each time
+            log.warning("plugins.subscription_lost", error=str(exc))
+
+    def _hand_out(self, event: Event) -> None:
+        for guest in self._guests:
+            if not guest.handlers:
+                continue
+            if len(guest.waiting) >= BACKLOG:
+                guest.waiting.popleft()
+                self._collector.add(metrics.PLUGIN_EVENTS_DROPPED, guest.plugin.name)
+            guest.waiting.append(event)
+            guest.arrived.set()
+
+    async def _feed(self, guest: _Guest) -> None:
+        while True:
+            await guest.arrived.wait()
+            guest.arrived.clear()
+            while guest.waiting:
+                event = guest.waiting.popleft()
+                for handler in guest.handlers:
+                    await self._call(guest, "event", call=partial(handler, event))
+
+    async def _call(self, guest: _Guest, doing: str, *, call: Callable[[], Awaitable[None]]) -> bool:
+        """Whether the call of the plugin came to a good end."""
+        try:
+            async with asyncio.timeout(CALL_DEADLINE.total_seconds()):
+                await call()
+        except asyncio.CancelledError as exc:
+            if _is_being_cancelled():
+                raise
+            self._note(guest, doing, failure=exc)  # the plugin awaited something that it had cancelled itself
+        except (Exception, SystemExit) as exc:
+            self._note(guest, doing, failure=exc)
+        else:
+            return True
+        return False
+
+    def _note(self, guest: _Guest, doing: str, *, failure: BaseException) -> None:
+        name = guest.plugin.name
+        self._collector.add(metrics.PLUGIN_FAILURES, name, doing)
+        log.error("plugin.failed", plugin=name, doing=doing, error=repr(failure), exc_info=failure)
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,158 @@
+"""Settings from four sources, each stronger than the one before: defaults, file, environment, flags.
+
+What is set is told apart from what has its default, and where each value came from is remembered. Every problem of
+every source is found before anything is reported: one error with all of them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from rota.config.file import read_file
+from rota.config.settings import SCHEMA, SECTIONS, Entry, Settings, list_conflicts, values_of, with_values
+from rota.domain.errors import ConfigError, InvalidError
+from rota.infrastructure.telemetry.redact import redact_named
+
+DEFAULT_FILE = "rota.yaml"
+DEFAULT_ORIGIN = "default"
+PREFIX = "ROTA_"
+DIVIDER = "__"  # `ROTA_URL` and `ROTA_TOKEN` are the client's: only names with a section are settings
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as it was given, and where."""
+
+    key: str
+    raw: Any
+    origin: str
+
+
+class SettingsError(ConfigError):
+    """Settings that cannot be used: all that is wrong with them."""
+
+    def __init__(
+        self, problems: Sequence[str], *, fix: str = "correct the above, then run: rota settings check"
+    ) -> None:
+        super().__init__("\n".join(problems), fix=fix)
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where settings are looked for."""
+
+    file: Path | None = None  # None: `rota.yaml` in the folder, if it is there
+    environment: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, Any] = field(default_factory=dict)  # by dotted key; None is not set
+    folder: Path = Path()
+
+    def find_file(self) -> Path | None:
+        """The file to read, or None when there is none and none was asked for."""
+        if self.file is not None:
+            return self.file
+        usual = self.folder / DEFAULT_FILE
+        return usual if usual.exists() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One setting for people to see: no secrets in it."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and where each value came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def is_set(self, key: str) -> bool:
+        """Whether somebody chose the value, be it the default's."""
+        return self.origins[key] != DEFAULT_ORIGIN
+
+    def describe(self) -> list[Described]:
+        """All settings in the order of the schema, with plain values, secrets covered."""
+        values = values_of(self.settings)
+        return [
+            Described(key, redact_named(key, entry.kind.write(values[key])), origin=self.origins[key])
+            for key, entry in SCHEMA.items()
+        ]
+
+
+def load(sources: Sources) -> Loaded:
+    """Read everything, or raise one `SettingsError` with all that is wrong."""
+    problems: list[str] = []
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(SCHEMA, DEFAULT_ORIGIN)
+    for given in _list_given(sources, problems):
+        entry = SCHEMA[given.key]
+        try:
+            values[given.key] = entry.kind.read(given.key, given.raw)
+        except InvalidError as error:
+            problems.append(_explain(error, given.origin, entry=entry))
+        origins[given.key] = given.origin
+    if problems:
+        raise SettingsError(problems)
+    settings = with_values(values)
+    problems = [_explain(error, origins[error.field]) for error in list_conflicts(settings)]
+    if problems:
+        raise SettingsError(problems)
+    return Loaded(settings, origins)
+
+
+def _explain(error: InvalidError, origin: str, *, entry: Entry | None = None) -> str:
+    told = f"{error.field} in {origin}: {error.problem}"
+    return told if entry is None or entry.kind.allowed in told else f"{told}; allowed is {entry.kind.allowed}"
+
+
+def _list_given(sources: Sources, problems: list[str]) -> Iterator[Given]:
+    """The weakest first. What is wrong with a source goes to the problems."""
+    path = sources.find_file()
+    if path is not None:
+        yield from _list_file(path, problems)
+    yield from _list_environment(sources.environment, problems)
+    yield from _list_flags(sources.flags, problems)
+
+
+def _list_file(path: Path, problems: list[str]) -> Iterator[Given]:
+    try:
+        found = read_file(path)
+    except ConfigError as error:
+        problems.append(str(error))
+        return
+    problems.extend(found.problems)
+    for key, (raw, line) in found.values.items():
+        if key in SCHEMA:
+            yield Given(key, raw, origin=f"{path.name}:{line}")
+        else:
+            problems.append(_unknown(key, [*SCHEMA, *SECTIONS], where=f"in {path.name}:{line}"))
+
+
+def _list_environment(environment: Mapping[str, str], problems: list[str]) -> Iterator[Given]:
+    variables = {entry.variable: entry for entry in SCHEMA.values()}
+    for name, raw in sorted(environment.items()):
+        if name in variables:
+            yield Given(variables[name].key, raw, origin=f"environment {name}")
+        elif name.startswith(PREFIX) and DIVIDER in name:
+            problems.append(_unknown(name, variables, where="in the environment"))
+
+
+def _list_flags(flags: Mapping[str, Any], problems: list[str]) -> Iterator[Given]:
+    for key, raw in flags.items():
+        if key not in SCHEMA:
+            problems.append(_unknown(key, SCHEMA, where="in the flags"))
+        elif raw is not None:
+            yield Given(key, raw, origin=f"flag {SCHEMA[key].flag}")
+
+
+def _unknown(name: str, known: Iterable[str], *, where: str) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean {near[0]}?" if near else "; rota settings show lists them all"
+    return f"unknown setting {name} {where}{hint}"

@@ -1,0 +1,206 @@
+"""Names and what they stand for: the one place where a setting's text becomes something that can be built.
+
+A name is looked for among those that the program registered, then among Rota's own, then among the entry points of
+installed packages, which are read only when they are needed. A package cannot take the place of one of Rota's own;
+a program can, since it says so itself. What needs an optional library imports it when it is built.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.executor import Executor
+from rota.application.ports.metrics import MetricsCollector, NoMetrics
+from rota.application.ports.plugin import Plugin
+from rota.application.ports.store import Store
+from rota.application.ports.system import Clock, Random
+from rota.config.load import Loaded, SettingsError
+from rota.config.settings import Settings
+from rota.domain.balancing import BALANCERS, LoadBalancer
+from rota.domain.errors import ConfigError
+from rota.infrastructure.telemetry.prometheus import PrometheusCollector
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every factory is given to build from."""
+
+    settings: Settings
+    clock: Clock
+    random: Random
+
+
+StoreFactory = Callable[[Surroundings], AbstractAsyncContextManager[Store]]
+CoordinatorFactory = Callable[[Surroundings], AbstractAsyncContextManager[Coordinator]]
+ExecutorFactory = Callable[[Surroundings], Executor]
+MetricsFactory = Callable[[Surroundings], MetricsCollector]
+PluginFactory = Callable[[], Plugin]
+
+
+class Registry(Generic[T]):
+    """One kind of thing by name."""
+
+    def __init__(self, kind: str, own: Mapping[str, T], *, group: str) -> None:
+        self._kind = kind
+        self._own = dict(own)
+        self._group = group
+        self._registered: dict[str, T] = {}
+
+    def register(self, name: str, thing: T) -> None:
+        """Let the program itself add one, or replace one of Rota's own. Twice the same name is a mistake."""
+        if name in self._registered:
+            raise ConfigError(f"{self._kind} {name!r} is registered twice", fix="register it under another name")
+        self._registered[name] = thing
+
+    def get(self, name: str) -> T:
+        """What the name stands for, or `ConfigError` with all names that are known."""
+        for table in (self._registered, self._own):
+            if name in table:
+                return table[name]
+        for point in self._list_points():
+            if point.name == name:
+                return self._load(point)
+        known = ", ".join(self.list_names()) or "none yet"
+        raise ConfigError(f"unknown {self._kind} {name!r}; known: {known} (packages add to them by {self._group})")
+
+    def list_names(self) -> list[str]:
+        """Every name that `get` knows."""
+        return sorted({*self._registered, *self._own, *(point.name for point in self._list_points())})
+
+    def _list_points(self) -> list[EntryPoint]:
+        return sorted(entry_points(group=self._group), key=lambda point: point.value)
+
+    def _load(self, point: EntryPoint) -> T:
+        try:
+            loaded: T = point.load()
+        except (ImportError, AttributeError) as exc:
+            package = point.dist.name if point.dist is not None else point.module
+            problem = f"{self._kind} {point.name!r} of the package {package} cannot be loaded: {exc}"
+            raise ConfigError(problem, fix=f"pip install --upgrade {package}") from exc
+        return loaded
+
+
+@asynccontextmanager
+async def _open_memory_store(around: Surroundings) -> AsyncIterator[Store]:
+    from rota.infrastructure.store.memory.store import memory_store
+
+    yield memory_store(around.clock)
+
+
+def _open_sql_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
+    from rota.infrastructure.store.sql.store import open_sql_store
+
+    return open_sql_store(around.settings.store.url, clock=around.clock, random=around.random)
+
+
+@asynccontextmanager
+async def _open_memory_coordinator(around: Surroundings) -> AsyncIterator[Coordinator]:
+    from rota.infrastructure.coordination.memory import memory_coordinator
+
+    yield memory_coordinator(around.clock)
+
+
+def _open_sql_coordinator(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
+    from rota.infrastructure.coordination.sql.coordinator import open_sql_coordinator
+
+    if scheme_of(around.settings.store.url) not in SQL_SCHEMES:
+        problem = "coordinator.url: sql:// stands for the store's own database, and the store has none"
+        raise ConfigError(problem, fix=f"set store.url to one of {', '.join(SQL_SCHEMES)}, or another coordinator.url")
+    return open_sql_coordinator(around.settings.store.url, clock=around.clock, random=around.random)
+
+
+def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
+    with _needing("redis"):
+        from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator
+
+        coordinator = around.settings.coordinator
+        return open_redis_coordinator(coordinator.url, coordinator.prefix)
+
+
+@contextmanager
+def _needing(extra: str) -> Iterator[None]:
+    """An optional library is imported here: say how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        problem = f"the package {exc.name} is not installed"
+        raise ConfigError(problem, fix=f"pip install 'rota[{extra}]'") from exc
+
+
+SQL_SCHEMES = ("sqlite", "mysql", "mariadb", "postgresql")
+STORES: Mapping[str, StoreFactory] = {
+    "memory": _open_memory_store,
+    "sqlite": _open_sql_store,
+    "mysql": _open_sql_store,
+    "mariadb": _open_sql_store,
+    "postgresql": _open_sql_store,
+}
+COORDINATORS: Mapping[str, CoordinatorFactory] = {
+    "memory": _open_memory_coordinator,
+    "sql": _open_sql_coordinator,
+    "redis": _open_redis_coordinator,
+    "rediss": _open_redis_coordinator,
+}
+EXECUTORS: Mapping[str, ExecutorFactory] = {}
+METRICS: Mapping[str, MetricsFactory] = {
+    "none": lambda _around: NoMetrics(),
+    "prometheus": lambda _around: PrometheusCollector(),
+}
+PLUGINS: Mapping[str, PluginFactory] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Registries:
+    """Every table. A program makes one, adds its own, and hands it to what builds the system."""
+
+    stores: Registry[StoreFactory] = field(
+        default_factory=lambda: Registry("store", STORES, group="rota.stores"),
+    )
+    coordinators: Registry[CoordinatorFactory] = field(
+        default_factory=lambda: Registry("coordinator", COORDINATORS, group="rota.coordinators"),
+    )
+    executors: Registry[ExecutorFactory] = field(
+        default_factory=lambda: Registry("executor", EXECUTORS, group="rota.executors"),
+    )
+    balancers: Registry[LoadBalancer] = field(
+        default_factory=lambda: Registry("balancer", BALANCERS, group="rota.balancers"),
+    )
+    metrics: Registry[MetricsFactory] = field(
+        default_factory=lambda: Registry("metrics collector", METRICS, group="rota.metrics"),
+    )
+    plugins: Registry[PluginFactory] = field(
+        default_factory=lambda: Registry("plugin", PLUGINS, group="rota.plugins"),
+    )
+
+
+def scheme_of(url: str) -> str:
+    """What stands before `://`, in lower case."""
+    return url.partition("://")[0].lower()
+
+
+def check_names(loaded: Loaded, registries: Registries) -> None:
+    """Raise one `SettingsError` with every setting that names something nobody knows."""
+    settings = loaded.settings
+    lookups: list[tuple[str, Callable[[], object]]] = [
+        ("store.url", lambda: registries.stores.get(scheme_of(settings.store.url))),
+        ("coordinator.url", lambda: registries.coordinators.get(scheme_of(settings.coordinator.url))),
+        ("scheduler.balancer", lambda: registries.balancers.get(settings.scheduler.balancer)),
+        ("metrics.collector", lambda: registries.metrics.get(settings.metrics.collector)),
+        ("plugins", lambda: [registries.plugins.get(plugin.name) for plugin in settings.plugins]),
+    ]
+    problems = [problem for key, look in lookups if (problem := _try(look, f"{key} in {loaded.origins[key]}"))]
+    if problems:
+        raise SettingsError(problems)
+
+
+def _try(look: Callable[[], object], place: str) -> str | None:
+    try:
+        look()
+    except ConfigError as error:
+        return f"{place}: {error}"
+    return None

@@ -1,0 +1,25 @@
+"""The store's schema, for the commands that look after it."""
+
+from rota.config.registry import SQL_SCHEMES, scheme_of
+from rota.config.settings import Settings
+from rota.domain.errors import ConfigError
+from rota.infrastructure.database import migrate
+from rota.infrastructure.database.migrate import SchemaStatus
+
+
+async def upgrade_schema(settings: Settings) -> SchemaStatus:
+    """Bring the store's schema to this release. May be repeated."""
+    return await migrate.upgrade(_sql_url(settings))
+
+
+async def read_schema(settings: Settings) -> SchemaStatus:
+    """Compare the store's schema with this release."""
+    return await migrate.status(_sql_url(settings))
+
+
+def _sql_url(settings: Settings) -> str:
+    scheme = scheme_of(settings.store.url)
+    if scheme not in SQL_SCHEMES:
+        problem = f"store.url: a {scheme}:// store has no schema to look after"
+        raise ConfigError(problem, fix=f"set store.url to one of {', '.join(SQL_SCHEMES)}")
+    return settings.store.url

@@ -1,0 +1,269 @@
+"""Every setting, once: its default, what is allowed, what it is for, and whether a running process takes a change.
+
+The loader, `rota settings`, the hot reload and the reference page are all made from these classes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Any
+
+from rota.config import kinds
+from rota.config.kinds import Kind, PluginChoice, setting
+from rota.domain.errors import InvalidError
+from rota.domain.retry import MAX_RETRIES
+from rota.domain.worker import ANY_TYPE, MAX_CAPACITY
+
+_SECOND = timedelta(seconds=1)
+_TENTH = timedelta(milliseconds=100)
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+_MIB = 1024**2
+TRUST_MARGIN = timedelta(seconds=1)  # a leader stops trusting itself this long before its lease ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """The store: where tasks are kept."""
+
+    url: str = setting(
+        "sqlite:///.rota/rota.db",
+        kinds.url(),
+        text="Where the tasks are: `sqlite:///path`, `mysql://…`, `mariadb://…`, `postgresql://…` or `memory://`.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """The coordinator: queues, leases and signals."""
+
+    url: str = setting(
+        "memory://",
+        kinds.url(),
+        text="`memory://` for one process, `sql://` for the store's own database, `redis://…` or `rediss://…`.",
+    )
+    prefix: str = setting("rota", kinds.name(), text="Begins every key, so that clusters can share a Redis.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """The HTTP and gRPC interfaces."""
+
+    host: str = setting("127.0.0.1", kinds.host(), text="The address to listen at.")
+    port: int = setting(8420, kinds.whole(0, 65535), text="The port of HTTP and the console; 0 takes any free one.")
+    grpc_port: int = setting(8421, kinds.whole(0, 65535), text="The port of gRPC; 0 takes any free one.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """The scheduler: election and dispatch."""
+
+    leader_ttl: timedelta = setting(
+        6 * _SECOND, kinds.duration(2 * _SECOND, _HOUR), text="How long a leader's lease lasts without renewal."
+    )
+    renew_interval: timedelta = setting(
+        2 * _SECOND, kinds.duration(_TENTH, _HOUR), text="How often a leader renews it."
+    )
+    batch_size: int = setting(500, kinds.whole(1, 10_000), text="The most tasks granted in one round.", live=True)
+    balancer: str = setting(
+        "least_task",
+        kinds.name(),
+        text="Who gets a task: `least_task`, `round_robin`, `random`, `weighted`, `consistent_hash`, `type_affinity`,"
+        " or one that a package or program has registered.",
+        live=True,
+    )
+    global_rate: float | None = setting(
+        None,
+        kinds.optional(kinds.real(0.001, 1_000_000)),
+        text="The most tasks started per second, of all types.",
+        live=True,
+    )
+    reconcile_interval: timedelta = setting(
+        30 * _SECOND,
+        kinds.duration(_SECOND, _HOUR),
+        text="How often the store is compared with the coordinator.",
+        live=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """A worker: what it takes, and how it runs it."""
+
+    name: str | None = setting(
+        None, kinds.optional(kinds.name(200)), text="What people call it; null: made of host name and process."
+    )
+    capacity: int = setting(10, kinds.whole(1, MAX_CAPACITY), text="The most tasks at once.", live=True)
+    types: tuple[str, ...] = setting((ANY_TYPE,), kinds.words(), text="The task types it takes; `*` is every type.")
+    weight: int = setting(1, kinds.whole(1, 1000), text="Its share of tasks under the balancer `weighted`.")
+    labels: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata={"kind": kinds.labels(), "text": "Facts about it that people see, text to text.", "live": False},
+    )
+    processes: int = setting(
+        1, kinds.whole(1, 256), text="Worker processes that `rota worker` runs, each with this capacity."
+    )
+    heartbeat_interval: timedelta = setting(
+        3 * _SECOND, kinds.duration(_TENTH, _HOUR), text="How often it says it is alive."
+    )
+    lease: timedelta = setting(
+        12 * _SECOND, kinds.duration(_SECOND, _HOUR), text="After this silence its tasks go elsewhere."
+    )
+    drain_timeout: timedelta = setting(
+        30 * _SECOND,
+        kinds.duration(timedelta(0), _DAY),
+        text="How long running tasks may go on after it was told to stop.",
+    )
+    stop_grace: timedelta = setting(
+        5 * _SECOND, kinds.duration(timedelta(0), _HOUR), text="Between asking a task to stop and ending it by force."
+    )
+    task_log_limit: int = setting(
+        _MIB, kinds.size(1024, 1024 * _MIB), text="The most log text that is kept of one task."
+    )
+    task_memory: int | None = setting(
+        None, kinds.optional(kinds.size(16 * _MIB, 1024 * 1024 * _MIB)), text="The most memory a child process may use."
+    )
+    spool: str | None = setting(
+        None, kinds.optional(kinds.path()), text="A folder for results while the store is away; null: in memory only."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """Tasks whose config says nothing else."""
+
+    timeout: timedelta = setting(
+        timedelta(minutes=5), kinds.duration(timedelta(milliseconds=1)), text="How long an attempt may take.", live=True
+    )
+    max_retries: int = setting(
+        3, kinds.whole(0, MAX_RETRIES), text="How often a failed task is tried again.", live=True
+    )
+    retry_delay: timedelta = setting(
+        10 * _SECOND, kinds.duration(), text="The pause before the first retry.", live=True
+    )
+    backoff_rate: float = setting(
+        2.0, kinds.real(1, 100), text="By how much each pause is longer than the last.", live=True
+    )
+    retention: timedelta = setting(
+        30 * _DAY, kinds.duration(_SECOND), text="How long ended tasks are kept with their results and logs.", live=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """The log of a process, on standard error."""
+
+    level: str = setting(
+        "info", kinds.choice("debug", "info", "warning", "error"), text="The least that is worth a line.", live=True
+    )
+    format: str = setting(
+        "auto", kinds.choice("auto", "json", "pretty"), text="`auto` is pretty on a terminal and JSON lines elsewhere."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSettings:
+    """Figures about Rota itself."""
+
+    collector: str = setting("prometheus", kinds.name(), text="Where they go: `prometheus`, or `none`.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All of them."""
+
+    store: StoreSettings = StoreSettings()
+    coordinator: CoordinatorSettings = CoordinatorSettings()
+    api: ApiSettings = ApiSettings()
+    scheduler: SchedulerSettings = SchedulerSettings()
+    worker: WorkerSettings = WorkerSettings()
+    task: TaskSettings = TaskSettings()
+    log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    plugins: tuple[PluginChoice, ...] = setting(
+        (), kinds.plugins(), text="The plugins to run, in the order they start; each may have settings of its own."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of one setting."""
+
+    key: str  # `worker.capacity`
+    kind: Kind[Any]
+    default: Any
+    text: str
+    is_live: bool
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it: `ROTA_WORKER__CAPACITY`."""
+        return f"ROTA_{self.key.replace('.', '__').upper()}"
+
+    @property
+    def flag(self) -> str:
+        """The command line flag, on commands that have it: `--worker-capacity`."""
+        return f"--{self.key.replace('.', '-').replace('_', '-')}"
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """Every value by its dotted key."""
+    found: dict[str, Any] = {}
+    for part in fields(settings):
+        value = getattr(settings, part.name)
+        if part.name in SECTIONS:
+            found |= {f"{part.name}.{inner.name}": getattr(value, inner.name) for inner in fields(value)}
+        else:
+            found[part.name] = value
+    return found
+
+
+def with_values(values: Mapping[str, Any]) -> Settings:
+    """Settings from values by dotted key; what is not there has its default."""
+    parts: dict[str, Any] = {key: value for key, value in values.items() if "." not in key}
+    for name, section in SECTIONS.items():
+        inside = {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{name}.")}
+        parts[name] = section(**inside)
+    return Settings(**parts)
+
+
+def list_conflicts(settings: Settings) -> Iterator[InvalidError]:
+    """Values that are sound alone and make no sense together."""
+    scheduler, worker = settings.scheduler, settings.worker
+    if scheduler.renew_interval * 2 > scheduler.leader_ttl - TRUST_MARGIN:
+        problem = "must be at most half of scheduler.leader_ttl less 1s, or one lost renewal ends a reign"
+        yield InvalidError("scheduler.renew_interval", problem)
+    if worker.heartbeat_interval * 3 > worker.lease:
+        problem = "must be at most a third of worker.lease, or two lost heartbeats look like a dead worker"
+        yield InvalidError("worker.heartbeat_interval", problem)
+    if settings.api.port == settings.api.grpc_port != 0:
+        yield InvalidError("api.grpc_port", "must differ from api.port")
+
+
+def _list_entries() -> Iterator[Entry]:
+    for part in fields(Settings):
+        if part.name in SECTIONS:
+            section = SECTIONS[part.name]
+            yield from (
+                _entry(f"{part.name}.{inner.name}", inner.metadata, holder=section()) for inner in fields(section)
+            )
+        else:
+            yield _entry(part.name, part.metadata, holder=Settings())
+
+
+def _entry(key: str, about: Mapping[str, Any], *, holder: object) -> Entry:
+    default = getattr(holder, key.rpartition(".")[2])
+    return Entry(key, about["kind"], default=default, text=about["text"], is_live=about["live"])
+
+
+SECTIONS: Mapping[str, type[Any]] = {
+    "store": StoreSettings,
+    "coordinator": CoordinatorSettings,
+    "api": ApiSettings,
+    "scheduler": SchedulerSettings,
+    "worker": WorkerSettings,
+    "task": TaskSettings,
+    "log": LogSettings,
+    "metrics": MetricsSettings,
+}
+SCHEMA: Mapping[str, Entry] = {entry.key: entry for entry in _list_entries()}

@@ -1,0 +1,114 @@
+"""Figures for Prometheus, in a registry of their own: what else runs in the process does not get mixed in.
+
+Task types come from users, so there may be any number of them. Beyond a bound they share one label, since every label
+is a series that lives as long as the process, here and in Prometheus.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import TypeVar
+
+import structlog
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+
+from rota.application.metrics import CATALOGUE
+from rota.application.ports.metrics import Metric, MetricKind
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MOST_TYPES = 1000
+OTHER = "_other"
+TYPE_LABEL = "type"
+# From a dispatch round of a millisecond to a task of hours, in seconds.
+BUCKETS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600,
+)  # fmt: skip
+
+T = TypeVar("T", Counter, Gauge, Histogram)
+Instrument = Counter | Gauge | Histogram
+
+log = structlog.get_logger(__name__)
+
+
+class PrometheusCollector:
+    """Keeps every figure of the catalogue, and those of the process itself: CPU time, memory, open files."""
+
+    def __init__(self, *, most_types: int = MOST_TYPES) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # twice as many series, which nobody reads
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._most_types = most_types
+        self._types: set[str] = set()
+        self._lock = Lock()
+        self._instruments = {metric: self._make(metric) for metric in CATALOGUE}
+
+    def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
+        self._note(counter, labels, act=lambda found: _as(found, Counter).inc(amount))
+
+    def put(self, gauge: Metric, *labels: str, value: float) -> None:
+        self._note(gauge, labels, act=lambda found: _as(found, Gauge).set(value))
+
+    def observe(self, histogram: Metric, *labels: str, value: float) -> None:
+        self._note(histogram, labels, act=lambda found: _as(found, Histogram).observe(value))
+
+    def render(self) -> bytes:
+        """Everything, in the text format of `CONTENT_TYPE`."""
+        return generate_latest(self._registry)
+
+    def _note(self, metric: Metric, labels: tuple[str, ...], *, act: Callable[[Instrument], None]) -> None:
+        try:
+            instrument = self._get(metric)
+            bounded = self._bound(metric, labels)
+            act(instrument.labels(*bounded) if bounded or metric.labels else instrument)
+        except (
+            TypeError,
+            ValueError,
+        ) as exc:  # the wrong kind or labels, a counter that should fall: somebody's mistake
+            log.warning("metrics.refused", metric=metric.name, labels=labels, error=str(exc))
+
+    def _get(self, metric: Metric) -> Instrument:
+        found = self._instruments.get(metric)
+        if found is not None:
+            return found
+        with self._lock:  # one that is not in the catalogue: a plugin's own
+            if metric not in self._instruments:
+                self._instruments[metric] = self._make(metric)
+            return self._instruments[metric]
+
+    def _make(self, metric: Metric) -> Instrument:
+        match metric.kind:
+            case MetricKind.COUNTER:
+                return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
+            case MetricKind.GAUGE:
+                return Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
+            case MetricKind.HISTOGRAM:
+                return Histogram(metric.name, metric.help, metric.labels, registry=self._registry, buckets=BUCKETS)
+
+    def _bound(self, metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
+        if TYPE_LABEL not in metric.labels:
+            return labels
+        return tuple(
+            self._bound_type(label) if name == TYPE_LABEL else label
+            for name, label in zip(metric.labels, labels, strict=True)
+        )
+
+    def _bound_type(self, task_type: str) -> str:
+        if task_type in self._types:
+            return task_type
+        with self._lock:
+            if len(self._types) < self._most_types:
+                self._types.add(task_type)
+        return task_type if task_type in self._types else OTHER
+
+
+def _as(found: Instrument, wanted: type[T]) -> T:
+    if not isinstance(found, wanted):
+        raise TypeError(f"it is a {type(found).__name__}, not a {wanted.__name__}")
+    return found

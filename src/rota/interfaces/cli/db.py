@@ -1,0 +1,42 @@
+"""`rota db`: the schema of the store."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from rota.config.schema import read_schema, upgrade_schema
+from rota.interfaces.cli.errors import CheckFailedError
+from rota.interfaces.cli.options import config_option, load_settings
+
+
+@click.group()
+def db() -> None:
+    """Look after the store's schema."""
+
+
+@db.command()
+@config_option
+def upgrade(config: Path | None) -> None:
+    """Bring the schema to this release; does nothing when it is there."""
+    now = asyncio.run(upgrade_schema(load_settings(config).settings))
+    click.echo(f"schema is at {now.current}")
+
+
+@db.command()
+@config_option
+def status(config: Path | None) -> None:
+    """Say where the schema stands."""
+    now = asyncio.run(read_schema(load_settings(config).settings))
+    click.echo(f"schema is at {now.current or 'nothing'}, this release has {now.newest}")
+
+
+@db.command()
+@config_option
+def check(config: Path | None) -> None:
+    """Fail unless the schema is that of this release."""
+    now = asyncio.run(read_schema(load_settings(config).settings))
+    if not now.is_current:
+        problem = f"schema is at {now.current or 'nothing'}, this release needs {now.newest}"
+        raise CheckFailedError(problem, fix="rota db upgrade")
+    click.echo(f"schema is at {now.current}")

@@ -1,0 +1,152 @@
+"""Settings change while the process runs: what can change does, what cannot is said, what is broken is refused."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from rota.application.loop import Loops
+from rota.application.ports.metrics import NoMetrics
+from rota.config.load import Loaded, Sources, load
+from rota.config.registry import Registries, check_names
+from rota.config.reload import POLL_EVERY, LiveSettings
+from rota.config.settings import Settings
+from rota.infrastructure.system import SystemRandom
+from tests.support.clock import FakeClock
+
+
+class Watched:
+    """Live settings over a file, and what their subscriber was told."""
+
+    def __init__(self, folder: Path, text: str | None) -> None:
+        self.path = folder / "rota.yaml"
+        if text is not None:
+            self.write(text)
+        self.sources = Sources(folder=folder, environment={"ROTA_WORKER__WEIGHT": "2"})
+        self.live = LiveSettings(self.read(), read=self.read, find_file=self.sources.find_file)
+        self.told: list[Settings] = []
+        self.live.subscribe(self.told.append)
+
+    def read(self) -> Loaded:
+        loaded = load(self.sources)
+        check_names(loaded, Registries())
+        return loaded
+
+    def write(self, text: str) -> None:
+        self.path.write_text(text, "utf-8")
+
+
+def names_of(logs: list[EventDict]) -> list[str]:
+    return [line["event"] for line in logs]
+
+
+async def test_a_changed_file_changes_what_can_change_and_tells_the_subscribers(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 10}")
+    watched.write("worker: {capacity: 200}\nscheduler: {balancer: round_robin}")
+
+    await watched.live.poll()
+
+    assert [settings.worker.capacity for settings in watched.told] == [200]
+    assert watched.live.current.scheduler.balancer == "round_robin"
+    assert watched.live.current.worker.weight == 2, "the environment still counts"
+
+
+async def test_a_file_that_stays_the_same_is_not_read_again(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 10}")
+
+    with capture_logs() as logs:
+        await watched.live.poll()
+
+    assert (watched.told, logs) == ([], [])
+
+
+async def test_a_file_that_appears_later_counts(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, None)
+    watched.write("log: {level: debug}")
+
+    await watched.live.poll()
+
+    assert watched.live.current.log.level == "debug"
+
+
+async def test_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 20}")
+    watched.path.unlink()
+    await watched.live.poll()
+    assert watched.live.current.worker.capacity == 20
+
+    watched.write("worker: {capacity: 300}")
+    await watched.live.poll()
+
+    assert watched.live.current.worker.capacity == 300
+
+
+async def test_a_change_that_needs_a_new_start_is_logged_and_not_applied(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "")
+    watched.write("store: {url: 'memory://'}\nworker: {capacity: 5}")
+
+    with capture_logs() as logs:
+        change = await watched.live.reload()
+
+    assert change.restart_needed == {"store.url"}
+    assert change.applied == {"worker.capacity"}
+    assert watched.live.current.store == Settings().store
+    assert watched.live.current.worker.capacity == 5
+    assert names_of(logs) == ["settings.restart_needed", "settings.changed"]
+    assert logs[0]["settings"] == ["store.url"]
+
+
+@pytest.mark.parametrize("text", ["worker: {capacity: 0}", "worker: [", "scheduler: {balancer: best}"])
+async def test_a_broken_file_is_logged_and_the_old_settings_stay(tmp_path: Path, text: str) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 20}")
+    watched.write(text)
+
+    with capture_logs() as logs:
+        await watched.live.poll()
+        await watched.live.poll()
+
+    assert names_of(logs) == ["settings.rejected"], "said once, not every second"
+    assert watched.live.current.worker.capacity == 20
+    assert watched.told == []
+
+
+async def test_a_named_file_that_vanished_is_rejected_when_asked_to_reload(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 20}")
+    watched.sources = Sources(file=watched.path)
+    watched.path.unlink()
+
+    with capture_logs() as logs:
+        await watched.live.reload()
+
+    assert names_of(logs) == ["settings.rejected"]
+
+
+async def test_the_watch_looks_every_second(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 10}")
+    clock = FakeClock()
+    told = asyncio.Event()
+    watched.live.subscribe(lambda _settings: told.set())
+    polls = 0
+
+    async def poll() -> None:
+        nonlocal polls
+        await watched.live.poll()
+        polls += 1
+        polled.set()
+
+    polled = asyncio.Event()
+    loops = Loops(clock, SystemRandom(), NoMetrics())
+    watching = asyncio.create_task(loops.keep("settings.watch", poll, every=POLL_EVERY))
+    await polled.wait()
+    watched.write("worker: {capacity: 400}")
+    await clock.run(timedelta(milliseconds=999))
+    assert (polls, told.is_set()) == (1, False)
+
+    await clock.run(timedelta(milliseconds=1))
+    await told.wait()
+
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
