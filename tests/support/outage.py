@@ -16,6 +16,7 @@ class Outage(Faults):
     def __init__(self, *, is_out: bool = False) -> None:
         super().__init__()
         self.calls = 0  # how many were made, answered or not
+        self._called = asyncio.Event()
         self._out = asyncio.Event()
         if is_out:
             self._out.set()
@@ -26,10 +27,17 @@ class Outage(Faults):
     def end(self) -> None:
         self._out.clear()
 
+    async def wait_for_calls(self, count: int) -> None:
+        """Until so many calls were made in all."""
+        while self.calls < count:
+            self._called.clear()
+            await self._called.wait()
+
     async def around(
         self, operation: str, call: Callable[[], Awaitable[T]], *, unavailable: type[UnavailableError]
     ) -> T:
         self.calls += 1
+        self._called.set()
         if self._out.is_set():
             raise unavailable(f"{operation}: cut off")
         working = asyncio.ensure_future(super().around(operation, call, unavailable=unavailable))

@@ -7,7 +7,8 @@ from that, and why no task is lost or run twice:
 - **Two leaders.** Nodes on different sides may each win a lease. That does no harm: every grant is a compare-and-set in
   the store, and what one leader granted is stale for the other. Nor does it last: a leader's term is issued by the
   store, which has one row for both sides, and `TermStore.confirm` refuses all but the newest. The older leader learns
-  that with its next renewal and steps down. When all nodes see the same side again, one lease is left.
+  that with its next renewal and steps down, and a mark on the fallback keeps it from coming back while the primary is
+  led (`election.py`).
 - **Two memories.** Neither side knows what was queued on the other. The store knows all of it: after a switch there is
   no generation until the queues were rebuilt from there (`queue.py`). What is then in both memories is granted once.
 - **Workers on either side.** The pool is read from both, and work is handed over where a worker beats (`homes.py`).

@@ -3,6 +3,11 @@
 A lease is prolonged and ended on the side where it was won, and nowhere else. If that side is away a renewal raises, as
 everywhere: the leader steps down when its trust runs out, and campaigns anew on the side then in use.
 
+A node that lost its way to the primary must not depose, again and again, a leader that is well: each would find the
+other's term newer, and neither would ever get on with its work. So a leader on the primary leaves a mark on the
+fallback with every renewal, for as long as its lease; while it is there, nobody campaigns on the fallback. The mark is
+a hint as well: where it is missed, the store's term ends the older reign.
+
 Each side numbers its leases for itself, and the same number may come from both. What is given out is the side's own
 number if it is above all given out before, and else the next above; so a number means one lease of one side.
 """
@@ -10,9 +15,10 @@ number if it is above all given out before, and else the next above; so a number
 from collections import OrderedDict
 from datetime import timedelta
 
-from rota.domain.ids import NodeId
+from rota.domain.ids import NodeId, TaskId
 from rota.infrastructure.coordination.failover.switch import Side, Switch
 
+PRIMARY_IS_LED = TaskId(2)  # a cancel request for a task that cannot be: ids carry the time in their upper bits
 LEASES_REMEMBERED = 100  # a node asks for its last one; the others are for a late resignation
 
 
@@ -24,14 +30,22 @@ class FailoverElection:
 
     async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
         async def act(side: Side) -> int | None:
+            if side is self._switch.fallback and await side.coordinator.signals.find_cancelled([PRIMARY_IS_LED]):
+                return None
             number = await side.coordinator.election.campaign(node_id, ttl)
-            return None if number is None else self._remember(side, number)
+            if number is None:
+                return None
+            await self._leave_mark(side, ttl)
+            return self._remember(side, number)
 
         return await self._switch.call(act)
 
     async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
         side, number = self._find(lease)
-        return await self._switch.ask(side, lambda its: its.coordinator.election.renew(node_id, number, ttl=ttl))
+        is_mine = await self._switch.ask(side, lambda its: its.coordinator.election.renew(node_id, number, ttl=ttl))
+        if is_mine:
+            await self._leave_mark(side, ttl)
+        return is_mine
 
     async def resign(self, node_id: NodeId, lease: int) -> None:
         side, number = self._find(lease)
@@ -42,6 +56,14 @@ class FailoverElection:
 
     async def wait_for_vacancy(self, wait: timedelta) -> bool:
         return await self._switch.wait(lambda side, left: side.coordinator.election.wait_for_vacancy(left), wait)
+
+    async def _leave_mark(self, side: Side, ttl: timedelta) -> None:
+        """Tell those who see the fallback only that the primary is led, if so."""
+        if side is self._switch.primary:
+            fallback = self._switch.fallback
+            await self._switch.spare(
+                fallback, lambda its: its.coordinator.signals.request_cancel([PRIMARY_IS_LED], ttl=ttl)
+            )
 
     def _remember(self, side: Side, number: int) -> int:
         self._last = max(number, self._last + 1)

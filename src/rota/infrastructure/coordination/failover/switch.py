@@ -30,7 +30,7 @@ IN_DOUBT_FOR = timedelta(minutes=1)  # after a switch, both sides may hold somet
 SPARE_WITHIN = timedelta(seconds=1)
 SPARE_PAUSE = timedelta(seconds=1)  # after a silence of the side that is not in use
 SLICE = timedelta(seconds=1)  # a longer wait looks this often whether the switch has moved
-NO_TASK = TaskId(0)  # ids begin with 1: a mark for it concerns nobody
+PROBE_MARK = TaskId(1)  # ids carry the time in their upper bits: this one is never issued
 PROBE_KEPT = timedelta(seconds=1)
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ class Switch:
         await self._away.wait()
         await self.clock.sleep(PROBE_EVERY)
         try:
-            await self.primary.coordinator.signals.request_cancel([NO_TASK], ttl=PROBE_KEPT)
+            await self.primary.coordinator.signals.request_cancel([PROBE_MARK], ttl=PROBE_KEPT)
         except CoordinatorUnavailableError:
             self._answering_since = None
             return
