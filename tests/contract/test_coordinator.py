@@ -16,6 +16,7 @@ from rota.testing.contract.coordinator import (
     TestWorkerPool,
 )
 from tests.contract.coordinator_backends import BACKENDS
+from tests.contract.failover_backends import FAILOVER_BACKENDS
 
 __all__ = [
     "TestDelayed",
@@ -27,10 +28,12 @@ __all__ = [
     "TestWorkerPool",
 ]
 
+ALL = {**BACKENDS, **FAILOVER_BACKENDS}
 
-@pytest.fixture(params=BACKENDS)
+
+@pytest.fixture(params=ALL)
 async def backend(request: pytest.FixtureRequest) -> AsyncIterator[CoordinatorBackend]:
     before = asyncio.all_tasks()
-    async with BACKENDS[request.param](request) as opened:
+    async with ALL[request.param](request) as opened:
         yield opened
     assert asyncio.all_tasks() - before <= {asyncio.current_task()}, "the adapter left tasks behind"

@@ -1,0 +1,80 @@
+"""What waits, on the side in use.
+
+The two sides do not know of each other's entries. So after a switch the memory that is there is not trusted: it may be
+that of an outage last week. Until a newer one is named, by this process or another, there is no generation, and the
+leader rebuilds the queues from the store; that is how it finds what was queued in the other memory.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from rota.domain.ids import WorkerId
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.infrastructure.coordination.failover.homes import Homes
+from rota.infrastructure.coordination.failover.switch import Side, Switch
+
+
+class FailoverTaskQueue:
+    def __init__(self, switch: Switch, homes: Homes) -> None:
+        self._switch = switch
+        self._homes = homes
+        self._moves = 0  # of the switch, when the memory was last looked at
+        self._distrusted: str | None = None  # the generation found after that move
+
+    async def push(self, entries: Sequence[QueueEntry]) -> None:
+        await self._switch.call(lambda side: side.coordinator.queue.push(entries))
+
+    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
+        return await self._switch.call(lambda side: side.coordinator.queue.take(limit, order=order))
+
+    async def wait_for_work(self, wait: timedelta) -> bool:
+        return await self._switch.wait(lambda side, left: side.coordinator.queue.wait_for_work(left), wait)
+
+    async def wake(self) -> None:
+        await self._switch.call(lambda side: side.coordinator.queue.wake())
+
+    async def move_due(self, now: datetime, limit: int) -> DueMove:
+        return await self._switch.call(lambda side: side.coordinator.queue.move_due(now, limit))
+
+    async def discard(self, entries: Sequence[QueueEntry]) -> None:
+        await self._switch.call(lambda side: side.coordinator.queue.discard(entries))
+
+    async def depths(self) -> QueueDepths:
+        """What waits in the queues in use, and what each worker has where it is at home."""
+
+        async def act(side: Side) -> QueueDepths:
+            return await side.coordinator.queue.depths()
+
+        here, other = await self._switch.call(act), self._switch.other
+        if not self._homes.is_anyone_at(other):
+            return here
+        there = await self._switch.spare(other, act) or QueueDepths()
+        return QueueDepths(
+            ready=here.ready,
+            delayed=here.delayed,
+            assigned=self._merge(here.assigned, there.assigned, other=other),
+            in_flight=self._merge(here.in_flight, there.in_flight, other=other),
+        )
+
+    async def find_generation(self) -> str | None:
+        generation = await self._switch.call(lambda side: side.coordinator.queue.find_generation())
+        if self._moves != self._switch.moves:
+            self._moves, self._distrusted = self._switch.moves, generation
+        return None if generation == self._distrusted else generation
+
+    async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
+        """As everywhere, but never repeated on the fallback: the pages can be read only once.
+
+        It raises, the switch moves, and the leader finds no generation and begins anew."""
+        moves = self._switch.moves
+        await self._switch.ask(self._switch.active, lambda side: side.coordinator.queue.rebuild(generation, pages))
+        if moves == self._switch.moves:
+            self._moves, self._distrusted = moves, None
+
+    def _merge(
+        self, here: Mapping[WorkerId, int], there: Mapping[WorkerId, int], *, other: Side
+    ) -> dict[WorkerId, int]:
+        """Of each worker, what lies at its home."""
+        counted = {worker_id: count for worker_id, count in here.items() if self._homes.find(worker_id) is not other}
+        moved = {worker_id: count for worker_id, count in there.items() if self._homes.find(worker_id) is other}
+        return counted | moved
