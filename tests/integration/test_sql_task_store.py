@@ -3,17 +3,20 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Connection, Engine, event, text
 
+from rota.application.ports.store import Added
 from rota.domain.attempt import TaskResult
-from rota.domain.ids import WorkerId
+from rota.domain.ids import TaskId, WorkerId
 from rota.infrastructure.database.connect import open_database
-from rota.infrastructure.database.database import Database, DatabaseDefectError
+from rota.infrastructure.database.database import Database, DatabaseDefectError, RunAgainError
 from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.store.sql.store import sql_store
+from rota.infrastructure.store.sql.tasks import SqlTaskStore
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.builders import MINUTE, NOW, a_new_task
 from tests.support.names import fresh_name
@@ -72,6 +75,18 @@ async def test_a_key_is_found_by_index_among_many(database: Database) -> None:
     plan = await database.read(lambda link: link.execute(text(f"EXPLAIN {explained}")).mappings().one())
     assert plan["key"] == "PRIMARY"
     assert int(plan["rows"]) <= 2
+
+
+async def test_an_add_that_is_run_again_finds_the_key_taken_meanwhile(database: Database) -> None:
+    tasks = SqlTaskStore(database, SystemRandom())
+    await tasks.add([a_new_task(1, key="order", digest="d")])
+
+    def fail_once(link: Connection) -> list[Added]:
+        raise RunAgainError
+
+    late = partial(tasks._add, new=[a_new_task(2, key="order", digest="d")], expect_present=True)
+    (answer,) = await database.transact(fail_once, again=late)
+    assert answer == Added(TaskId(1), is_repeat=True)
 
 
 async def test_an_error_never_shows_a_payload(database: Database) -> None:

@@ -129,6 +129,8 @@ class SqlTaskStore:
 
     def _drop_present(self, connection: Connection, tasks: Sequence[Task]) -> list[Task]:
         """The tasks that are not there yet. An id that stands for another task must never pass for a repeat."""
+        if not tasks:
+            return []
         ids = [task.id for task in tasks]
         rows = self._database.bulk.select_by_ids(connection, f"{SELECT_TASK} WHERE t.id {{ids}}", ids=ids)
         present = {task.id: task for task in map(to_task, rows)}
