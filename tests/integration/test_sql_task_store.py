@@ -81,7 +81,7 @@ async def test_an_add_that_is_run_again_finds_the_key_taken_meanwhile(database: 
     tasks = SqlTaskStore(database, SystemRandom())
     await tasks.add([a_new_task(1, key="order", digest="d")])
 
-    def fail_once(link: Connection) -> None:
+    def fail_once(link: Connection) -> list[Added]:
         raise RunAgainError
 
     late = partial(tasks._add, new=[a_new_task(2, key="order", digest="d")], expect_present=True)
