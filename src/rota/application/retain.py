@@ -26,7 +26,7 @@ class Retention:
     workers: timedelta = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Retain:
     """Keep ended tasks and retired workers for their time, and no longer."""
 
@@ -36,6 +36,10 @@ class Retain:
     clock: Clock
     retention: Retention = Retention()
     batch: int = 200
+
+    def tune(self, retention: Retention) -> None:
+        """Keep things for so long from now on."""
+        self.retention = retention
 
     async def __call__(self, reign: Reign) -> None:
         now = self.time.now()

@@ -178,6 +178,11 @@ class Registries:
     )
 
 
+def open_fallback(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
+    """The coordinator on the store's own database, to stand in for another one."""
+    return _open_sql_coordinator(around)
+
+
 def scheme_of(url: str) -> str:
     """What stands before `://`, in lower case."""
     return url.partition("://")[0].lower()

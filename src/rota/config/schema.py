@@ -17,6 +17,18 @@ async def read_schema(settings: Settings) -> SchemaStatus:
     return await migrate.status(_sql_url(settings))
 
 
+async def prepare_schema(settings: Settings) -> None:
+    """Make sure that the schema is this release's: an embedded file is upgraded, a server's is the operator's to do."""
+    scheme = scheme_of(settings.store.url)
+    if scheme == "sqlite":
+        await upgrade_schema(settings)
+    elif scheme in SQL_SCHEMES:
+        now = await read_schema(settings)
+        if not now.is_current:
+            problem = f"the store's schema is at {now.current or 'nothing'}, this release needs {now.newest}"
+            raise ConfigError(problem, fix="rota db upgrade")
+
+
 def _sql_url(settings: Settings) -> str:
     scheme = scheme_of(settings.store.url)
     if scheme not in SQL_SCHEMES:

@@ -1,0 +1,101 @@
+"""What one process does: the base that every node needs, and the roles it plays, from start to a stop in good order.
+
+Stopping: leadership is given up at once, so that another node goes on within a second; the worker finishes what it
+runs; then the base ends. A role that cannot go on (`FatalError`) ends the process, for its supervisor to start it anew.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from rota.application.elect import Leadership
+from rota.application.ids import RENEW_EVERY
+from rota.application.lead import SchedulerDuties
+from rota.application.loop import FatalError
+from rota.application.node import Node
+from rota.application.plugins import PluginHost
+from rota.application.store_time import RESYNC_EVERY
+from rota.application.watch import TaskWatch
+from rota.application.work.worker import WorkerService
+
+log = structlog.get_logger(__name__)
+
+Part = Coroutine[Any, Any, None]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRole:
+    """Campaigns, and leads when it has won."""
+
+    leadership: Leadership
+    duties: SchedulerDuties
+
+    async def run(self) -> None:
+        await self.leadership.run(self.duties)
+
+
+@dataclass(slots=True)
+class Roles:
+    """Run once. `stop` ends it in good order, a second `stop` at once."""
+
+    node: Node
+    watch: TaskWatch
+    plugins: PluginHost
+    scheduler: SchedulerRole | None = None
+    worker: WorkerService | None = None
+    others: Sequence[Callable[[], Part]] = ()
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def stop(self) -> None:
+        if self.worker is not None:
+            self.worker.stop()
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Until stopped. Raises `FatalError` when the process must be started anew."""
+        base = [asyncio.create_task(part) for part in self._list_base()]
+        scheduler = asyncio.create_task(self.scheduler.run()) if self.scheduler is not None else None
+        worker = asyncio.create_task(self.worker.run()) if self.worker is not None else None
+        log.info("node.ready", node_id=self.node.id)
+        try:
+            await self._wait([part for part in (*base, scheduler, worker) if part is not None])
+            await _end([scheduler])
+            if worker is not None:
+                await worker
+        finally:
+            await _end([scheduler, worker, *base])
+            log.info("node.stopped", node_id=self.node.id)
+
+    async def _wait(self, running: Sequence["asyncio.Task[None]"]) -> None:
+        """Until asked to stop. Whatever ends before, unasked, ends the process."""
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            done, _ = await asyncio.wait([stopping, *running], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+        for part in done - {stopping}:
+            part.result()
+            if not self._stopping.is_set():
+                raise FatalError(f"{part.get_name()} ended by itself")
+
+    def _list_base(self) -> list[Part]:
+        node = self.node
+        keep = node.loops.keep
+        return [
+            keep("node.time", node.time.sync, every=RESYNC_EVERY),
+            keep("node.ids", node.ids.keep, every=RENEW_EVERY),
+            keep("watch.listen", self.watch.listen),
+            keep("watch.look", self.watch.look),
+            self.plugins.run(),
+            *(other() for other in self.others),
+        ]
+
+
+async def _end(parts: Sequence["asyncio.Task[None] | None"]) -> None:
+    running = [part for part in parts if part is not None and not part.done()]
+    for part in running:
+        part.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

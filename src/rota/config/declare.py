@@ -1,0 +1,89 @@
+"""Decorated functions become task configs: what the code says is declared to the store when a worker starts.
+
+The config remembers which declaration made it. While the code says the same, the config is left alone, so what an
+operator changes stays changed. When the code says something new, the new options take effect at the next start; whether
+the config is enabled, its schedule and its payload stay the operator's.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from rota.application.ports.store import ConfigStore
+from rota.config.settings import TaskSettings
+from rota.domain.errors import RevisionConflictError
+from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.retry import RetryPolicy
+from rota.domain.task_config import TaskConfig
+from rota.sdk.tasks import TaskDefinition, TaskFunction
+
+MOST_TRIES = 5  # workers that start at once declare the same types at once
+
+log = structlog.get_logger(__name__)
+
+
+async def declare(functions: Iterable[TaskFunction[..., Any]], configs: ConfigStore, *, defaults: TaskSettings) -> None:
+    """Let the store know every function of the app."""
+    for function in functions:
+        await _declare(_config(function.definition, defaults), configs)
+
+
+async def _declare(wanted: TaskConfig, configs: ConfigStore) -> None:
+    for _ in range(MOST_TRIES):
+        current = await configs.find(DEFAULT_TENANT, wanted.type)
+        if current is not None and not _is_news(wanted, current):
+            return
+        try:
+            put = await configs.put(_merge(wanted, current), expected_revision=current.revision if current else 0)
+        except RevisionConflictError:
+            continue  # another worker was faster, most likely with the same
+        log.info("config.declared", task_type=put.type, revision=put.revision)
+        return
+
+
+def _is_news(wanted: TaskConfig, current: TaskConfig) -> bool:
+    """Whether the code says something else than when it made this config. Somebody else's config is left alone."""
+    made_by = json.loads(current.executor_config).get("declared")
+    return made_by is not None and current.executor_config != wanted.executor_config
+
+
+def _merge(wanted: TaskConfig, current: TaskConfig | None) -> TaskConfig:
+    if current is None:
+        return wanted
+    return replace(wanted, is_enabled=current.is_enabled, schedule=current.schedule, payload=current.payload)
+
+
+def _config(definition: TaskDefinition, defaults: TaskSettings) -> TaskConfig:
+    said = {
+        "timeout": definition.timeout,
+        "priority": definition.priority,
+        "max_concurrent": definition.max_concurrent,
+        "rate_per_second": definition.rate_per_second,
+    }
+    return TaskConfig(
+        type=definition.type,
+        name=definition.name,
+        description=definition.description,
+        executor_type="local",
+        executor_config=json.dumps({"declared": _digest(definition)}),
+        retry=_retry(definition, defaults),
+        **{"timeout": defaults.timeout} | {key: value for key, value in said.items() if value is not None},  # type: ignore[arg-type]
+    )
+
+
+def _retry(definition: TaskDefinition, defaults: TaskSettings) -> RetryPolicy:
+    delay = defaults.retry_delay if definition.retry_delay is None else definition.retry_delay
+    return RetryPolicy(
+        max_retries=defaults.max_retries if definition.retries is None else definition.retries,
+        delay=delay,
+        backoff_rate=defaults.backoff_rate,
+        max_delay=max(RetryPolicy().max_delay, delay),
+    )
+
+
+def _digest(definition: TaskDefinition) -> str:
+    return hashlib.blake2b(repr(definition).encode(), digest_size=8).hexdigest()

@@ -1,0 +1,62 @@
+"""Rota inside a program: settings from a mapping or a file, and a process's worth of roles in the background."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from rota.application.ports.system import System
+from rota.config.load import Sources, load
+from rota.config.registry import Registries, check_names
+from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
+from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.sdk.app import AppRef
+from rota.sdk.tasks import TaskRegistry
+
+
+def plan_for(
+    settings: Mapping[str, Any] | str | Path | None,
+    registries: Registries | None,
+    *,
+    app: str | None,
+    tasks: TaskRegistry,
+) -> Blueprint:
+    """What to build. A mapping stands alone; a file, or nothing, is read together with the environment."""
+    if isinstance(settings, Mapping):
+        sources = Sources(flags=_flatten(settings), folder=Path(os.devnull))
+    else:
+        sources = Sources(file=None if settings is None else Path(settings), environment=os.environ)
+    loaded = load(sources)
+    known = registries or Registries()
+    check_names(loaded, known)
+    return Blueprint(
+        settings=loaded.settings,
+        system=System(SystemClock(), SystemRandom()),
+        registries=known,
+        app=None if app is None else AppRef(app),
+        tasks=tasks,
+    )
+
+
+@asynccontextmanager
+async def open_built(plan: Blueprint, roles: Collection[str]) -> AsyncIterator[Built]:
+    """Everything, running; stopped in good order at the end."""
+    async with open_node(plan) as node:
+        built = await build_roles(plan, node, roles=[Role(name) for name in roles])
+        running = asyncio.create_task(built.roles.run())
+        try:
+            yield built
+        finally:
+            built.roles.stop()
+            await running
+
+
+def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"worker": {"capacity": 5}}` as `{"worker.capacity": 5}`; what is no section stays whole."""
+    return {
+        f"{section}.{key}" if key else section: value
+        for section, content in settings.items()
+        for key, value in (content.items() if isinstance(content, Mapping) else [("", content)])
+    }

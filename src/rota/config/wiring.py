@@ -1,0 +1,238 @@
+"""From settings to running objects: the one place where everything is built.
+
+`open_node` opens the store and the coordinator and joins the cluster; `build_roles` puts the roles of this process
+together on it. Nothing below sees `Settings`: every part gets plain values.
+"""
+
+import os
+import socket
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from rota.application.dispatch import Dispatcher, DispatchSettings
+from rota.application.elect import ElectionSettings, Leadership
+from rota.application.lead import SchedulerDuties
+from rota.application.loop import Loops
+from rota.application.node import Node, join
+from rota.application.observe import Observe
+from rota.application.plugins import PluginHost
+from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.executor import Executor
+from rota.application.ports.metrics import MetricsCollector
+from rota.application.ports.system import System
+from rota.application.rebuild import RebuildQueues
+from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
+from rota.application.recover import EndSilentAttempts, RecoverLostWorkers
+from rota.application.retain import Retain, Retention
+from rota.application.roles import Roles, SchedulerRole
+from rota.application.take_back import TakeBack
+from rota.application.watch import TaskWatch
+from rota.application.work.registry import ExecutorRegistry
+from rota.application.work.settings import WorkerPorts
+from rota.application.work.settings import WorkerSettings as WorkSettings
+from rota.application.work.spool import MemorySpool, Spool
+from rota.application.work.worker import WorkerService
+from rota.config.declare import declare
+from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, open_fallback, scheme_of
+from rota.config.schema import prepare_schema
+from rota.config.settings import Settings
+from rota.domain.ids import NodeId
+from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
+from rota.infrastructure.executors.local.executor import LocalExecutor
+from rota.infrastructure.executors.local.settings import LocalSettings
+from rota.infrastructure.spool import FileSpool
+from rota.sdk.app import AppRef
+from rota.sdk.tasks import REGISTRY, TaskRegistry
+
+
+class Role(StrEnum):
+    """What a process does in the cluster."""
+
+    SCHEDULER = "scheduler"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blueprint:
+    """All that the building of one process depends on."""
+
+    settings: Settings
+    system: System
+    registries: Registries = field(default_factory=Registries)
+    app: AppRef | None = None  # the file or module with the user's tasks
+    tasks: TaskRegistry = REGISTRY
+
+    @property
+    def around(self) -> Surroundings:
+        return Surroundings(self.settings, self.system.clock, self.system.random)
+
+
+@asynccontextmanager
+async def open_node(plan: Blueprint) -> AsyncIterator[Node]:
+    """Open what the settings name and join the cluster; everything is closed at the end."""
+    around, registries = plan.around, plan.registries
+    collector = registries.metrics.get(plan.settings.metrics.collector)(around)
+    async with AsyncExitStack() as stack:
+        open_store = registries.stores.get(scheme_of(plan.settings.store.url))
+        await prepare_schema(plan.settings)
+        store = await stack.enter_async_context(open_store(around))
+        coordinator = await stack.enter_async_context(_open_coordinator(plan, collector))
+        yield await join(
+            node_name(plan.settings), store, coordinator=coordinator, system=plan.system, collector=collector
+        )
+
+
+@asynccontextmanager
+async def _open_coordinator(plan: Blueprint, collector: MetricsCollector) -> AsyncIterator[Coordinator]:
+    """The coordinator; where it is a server of its own, the store's database stands in while that is away."""
+    around = plan.around
+    scheme = scheme_of(plan.settings.coordinator.url)
+    async with plan.registries.coordinators.get(scheme)(around) as primary:
+        if scheme in ("memory", "sql") or scheme_of(plan.settings.store.url) not in SQL_SCHEMES:
+            yield primary
+            return
+        loops = Loops(around.clock, around.random, collector)
+        async with open_fallback(around) as fallback, failover_coordinator(primary, fallback, loops=loops) as joined:
+            yield joined
+
+
+def node_name(settings: Settings) -> NodeId:
+    """What this process is called in the cluster: new at every start, so that no two processes share it."""
+    name = settings.worker.name or socket.gethostname()
+    return NodeId(f"{name[:150]}-{os.getpid()}-{os.urandom(3).hex()}")
+
+
+async def build_roles(plan: Blueprint, node: Node, *, roles: Collection[Role]) -> "Built":
+    """Put this process together. Nothing runs yet."""
+    loops = node.loops
+    plugins = PluginHost(node.coordinator.signals, loops, collector=node.collector)
+    dispatcher = Dispatcher(node.store.tasks, node.coordinator, configs=node.configs, time=node.time, loops=loops)
+    watch = TaskWatch(node.store.tasks, node.coordinator.signals)
+    built = Built(Roles(node, watch, plugins), dispatcher, plan.registries)
+    if Role.SCHEDULER in roles:
+        built.roles.scheduler = _build_scheduler(plan, node, dispatcher=dispatcher)
+    if Role.WORKER in roles:
+        built.local = _build_local(plan, node)
+        built.roles.worker = await _build_worker(plan, node, local=built.local)
+    built.tune(plan.settings)
+    return built
+
+
+@dataclass(slots=True)
+class Built:
+    """A process put together, and the handles by which its settings change while it runs."""
+
+    roles: Roles
+    dispatcher: Dispatcher
+    registries: Registries
+    local: LocalExecutor | None = None
+
+    def tune(self, settings: Settings) -> None:
+        """Take over what may change live."""
+        scheduler = settings.scheduler
+        balancer = self.registries.balancers.get(scheduler.balancer)
+        self.dispatcher.tune(DispatchSettings(scheduler.batch_size, balancer, scheduler.global_rate))
+        if self.roles.worker is not None and self.local is not None:
+            self.local.resize(settings.worker.capacity)
+            self.roles.worker.set_capacity(settings.worker.capacity)
+        if self.roles.scheduler is not None:
+            self.roles.scheduler.duties.retain.tune(Retention(tasks=settings.task.retention))
+
+
+def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerRole:
+    scheduler = plan.settings.scheduler
+    leadership = Leadership(
+        election=node.coordinator.election,
+        terms=node.store.terms,
+        clock=node.clock,
+        random=node.random,
+        collector=node.collector,
+        node_id=node.id,
+        settings=ElectionSettings(ttl=scheduler.leader_ttl, renew_every=scheduler.renew_interval),
+    )
+    return SchedulerRole(leadership, _build_duties(plan, node, dispatcher=dispatcher))
+
+
+def _build_duties(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerDuties:
+    store, coordinator, time, collector = node.store, node.coordinator, node.time, node.collector
+    take_back = TakeBack(store.tasks, coordinator, collector)
+    rebuild = RebuildQueues(tasks=store.tasks, queue=coordinator.queue, time=time, collector=collector, node_id=node.id)
+    return SchedulerDuties(
+        loops=node.loops,
+        dispatcher=dispatcher,
+        rebuild=rebuild,
+        recover=RecoverLostWorkers(
+            store=store,
+            coordinator=coordinator,
+            time=time,
+            collector=collector,
+            take_back=take_back,
+            lease=plan.settings.worker.lease,
+        ),
+        end_silent=EndSilentAttempts(
+            store=store, coordinator=coordinator, time=time, random=node.random, take_back=take_back
+        ),
+        reconcile_queue=ReconcileQueue(
+            store=store, coordinator=coordinator, time=time, clock=node.clock, collector=collector, rebuild=rebuild
+        ),
+        reconcile_deliveries=ReconcileDeliveries(
+            store=store, coordinator=coordinator, time=time, collector=collector, take_back=take_back
+        ),
+        retain=Retain(tasks=store.tasks, workers=store.workers, time=time, clock=node.clock),
+        observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=collector),
+    )
+
+
+def _build_local(plan: Blueprint, node: Node) -> LocalExecutor:
+    worker = plan.settings.worker
+    settings = LocalSettings(capacity=worker.capacity, async_grace=worker.stop_grace, memory_limit=worker.task_memory)
+    return LocalExecutor(node.clock, node.collector, app=plan.app, registry=plan.tasks, settings=settings)
+
+
+async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) -> WorkerService:
+    if plan.app is not None:
+        plan.app.load()
+    await declare(plan.tasks, node.store.configs, defaults=plan.settings.task)
+    executors: dict[str, Executor] = {"local": local}
+    executors |= {
+        name: plan.registries.executors.get(name)(plan.around) for name in plan.registries.executors.list_names()
+    }
+    ports = WorkerPorts(
+        store=node.store,
+        coordinator=node.coordinator,
+        store_time=node.time,
+        configs=node.configs,
+        clock=node.clock,
+        random=node.random,
+        ids=node.ids,
+        collector=node.collector,
+        spool=_spool(plan.settings, node),
+    )
+    return WorkerService(ports, _work_settings(plan.settings, node), executors=ExecutorRegistry(executors))
+
+
+def _spool(settings: Settings, node: Node) -> Spool:
+    """One file for each worker name: a restart finds what its predecessor left."""
+    if settings.worker.spool is None:
+        return MemorySpool()
+    name = settings.worker.name or socket.gethostname()
+    return FileSpool(Path(settings.worker.spool) / f"{name}.spool")
+
+
+def _work_settings(settings: Settings, node: Node) -> WorkSettings:
+    worker = settings.worker
+    return WorkSettings(
+        name=worker.name or str(node.id),
+        address=socket.gethostname(),
+        capacity=worker.capacity,
+        types=frozenset(worker.types),
+        weight=worker.weight,
+        labels=worker.labels,
+        heartbeat_every=worker.heartbeat_interval,
+        lease=worker.lease,
+        drain_timeout=worker.drain_timeout,
+        log_bytes_per_task=worker.task_log_limit,
+    )

@@ -1,0 +1,169 @@
+"""`rota.Rota`: the whole system inside a program.
+
+    async with rota.Rota({"store": {"url": "sqlite:///jobs.db"}}) as app:
+        handle = await app.submit("send_email", {"to": "ada@example.com"})
+        task = await handle.wait("30s")
+
+It plays every role by default, on an embedded store; with the settings of a cluster it is one more node of it. What it
+is built from is imported when it is entered, so that `import rota` stays light.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from rota.domain.durations import parse_duration
+from rota.domain.errors import ConflictError, NotFoundError
+from rota.domain.ids import DEFAULT_TENANT, TaskId, parse_id
+from rota.domain.retry import RetryPolicy
+from rota.domain.submission import Submission
+from rota.sdk.control import Duration
+from rota.sdk.tasks import REGISTRY, TaskRegistry
+from rota.sdk.views import TaskView, view_of
+
+if TYPE_CHECKING:
+    from rota.application.explain import Explanation
+    from rota.application.node import Node
+    from rota.config.registry import Registries
+    from rota.config.wiring import Built
+
+EVERY_ROLE = ("scheduler", "worker")
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What `submit` takes beside type and payload; what is left out comes from the task config."""
+
+    name: str
+    priority: int | str
+    metadata: Mapping[str, str]
+    scheduled_at: datetime
+    delay: Duration
+    timeout: Duration
+    retry: RetryPolicy
+    idempotency_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A submitted task."""
+
+    id: str
+    _app: "Rota"
+
+    async def wait(self, timeout: Duration = "1m") -> TaskView:  # noqa: ASYNC109 the name users expect
+        """The task when it has ended, in whatever way; `TimeoutError` when that takes longer."""
+        return await self._app.wait(self.id, timeout)
+
+    async def get(self) -> TaskView:
+        """The task as it is now."""
+        return await self._app.get(self.id)
+
+    async def cancel(self, reason: str = "") -> TaskView:
+        """End it, waiting or running."""
+        return await self._app.cancel(self.id, reason=reason)
+
+
+class Rota:
+    """One node of a cluster, or all of it. Enter it, use it, leave it: leaving finishes what runs."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | str | Path | None = None,
+        *,
+        roles: Collection[str] = EVERY_ROLE,
+        tasks: TaskRegistry = REGISTRY,
+        app: str | None = None,
+        registries: "Registries | None" = None,
+    ) -> None:
+        """`settings` as in `rota.yaml`: a mapping, or the path of a file; None reads what the command line would."""
+        self._settings = settings
+        self._role_names = tuple(roles)
+        self._task_registry = tasks
+        self._app = app
+        self._registries = registries
+        self._stack = AsyncExitStack()
+        self._built: Built | None = None
+
+    async def __aenter__(self) -> "Rota":
+        from rota.application.submit import SubmitTasks
+        from rota.config.embedded import open_built, plan_for
+
+        plan = plan_for(self._settings, self._registries, app=self._app, tasks=self._task_registry)
+        self._built = await self._stack.enter_async_context(open_built(plan, self._role_names))
+        self._desk = SubmitTasks(self._node)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._built = None
+        await self._stack.__aexit__(kind, error, traceback)
+
+    async def submit(self, type: str, payload: Any = None, **options: Unpack[SubmitOptions]) -> Handle:
+        """Add a task. When this returns, it is durable: it will run, whatever dies."""
+        added = await self._desk.submit(_wish(type, payload, options=options))
+        return Handle(str(added.task_id), self)
+
+    async def submit_many(self, type: str, payloads: Iterable[Any], **options: Unpack[SubmitOptions]) -> list[Handle]:
+        """Add tasks of one type, all or none."""
+        added = await self._desk.submit_many([_wish(type, payload, options=options) for payload in payloads])
+        return [Handle(str(answer.task_id), self) for answer in added]
+
+    async def get(self, task_id: str) -> TaskView:
+        """A task by its id."""
+        task = await self._node.store.tasks.find(_id(task_id), DEFAULT_TENANT)
+        if task is None:
+            raise NotFoundError("task", task_id)
+        return view_of(task)
+
+    async def wait(self, task_id: str, timeout: Duration = "1m") -> TaskView:  # noqa: ASYNC109 the same
+        """The task when it has ended; `TimeoutError` when that takes longer."""
+        most = parse_duration("timeout", timeout)
+        task = await self._get_built().roles.watch.wait(_id(task_id), DEFAULT_TENANT, most=most)
+        if not task.state.status.is_final:
+            raise TimeoutError(f"task {task_id} is still {task.state.status} after {most}")
+        return view_of(task)
+
+    async def cancel(self, task_id: str, *, reason: str = "") -> TaskView:
+        """End a task, waiting or running."""
+        from rota.application.steer import SteerTasks
+
+        return view_of(await SteerTasks(self._node).cancel(_id(task_id), DEFAULT_TENANT, reason=reason))
+
+    async def retry(self, task_id: str) -> Handle:
+        """Do the work of an ended task again, as a new task."""
+        task = await self._node.store.tasks.find(_id(task_id), DEFAULT_TENANT)
+        if task is None:
+            raise NotFoundError("task", task_id)
+        return Handle(str((await self._desk.rerun(task)).task_id), self)
+
+    async def explain(self, task_id: str) -> "Explanation":
+        """Why a task is where it is."""
+        from rota.application.explain import ExplainTask
+
+        store = self._node.store
+        explain = ExplainTask(store.tasks, store.configs, self._node.coordinator)
+        return await explain(_id(task_id), DEFAULT_TENANT)
+
+    @property
+    def _node(self) -> "Node":
+        return self._get_built().roles.node
+
+    def _get_built(self) -> "Built":
+        if self._built is None:
+            raise ConflictError("Rota is not running; use it inside `async with rota.Rota(...) as app:`")
+        return self._built
+
+
+def _wish(type: str, payload: Any, *, options: SubmitOptions) -> Submission:
+    durations = {key: parse_duration(key, options[key]) for key in ("delay", "timeout") if key in options}  # type: ignore[literal-required]
+    rest = {key: value for key, value in options.items() if key not in durations}
+    return Submission(type=type, payload=payload, **durations, **rest)
+
+
+def _id(text: str) -> TaskId:
+    return TaskId(parse_id("id", text))
