@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
@@ -24,6 +24,7 @@ from tests.support.scene import Scene, a_scene, on_virtual_time
 
 T = TypeVar("T")
 TTL = ElectionSettings().ttl.total_seconds()
+MARGIN = ElectionSettings().margin.total_seconds()
 ACT_EVERY = timedelta(milliseconds=100)
 
 
@@ -52,7 +53,7 @@ class Court:
         return self.acts[-1][1]
 
 
-def a_node(scene: Scene, name: str, figures: Figures | None = None) -> Leadership:
+def a_node(scene: Scene, name: str, *, figures: Figures | None = None) -> Leadership:
     return Leadership(
         election=scene.coordinator.election,
         terms=scene.store.terms,
@@ -130,6 +131,7 @@ async def test_a_leader_that_stops_is_followed_within_a_second() -> None:
 async def test_the_duties_have_ended_before_the_lease_is_given_back() -> None:
     scene = await a_scene()
     leader_at_end: list[NodeId | None] = []
+    refusals: list[FencedError] = []
 
     async def lead(reign: Reign) -> None:
         try:
@@ -137,13 +139,16 @@ async def test_the_duties_have_ended_before_the_lease_is_given_back() -> None:
         finally:
             await scene.pass_time(1)
             leader_at_end.append(await scene.actual.election.find_leader())
-            with pytest.raises(FencedError):
+            try:
                 reign.check()
+            except FencedError as exc:
+                refusals.append(exc)
 
     running = asyncio.create_task(a_node(scene, "a").run(lead))
     await scene.pass_time(5)
     await stop(running)
     assert leader_at_end == ["a"]
+    assert len(refusals) == 1, "whoever still acts must be refused"
     assert await scene.actual.election.find_leader() is None
 
 
@@ -247,18 +252,42 @@ async def test_a_leader_steps_down_when_a_newer_term_began() -> None:
 @on_virtual_time
 async def test_a_renewal_that_hangs_ends_the_reign_when_the_trust_does() -> None:
     scene = await a_scene()
-    court = Court(scene.clock)
     gate = _Gate()
     node = _replaced(scene, "a", election=_Gated(scene.actual.election, gate))
-    running = asyncio.create_task(node.run(court.lead("a")))
+    rest = _Rest(scene.clock)
+    running = asyncio.create_task(node.run(rest))
     await scene.pass_time(9)
     gate.close()
-    closed_at = scene.clock.monotonic()
     await scene.pass_time(30)
-    assert court.acts[-1][0] - closed_at <= TTL - 1
+    assert 9 < rest.ended_at[0] <= 8 + TTL - MARGIN
     assert scene.figures.gauge(metrics.LEADER) == 0
     gate.open()
     await stop(running)
+
+
+@on_virtual_time
+async def test_a_slow_renewal_does_not_stretch_the_trust() -> None:
+    scene = await a_scene()
+    slow = _Slow(scene.actual.election, _Gate(), clock=scene.clock, renewals=[2.5, 1000])
+    rest = _Rest(scene.clock)
+    running = asyncio.create_task(_replaced(scene, "a", election=slow).run(rest))
+    await scene.pass_time(15)
+    assert rest.ended_at == [pytest.approx(2 + TTL - MARGIN, abs=0.01)]  # asked at 2 s, answered at 4.5 s
+    await stop(running)
+
+
+@on_virtual_time
+async def test_a_slow_campaign_does_not_stretch_the_trust() -> None:
+    scene = await a_scene()
+    court = Court(scene.clock)
+    slow = _Slow(scene.actual.election, _Gate(), clock=scene.clock, campaigns=[TTL + 3])
+    a = asyncio.create_task(_replaced(scene, "a", election=slow).run(court.lead("a")))
+    await scene.pass_time(1)
+    b = asyncio.create_task(a_node(scene, "b", figures=Figures()).run(court.lead("b")))
+    await scene.pass_time(30)
+    assert court.leaders() == ["b"]
+    await stop(a)
+    await stop(b)
 
 
 @on_virtual_time
@@ -339,10 +368,10 @@ async def test_a_node_that_was_paused_past_its_trust_acts_on_nothing_afterwards(
     scene = await a_scene()
     court = Court(scene.clock)
     gate = _Gate()
-    paused = _paused_node(scene, "a", gate)
+    paused = _paused_node(scene, "a", gate=gate)
     a = asyncio.create_task(paused.run(court.lead("a", _GatedClock(scene.clock, gate))))
     await scene.pass_time(5)
-    b = asyncio.create_task(a_node(scene, "b", Figures()).run(court.lead("b")))
+    b = asyncio.create_task(a_node(scene, "b", figures=Figures()).run(court.lead("b")))
     await scene.pass_time(5)
     gate.close()
     await scene.pass_time(TTL + 2)
@@ -363,7 +392,9 @@ def test_two_nodes_never_lead_at_once_however_they_are_paused(seed: int) -> None
         court, chance = Court(scene.clock), random.Random(seed)
         gates = {name: _Gate() for name in ("a", "b", "c")}
         nodes = [
-            asyncio.create_task(_paused_node(scene, name, gate).run(court.lead(name, _GatedClock(scene.clock, gate))))
+            asyncio.create_task(
+                _paused_node(scene, name, gate=gate).run(court.lead(name, _GatedClock(scene.clock, gate)))
+            )
             for name, gate in gates.items()
         ]
         for _ in range(60):
@@ -445,6 +476,46 @@ class _Gated:
         return await self._gate.passed(lambda: self._inner.wait_for_vacancy(wait))
 
 
+class _Slow(_Gated):
+    """An election that does at once what it is asked, and answers late."""
+
+    def __init__(
+        self,
+        inner: Election,
+        gate: _Gate,
+        *,
+        clock: VirtualClock,
+        campaigns: Iterable[float] = (),
+        renewals: Iterable[float] = (),
+    ) -> None:
+        super().__init__(inner, gate)
+        self._clock, self._campaigns, self._renewals = clock, list(campaigns), list(renewals)
+
+    async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
+        answer = await super().campaign(node_id, ttl)
+        await self._clock.sleep(timedelta(seconds=self._campaigns.pop(0) if self._campaigns else 0))
+        return answer
+
+    async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
+        answer = await super().renew(node_id, lease, ttl=ttl)
+        await self._clock.sleep(timedelta(seconds=self._renewals.pop(0) if self._renewals else 0))
+        return answer
+
+
+class _Rest:
+    """Duties that ask for nothing: only the election can end them."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.ended_at: list[float] = []
+
+    async def __call__(self, _: Reign) -> None:
+        try:
+            await self._clock.sleep(timedelta(days=1))
+        finally:
+            self.ended_at.append(self._clock.monotonic())
+
+
 class _GatedTerms:
     def __init__(self, inner: TermStore, gate: _Gate) -> None:
         self._inner, self._gate = inner, gate
@@ -467,7 +538,7 @@ def _replaced(scene: Scene, name: str, *, election: Election) -> Leadership:
     )
 
 
-def _paused_node(scene: Scene, name: str, gate: _Gate) -> Leadership:
+def _paused_node(scene: Scene, name: str, *, gate: _Gate) -> Leadership:
     return Leadership(
         election=_Gated(scene.actual.election, gate),
         terms=_GatedTerms(scene.actual_store.terms, gate),
