@@ -9,7 +9,7 @@ What each failure does:
 
 - The leader dies or is paused: its lease runs out, a standby wins it. When the paused one wakes, its trust has ended on
   its own clock: whatever asks its `Reign` is refused.
-- The answer to a campaign is lost: nobody leads until that lease has run out.
+- The answer to a campaign is lost: nobody leads until that lease has run out. One that comes too late is given back.
 - The store cannot be reached: the coordinator alone is no reason to lead. Step down, campaign again later.
 - The duties end, for whatever reason: resign, so that a leader is never one in name only.
 - The node is told to stop (cancellation): the duties end, then the lease is given back, which wakes the standbys.
@@ -79,8 +79,10 @@ class Leadership:
             await self.election.wait_for_vacancy(self._soon())
             return
         try:
-            number = await self.terms.begin(self.node_id)
-            await self._reign(Reign(self._term(number, asked_at=asked_at), self.clock), lead, lease=lease)
+            # An answer that came too late must not begin a term: that would end the reign of whoever leads by now.
+            if self._term(0, asked_at=asked_at).is_trusted(self.clock.monotonic()):
+                number = await self.terms.begin(self.node_id)
+                await self._reign(Reign(self._term(number, asked_at=asked_at), self.clock), lead, lease=lease)
         finally:
             await self._resign(lease)
         await self.clock.sleep(self._soon())  # another node may do better

@@ -5,7 +5,6 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeVar
 
 import pytest
 
@@ -13,17 +12,17 @@ from rota.application import metrics
 from rota.application.elect import ElectionSettings, Leadership
 from rota.application.loop import FatalError
 from rota.application.ports.coordinator import Election
-from rota.application.ports.store import TermStore
 from rota.application.reign import Reign
 from rota.domain.errors import FencedError
 from rota.domain.ids import NodeId
 from rota.testing.faults import Fault
 from rota.testing.virtual_time import VirtualClock
 from tests.support.figures import Figures, FixedChance
+from tests.support.pauses import Gate, GatedClock, GatedElection, GatedTerms, SlowElection
 from tests.support.scene import Scene, a_scene, on_virtual_time
 
-T = TypeVar("T")
 TTL = ElectionSettings().ttl.total_seconds()
+MARGIN = ElectionSettings().margin.total_seconds()
 ACT_EVERY = timedelta(milliseconds=100)
 
 
@@ -52,7 +51,7 @@ class Court:
         return self.acts[-1][1]
 
 
-def a_node(scene: Scene, name: str, figures: Figures | None = None) -> Leadership:
+def a_node(scene: Scene, name: str, *, figures: Figures | None = None) -> Leadership:
     return Leadership(
         election=scene.coordinator.election,
         terms=scene.store.terms,
@@ -130,6 +129,7 @@ async def test_a_leader_that_stops_is_followed_within_a_second() -> None:
 async def test_the_duties_have_ended_before_the_lease_is_given_back() -> None:
     scene = await a_scene()
     leader_at_end: list[NodeId | None] = []
+    refusals: list[FencedError] = []
 
     async def lead(reign: Reign) -> None:
         try:
@@ -137,13 +137,16 @@ async def test_the_duties_have_ended_before_the_lease_is_given_back() -> None:
         finally:
             await scene.pass_time(1)
             leader_at_end.append(await scene.actual.election.find_leader())
-            with pytest.raises(FencedError):
+            try:
                 reign.check()
+            except FencedError as exc:
+                refusals.append(exc)
 
     running = asyncio.create_task(a_node(scene, "a").run(lead))
     await scene.pass_time(5)
     await stop(running)
     assert leader_at_end == ["a"]
+    assert len(refusals) == 1, "whoever still acts must be refused"
     assert await scene.actual.election.find_leader() is None
 
 
@@ -172,11 +175,11 @@ async def test_a_resignation_that_hangs_does_not_hold_up_the_stop() -> None:
     scene = await a_scene()
     never = asyncio.Event()
 
-    class Hanging(_Gated):
+    class Hanging(GatedElection):
         async def resign(self, node_id: NodeId, lease: int) -> None:
             await never.wait()
 
-    node = _replaced(scene, "a", election=Hanging(scene.actual.election, _Gate()))
+    node = _replaced(scene, "a", election=Hanging(scene.actual.election, Gate()))
     running = asyncio.create_task(node.run(Court(scene.clock).lead("a")))
     await scene.pass_time(5)
     before = scene.clock.monotonic()
@@ -247,18 +250,42 @@ async def test_a_leader_steps_down_when_a_newer_term_began() -> None:
 @on_virtual_time
 async def test_a_renewal_that_hangs_ends_the_reign_when_the_trust_does() -> None:
     scene = await a_scene()
-    court = Court(scene.clock)
-    gate = _Gate()
-    node = _replaced(scene, "a", election=_Gated(scene.actual.election, gate))
-    running = asyncio.create_task(node.run(court.lead("a")))
+    gate = Gate()
+    node = _replaced(scene, "a", election=GatedElection(scene.actual.election, gate))
+    rest = _Rest(scene.clock)
+    running = asyncio.create_task(node.run(rest))
     await scene.pass_time(9)
     gate.close()
-    closed_at = scene.clock.monotonic()
     await scene.pass_time(30)
-    assert court.acts[-1][0] - closed_at <= TTL - 1
+    assert 9 < rest.ended_at[0] <= 8 + TTL - MARGIN
     assert scene.figures.gauge(metrics.LEADER) == 0
     gate.open()
     await stop(running)
+
+
+@on_virtual_time
+async def test_a_slow_renewal_does_not_stretch_the_trust() -> None:
+    scene = await a_scene()
+    slow = SlowElection(scene.actual.election, Gate(), clock=scene.clock, renewals=[2.5, 1000])
+    rest = _Rest(scene.clock)
+    running = asyncio.create_task(_replaced(scene, "a", election=slow).run(rest))
+    await scene.pass_time(15)
+    assert rest.ended_at == [pytest.approx(2 + TTL - MARGIN, abs=0.01)]  # asked at 2 s, answered at 4.5 s
+    await stop(running)
+
+
+@on_virtual_time
+async def test_a_slow_campaign_does_not_stretch_the_trust() -> None:
+    scene = await a_scene()
+    court = Court(scene.clock)
+    slow = SlowElection(scene.actual.election, Gate(), clock=scene.clock, campaigns=[TTL + 3])
+    a = asyncio.create_task(_replaced(scene, "a", election=slow).run(court.lead("a")))
+    await scene.pass_time(1)
+    b = asyncio.create_task(a_node(scene, "b", figures=Figures()).run(court.lead("b")))
+    await scene.pass_time(30)
+    assert court.leaders() == ["b"]
+    await stop(a)
+    await stop(b)
 
 
 @on_virtual_time
@@ -338,11 +365,11 @@ async def test_duties_that_fail_while_they_stop_do_not_hold_up_the_stop() -> Non
 async def test_a_node_that_was_paused_past_its_trust_acts_on_nothing_afterwards() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
-    gate = _Gate()
-    paused = _paused_node(scene, "a", gate)
-    a = asyncio.create_task(paused.run(court.lead("a", _GatedClock(scene.clock, gate))))
+    gate = Gate()
+    paused = _paused_node(scene, "a", gate=gate)
+    a = asyncio.create_task(paused.run(court.lead("a", GatedClock(scene.clock, gate))))
     await scene.pass_time(5)
-    b = asyncio.create_task(a_node(scene, "b", Figures()).run(court.lead("b")))
+    b = asyncio.create_task(a_node(scene, "b", figures=Figures()).run(court.lead("b")))
     await scene.pass_time(5)
     gate.close()
     await scene.pass_time(TTL + 2)
@@ -361,9 +388,11 @@ def test_two_nodes_never_lead_at_once_however_they_are_paused(seed: int) -> None
     async def story() -> None:
         scene = await a_scene()
         court, chance = Court(scene.clock), random.Random(seed)
-        gates = {name: _Gate() for name in ("a", "b", "c")}
+        gates = {name: Gate() for name in ("a", "b", "c")}
         nodes = [
-            asyncio.create_task(_paused_node(scene, name, gate).run(court.lead(name, _GatedClock(scene.clock, gate))))
+            asyncio.create_task(
+                _paused_node(scene, name, gate=gate).run(court.lead(name, GatedClock(scene.clock, gate)))
+            )
             for name, gate in gates.items()
         ]
         for _ in range(60):
@@ -394,66 +423,18 @@ async def _two_views() -> tuple[Scene, Scene]:
     return one, Scene(store=one.actual_store, coordinator=one.memory, clock=one.clock)
 
 
-class _Gate:
-    """While it is closed, a node stands still: like a process that was stopped, or a machine that sleeps."""
+class _Rest:
+    """Duties that ask for nothing: only the election can end them."""
 
-    def __init__(self) -> None:
-        self._is_open = asyncio.Event()
-        self._is_open.set()
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.ended_at: list[float] = []
 
-    def close(self) -> None:
-        self._is_open.clear()
-
-    def open(self) -> None:
-        self._is_open.set()
-
-    async def passed(self, call: Callable[[], Awaitable[T]]) -> T:
-        await self._is_open.wait()
-        answer = await call()
-        await self._is_open.wait()  # a node may also be paused between a call and its answer
-        return answer
-
-
-class _GatedClock(VirtualClock):
-    def __init__(self, inner: VirtualClock, gate: _Gate) -> None:
-        super().__init__(asyncio.get_running_loop())
-        self._inner, self._gate = inner, gate
-
-    async def sleep(self, duration: timedelta) -> None:
-        await self._gate.passed(lambda: self._inner.sleep(duration))
-
-
-class _Gated:
-    """An election behind a gate."""
-
-    def __init__(self, inner: Election, gate: _Gate) -> None:
-        self._inner, self._gate = inner, gate
-
-    async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
-        return await self._gate.passed(lambda: self._inner.campaign(node_id, ttl))
-
-    async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
-        return await self._gate.passed(lambda: self._inner.renew(node_id, lease, ttl=ttl))
-
-    async def resign(self, node_id: NodeId, lease: int) -> None:
-        await self._gate.passed(lambda: self._inner.resign(node_id, lease))
-
-    async def find_leader(self) -> NodeId | None:
-        return await self._inner.find_leader()
-
-    async def wait_for_vacancy(self, wait: timedelta) -> bool:
-        return await self._gate.passed(lambda: self._inner.wait_for_vacancy(wait))
-
-
-class _GatedTerms:
-    def __init__(self, inner: TermStore, gate: _Gate) -> None:
-        self._inner, self._gate = inner, gate
-
-    async def begin(self, node_id: NodeId) -> int:
-        return await self._gate.passed(lambda: self._inner.begin(node_id))
-
-    async def confirm(self, number: int) -> bool:
-        return await self._gate.passed(lambda: self._inner.confirm(number))
+    async def __call__(self, _: Reign) -> None:
+        try:
+            await self._clock.sleep(timedelta(days=1))
+        finally:
+            self.ended_at.append(self._clock.monotonic())
 
 
 def _replaced(scene: Scene, name: str, *, election: Election) -> Leadership:
@@ -467,11 +448,11 @@ def _replaced(scene: Scene, name: str, *, election: Election) -> Leadership:
     )
 
 
-def _paused_node(scene: Scene, name: str, gate: _Gate) -> Leadership:
+def _paused_node(scene: Scene, name: str, *, gate: Gate) -> Leadership:
     return Leadership(
-        election=_Gated(scene.actual.election, gate),
-        terms=_GatedTerms(scene.actual_store.terms, gate),
-        clock=_GatedClock(scene.clock, gate),
+        election=GatedElection(scene.actual.election, gate),
+        terms=GatedTerms(scene.actual_store.terms, gate),
+        clock=GatedClock(scene.clock, gate),
         random=FixedChance(),
         collector=Figures(),
         node_id=NodeId(name),

@@ -14,7 +14,7 @@ from tests.support.clock import FakeClock
 VALID_FOR = SLOT_TTL - MARGIN
 
 
-def some_ids(slots: SlotStore, clock: FakeClock, name: str = "a") -> LeasedIds:
+def some_ids(slots: SlotStore, clock: FakeClock, *, name: str = "a") -> LeasedIds:
     return LeasedIds(slots, clock, node_id=NodeId(name))
 
 
@@ -35,7 +35,7 @@ async def test_ids_grow_also_while_the_clock_stands_still() -> None:
 async def test_two_nodes_never_issue_the_same_id() -> None:
     clock = FakeClock()
     slots = memory_store(clock).slots
-    nodes = [some_ids(slots, clock, name) for name in "ab"]
+    nodes = [some_ids(slots, clock, name=name) for name in "ab"]
     for node in nodes:
         await node.keep()
     issued = [node.next() for _ in range(1000) for node in nodes]

@@ -263,7 +263,7 @@ async def test_the_request_to_stop_is_over_before_the_next_attempt() -> None:
     await scene.pass_time(20)
     await an_ending(scene)(scene.reign, sight)
     assert await scene.actual.signals.find_cancelled([TaskId(7), TaskId(8)]) == {7}
-    await scene.pass_time(10)
+    await scene.pass_time(9.5)  # a worker may hear the last of it a moment late
     assert await scene.actual.signals.find_cancelled([TaskId(7)]) == frozenset()
     assert await scene.queued() == [8]
 
