@@ -160,9 +160,11 @@ class Rota:
 
 
 def _wish(type: str, payload: Any, *, options: SubmitOptions) -> Submission:
-    durations = {key: parse_duration(key, options[key]) for key in ("delay", "timeout") if key in options}  # type: ignore[literal-required]
-    rest = {key: value for key, value in options.items() if key not in durations}
-    return Submission(type=type, payload=payload, **durations, **rest)
+    given: dict[str, Any] = dict(options)
+    for key in ("delay", "timeout"):
+        if key in given:
+            given[key] = parse_duration(key, given[key])
+    return Submission(type=type, payload=payload, **given)
 
 
 def _id(text: str) -> TaskId:

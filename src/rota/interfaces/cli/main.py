@@ -9,6 +9,7 @@ from rota.__about__ import __version__
 from rota.domain.errors import RotaError
 from rota.interfaces.cli.db import db
 from rota.interfaces.cli.errors import FAILURE, OK, report, report_usage
+from rota.interfaces.cli.run import scheduler, server, worker
 from rota.interfaces.cli.settings import settings
 
 
@@ -23,8 +24,8 @@ def version() -> None:
     click.echo(f"rota {__version__}")
 
 
-cli.add_command(settings)
-cli.add_command(db)
+for command in (server, scheduler, worker, settings, db):
+    cli.add_command(command)
 
 
 def main() -> None:
@@ -44,3 +45,7 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("interrupted", err=True)
         return FAILURE
     return code if isinstance(code, int) else OK
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""One process of a cluster, from its settings to its end: signals, live settings, and several workers at once.
+
+SIGTERM and SIGINT stop it in good order, a second one at once. SIGHUP reads the settings anew, as a change of the file
+does by itself.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from rota.application.ports.system import System
+from rota.config.load import Loaded, Sources, load
+from rota.config.registry import check_names
+from rota.config.reload import POLL_EVERY, LiveSettings
+from rota.config.settings import Settings
+from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
+from rota.infrastructure.process_group import ProcessGroup
+from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.infrastructure.telemetry.logging import configure_logging, set_level
+from rota.sdk.app import AppRef
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlan:
+    """What a command line asked for."""
+
+    loaded: Loaded
+    sources: Sources
+    app: str | None
+    roles: tuple[Role, ...]
+
+
+async def run_process(plan: ProcessPlan) -> None:
+    """Run the roles until a signal ends them."""
+    settings = plan.loaded.settings
+    configure_logging(settings.log.level, settings.log.format)
+    blueprint = Blueprint(
+        settings=settings,
+        system=System(SystemClock(), SystemRandom()),
+        app=None if plan.app is None else AppRef(plan.app),
+    )
+    async with open_node(blueprint) as node:
+        built = await build_roles(blueprint, node, roles=plan.roles)
+        live = _live_settings(plan, built)
+        built.roles.others = [lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY)]
+        plugins = [(blueprint.registries.plugins.get(one.name)(), one.settings) for one in settings.plugins]
+        await built.roles.plugins.start(plugins)
+        _listen(built, live)
+        try:
+            await built.roles.run()
+        finally:
+            await built.roles.plugins.stop()
+
+
+def _live_settings(plan: ProcessPlan, built: Built) -> LiveSettings:
+    def read() -> Loaded:
+        loaded = load(plan.sources)
+        check_names(loaded, built.registries)
+        return loaded
+
+    def apply(settings: Settings) -> None:
+        set_level(settings.log.level)
+        built.tune(settings)
+
+    live = LiveSettings(plan.loaded, read=read, find_file=plan.sources.find_file)
+    live.subscribe(apply)
+    return live
+
+
+def _listen(built: Built, live: LiveSettings) -> None:
+    loop = asyncio.get_running_loop()
+    reloads: set[asyncio.Task[object]] = set()
+
+    def reload() -> None:
+        task: asyncio.Task[object] = asyncio.ensure_future(live.reload())
+        reloads.add(task)  # a task that nobody holds may vanish
+        task.add_done_callback(reloads.discard)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, built.roles.stop)
+    loop.add_signal_handler(signal.SIGHUP, reload)
+
+
+def run_group(plan: ProcessPlan, flags: Mapping[str, str]) -> None:
+    """Run several worker processes, each under a name of its own; one that dies is replaced."""
+    worker = plan.loaded.settings.worker
+    name = worker.name or f"{socket.gethostname()}-{os.getpid()}"
+    commands = [
+        _worker_command(plan, {**flags, "worker.processes": "1", "worker.name": f"{name}-{place}"})
+        for place in range(1, worker.processes + 1)
+    ]
+    configure_logging(plan.loaded.settings.log.level, plan.loaded.settings.log.format)
+    asyncio.run(ProcessGroup(commands, SystemClock()).run())
+
+
+def _worker_command(plan: ProcessPlan, flags: Mapping[str, str]) -> list[str]:
+    command = [sys.executable, "-m", "rota.interfaces.cli.main", "worker"]
+    command += [] if plan.sources.file is None else ["--config", str(plan.sources.file)]
+    command += [] if plan.app is None else ["--app", plan.app]
+    return command + [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]

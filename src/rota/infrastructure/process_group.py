@@ -1,0 +1,71 @@
+"""Several processes of one kind as one: started together, replaced when one dies, ended together."""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+
+from rota.application.ports.system import Clock
+
+FIRST_PAUSE = timedelta(seconds=1)  # before a process that died is replaced; doubled while it keeps dying
+LONGEST_PAUSE = timedelta(seconds=30)
+GOOD_RUN_S = 60.0  # a process that lived this long died of something new
+
+log = structlog.get_logger(__name__)
+
+
+class ProcessGroup:
+    """Runs each command as a process until `stop`. Signals that this process gets are passed on."""
+
+    def __init__(self, commands: Sequence[Sequence[str]], clock: Clock) -> None:
+        self._commands = commands
+        self._clock = clock
+        self._children: dict[int, asyncio.subprocess.Process] = {}
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until every process has ended after a stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
+        async with asyncio.TaskGroup() as group:
+            for place in range(len(self._commands)):
+                group.create_task(self._keep(place))
+
+    async def _keep(self, place: int) -> None:
+        pause = FIRST_PAUSE
+        while not self._stopping.is_set():
+            started_at = self._clock.monotonic()
+            code = await self._run_one(place)
+            if self._stopping.is_set():
+                return
+            pause = FIRST_PAUSE if self._clock.monotonic() - started_at > GOOD_RUN_S else min(2 * pause, LONGEST_PAUSE)
+            log.warning("process.died", place=place, exit_code=code, restart_in_s=pause.total_seconds())
+            await self._pause(pause)
+
+    async def _run_one(self, place: int) -> int:
+        # A session of its own: Ctrl-C in a terminal reaches this process, which tells its children once.
+        child = await asyncio.create_subprocess_exec(*self._commands[place], start_new_session=True)
+        self._children[place] = child
+        try:
+            return await child.wait()
+        finally:
+            del self._children[place]
+
+    async def _pause(self, pause: timedelta) -> None:
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        sleeping = asyncio.ensure_future(self._clock.sleep(pause))
+        await asyncio.wait([stopping, sleeping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        sleeping.cancel()
+
+    def _stop(self, number: signal.Signals) -> None:
+        self._stopping.set()
+        self._pass_on(number)
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        for child in self._children.values():
+            child.send_signal(number)
