@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from rota.application.ports.metrics import Metric
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
 from rota.domain.attempt import Attempt, TaskResult
-from rota.domain.ids import TaskId, WorkerId
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.priority import NORMAL
 from rota.domain.queue import QueueEntry
 from rota.domain.task import PROCESSING
@@ -23,10 +23,10 @@ from rota.domain.worker import Worker
 from rota.infrastructure.coordination.memory import memory_coordinator
 from rota.infrastructure.store.memory.state import MemoryState
 from rota.infrastructure.store.memory.store import join_memory
-from rota.testing.faults import Faults
+from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
-from rota.testing.virtual_time import VirtualClock
+from rota.testing.virtual_time import VirtualClock, run_virtually
 from tests.support.builders import EMAIL, NOW, a_new_task, a_state, a_worker
 
 LEASE = timedelta(days=10)
@@ -58,12 +58,25 @@ class Figures:
         self.observed.setdefault((histogram.name, *labels), []).append(value)
 
 
+class CountingFaults(Faults):
+    """Counts the calls as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def _next_fault(self, operation: str) -> Fault | None:
+        self.calls[operation] += 1
+        return super()._next_fault(operation)
+
+
 class Stage:
     """Everything around one dispatcher; make it on a virtual loop."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
-        self.faults = Faults()
+        self.faults = CountingFaults()
+        self.calls = self.faults.calls
         self.truth = join_memory(MemoryState(self.clock))  # never fails
         self.calm = memory_coordinator(self.clock)
         self.store = faulty_store(self.truth, self.faults)
@@ -83,10 +96,20 @@ class Stage:
         await self.calm.pool.register(worker, LEASE)
         return worker
 
-    async def submit(self, *task_ids: int, type: str = EMAIL, priority: int = NORMAL, due_at: datetime = NOW) -> None:
+    async def submit(
+        self,
+        *task_ids: int,
+        type: str = EMAIL,
+        priority: int = NORMAL,
+        due_at: datetime = NOW,
+        tenant: str = DEFAULT_TENANT,
+    ) -> None:
         """Add tasks and queue them as ready."""
-        states = [a_state(task_id, priority=priority, due_at=due_at) for task_id in task_ids]
-        await self.truth.tasks.add([a_new_task(state.id, type=type, state=state) for state in states])
+        tenant_id = TenantId(tenant)
+        states = [a_state(task_id, tenant_id=tenant_id, priority=priority, due_at=due_at) for task_id in task_ids]
+        await self.truth.tasks.add(
+            [a_new_task(state.id, tenant_id=tenant_id, type=type, state=state) for state in states]
+        )
         await self.calm.queue.push([QueueEntry(TaskId(task_id), priority) for task_id in task_ids])
 
     @asynccontextmanager
@@ -128,9 +151,7 @@ class Stage:
         for worker_id in {live.state.worker_id for live in lives}:
             assert worker_id is not None
             await self.calm.deliveries.take(worker_id, 10_000, wait=timedelta(0))
-        await self.truth.tasks.advance(
-            [live.state.succeeded(TaskResult(), at=self.clock.now()) for live in lives]
-        )
+        await self.truth.tasks.advance([live.state.succeeded(TaskResult(), at=self.clock.now()) for live in lives])
         if is_acknowledged:
             await self.calm.deliveries.acknowledge(
                 [Attempt(live.id, live.state.attempt, live.state.worker_id or WorkerId(0)) for live in lives]
@@ -140,3 +161,16 @@ class Stage:
         """Somebody cancels a task, waiting or running."""
         for live in await self.truth.tasks.find_live([TaskId(task_id)]):
             await self.truth.tasks.advance([live.state.cancelled("by hand", at=self.clock.now())])
+
+
+def staged(play: Callable[[Stage], Awaitable[None]]) -> Callable[[], None]:
+    """A test on a stage of its own, on virtual time."""
+
+    async def main() -> None:
+        await play(Stage())
+
+    def test() -> None:
+        run_virtually(main())
+
+    test.__name__ = play.__name__  # type: ignore[attr-defined] # every play is a function
+    return test

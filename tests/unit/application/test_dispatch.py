@@ -1,7 +1,5 @@
 """Dispatch on memory adapters and virtual time."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,32 +11,16 @@ from rota.domain.attempt import Attempt
 from rota.domain.balancing import round_robin
 from rota.domain.errors import InvalidError
 from rota.domain.events import Event, EventKind
-from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
-from rota.domain.priority import LEVELS, URGENT
+from rota.domain.ids import TaskId, WorkerId
+from rota.domain.priority import URGENT
 from rota.domain.task import PROCESSING
 from rota.domain.waiting import Reason
-from rota.testing.faults import Fault
-from rota.testing.virtual_time import run_virtually
 from tests.support.builders import EMAIL, a_config, an_entry
-from tests.support.stage import TERM, Stage
+from tests.support.stage import TERM, Stage, staged
 
 REPORT = "report"
 REPORTS_ONLY = frozenset({REPORT})
 EMAILS_ONLY = frozenset({EMAIL})
-Play = Callable[[Stage], Awaitable[None]]
-
-
-def staged(play: Play) -> Callable[[], None]:
-    """A test on a stage of its own, on virtual time."""
-
-    async def main() -> None:
-        await play(Stage())
-
-    def test() -> None:
-        run_virtually(main())
-
-    test.__name__ = play.__name__  # type: ignore[attr-defined] # every play is a function
-    return test
 
 
 def attempts(*task_ids: int, worker_id: int = 1) -> list[Attempt]:
@@ -265,7 +247,7 @@ async def test_a_task_that_somebody_else_moved_in_between_is_dropped(stage: Stag
         await stage.cancel(1)
         return await inner(*args)
 
-    await stage.truth.configs.put(_limited(EMAIL, 2))
+    await stage.truth.configs.put(a_config(max_concurrent=2))
     await stage.hire(1)
     await stage.submit(1, 2, 3)
     stage.truth.tasks.advance = meddle  # type: ignore[method-assign] # see above
@@ -347,7 +329,3 @@ async def test_on_stepping_down_everything_in_memory_goes_back_to_the_queue(stag
     assert (await stage.calm.queue.depths()).ready == {0: 1_201, 5: 1}
     assert not stage.dispatcher.is_parked(TaskId(1))
     assert stage.figures.gauges["rota_scheduler_tasks_parked", Reason.NO_WORKER] == 0
-
-
-def _limited(task_type: str, most: int) -> Any:
-    return a_config(task_type, max_concurrent=most)
