@@ -23,7 +23,7 @@ from rota.application.config_cache import ConfigCache
 from rota.application.crew import Crew
 from rota.application.grant import Grants
 from rota.application.loop import Loops
-from rota.application.parking import Key, Parking, key_of, level_of, rank_of
+from rota.application.parking import MOST_PARKED, Key, Parking, key_of, level_of, rank_of
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.store import TaskStore
 from rota.application.reign import Reign
@@ -79,7 +79,7 @@ class Dispatcher:
         self._loops = loops
         self._settings = DispatchSettings()
         self._grants = Grants(tasks, coordinator, time=time, collector=loops.collector)
-        self._parking = Parking()
+        self._parking = Parking(MOST_PARKED)
         self._hand: dict[TaskId, None] = {}  # taken from the queue and not settled yet
         self._draws = draws_from(0, loops.random.chance)
         self._forget()

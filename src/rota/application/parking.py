@@ -48,7 +48,7 @@ class _Parked:
 class Parking:
     """A bounded number of tasks in lines."""
 
-    def __init__(self, most: int = MOST_PARKED) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
         self._tasks: dict[TaskId, _Parked] = {}
         self._lines: dict[Key, list[tuple[float, TaskId]]] = {}

@@ -1,0 +1,188 @@
+"""Dispatch while the store, the coordinator or the reign fail it."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from structlog.testing import capture_logs
+
+from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.ids import TaskId
+from rota.domain.priority import URGENT
+from rota.testing.faults import Fault
+from tests.support.builders import a_config
+from tests.support.stage import Stage, staged
+from tests.unit.application.test_dispatch import attempts
+
+CALLS_BEFORE_THE_GRANT = [
+    "queue.move_due",
+    "pool.list_alive",
+    "queue.depths",
+    "queue.take",
+    "tasks.find_live",
+    "configs.find",
+    "tasks.list_running",
+    "tasks.advance",
+]
+
+
+@pytest.mark.parametrize("call", CALLS_BEFORE_THE_GRANT)
+def test_a_call_that_fails_loses_nothing(call: str) -> None:
+    async def play(stage: Stage) -> None:
+        await stage.truth.configs.put(a_config(max_concurrent=10))
+        await stage.hire(1)
+        await stage.submit(1, 2, 3)
+        stage.faults.inject(call, Fault.TIMEOUT)
+        async with stage.reigning():
+            await stage.pass_time(1)
+            assert await stage.handed_over() == attempts(1, 2, 3)
+            assert stage.figures.counted[("rota_scheduler_dispatch_failures_total",)] == 1
+            assert not stage.faults.pending
+
+    staged(play)()
+
+
+@staged
+async def test_a_store_that_fails_for_a_while_loses_nothing_and_changes_no_order(stage: Stage) -> None:
+    await stage.hire(1, capacity=1)
+    await stage.submit(1)
+    await stage.submit(2, priority=URGENT)
+    stage.faults.inject("tasks.find_live", Fault.GONE, times=None)
+    async with stage.reigning():
+        await stage.pass_time(60)
+        assert stage.dispatcher.is_parked(TaskId(2))
+        stage.faults.heal()
+        await stage.pass_time(6)
+        assert await stage.granted() == {2: 1}
+
+
+@staged
+async def test_a_grant_whose_answer_was_lost_is_handed_over_once(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(max_concurrent=2, rate_per_second=1000))
+    await stage.hire(1, capacity=3)
+    await stage.submit(1, 2, 3, 4)
+    stage.faults.inject("tasks.advance", Fault.EXECUTE_AND_TIMEOUT)
+    async with stage.reigning():
+        await stage.pass_time(1)
+        assert await stage.handed_over() == attempts(1, 2)
+        assert set(await stage.granted()) == {1, 2}
+
+
+@staged
+async def test_of_grants_whose_answer_was_lost_those_are_not_handed_over_that_are_over(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.submit(1, 2)
+    stage.faults.inject("tasks.advance", Fault.EXECUTE_AND_TIMEOUT)
+    async with stage.reigning():
+        await stage.cancel(1)
+        await stage.pass_time(1)
+        assert await stage.handed_over() == attempts(2)
+
+
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT, Fault.EXECUTE_AND_TIMEOUT])
+def test_a_hand_over_that_fails_is_repeated_before_anything_else_is_granted(fault: Fault) -> None:
+    async def play(stage: Stage) -> None:
+        await stage.hire(1, capacity=2)
+        await stage.submit(1, 2, 3)
+        stage.faults.inject("deliveries.assign", fault, times=3)
+        with capture_logs() as logs:
+            async with stage.reigning():
+                await stage.pass_time(5)
+                assert await stage.handed_over() == attempts(1, 2)
+                assert set(await stage.granted()) == {1, 2}
+        assert logs[0]["event"] == "dispatch.hand_over_failed"
+        assert logs[0]["attempts"] == 2
+
+    staged(play)()
+
+
+@staged
+async def test_events_that_cannot_be_told_change_nothing(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.submit(1)
+    stage.faults.inject("signals.publish", Fault.GONE, times=None)
+    with capture_logs() as logs:
+        async with stage.reigning():
+            await stage.pass_time(5)
+            assert await stage.handed_over() == attempts(1)
+    assert [line["event"] for line in logs] == ["dispatch.publish_failed"]
+    assert stage.figures.counted[("rota_scheduler_dispatch_failures_total",)] == 0
+
+
+@staged
+async def test_a_leader_whose_trust_is_over_grants_nothing(stage: Stage) -> None:
+    await stage.hire(1)
+    async with stage.reigning():
+        stage.reign.end()
+        await stage.submit(1)
+        await stage.pass_time(10)
+        assert await stage.granted() == {}
+        assert (await stage.calm.queue.depths()).ready == {0: 1}
+
+
+@staged
+async def test_trust_that_ends_between_taking_and_granting_grants_nothing(stage: Stage) -> None:
+    async def lose_trust() -> None:
+        stage.reign.end()
+
+    await stage.hire(1)
+    await stage.submit(1, priority=5)
+    stage.faults.before("tasks.find_live", lose_trust)
+    async with stage.reigning():
+        assert await stage.granted() == {}
+        assert stage.dispatcher.is_parked(TaskId(1))
+    await stage.dispatcher.hand_back()
+    assert (await stage.calm.queue.depths()).ready == {5: 1}
+    assert not stage.dispatcher.is_parked(TaskId(1))
+
+
+@staged
+async def test_a_round_cut_off_in_the_middle_leaves_all_in_hand(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.submit(1)
+    await stage.submit(2, priority=URGENT)
+    await stage.submit(3)
+    await stage.cancel(3)
+    stage.faults.before("tasks.find_live", asyncio.Event().wait)  # the store hangs until the reign is over
+    async with stage.reigning():
+        assert stage.dispatcher.is_parked(TaskId(1))
+    await stage.dispatcher.hand_back()
+    assert (await stage.calm.queue.depths()).ready == {0: 1, URGENT: 1}
+
+
+@staged
+async def test_without_the_store_what_is_in_hand_goes_back_as_normal(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.submit(1, priority=5)
+    stage.faults.inject("tasks.find_live", Fault.GONE, times=None)
+    async with stage.reigning():
+        pass
+    await stage.dispatcher.hand_back()
+    assert (await stage.calm.queue.depths()).ready == {0: 1}
+
+
+@staged
+async def test_what_could_not_be_handed_back_is_granted_in_the_next_reign(stage: Stage) -> None:
+    await stage.hire(1, types=frozenset({"report"}))
+    await stage.submit(1)
+    async with stage.reigning():
+        await stage.pass_time(1)
+    stage.faults.inject("queue.push", Fault.GONE)
+    with pytest.raises(CoordinatorUnavailableError):
+        await stage.dispatcher.hand_back()
+    await stage.hire(2)
+    async with stage.reigning():
+        assert await stage.granted() == {1: 2}
+
+
+@staged
+async def test_a_task_whose_putting_back_fails_is_put_back_later(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.submit(1, due_at=stage.clock.now() + timedelta(seconds=30))
+    stage.faults.inject("queue.push", Fault.TIMEOUT)
+    async with stage.reigning():
+        assert stage.dispatcher.is_parked(TaskId(1))
+        await stage.pass_time(1)
+        assert (await stage.calm.queue.depths()).delayed == 1
+        await stage.pass_time(30)
+        assert await stage.granted() == {1: 1}

@@ -1,0 +1,162 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rota.application import explain
+from rota.application.explain import ExplainTask, Explanation
+from rota.domain.errors import NotFoundError
+from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, TenantId
+from rota.domain.task import BLOCKED, CANCELLED, PENDING, PROCESSING
+from rota.domain.waiting import Reason
+from tests.support.builders import EMAIL, MINUTE, NOW, a_config, a_new_task, a_state
+from tests.support.stage import Stage, staged
+
+REPORT = "report"
+
+
+async def ask(stage: Stage, task_id: int, *, tenant: str = DEFAULT_TENANT, **settings: Any) -> Explanation:
+    explain_task = ExplainTask(stage.truth.tasks, stage.truth.configs, stage.calm, **settings)
+    return await explain_task(TaskId(task_id), TenantId(tenant))
+
+
+async def crown(stage: Stage) -> None:
+    await stage.calm.election.campaign(NodeId("a"), timedelta(days=1))
+
+
+@staged
+async def test_an_unknown_task_or_another_tenants_is_not_found(stage: Stage) -> None:
+    await stage.submit(1)
+    with pytest.raises(NotFoundError):
+        await ask(stage, 2)
+    with pytest.raises(NotFoundError):
+        await ask(stage, 1, tenant="other")
+
+
+@staged
+async def test_an_ended_task_says_how_it_ended(stage: Stage) -> None:
+    await stage.submit(1)
+    await stage.cancel(1)
+    answer = await ask(stage, 1)
+    assert (answer.status, answer.reason, answer.due_at) == (CANCELLED, Reason.ENDED, None)
+    assert "CANCELLED" in answer.sentence
+
+
+@staged
+async def test_a_running_task_says_where_and_until_when(stage: Stage) -> None:
+    await stage.hire(3)
+    await stage.submit(1)
+    async with stage.reigning():
+        answer = await ask(stage, 1)
+    assert (answer.status, answer.reason, answer.worker_id, answer.attempt) == (PROCESSING, Reason.RUNNING, 3, 1)
+    assert "Attempt 1 runs on worker 3" in answer.sentence
+
+
+@staged
+async def test_a_blocked_task_waits_for_others(stage: Stage) -> None:
+    await stage.truth.tasks.add([a_new_task(1, state=a_state(1, status=BLOCKED))])
+    assert (await ask(stage, 1)).reason is Reason.BLOCKED
+
+
+@staged
+async def test_a_task_for_later_says_when(stage: Stage) -> None:
+    due_at = stage.clock.now() + MINUTE
+    await stage.submit(1, due_at=due_at)
+    answer = await ask(stage, 1)
+    assert (answer.reason, answer.due_at) == (Reason.NOT_DUE, due_at)
+    assert due_at.isoformat() in answer.sentence
+
+
+@staged
+async def test_without_a_leader_nothing_goes(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.submit(1)
+    assert (await ask(stage, 1)).reason is Reason.NO_LEADER
+
+
+@staged
+async def test_a_type_that_nobody_supports_is_named(stage: Stage) -> None:
+    await crown(stage)
+    await stage.hire(1, types=frozenset({EMAIL}))
+    await stage.submit(1, type=REPORT)
+    answer = await ask(stage, 1)
+    assert (answer.reason, answer.workers, answer.room) == (Reason.NO_WORKER, 0, 0)
+    assert REPORT in answer.sentence
+
+
+@staged
+async def test_busy_and_draining_workers_are_counted(stage: Stage) -> None:
+    await crown(stage)
+    await stage.hire(1, capacity=1)
+    await stage.hire(2, is_draining=True)
+    await stage.submit(1, 2)
+    async with stage.reigning():
+        answer = await ask(stage, 2)
+    assert (answer.reason, answer.workers, answer.room) == (Reason.WORKERS_BUSY, 2, 0)
+
+
+def test_a_limit_is_told_with_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain, "PAGE", 2)
+    staged(_ask_about_a_limit)()
+
+
+async def _ask_about_a_limit(stage: Stage) -> None:
+    await crown(stage)
+    await stage.truth.configs.put(a_config(REPORT, max_concurrent=2))
+    await stage.hire(1)
+    await stage.submit(1, 2, 3)
+    await stage.submit(4, 5, 6, type=REPORT)
+    async with stage.reigning():
+        answer = await ask(stage, 6)
+        assert (answer.reason, answer.running, answer.max_concurrent) == (Reason.TYPE_LIMIT, 2, 2)
+        assert answer.room == 5
+        await stage.finish(4)
+        assert (await ask(stage, 6)).reason is not Reason.TYPE_LIMIT
+
+
+def test_no_more_running_attempts_are_counted_than_is_reasonable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain, "PAGE", 1)
+    monkeypatch.setattr(explain, "MOST_PAGES", 2)
+    staged(_ask_about_many)()
+
+
+async def _ask_about_many(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(max_concurrent=3))
+    await stage.hire(1)
+    await stage.submit(1, 2, 3, 4)
+    async with stage.reigning():
+        assert (await ask(stage, 4)).running == 2
+
+
+@staged
+async def test_a_rate_is_the_reason_only_for_who_waits_longer_than_a_moment(stage: Stage) -> None:
+    await crown(stage)
+    await stage.truth.configs.put(a_config(rate_per_second=0.5))
+    await stage.hire(1)
+    await stage.submit(1, due_at=NOW)
+    await stage.submit(2, due_at=stage.clock.now())
+    slow, fresh = await ask(stage, 1), await ask(stage, 2)
+    assert (slow.reason, slow.rate_per_second) == (Reason.TYPE_RATE, 0.5)
+    assert "0.5 times per second" in slow.sentence
+    assert fresh.reason is Reason.QUEUED
+
+
+@staged
+async def test_the_global_rate_is_told(stage: Stage) -> None:
+    await crown(stage)
+    await stage.hire(1)
+    await stage.submit(1)
+    answer = await ask(stage, 1, global_rate=5.0)
+    assert (answer.reason, answer.global_rate) == (Reason.GLOBAL_RATE, 5.0)
+
+
+@staged
+async def test_a_task_that_nothing_holds_up_is_queued_with_others(stage: Stage) -> None:
+    await crown(stage)
+    await stage.truth.configs.put(a_config())
+    await stage.hire(1)
+    await stage.submit(1, priority=5)
+    await stage.submit(2, 3, priority=9)
+    await stage.submit(4)
+    answer = await ask(stage, 1)
+    assert (answer.status, answer.reason, answer.ready) == (PENDING, Reason.QUEUED, 3)
