@@ -13,7 +13,7 @@ from rota.domain.ids import TaskId
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
-from tests.support.executors import ignore_stops, never_end
+from tests.support.executors import Stubborn, never_end
 from tests.support.worker_stage import Stage, a_stage, on_virtual_time
 
 ONE_TRY = RetryPolicy(max_retries=0)
@@ -49,7 +49,6 @@ async def test_five_hundred_attempts_are_written_in_few_batches() -> None:
 @on_virtual_time
 async def test_no_more_attempts_are_held_than_the_capacity_allows() -> None:
     async def briefly(job: Job, reports: Reports) -> Outcome:
-        await asyncio.get_running_loop().run_in_executor(None, lambda: None) if False else None
         await stage.clock.sleep(SECOND)
         return Succeeded()
 
@@ -198,12 +197,9 @@ async def test_the_nearest_deadline_is_kept_though_it_came_last() -> None:
 @on_virtual_time
 async def test_an_attempt_that_came_too_late_is_not_begun() -> None:
     async with a_stage() as stage:
-        await stage.write_grant(1, timeout=SECOND)
-        attempt = (await stage.task(1)).state
+        attempt = await stage.write_grant(1, timeout=SECOND)
         await stage.pass_time(SECOND * 2)
-        from tests.support.builders import an_attempt
-
-        await stage.coordinator.deliveries.assign([an_attempt(attempt)])
+        await stage.coordinator.deliveries.assign([attempt])
         await stage.until_status(1, RETRYING, within=SECOND * 2)
         assert stage.executor.begun == []
 
@@ -384,7 +380,8 @@ async def test_stopping_twice_ends_it_at_once() -> None:
 
 @on_virtual_time
 async def test_ending_at_once_does_not_wait_for_ever() -> None:
-    stage = Stage(ignore_stops)
+    stubborn = Stubborn()
+    stage = Stage(stubborn)
     await stage.store.configs.put(a_config())
     async with stage.running() as run:
         await stage.grant(1)
@@ -392,7 +389,8 @@ async def test_ending_at_once_does_not_wait_for_ever() -> None:
         run.cancel()
         await asyncio.wait([run], timeout=20)
         assert run.cancelled()
-        stage.executor.script = never_end
+        stubborn.is_let_go = True
+        await stage.pass_time(SECOND * 2)
 
 
 @on_virtual_time
