@@ -37,17 +37,11 @@ from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
 from rota.testing.virtual_time import VirtualClock, run_virtually
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, a_state, an_attempt
-from tests.support.executors import ScriptedExecutor, Script, succeed
+from tests.support.executors import Script, ScriptedExecutor, succeed
 
 TICK = timedelta(milliseconds=10)
-STORE_CALLS = (
-    "tasks.now tasks.advance tasks.load tasks.find_live tasks.list_held logs.append configs.find "
-    "workers.register workers.seen workers.list_all workers.retire"
-).split()
-COORDINATOR_CALLS = (
-    "pool.register pool.heartbeat pool.remove queue.push deliveries.take deliveries.acknowledge deliveries.held "
-    "signals.find_cancelled signals.publish"
-).split()
+STORE_CALLS = ["tasks.now", "tasks.advance", "tasks.load", "tasks.find_live", "tasks.list_held", "logs.append", "configs.find", "workers.register", "workers.seen", "workers.list_all", "workers.retire"]
+COORDINATOR_CALLS = ["pool.register", "pool.heartbeat", "pool.remove", "queue.push", "deliveries.take", "deliveries.acknowledge", "deliveries.held", "signals.find_cancelled", "signals.publish"]
 
 
 def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -120,11 +114,11 @@ class Stage:
         return WorkerService(ports, self.settings, executors=ExecutorRegistry({"local": self.executor}))
 
     @asynccontextmanager
-    async def running(self, worker: WorkerService | None = None) -> AsyncIterator["asyncio.Task[None]"]:
-        """The worker at work, registered; ended at once afterwards."""
-        run = asyncio.create_task((worker or self.worker).run())
+    async def running(self, *, is_awaited: bool = True) -> AsyncIterator["asyncio.Task[None]"]:
+        """The worker at work, registered unless nobody waits for that; ended at once afterwards."""
+        run = asyncio.create_task(self.worker.run())
         try:
-            await self.until(lambda: (worker or self.worker).worker_id is not None or run.done())
+            await self.until(lambda: self.worker.worker_id is not None or not is_awaited)
             yield run
         finally:
             run.cancel()
