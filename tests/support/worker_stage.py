@@ -40,8 +40,30 @@ from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, 
 from tests.support.executors import Script, ScriptedExecutor, succeed
 
 TICK = timedelta(milliseconds=10)
-STORE_CALLS = ["tasks.now", "tasks.advance", "tasks.load", "tasks.find_live", "tasks.list_held", "logs.append", "configs.find", "workers.register", "workers.seen", "workers.list_all", "workers.retire"]
-COORDINATOR_CALLS = ["pool.register", "pool.heartbeat", "pool.remove", "queue.push", "deliveries.take", "deliveries.acknowledge", "deliveries.held", "signals.find_cancelled", "signals.publish"]
+STORE_CALLS = [
+    "tasks.now",
+    "tasks.advance",
+    "tasks.load",
+    "tasks.find_live",
+    "tasks.list_held",
+    "logs.append",
+    "configs.find",
+    "workers.register",
+    "workers.seen",
+    "workers.list_all",
+    "workers.retire",
+]
+COORDINATOR_CALLS = [
+    "pool.register",
+    "pool.heartbeat",
+    "pool.remove",
+    "queue.push",
+    "deliveries.take",
+    "deliveries.acknowledge",
+    "deliveries.held",
+    "signals.find_cancelled",
+    "signals.publish",
+]
 
 
 def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -125,22 +147,20 @@ class Stage:
             await asyncio.gather(run, return_exceptions=True)
 
     async def grant(
-        self, *task_ids: int, timeout: timedelta = MINUTE, task_type: str = EMAIL, **spec: Any
+        self, *task_ids: int, limit: timedelta = MINUTE, task_type: str = EMAIL, **spec: Any
     ) -> list[Attempt]:
         """Submit tasks and grant them to the worker, as the leader does."""
-        return [
-            await self._grant_one(task_id, timeout=timeout, spec={"type": task_type, **spec}) for task_id in task_ids
-        ]
+        return [await self._grant_one(task_id, limit=limit, spec={"type": task_type, **spec}) for task_id in task_ids]
 
     async def grant_again(self, task_id: int) -> Attempt:
         """Grant a waiting task."""
         task = await self.task(task_id)
         return await self._hand_over(task, MINUTE)
 
-    async def write_grant(self, task_id: int, *, timeout: timedelta = MINUTE) -> Attempt:
+    async def write_grant(self, task_id: int, *, limit: timedelta = MINUTE) -> Attempt:
         """A grant in the store that the coordinator was not told of."""
         await self.store.tasks.add([a_new_task(task_id, state=a_state(task_id, due_at=self.clock.now()))])
-        return await self._write_grant(await self.task(task_id), timeout)
+        return await self._write_grant(await self.task(task_id), limit)
 
     async def lose(self, task_id: int) -> None:
         """The leader takes the attempt back."""
@@ -207,24 +227,36 @@ class Stage:
         for call in STORE_CALLS:
             self.faults.inject(call, Fault.GONE, times=None)
 
+    def delay(self, call: str, pause: timedelta) -> None:
+        """Let a call of the store take its time; what it sees is as old as its answer."""
+        part: Any = self.store.tasks if hasattr(self.store.tasks, call) else self.store.workers
+        answer = getattr(part, call)
+
+        async def slowly(*args: Any, **kwargs: Any) -> Any:
+            result = await answer(*args, **kwargs)
+            await self.clock.sleep(pause)
+            return result
+
+        setattr(part, call, slowly)
+
     async def listen(self) -> None:
         async with self.coordinator.signals.subscribe() as events:
             async for event in events:
                 self.events.append(event)
 
-    async def _grant_one(self, task_id: int, *, timeout: timedelta, spec: dict[str, Any]) -> Attempt:
+    async def _grant_one(self, task_id: int, *, limit: timedelta, spec: dict[str, Any]) -> Attempt:
         state = a_state(task_id, due_at=self.clock.now())
         await self.store.tasks.add([a_new_task(task_id, state=state, **spec)])
-        return await self._hand_over(await self.task(task_id), timeout)
+        return await self._hand_over(await self.task(task_id), limit)
 
-    async def _hand_over(self, task: Task, timeout: timedelta) -> Attempt:
-        attempt = await self._write_grant(task, timeout)
+    async def _hand_over(self, task: Task, limit: timedelta) -> Attempt:
+        attempt = await self._write_grant(task, limit)
         await self.coordinator.deliveries.assign([attempt])
         return attempt
 
-    async def _write_grant(self, task: Task, timeout: timedelta) -> Attempt:
+    async def _write_grant(self, task: Task, limit: timedelta) -> Attempt:
         at = max(self.clock.now(), task.state.due_at)
-        step = task.state.granted(self.worker_id, term=1, at=at, timeout=timeout)
+        step = task.state.granted(self.worker_id, term=1, at=at, timeout=limit)
         assert (await self.store.tasks.advance([step])).applied
         return an_attempt(step.after)
 

@@ -124,7 +124,7 @@ async def test_an_attempt_that_does_not_end_keeps_the_incarnation_on_record() ->
     stage = Stage(stubborn, drain_timeout=SECOND)
     await stage.store.configs.put(a_config())
     async with stage.running() as run:
-        await stage.grant(1, timeout=MINUTE * 10)
+        await stage.grant(1, limit=MINUTE * 10)
         await stage.until(lambda: stage.executor.running == 1)
         stage.worker.stop()
         await run

@@ -125,6 +125,7 @@ async def test_a_write_whose_answer_was_lost_is_repeated_and_told_once() -> None
     async with a_stage(fail) as stage:
         stage.faults.inject("tasks.advance", Fault.EXECUTE_AND_TIMEOUT)
         await stage.grant(1)
+        await stage.until(lambda: stage.worker.completed == 1)
         await stage.until_free()
         assert not stage.faults.pending
         state = (await stage.task(1)).state

@@ -8,7 +8,7 @@ from rota.application import metrics
 from rota.application.work.settings import WorkerSettings
 from rota.domain.errors import InvalidError
 from rota.domain.events import EventKind
-from rota.domain.ids import WorkerId
+from rota.domain.ids import TaskId, WorkerId
 from rota.domain.task import PENDING, SUCCESS
 from rota.testing.faults import Fault
 from tests.support.builders import MINUTE, SECOND, a_config, a_worker
@@ -30,10 +30,11 @@ async def test_a_worker_is_known_to_the_store_and_the_pool() -> None:
 @on_virtual_time
 async def test_it_stays_known_and_says_what_it_holds() -> None:
     async with a_stage(never_end) as stage:
-        await stage.grant(1, timeout=MINUTE * 10)
+        await stage.grant(1, limit=MINUTE * 10)
         await stage.pass_time(MINUTE)
         beats = await stage.coordinator.pool.list_beats()
-        assert (beats[stage.worker_id].load, beats[stage.worker_id].held) == (1, {(1, 1)})
+        assert beats[stage.worker_id].load == 1
+        assert beats[stage.worker_id].held == {(TaskId(1), 1)}
         [record] = await stage.store.workers.list_all()
         assert stage.clock.now() - record.seen_at < SECOND * 4
         assert record.worker.load == 1
@@ -145,9 +146,36 @@ async def test_what_was_taken_for_the_old_incarnation_is_not_begun() -> None:
 
 
 @on_virtual_time
+async def test_what_was_being_read_when_the_incarnation_ended_is_not_begun() -> None:
+    async with a_stage() as stage:
+        stage.delay("load", SECOND * 10)
+        await stage.grant(1)
+        await stage.pass_time(SECOND * 2)
+        old = await stage.retire()
+        await stage.until(lambda: stage.worker.worker_id not in (None, old), within=SECOND * 7)
+        await stage.pass_time(SECOND * 15)
+        assert stage.executor.begun == []
+        assert stage.worker.load == 0
+
+
+@on_virtual_time
+async def test_both_loops_may_see_the_end_of_an_incarnation() -> None:
+    async with a_stage(never_end) as stage:
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        stage.delay("find_live", SECOND * 2)
+        stage.delay("list_all", SECOND * 2)
+        old = await stage.retire()
+        await stage.until(lambda: stage.worker.worker_id not in (None, old), within=SECOND * 20)
+        await stage.pass_time(SECOND * 20)
+        assert len(await stage.pool()) == 1
+        assert len(await stage.store.workers.list_all()) == 1
+
+
+@on_virtual_time
 async def test_a_pool_that_lost_its_memory_is_joined_again_and_work_goes_on() -> None:
     async with a_stage(never_end) as stage:
-        await stage.grant(1, timeout=MINUTE * 10)
+        await stage.grant(1, limit=MINUTE * 10)
         await stage.until(lambda: stage.executor.running == 1)
         worker_id = stage.worker_id
         stage.memory.forget()
@@ -159,8 +187,8 @@ async def test_a_pool_that_lost_its_memory_is_joined_again_and_work_goes_on() ->
 @on_virtual_time
 async def test_on_joining_again_attempts_that_were_taken_back_are_stopped() -> None:
     async with a_stage(never_end) as stage:
-        [kept] = await stage.grant(1, timeout=MINUTE * 10)
-        [lost] = await stage.grant(2, timeout=MINUTE * 10)
+        [kept] = await stage.grant(1, limit=MINUTE * 10)
+        [lost] = await stage.grant(2, limit=MINUTE * 10)
         await stage.until(lambda: stage.executor.running == 2)
         await stage.lose(2)
         stage.memory.forget()
@@ -174,7 +202,7 @@ async def test_on_joining_again_attempts_that_were_taken_back_are_stopped() -> N
 async def test_an_incarnation_whose_time_ran_out_while_it_was_stopping_reports_nothing() -> None:
     stubborn = Stubborn()
     async with a_stage(stubborn) as stage:
-        await stage.grant(1, timeout=SECOND)
+        await stage.grant(1, limit=SECOND)
         await stage.pass_time(SECOND * 3)  # stopped by its timeout, and still there
         await stage.retire()
         await stage.pass_time(SECOND * 6)
@@ -216,4 +244,4 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, object]) -> No
 def test_an_incarnation_has_what_the_settings_say() -> None:
     settings = WorkerSettings(name="gpu-1", types=frozenset({"video"}), weight=3)
     worker = settings.as_worker(WorkerId(5))
-    assert (worker.id, worker.types, worker.weight) == (5, {"video"}, 3)
+    assert (worker.id, worker.types, worker.weight) == (WorkerId(5), frozenset({"video"}), 3)

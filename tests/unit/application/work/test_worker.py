@@ -173,23 +173,23 @@ def test_an_outcome_that_makes_no_sense_does_not_hold_up_the_others(nonsense: Ou
 @on_virtual_time
 async def test_a_timeout_ends_the_attempt_and_frees_the_slot() -> None:
     async with a_stage(never_end, capacity=1) as stage:
-        [attempt] = await stage.grant(1, timeout=SECOND * 5, retry=ONE_TRY)
+        [attempt] = await stage.grant(1, limit=SECOND * 5, retry=ONE_TRY)
         await stage.until_status(1, TIMEOUT, within=SECOND * 6)
         assert stage.clock.monotonic() >= 5
         assert stage.executor.stopped == [attempt]
         await stage.until_free(within=SECOND)
         assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_FAILED]
         assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "timed_out") == 1
-        await stage.grant(2, timeout=SECOND)
+        await stage.grant(2, limit=SECOND)
         await stage.until_status(2, RETRYING, within=SECOND * 2)
 
 
 @on_virtual_time
 async def test_the_nearest_deadline_is_kept_though_it_came_last() -> None:
     async with a_stage(never_end) as stage:
-        await stage.grant(1, timeout=MINUTE * 10)
+        await stage.grant(1, limit=MINUTE * 10)
         await stage.pass_time(SECOND)
-        await stage.grant(2, timeout=SECOND / 2)
+        await stage.grant(2, limit=SECOND / 2)
         await stage.until_status(2, RETRYING, within=SECOND)
         assert await stage.statuses([1]) == {PROCESSING}
 
@@ -197,7 +197,7 @@ async def test_the_nearest_deadline_is_kept_though_it_came_last() -> None:
 @on_virtual_time
 async def test_an_attempt_that_came_too_late_is_not_begun() -> None:
     async with a_stage() as stage:
-        attempt = await stage.write_grant(1, timeout=SECOND)
+        attempt = await stage.write_grant(1, limit=SECOND)
         await stage.pass_time(SECOND * 2)
         await stage.coordinator.deliveries.assign([attempt])
         await stage.until_status(1, RETRYING, within=SECOND * 2)
@@ -214,7 +214,7 @@ async def test_an_attempt_that_made_it_in_spite_of_its_timeout_counts() -> None:
         raise AssertionError
 
     async with a_stage(finish_anyway) as stage:
-        await stage.grant(1, timeout=SECOND)
+        await stage.grant(1, limit=SECOND)
         await stage.until_status(1, SUCCESS)
 
 
@@ -222,8 +222,8 @@ async def test_an_attempt_that_made_it_in_spite_of_its_timeout_counts() -> None:
 async def test_many_short_attempts_with_long_timeouts_do_not_pile_up() -> None:
     async with a_stage(capacity=500) as stage:
         for start in range(1, 4001, 500):
-            await stage.grant(*range(start, start + 500), timeout=MINUTE * 60)
-            await stage.until_free()
+            await stage.grant(*range(start, start + 500), limit=MINUTE * 60)
+            await stage.until(lambda end=start + 499: stage.worker.completed == end)  # type: ignore[misc]  # bound now
         assert len(stage.worker._running.deadlines._heap) <= 2 * 500 + 1001
 
 
