@@ -25,7 +25,7 @@ from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
 from rota.domain.attempt import Attempt
 from rota.domain.events import Event
-from rota.domain.ids import TaskId, WorkerId
+from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.log import LogEntry
 from rota.domain.task import SUCCESS, Task, TaskStatus
 from rota.domain.worker import Worker
@@ -189,7 +189,9 @@ class Stage:
         return worker_id
 
     async def task(self, task_id: int) -> Task:
-        return (await self.store.tasks.load([TaskId(task_id)]))[TaskId(task_id)]
+        task = await self.store.tasks.find(TaskId(task_id), DEFAULT_TENANT)
+        assert task is not None
+        return task
 
     async def statuses(self, task_ids: Sequence[int]) -> set[TaskStatus]:
         return {(await self.task(task_id)).state.status for task_id in task_ids}
