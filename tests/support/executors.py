@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from rota.application.ports.executor import Job, Reports
 from rota.domain.attempt import Attempt, Outcome, Succeeded
@@ -21,13 +22,17 @@ async def never_end(job: Job, reports: Reports) -> Outcome:
     return Succeeded()
 
 
-async def ignore_stops(job: Job, reports: Reports) -> Outcome:
-    """Does not even end when it is stopped."""
-    while True:
-        try:
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            continue
+class Stubborn:
+    """Runs on when it is stopped, until it is let go."""
+
+    def __init__(self) -> None:
+        self.is_let_go = False
+
+    async def __call__(self, job: Job, reports: Reports) -> Outcome:
+        while not self.is_let_go:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(1)
+        return Succeeded()
 
 
 class ScriptedExecutor:

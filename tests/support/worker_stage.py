@@ -25,7 +25,7 @@ from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
 from rota.domain.attempt import Attempt
 from rota.domain.events import Event
-from rota.domain.ids import TaskId, WorkerId
+from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.log import LogEntry
 from rota.domain.task import SUCCESS, Task, TaskStatus
 from rota.domain.worker import Worker
@@ -37,17 +37,33 @@ from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
 from rota.testing.virtual_time import VirtualClock, run_virtually
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, a_state, an_attempt
-from tests.support.executors import ScriptedExecutor, Script, succeed
+from tests.support.executors import Script, ScriptedExecutor, succeed
 
 TICK = timedelta(milliseconds=10)
-STORE_CALLS = (
-    "tasks.now tasks.advance tasks.load tasks.find_live tasks.list_held logs.append configs.find "
-    "workers.register workers.seen workers.list_all workers.retire"
-).split()
-COORDINATOR_CALLS = (
-    "pool.register pool.heartbeat pool.remove queue.push deliveries.take deliveries.acknowledge deliveries.held "
-    "signals.find_cancelled signals.publish"
-).split()
+STORE_CALLS = [
+    "tasks.now",
+    "tasks.advance",
+    "tasks.load",
+    "tasks.find_live",
+    "tasks.list_held",
+    "logs.append",
+    "configs.find",
+    "workers.register",
+    "workers.seen",
+    "workers.list_all",
+    "workers.retire",
+]
+COORDINATOR_CALLS = [
+    "pool.register",
+    "pool.heartbeat",
+    "pool.remove",
+    "queue.push",
+    "deliveries.take",
+    "deliveries.acknowledge",
+    "deliveries.held",
+    "signals.find_cancelled",
+    "signals.publish",
+]
 
 
 def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -120,33 +136,31 @@ class Stage:
         return WorkerService(ports, self.settings, executors=ExecutorRegistry({"local": self.executor}))
 
     @asynccontextmanager
-    async def running(self, worker: WorkerService | None = None) -> AsyncIterator["asyncio.Task[None]"]:
-        """The worker at work, registered; ended at once afterwards."""
-        run = asyncio.create_task((worker or self.worker).run())
+    async def running(self, *, is_awaited: bool = True) -> AsyncIterator["asyncio.Task[None]"]:
+        """The worker at work, registered unless nobody waits for that; ended at once afterwards."""
+        run = asyncio.create_task(self.worker.run())
         try:
-            await self.until(lambda: (worker or self.worker).worker_id is not None or run.done())
+            await self.until(lambda: self.worker.worker_id is not None or not is_awaited)
             yield run
         finally:
             run.cancel()
             await asyncio.gather(run, return_exceptions=True)
 
     async def grant(
-        self, *task_ids: int, timeout: timedelta = MINUTE, task_type: str = EMAIL, **spec: Any
+        self, *task_ids: int, limit: timedelta = MINUTE, task_type: str = EMAIL, **spec: Any
     ) -> list[Attempt]:
         """Submit tasks and grant them to the worker, as the leader does."""
-        return [
-            await self._grant_one(task_id, timeout=timeout, spec={"type": task_type, **spec}) for task_id in task_ids
-        ]
+        return [await self._grant_one(task_id, limit=limit, spec={"type": task_type, **spec}) for task_id in task_ids]
 
     async def grant_again(self, task_id: int) -> Attempt:
         """Grant a waiting task."""
         task = await self.task(task_id)
         return await self._hand_over(task, MINUTE)
 
-    async def write_grant(self, task_id: int, *, timeout: timedelta = MINUTE) -> Attempt:
+    async def write_grant(self, task_id: int, *, limit: timedelta = MINUTE) -> Attempt:
         """A grant in the store that the coordinator was not told of."""
         await self.store.tasks.add([a_new_task(task_id, state=a_state(task_id, due_at=self.clock.now()))])
-        return await self._write_grant(await self.task(task_id), timeout)
+        return await self._write_grant(await self.task(task_id), limit)
 
     async def lose(self, task_id: int) -> None:
         """The leader takes the attempt back."""
@@ -175,7 +189,9 @@ class Stage:
         return worker_id
 
     async def task(self, task_id: int) -> Task:
-        return (await self.store.tasks.load([TaskId(task_id)]))[TaskId(task_id)]
+        task = await self.store.tasks.find(TaskId(task_id), DEFAULT_TENANT)
+        assert task is not None
+        return task
 
     async def statuses(self, task_ids: Sequence[int]) -> set[TaskStatus]:
         return {(await self.task(task_id)).state.status for task_id in task_ids}
@@ -213,24 +229,36 @@ class Stage:
         for call in STORE_CALLS:
             self.faults.inject(call, Fault.GONE, times=None)
 
+    def delay(self, call: str, pause: timedelta) -> None:
+        """Let a call of the store take its time; what it sees is as old as its answer."""
+        part: Any = self.store.tasks if hasattr(self.store.tasks, call) else self.store.workers
+        answer = getattr(part, call)
+
+        async def slowly(*args: Any, **kwargs: Any) -> Any:
+            result = await answer(*args, **kwargs)
+            await self.clock.sleep(pause)
+            return result
+
+        setattr(part, call, slowly)
+
     async def listen(self) -> None:
         async with self.coordinator.signals.subscribe() as events:
             async for event in events:
                 self.events.append(event)
 
-    async def _grant_one(self, task_id: int, *, timeout: timedelta, spec: dict[str, Any]) -> Attempt:
+    async def _grant_one(self, task_id: int, *, limit: timedelta, spec: dict[str, Any]) -> Attempt:
         state = a_state(task_id, due_at=self.clock.now())
         await self.store.tasks.add([a_new_task(task_id, state=state, **spec)])
-        return await self._hand_over(await self.task(task_id), timeout)
+        return await self._hand_over(await self.task(task_id), limit)
 
-    async def _hand_over(self, task: Task, timeout: timedelta) -> Attempt:
-        attempt = await self._write_grant(task, timeout)
+    async def _hand_over(self, task: Task, limit: timedelta) -> Attempt:
+        attempt = await self._write_grant(task, limit)
         await self.coordinator.deliveries.assign([attempt])
         return attempt
 
-    async def _write_grant(self, task: Task, timeout: timedelta) -> Attempt:
+    async def _write_grant(self, task: Task, limit: timedelta) -> Attempt:
         at = max(self.clock.now(), task.state.due_at)
-        step = task.state.granted(self.worker_id, term=1, at=at, timeout=timeout)
+        step = task.state.granted(self.worker_id, term=1, at=at, timeout=limit)
         assert (await self.store.tasks.advance([step])).applied
         return an_attempt(step.after)
 

@@ -24,6 +24,7 @@ from rota.application.work.report import Ended, HandedBack, Reporter
 from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
 
 IDLE = timedelta(seconds=5)
+GRAIN = 0.001  # seconds; a deadline nearer than this has come: no wait is exact
 SLACK = 1000  # entries of ended attempts that the heap may hold beside twice the running ones
 
 OUTCOMES = {
@@ -59,13 +60,12 @@ class Deadlines:
 
     async def wait(self) -> None:
         """Until the nearest one may have come."""
-        left = timedelta(seconds=self._heap[0][0] - self._clock.monotonic()) if self._heap else IDLE
-        if left > timedelta(0):
-            await self._nudge.wait(min(left, IDLE))
+        left = self._heap[0][0] - self._clock.monotonic() if self._heap else IDLE.total_seconds()
+        await self._nudge.wait(min(timedelta(seconds=max(left, 0.0)), IDLE))
 
     def pop_past(self) -> list[Holding]:
         """Those whose deadline has come."""
-        now = self._clock.monotonic()
+        now = self._clock.monotonic() + GRAIN
         past: list[Holding] = []
         while self._heap and self._heap[0][0] <= now:
             past.append(heapq.heappop(self._heap)[2])

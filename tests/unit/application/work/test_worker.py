@@ -13,7 +13,7 @@ from rota.domain.ids import TaskId
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
-from tests.support.executors import ignore_stops, never_end
+from tests.support.executors import Stubborn, never_end
 from tests.support.worker_stage import Stage, a_stage, on_virtual_time
 
 ONE_TRY = RetryPolicy(max_retries=0)
@@ -49,7 +49,6 @@ async def test_five_hundred_attempts_are_written_in_few_batches() -> None:
 @on_virtual_time
 async def test_no_more_attempts_are_held_than_the_capacity_allows() -> None:
     async def briefly(job: Job, reports: Reports) -> Outcome:
-        await asyncio.get_running_loop().run_in_executor(None, lambda: None) if False else None
         await stage.clock.sleep(SECOND)
         return Succeeded()
 
@@ -174,23 +173,23 @@ def test_an_outcome_that_makes_no_sense_does_not_hold_up_the_others(nonsense: Ou
 @on_virtual_time
 async def test_a_timeout_ends_the_attempt_and_frees_the_slot() -> None:
     async with a_stage(never_end, capacity=1) as stage:
-        [attempt] = await stage.grant(1, timeout=SECOND * 5, retry=ONE_TRY)
+        [attempt] = await stage.grant(1, limit=SECOND * 5, retry=ONE_TRY)
         await stage.until_status(1, TIMEOUT, within=SECOND * 6)
         assert stage.clock.monotonic() >= 5
         assert stage.executor.stopped == [attempt]
         await stage.until_free(within=SECOND)
         assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_FAILED]
         assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "timed_out") == 1
-        await stage.grant(2, timeout=SECOND)
+        await stage.grant(2, limit=SECOND)
         await stage.until_status(2, RETRYING, within=SECOND * 2)
 
 
 @on_virtual_time
 async def test_the_nearest_deadline_is_kept_though_it_came_last() -> None:
     async with a_stage(never_end) as stage:
-        await stage.grant(1, timeout=MINUTE * 10)
+        await stage.grant(1, limit=MINUTE * 10)
         await stage.pass_time(SECOND)
-        await stage.grant(2, timeout=SECOND / 2)
+        await stage.grant(2, limit=SECOND / 2)
         await stage.until_status(2, RETRYING, within=SECOND)
         assert await stage.statuses([1]) == {PROCESSING}
 
@@ -198,12 +197,9 @@ async def test_the_nearest_deadline_is_kept_though_it_came_last() -> None:
 @on_virtual_time
 async def test_an_attempt_that_came_too_late_is_not_begun() -> None:
     async with a_stage() as stage:
-        await stage.write_grant(1, timeout=SECOND)
-        attempt = (await stage.task(1)).state
+        attempt = await stage.write_grant(1, limit=SECOND)
         await stage.pass_time(SECOND * 2)
-        from tests.support.builders import an_attempt
-
-        await stage.coordinator.deliveries.assign([an_attempt(attempt)])
+        await stage.coordinator.deliveries.assign([attempt])
         await stage.until_status(1, RETRYING, within=SECOND * 2)
         assert stage.executor.begun == []
 
@@ -218,7 +214,7 @@ async def test_an_attempt_that_made_it_in_spite_of_its_timeout_counts() -> None:
         raise AssertionError
 
     async with a_stage(finish_anyway) as stage:
-        await stage.grant(1, timeout=SECOND)
+        await stage.grant(1, limit=SECOND)
         await stage.until_status(1, SUCCESS)
 
 
@@ -226,8 +222,8 @@ async def test_an_attempt_that_made_it_in_spite_of_its_timeout_counts() -> None:
 async def test_many_short_attempts_with_long_timeouts_do_not_pile_up() -> None:
     async with a_stage(capacity=500) as stage:
         for start in range(1, 4001, 500):
-            await stage.grant(*range(start, start + 500), timeout=MINUTE * 60)
-            await stage.until_free()
+            await stage.grant(*range(start, start + 500), limit=MINUTE * 60)
+            await stage.until(lambda end=start + 499: stage.worker.completed == end)  # type: ignore[misc]  # bound now
         assert len(stage.worker._running.deadlines._heap) <= 2 * 500 + 1001
 
 
@@ -384,7 +380,8 @@ async def test_stopping_twice_ends_it_at_once() -> None:
 
 @on_virtual_time
 async def test_ending_at_once_does_not_wait_for_ever() -> None:
-    stage = Stage(ignore_stops)
+    stubborn = Stubborn()
+    stage = Stage(stubborn)
     await stage.store.configs.put(a_config())
     async with stage.running() as run:
         await stage.grant(1)
@@ -392,7 +389,8 @@ async def test_ending_at_once_does_not_wait_for_ever() -> None:
         run.cancel()
         await asyncio.wait([run], timeout=20)
         assert run.cancelled()
-        stage.executor.script = never_end
+        stubborn.is_let_go = True
+        await stage.pass_time(SECOND * 2)
 
 
 @on_virtual_time

@@ -1,0 +1,145 @@
+"""Leaving in good order."""
+
+from rota.application import metrics
+from rota.application.ports.executor import Job, Reports
+from rota.domain.attempt import Outcome, Succeeded
+from rota.domain.events import EventKind
+from rota.domain.task import PENDING, PROCESSING, SUCCESS
+from rota.testing.faults import Fault
+from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
+from tests.support.executors import Stubborn, never_end
+from tests.support.worker_stage import Stage, a_stage, on_virtual_time
+
+
+@on_virtual_time
+async def test_an_idle_worker_leaves_at_once() -> None:
+    stage = Stage()
+    async with stage.running() as run:
+        began = stage.clock.monotonic()
+        stage.worker.stop()
+        await run
+        assert stage.clock.monotonic() - began < 1
+        assert await stage.pool() == []
+        assert await stage.store.workers.list_all() == []
+
+
+@on_virtual_time
+async def test_a_drain_waits_for_what_runs() -> None:
+    async def slowly(job: Job, reports: Reports) -> Outcome:
+        await stage.clock.sleep(SECOND * 20)
+        return Succeeded()
+
+    stage = Stage(slowly)
+    await stage.store.configs.put(a_config())
+    async with stage.running() as run:
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        stage.worker.stop()
+        await stage.pass_time(SECOND * 2)
+        assert [worker.is_draining for worker in await stage.pool()] == [True]
+        assert [record.worker.is_draining for record in await stage.store.workers.list_all()] == [True]
+        await run
+        assert await stage.statuses([1]) == {SUCCESS}
+        assert await stage.pool() == []
+        assert await stage.store.workers.list_all() == []
+
+
+@on_virtual_time
+async def test_what_does_not_end_in_time_goes_back_without_spending_a_retry() -> None:
+    async with a_stage(never_end, drain_timeout=SECOND * 5) as stage:
+        [attempt] = await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        began = stage.clock.monotonic()
+        stage.worker.stop()
+        await stage.until_status(1, PENDING)
+        assert 5 <= stage.clock.monotonic() - began < 6
+        assert stage.executor.stopped == [attempt]
+        assert (await stage.task(1)).state.retry_count == 0
+        await stage.pass_time(SECOND)
+        assert dict((await stage.coordinator.queue.depths()).ready) == {0: 1}
+        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "drained") == 1
+        kinds = [event.kind for event in stage.events]
+        assert kinds == [EventKind.WORKER_ONLINE, EventKind.TASK_RELEASED, EventKind.WORKER_OFFLINE]
+
+
+@on_virtual_time
+async def test_what_was_assigned_and_not_begun_goes_back_at_once() -> None:
+    async with a_stage(never_end) as stage:
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        stage.worker.drain()
+        assert stage.worker.is_draining
+        await stage.grant(2)
+        await stage.until_status(2, PENDING, within=SECOND * 2)
+        assert (await stage.task(2)).state.retry_count == 0
+        assert await stage.statuses([1]) == {PROCESSING}
+        assert len(stage.executor.begun) == 1
+
+
+@on_virtual_time
+async def test_a_drained_worker_can_resume() -> None:
+    async with a_stage() as stage:
+        stage.worker.apply(draining=True)
+        await stage.pass_time()
+        assert [worker.is_draining for worker in await stage.pool()] == [True]
+        stage.worker.resume()
+        await stage.pass_time()
+        assert [worker.is_draining for worker in await stage.pool()] == [False]
+        await stage.grant(1)
+        await stage.until_status(1, SUCCESS)
+
+
+@on_virtual_time
+async def test_a_grant_that_the_worker_never_heard_of_goes_back_when_it_leaves() -> None:
+    stage = Stage()
+    async with stage.running() as run:
+        await stage.write_grant(1)
+        stage.worker.stop()
+        await run
+        assert await stage.statuses([1]) == {PENDING}
+        assert await stage.store.workers.list_all() == []
+
+
+@on_virtual_time
+async def test_a_worker_that_cannot_reach_the_store_leaves_its_record_to_the_leader() -> None:
+    stage = Stage(never_end, drain_timeout=SECOND * 5)
+    await stage.store.configs.put(a_config())
+    async with stage.running() as run:
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        stage.take_store_away()
+        began = stage.clock.monotonic()
+        stage.worker.stop()
+        await run
+        assert stage.clock.monotonic() - began < 30
+        stage.faults.heal()
+        assert len(await stage.store.workers.list_all()) == 1
+        assert len(await stage.store.tasks.list_held((await stage.store.workers.list_all())[0].worker.id)) == 1
+        assert len(await stage.spool.read()) == 1
+
+
+@on_virtual_time
+async def test_an_attempt_that_does_not_end_keeps_the_incarnation_on_record() -> None:
+    stubborn = Stubborn()
+    stage = Stage(stubborn, drain_timeout=SECOND)
+    await stage.store.configs.put(a_config())
+    async with stage.running() as run:
+        await stage.grant(1, limit=MINUTE * 10)
+        await stage.until(lambda: stage.executor.running == 1)
+        stage.worker.stop()
+        await run
+        assert len(await stage.store.workers.list_all()) == 1
+        assert await stage.pool() == []
+        stubborn.is_let_go = True
+        await stage.pass_time(SECOND * 2)
+
+
+@on_virtual_time
+async def test_a_worker_that_never_got_in_can_leave() -> None:
+    stage = Stage()
+    stage.faults.inject("workers.register", Fault.GONE, times=None)
+    async with stage.running(is_awaited=False) as run:
+        await stage.pass_time(SECOND * 2)
+        stage.worker.stop()
+        await run
+        assert stage.worker.worker_id is None
