@@ -298,7 +298,7 @@ async def test_a_process_ends_with_its_worker(tmp_path: Path) -> None:
         sys.executable, str(script), stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path.cwd())}
     )
     out, _ = await process.communicate()
-    pid, sleeper = map(int, out.split())
+    pid, sleeper = map(int, out.splitlines()[-1].split())
 
     await until(lambda: not is_running(pid))
     with contextlib.suppress(ProcessLookupError):

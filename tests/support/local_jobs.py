@@ -60,5 +60,5 @@ def is_running(pid: int) -> bool:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that only the system can tell."""
     async with asyncio.timeout(PATIENCE_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - the kernel sets no event of ours
             await asyncio.sleep(0.005)

@@ -47,7 +47,7 @@ def failure(outcome: Outcome) -> Failed:
 def test_values_become_what_the_annotations_say() -> None:
     seen: dict[str, Any] = {}
 
-    def function(
+    def function(  # noqa: PLR0913 - one of each kind
         count: int,
         at: datetime,
         colour: Colour,
@@ -56,7 +56,7 @@ def test_values_become_what_the_annotations_say() -> None:
         order: Order,
         names: list[str] | None = None,
         by_id: dict[int, float] | None = None,
-        anything=None,  # type: ignore[no-untyped-def] # noqa: ANN001, RUF100 - users need not annotate
+        anything=None,
         ratio: float = 0.5,
     ) -> None:
         seen.update(locals())
@@ -205,7 +205,7 @@ def test_a_task_may_ask_for_another_try_a_pause_or_the_end() -> None:
 
     def fail() -> None:
         try:
-            raise KeyError("customer")
+            {}["customer"]
         except KeyError as exc:
             raise rota.Fail("no such customer") from exc
 

@@ -99,19 +99,19 @@ def test_a_wrong_option_is_named(options: Any, field: str) -> None:
 
 @pytest.mark.parametrize("task_type", ["", "two words", None])
 def test_a_wrong_type_is_refused(task_type: Any) -> None:
-    with pytest.raises(InvalidError, match="^type:"):
+    with pytest.raises(InvalidError, match=r"^type:"):
         rota.task(task_type)
 
 
 def test_a_decorator_without_a_type_says_what_to_write() -> None:
-    with pytest.raises(InvalidError, match="write @rota.task"):
+    with pytest.raises(InvalidError, match=r"write @rota\.task"):
         rota.task(print)  # type: ignore[arg-type] # the mistake
 
 
 def test_isolation_is_for_plain_functions() -> None:
     async def add() -> None: ...
 
-    with pytest.raises(InvalidError, match="^isolation:"):
+    with pytest.raises(InvalidError, match=r"^isolation:"):
         rota.task("add", isolation="process")(add)
 
 
