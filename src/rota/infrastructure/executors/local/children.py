@@ -33,6 +33,7 @@ class Children:
         self._alive: set[ChildProcess] = set()
         self._asides: set[asyncio.Task[None]] = set()
         self._pruning: asyncio.TimerHandle | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def list_pids(self) -> list[int]:
@@ -40,7 +41,7 @@ class Children:
 
     def warm_up(self) -> None:
         """Start one, so that the first task does not wait for it."""
-        self._aside(self._warm_up())
+        self._warming = self._aside(self._warm_up())
 
     def resize(self, capacity: int) -> None:
         self._slots.resize(capacity)
@@ -48,7 +49,7 @@ class Children:
     async def run(self, job: Run, reports: Reports) -> Outcome:
         async with self._slots:
             try:
-                child = self._take_idle() or await self._start()
+                child = await self._obtain()
             except ChildDiedError as exc:
                 return Failed(exc.error)
             try:
@@ -68,6 +69,12 @@ class Children:
             aside.cancel()  # a start stops; an end goes on, and its process is among those below
             await wait_out(aside, self._settings.start_timeout)
         await asyncio.gather(*(child.end(self._settings.grace) for child in list(self._alive)))
+
+    async def _obtain(self) -> ChildProcess:
+        warming, self._warming = self._warming, None
+        if warming is not None and not self._idle:
+            await asyncio.wait({warming})  # it is meant for the first who comes
+        return self._idle.pop() if self._idle else await self._start()
 
     async def _start(self) -> ChildProcess:
         app = None if self._app is None else self._app.text
@@ -126,18 +133,16 @@ class Children:
             wait = timedelta(seconds=self._idle[0].idle_since - cold)
             self._pruning = loop.call_later(wait.total_seconds(), self._prune)
 
-    def _take_idle(self) -> ChildProcess | None:
-        return self._idle.pop() if self._idle else None
-
     def _forget(self, child: ChildProcess) -> None:
         self._alive.discard(child)
         if child in self._idle:
             self._idle.remove(child)
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
+        return task
 
 
 def _has_answer(child: ChildProcess) -> bool:

@@ -1,0 +1,23 @@
+"""What `import rota` brings along: users import it everywhere, so it must stay light."""
+
+import subprocess
+import sys
+
+HEAVY = ("alembic", "asyncio", "ctypes", "msgspec", "sqlalchemy", "structlog", "uvloop")
+
+
+def imported_by(module: str) -> set[str]:
+    code = f"import sys, {module}; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 - our own code
+    return set(run.stdout.split())
+
+
+def test_importing_rota_brings_no_library_and_no_event_loop() -> None:
+    assert imported_by("rota").isdisjoint(HEAVY)
+
+
+def test_a_child_process_needs_no_event_loop_and_no_database() -> None:
+    loaded = imported_by("rota.infrastructure.executors.local.child")
+
+    assert loaded.isdisjoint({"alembic", "asyncio", "sqlalchemy", "structlog", "uvloop"})

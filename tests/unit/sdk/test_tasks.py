@@ -1,0 +1,132 @@
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import rota
+from rota.domain.errors import InvalidError
+from rota.sdk import tasks
+from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry, define
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskRegistry]:
+    """A registry for this test alone."""
+    own = TaskRegistry()
+    monkeypatch.setattr(tasks, "REGISTRY", own)
+    yield own
+
+
+def test_a_task_is_still_the_function_it_was(registry: TaskRegistry) -> None:
+    @rota.task("add", timeout="1m", retries=3)
+    def add(left: int, right: int = 1) -> int:
+        """Adds."""
+        return left + right
+
+    assert add(2, right=3) == 5
+    assert add.__name__ == "add"
+    assert add.__doc__ == "Adds."
+    assert registry.find("add") is add
+    assert list(registry) == [add]
+    assert not add.is_async
+    assert repr(add).startswith("<task 'add': tests.unit.sdk.test_tasks:")
+
+
+async def test_a_coroutine_function_is_one_still() -> None:
+    @rota.task("add")
+    async def add(left: int) -> int:
+        return left + 1
+
+    assert add.is_async
+    assert await add(1) == 2
+
+
+def test_options_are_read_once_and_checked() -> None:
+    definition = define(
+        "report",
+        {
+            "timeout": "1h30m",
+            "retries": 0,
+            "retry_delay": 5,
+            "priority": "high",
+            "max_concurrent": 2,
+            "rate_per_second": 1,
+            "isolation": "thread",
+            "name": "Report",
+            "description": "Makes it",
+        },
+    )
+
+    assert definition.timeout == timedelta(minutes=90)
+    assert definition.retry_delay == timedelta(seconds=5)
+    assert (definition.retries, definition.priority, definition.max_concurrent) == (0, 5, 2)
+    assert (definition.rate_per_second, definition.isolation) == (1.0, "thread")
+
+
+def test_what_is_not_said_is_left_to_the_settings() -> None:
+    definition = define("report", {})
+
+    assert definition.timeout is None
+    assert definition.retries is None
+    assert definition.priority is None
+    assert definition.rate_per_second is None
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"timeout": "soon"}, "timeout"),
+        ({"retries": -1}, "retries"),
+        ({"retry_delay": "1"}, "retry_delay"),
+        ({"priority": "extreme"}, "priority"),
+        ({"priority": 10}, "priority"),
+        ({"max_concurrent": 0}, "max_concurrent"),
+        ({"rate_per_second": 0}, "rate_per_second"),
+        ({"rate_per_second": True}, "rate_per_second"),
+        ({"rate_per_second": float("inf")}, "rate_per_second"),
+        ({"isolation": "container"}, "isolation"),
+        ({"name": 5}, "name"),
+        ({"timout": "1m"}, "timout"),
+    ],
+)
+def test_a_wrong_option_is_named(options: Any, field: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        rota.task("report", **options)
+
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("task_type", ["", "two words", None])
+def test_a_wrong_type_is_refused(task_type: Any) -> None:
+    with pytest.raises(InvalidError, match=r"^type:"):
+        rota.task(task_type)
+
+
+def test_a_decorator_without_a_type_says_what_to_write() -> None:
+    with pytest.raises(InvalidError, match=r"write @rota\.task"):
+        rota.task(print)  # type: ignore[arg-type] # the mistake
+
+
+def test_isolation_is_for_plain_functions() -> None:
+    async def add() -> None: ...
+
+    with pytest.raises(InvalidError, match=r"^isolation:"):
+        rota.task("add", isolation="process")(add)
+
+
+def test_two_functions_of_one_type_are_refused_but_a_module_may_be_loaded_again(registry: TaskRegistry) -> None:
+    def one() -> None: ...
+    def other() -> None: ...
+
+    rota.task("add")(one)
+    again = rota.task("add")(one)
+    assert registry.find("add") is again
+
+    with pytest.raises(InvalidError, match=r"'add' is already .*one; .*other needs a type of its own"):
+        rota.task("add")(other)
+
+
+def test_the_default_registry_holds_what_the_decorator_makes() -> None:
+    assert isinstance(REGISTRY, TaskRegistry)
+    assert all(isinstance(function, TaskFunction) for function in REGISTRY)
