@@ -61,7 +61,7 @@ class PluginHost:
                 self._guests.append(guest)
                 log.info("plugin.started", plugin=guest.plugin.name, version=guest.plugin.version)
             else:
-                await self._call(guest, "stop", call=guest.plugin.stop)
+                await self._stop(guest)
 
     async def run(self) -> None:
         """Hear events and pass them on, until cancelled. A lost subscription is made anew."""
@@ -73,9 +73,7 @@ class PluginHost:
     async def stop(self) -> None:
         """Stop all, the last one first."""
         while self._guests:
-            guest = self._guests.pop()
-            if await self._call(guest, "stop", call=guest.plugin.stop):
-                log.info("plugin.stopped", plugin=guest.plugin.name)
+            await self._stop(self._guests.pop())
 
     async def _initialise(self, plugin: Plugin, settings: PluginSettings) -> _Guest | None:
         guest = _Guest(plugin)
@@ -83,6 +81,10 @@ class PluginHost:
         context = PluginContext(settings, bound, on_event=guest.handlers.append)
         is_ready = await self._call(guest, "initialise", call=lambda: plugin.initialise(context))
         return guest if is_ready else None
+
+    async def _stop(self, guest: _Guest) -> None:
+        if await self._call(guest, "stop", call=guest.plugin.stop):
+            log.info("plugin.stopped", plugin=guest.plugin.name)
 
     async def _listen(self) -> None:
         has_heard = False
