@@ -14,7 +14,8 @@ HEAD = f"""\
 
 What Rota measures about itself. The collector `prometheus` adds those of the process (`process_cpu_seconds_total`,
 `process_resident_memory_bytes`, …). A process knows {MOST_TYPES:,} task types; those it meets later share the label
-`{OTHER}`. Histograms are in seconds, with buckets up to {", ".join(f"{bucket:g}" for bucket in BUCKETS)}.
+`{OTHER}`. Histograms are in seconds, with
+{len(BUCKETS)} buckets from {BUCKETS[0]:g} to {BUCKETS[-1]:,} s.
 """
 
 

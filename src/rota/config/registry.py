@@ -2,7 +2,8 @@
 
 A name is looked for among those that the program registered, then among Rota's own, then among the entry points of
 installed packages, which are read only when they are needed. A package cannot take the place of one of Rota's own;
-a program can, since it says so itself. What needs an optional library imports it when it is built.
+a program can, since it says so itself. An adapter is imported when it is built: its library may not be installed, and
+nobody should wait for one that is not used.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -21,7 +22,6 @@ from rota.config.load import Loaded, SettingsError
 from rota.config.settings import Settings
 from rota.domain.balancing import BALANCERS, LoadBalancer
 from rota.domain.errors import ConfigError
-from rota.infrastructure.telemetry.prometheus import PrometheusCollector
 
 T = TypeVar("T")
 
@@ -122,6 +122,12 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
         return open_redis_coordinator(coordinator.url, coordinator.prefix)
 
 
+def _make_prometheus(_around: Surroundings) -> MetricsCollector:
+    from rota.infrastructure.telemetry.prometheus import PrometheusCollector
+
+    return PrometheusCollector()
+
+
 @contextmanager
 def _needing(extra: str) -> Iterator[None]:
     """An optional library is imported here: say how to get it."""
@@ -149,7 +155,7 @@ COORDINATORS: Mapping[str, CoordinatorFactory] = {
 EXECUTORS: Mapping[str, ExecutorFactory] = {}
 METRICS: Mapping[str, MetricsFactory] = {
     "none": lambda _around: NoMetrics(),
-    "prometheus": lambda _around: PrometheusCollector(),
+    "prometheus": _make_prometheus,
 }
 PLUGINS: Mapping[str, PluginFactory] = {}
 

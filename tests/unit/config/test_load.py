@@ -12,7 +12,7 @@ from rota.config.settings import SCHEMA, Settings, values_of, with_values
 from rota.domain.errors import ConfigError
 
 
-def a_file(folder: Path, text: str, name: str = "rota.yaml") -> Path:
+def a_file(folder: Path, text: str, *, name: str = "rota.yaml") -> Path:
     path = folder / name
     path.write_text(text, "utf-8")
     return path
@@ -75,7 +75,7 @@ def test_a_section_without_values_is_empty(tmp_path: Path) -> None:
 
 
 def test_a_file_can_be_named(tmp_path: Path) -> None:
-    path = a_file(tmp_path, "log: {level: debug}", "other.yaml")
+    path = a_file(tmp_path, "log: {level: debug}", name="other.yaml")
 
     loaded = load(Sources(file=path, folder=tmp_path))
 
