@@ -224,10 +224,13 @@ def test_a_plugin_that_fails_at_an_event_gets_the_next_one_and_harms_nobody(
     run_virtually(main())
 
 
-def test_a_plugin_that_fails_to_stop_does_not_keep_the_others_running() -> None:
+@pytest.mark.parametrize("misdeed", MISDEEDS)
+def test_a_plugin_that_fails_to_stop_does_not_keep_the_others_running(
+    misdeed: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
     async def main() -> None:
         house = House()
-        await house.start(house.a_guest("good"), house.a_guest("bad", stop=hang))
+        await house.start(house.a_guest("good"), house.a_guest("bad", stop=misdeed))
         await house.host.stop()
         assert house.journal[-2:] == ["stop bad", "stop good"]
         assert house.counts.seen == [(metrics.PLUGIN_FAILURES.name, "bad", "stop")]

@@ -26,7 +26,7 @@ class Watched:
         if text is not None:
             self.write(text)
         self.sources = Sources(folder=folder, environment={"ROTA_WORKER__WEIGHT": "2"})
-        self.live = LiveSettings(self.read(), read=self.read, find_file=self.sources.find_file)
+        self.live = LiveSettings(self.read(), read=self.read, find_file=lambda: self.sources.find_file())
         self.told: list[Settings] = []
         self.live.subscribe(self.told.append)
 
@@ -119,9 +119,21 @@ async def test_a_named_file_that_vanished_is_rejected_when_asked_to_reload(tmp_p
     watched.path.unlink()
 
     with capture_logs() as logs:
+        await watched.live.poll()
+        assert logs == [], "gone for a moment, perhaps"
         await watched.live.reload()
 
     assert names_of(logs) == ["settings.rejected"]
+
+
+async def test_subscribers_are_not_called_when_nothing_changes_for_them(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "")
+    watched.write("worker: {lease: 15s}")
+
+    change = await watched.live.reload()
+
+    assert (change.applied, change.restart_needed) == (frozenset(), {"worker.lease"})
+    assert watched.told == []
 
 
 async def test_the_watch_looks_every_second(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 import pytest
 
 from rota.domain.errors import (
+    ConfigError,
     ConflictError,
     CoordinatorUnavailableError,
     FencedError,
