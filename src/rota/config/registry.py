@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
+from rota.application.plugins import PluginPlan
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.executor import Executor
 from rota.application.ports.metrics import MetricsCollector, NoMetrics
@@ -78,7 +79,7 @@ class Registry(Generic[T]):
     def _load(self, point: EntryPoint) -> T:
         try:
             loaded: T = point.load()
-        except (ImportError, AttributeError) as exc:
+        except Exception as exc:  # whatever the module of another package does while it is imported
             package = point.dist.name if point.dist is not None else point.module
             problem = f"{self._kind} {point.name!r} of the package {package} cannot be loaded: {exc}"
             raise ConfigError(problem, fix=f"pip install --upgrade {package}") from exc
@@ -202,6 +203,13 @@ def check_names(loaded: Loaded, registries: Registries) -> None:
     problems = [problem for key, look in lookups if (problem := _try(look, f"{key} in {loaded.origins[key]}"))]
     if problems:
         raise SettingsError(problems)
+
+
+def list_plugins(settings: Settings, registries: Registries) -> list[PluginPlan]:
+    """The plugins that the settings ask for, in their order."""
+    return [
+        PluginPlan(chosen.name, registries.plugins.get(chosen.name), chosen.settings) for chosen in settings.plugins
+    ]
 
 
 def _try(look: Callable[[], object], place: str) -> str | None:
