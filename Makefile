@@ -60,6 +60,8 @@ check: setup ## Format, lint, types, layers, sizes, generated files; runs all, f
 	step layers $(BIN)/lint-imports --no-logo; \
 	step sizes $(PY) tools/check_sizes.py $(CODE); \
 	step diagram $(PY) tools/state_diagram.py --check; \
+	step settings $(PY) -m tools.settings_reference --check; \
+	step metrics $(PY) -m tools.metrics_reference --check; \
 	if [ -n "$$failed" ]; then echo "check failed:$$failed" >&2; exit 1; fi
 
 .PHONY: fmt
@@ -89,6 +91,8 @@ bench: setup ## Measure the stores on this machine
 .PHONY: docs
 docs: setup ## Regenerate the documentation that is made from code
 	@$(PY) tools/state_diagram.py
+	@$(PY) -m tools.settings_reference
+	@$(PY) -m tools.metrics_reference
 
 .PHONY: lock
 lock: ## Regenerate requirements/*.txt from pyproject.toml (UPGRADE=1 takes newer versions)

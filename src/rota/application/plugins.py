@@ -26,15 +26,23 @@ from rota.domain.events import Event
 CALL_DEADLINE = timedelta(seconds=10)  # for each call of a plugin: nobody waits for ever for a guest
 BACKLOG = 10_000  # events a plugin may lag behind, as many as a listener of the coordinator
 
-PluginSettings = Mapping[str, Any]
-
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginPlan:
+    """A plugin that is to run: its name in the settings, how it is made, and the settings that are its own."""
+
+    name: str
+    make: Callable[[], Plugin]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class _Guest:
+    name: str
     plugin: Plugin
-    handlers: list[EventHandler] = field(default_factory=list)
+    handlers: list[EventHandler]
     waiting: deque[Event] = field(default_factory=deque)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -51,17 +59,16 @@ class PluginHost:
     @property
     def running(self) -> list[str]:
         """The names of the plugins that are up, in the order they started."""
-        return [guest.plugin.name for guest in self._guests]
+        return [guest.name for guest in self._guests]
 
-    async def start(self, plugins: Sequence[tuple[Plugin, PluginSettings]]) -> None:
-        """Initialise all, then start all. One that fails is left out; the others go on."""
-        ready = [guest for plugin, settings in plugins if (guest := await self._initialise(plugin, settings))]
+    async def start(self, plans: Sequence[PluginPlan]) -> None:
+        """Make and initialise all, then start all. One that fails is left out; the others go on."""
+        ready = [guest for plan in plans if (guest := await self._initialise(plan)) is not None]
         for guest in ready:
-            if await self._call(guest, "start", call=guest.plugin.start):
+            if await self._call(guest.name, "start", call=partial(_start, guest)):
                 self._guests.append(guest)
-                log.info("plugin.started", plugin=guest.plugin.name, version=guest.plugin.version)
             else:
-                await self._call(guest, "stop", call=guest.plugin.stop)
+                await self._stop(guest)
 
     async def run(self) -> None:
         """Hear events and pass them on, until cancelled. A lost subscription is made anew."""
@@ -73,16 +80,25 @@ class PluginHost:
     async def stop(self) -> None:
         """Stop all, the last one first."""
         while self._guests:
-            guest = self._guests.pop()
-            if await self._call(guest, "stop", call=guest.plugin.stop):
-                log.info("plugin.stopped", plugin=guest.plugin.name)
+            await self._stop(self._guests.pop())
 
-    async def _initialise(self, plugin: Plugin, settings: PluginSettings) -> _Guest | None:
-        guest = _Guest(plugin)
-        bound = structlog.get_logger(f"rota.plugin.{plugin.name}").bind(plugin=plugin.name)
-        context = PluginContext(settings, bound, on_event=guest.handlers.append)
-        is_ready = await self._call(guest, "initialise", call=lambda: plugin.initialise(context))
-        return guest if is_ready else None
+    async def _initialise(self, plan: PluginPlan) -> _Guest | None:
+        handlers: list[EventHandler] = []
+        made: list[Plugin] = []
+        bound = structlog.get_logger(f"rota.plugin.{plan.name}").bind(plugin=plan.name)
+        context = PluginContext(plan.settings, bound, on_event=handlers.append)
+
+        async def initialise() -> None:
+            plugin = plan.make()
+            await plugin.initialise(context)
+            made.append(plugin)
+
+        is_ready = await self._call(plan.name, "initialise", call=initialise)
+        return _Guest(plan.name, made[0], handlers) if is_ready else None
+
+    async def _stop(self, guest: _Guest) -> None:
+        if await self._call(guest.name, "stop", call=partial(_stop, guest)):
+            log.info("plugin.stopped", plugin=guest.name)
 
     async def _listen(self) -> None:
         has_heard = False
@@ -102,7 +118,7 @@ class PluginHost:
                 continue
             if len(guest.waiting) >= BACKLOG:
                 guest.waiting.popleft()
-                self._collector.add(metrics.PLUGIN_EVENTS_DROPPED, guest.plugin.name)
+                self._collector.add(metrics.PLUGIN_EVENTS_DROPPED, guest.name)
             guest.waiting.append(event)
             guest.arrived.set()
 
@@ -113,9 +129,9 @@ class PluginHost:
             while guest.waiting:
                 event = guest.waiting.popleft()
                 for handler in guest.handlers:
-                    await self._call(guest, "event", call=partial(handler, event))
+                    await self._call(guest.name, "event", call=partial(handler, event))
 
-    async def _call(self, guest: _Guest, doing: str, *, call: Callable[[], Awaitable[None]]) -> bool:
+    async def _call(self, name: str, doing: str, *, call: Callable[[], Awaitable[None]]) -> bool:
         """Whether the call of the plugin came to a good end."""
         try:
             async with asyncio.timeout(CALL_DEADLINE.total_seconds()):
@@ -123,17 +139,25 @@ class PluginHost:
         except asyncio.CancelledError as exc:
             if _is_being_cancelled():
                 raise
-            self._note(guest, doing, failure=exc)  # the plugin awaited something that it had cancelled itself
+            self._note(name, doing, failure=exc)  # the plugin awaited something that it had cancelled itself
         except (Exception, SystemExit) as exc:
-            self._note(guest, doing, failure=exc)
+            self._note(name, doing, failure=exc)
         else:
             return True
         return False
 
-    def _note(self, guest: _Guest, doing: str, *, failure: BaseException) -> None:
-        name = guest.plugin.name
+    def _note(self, name: str, doing: str, *, failure: BaseException) -> None:
         self._collector.add(metrics.PLUGIN_FAILURES, name, doing)
         log.error("plugin.failed", plugin=name, doing=doing, error=repr(failure), exc_info=failure)
+
+
+async def _start(guest: _Guest) -> None:
+    await guest.plugin.start()
+    log.info("plugin.started", plugin=guest.name, title=guest.plugin.name, version=guest.plugin.version)
+
+
+async def _stop(guest: _Guest) -> None:
+    await guest.plugin.stop()
 
 
 def _is_being_cancelled() -> bool:

@@ -207,8 +207,6 @@ def plugins() -> Kind[tuple[PluginChoice, ...]]:
 
 
 def _read_plugin(key: str, raw: Any) -> PluginChoice:
-    if isinstance(raw, PluginChoice):
-        return raw
     given = {"name": raw} if isinstance(raw, str) else raw
     if not isinstance(given, dict):
         raise InvalidError(key, f"{_show(raw)} is neither a name nor a mapping with a name")

@@ -2,7 +2,8 @@
 
 A name is looked for among those that the program registered, then among Rota's own, then among the entry points of
 installed packages, which are read only when they are needed. A package cannot take the place of one of Rota's own;
-a program can, since it says so itself. What needs an optional library imports it when it is built.
+a program can, since it says so itself. An adapter is imported when it is built: its library may not be installed, and
+nobody should wait for one that is not used.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
+from rota.application.plugins import PluginPlan
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.executor import Executor
 from rota.application.ports.metrics import MetricsCollector, NoMetrics
@@ -21,7 +23,6 @@ from rota.config.load import Loaded, SettingsError
 from rota.config.settings import Settings
 from rota.domain.balancing import BALANCERS, LoadBalancer
 from rota.domain.errors import ConfigError
-from rota.infrastructure.telemetry.prometheus import PrometheusCollector
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ class Registry(Generic[T]):
     def _load(self, point: EntryPoint) -> T:
         try:
             loaded: T = point.load()
-        except (ImportError, AttributeError) as exc:
+        except Exception as exc:  # whatever the module of another package does while it is imported
             package = point.dist.name if point.dist is not None else point.module
             problem = f"{self._kind} {point.name!r} of the package {package} cannot be loaded: {exc}"
             raise ConfigError(problem, fix=f"pip install --upgrade {package}") from exc
@@ -122,6 +123,12 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
         return open_redis_coordinator(coordinator.url, coordinator.prefix)
 
 
+def _make_prometheus(_around: Surroundings) -> MetricsCollector:
+    from rota.infrastructure.telemetry.prometheus import PrometheusCollector
+
+    return PrometheusCollector()
+
+
 @contextmanager
 def _needing(extra: str) -> Iterator[None]:
     """An optional library is imported here: say how to get it."""
@@ -149,7 +156,7 @@ COORDINATORS: Mapping[str, CoordinatorFactory] = {
 EXECUTORS: Mapping[str, ExecutorFactory] = {}
 METRICS: Mapping[str, MetricsFactory] = {
     "none": lambda _around: NoMetrics(),
-    "prometheus": lambda _around: PrometheusCollector(),
+    "prometheus": _make_prometheus,
 }
 PLUGINS: Mapping[str, PluginFactory] = {}
 
@@ -201,6 +208,13 @@ def check_names(loaded: Loaded, registries: Registries) -> None:
     problems = [problem for key, look in lookups if (problem := _try(look, f"{key} in {loaded.origins[key]}"))]
     if problems:
         raise SettingsError(problems)
+
+
+def list_plugins(settings: Settings, registries: Registries) -> list[PluginPlan]:
+    """The plugins that the settings ask for, in their order."""
+    return [
+        PluginPlan(chosen.name, registries.plugins.get(chosen.name), chosen.settings) for chosen in settings.plugins
+    ]
 
 
 def _try(look: Callable[[], object], place: str) -> str | None:

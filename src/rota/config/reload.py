@@ -43,7 +43,7 @@ class LiveSettings:
         self._find_file = find_file
         self._subscribers: list[Subscriber] = []
         self._reloading = asyncio.Lock()
-        self._stamp = self._look()
+        self._stamp: Stamp | None = None  # so the first look reads the file: it may have changed since it was loaded
 
     @property
     def current(self) -> Settings:

@@ -1,20 +1,30 @@
-"""The store's schema, for the commands that look after it."""
+"""The store's schema, for the commands that look after it.
+
+Alembic is imported when it is used: it takes longer than most commands run.
+"""
+
+from typing import TYPE_CHECKING
 
 from rota.config.registry import SQL_SCHEMES, scheme_of
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError
-from rota.infrastructure.database import migrate
-from rota.infrastructure.database.migrate import SchemaStatus
+
+if TYPE_CHECKING:
+    from rota.infrastructure.database.migrate import SchemaStatus
 
 
-async def upgrade_schema(settings: Settings) -> SchemaStatus:
+async def upgrade_schema(settings: Settings) -> "SchemaStatus":
     """Bring the store's schema to this release. May be repeated."""
-    return await migrate.upgrade(_sql_url(settings))
+    from rota.infrastructure.database.migrate import upgrade
+
+    return await upgrade(_sql_url(settings))
 
 
-async def read_schema(settings: Settings) -> SchemaStatus:
+async def read_schema(settings: Settings) -> "SchemaStatus":
     """Compare the store's schema with this release."""
-    return await migrate.status(_sql_url(settings))
+    from rota.infrastructure.database.migrate import status
+
+    return await status(_sql_url(settings))
 
 
 async def prepare_schema(settings: Settings) -> None:

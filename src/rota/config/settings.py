@@ -11,7 +11,7 @@ from typing import Any
 from rota.config import kinds
 from rota.config.kinds import Kind, PluginChoice, setting
 from rota.domain.errors import InvalidError
-from rota.domain.retry import MAX_RETRIES
+from rota.domain.retry import MAX_RETRIES, STANDARD_RETRY
 from rota.domain.worker import ANY_TYPE, MAX_CAPACITY
 
 _SECOND = timedelta(seconds=1)
@@ -139,7 +139,10 @@ class TaskSettings:
         3, kinds.whole(0, MAX_RETRIES), text="How often a failed task is tried again.", live=True
     )
     retry_delay: timedelta = setting(
-        10 * _SECOND, kinds.duration(), text="The pause before the first retry.", live=True
+        10 * _SECOND,
+        kinds.duration(timedelta(0), STANDARD_RETRY.max_delay),
+        text="The pause before the first retry.",
+        live=True,
     )
     backoff_rate: float = setting(
         2.0, kinds.real(1, 100), text="By how much each pause is longer than the last.", live=True

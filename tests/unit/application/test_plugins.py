@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ from structlog.testing import capture_logs
 
 from rota.application import metrics
 from rota.application.loop import Loops
-from rota.application.plugins import BACKLOG, CALL_DEADLINE, PluginHost
+from rota.application.plugins import BACKLOG, CALL_DEADLINE, PluginHost, PluginPlan
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.metrics import Metric, NoMetrics
 from rota.application.ports.plugin import EventHandler, Plugin, PluginContext
-from rota.config.registry import Registries
+from rota.config.load import Sources, load
+from rota.config.registry import Registries, list_plugins
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, WorkerId
@@ -108,7 +109,7 @@ class House:
         return Guest(name, self.journal, failing)
 
     async def start(self, *plugins: Plugin) -> None:
-        await self.host.start([(plugin, {}) for plugin in plugins])
+        await self.host.start([a_plan(plugin) for plugin in plugins])
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -124,6 +125,10 @@ class House:
     async def publish(self, *events: Event) -> None:
         await self.coordinator.signals.publish(events)
         await settle()
+
+
+def a_plan(plugin: Plugin) -> PluginPlan:
+    return PluginPlan(plugin.name, lambda: plugin)
 
 
 def an_event(task_id: int = 1, kind: EventKind = EventKind.TASK_FAILED) -> Event:
@@ -153,7 +158,7 @@ def test_a_plugin_gets_its_own_settings_and_a_log_that_names_it() -> None:
     async def main() -> None:
         house = House()
         with capture_logs() as logs:
-            await house.host.start([(Curious("curious", []), {"channel": "ops"})])
+            await house.host.start([PluginPlan("curious", lambda: Curious("own name", []), {"channel": "ops"})])
         assert contexts[0].settings == {"channel": "ops"}
         assert (logs[0]["event"], logs[0]["plugin"]) == ("curious.ready", "curious")
 
@@ -224,10 +229,13 @@ def test_a_plugin_that_fails_at_an_event_gets_the_next_one_and_harms_nobody(
     run_virtually(main())
 
 
-def test_a_plugin_that_fails_to_stop_does_not_keep_the_others_running() -> None:
+@pytest.mark.parametrize("misdeed", MISDEEDS)
+def test_a_plugin_that_fails_to_stop_does_not_keep_the_others_running(
+    misdeed: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
     async def main() -> None:
         house = House()
-        await house.start(house.a_guest("good"), house.a_guest("bad", stop=hang))
+        await house.start(house.a_guest("good"), house.a_guest("bad", stop=misdeed))
         await house.host.stop()
         assert house.journal[-2:] == ["stop bad", "stop good"]
         assert house.counts.seen == [(metrics.PLUGIN_FAILURES.name, "bad", "stop")]
@@ -298,14 +306,44 @@ def test_a_coordinator_that_stays_away_is_asked_again_after_a_pause() -> None:
     run_virtually(main())
 
 
-def test_the_sample_plugin_is_found_by_its_entry_point_and_collects_alerts(tmp_path: Path) -> None:
-    install_sample(tmp_path)
-    with installed(tmp_path):
-        plugin: Any = Registries().plugins.get("sample_alerts")()
+def test_a_plugin_that_cannot_even_be_made_is_left_out() -> None:
+    def make() -> Plugin:
+        raise RuntimeError("no constructor worth the name")
 
     async def main() -> None:
         house = House()
-        await house.host.start([(plugin, {"channel": "ops"})])
+        good = house.a_guest("good")
+        await house.host.start([PluginPlan("bad", make), PluginPlan("good", lambda: good)])
+        assert house.host.running == ["good"]
+        assert house.counts.seen == [(metrics.PLUGIN_FAILURES.name, "bad", "initialise")]
+
+    run_virtually(main())
+
+
+def test_a_plugin_that_lacks_what_a_plugin_has_is_left_out() -> None:
+    class Half:
+        name = "half"
+
+        async def initialise(self, context: PluginContext) -> None:
+            pass
+
+    async def main() -> None:
+        house = House()
+        half: Any = Half()
+        await house.start(half)
+        assert house.host.running == []
+        assert house.counts.seen == [(metrics.PLUGIN_FAILURES.name, "half", doing) for doing in ("start", "stop")]
+
+    run_virtually(main())
+
+
+def test_the_sample_plugin_is_found_by_its_entry_point_and_collects_alerts(tmp_path: Path) -> None:
+    plans = sample_plans(tmp_path, {"channel": "ops"})
+    plugin: Any = plans[0].make()
+
+    async def main() -> None:
+        house = House()
+        await house.host.start([replace(plans[0], make=lambda: plugin)])
         async with house.running():
             await house.publish(
                 an_event(1, EventKind.TASK_CREATED),
@@ -321,13 +359,19 @@ def test_the_sample_plugin_is_found_by_its_entry_point_and_collects_alerts(tmp_p
 
 
 def test_the_sample_plugin_without_its_setting_is_left_out(tmp_path: Path) -> None:
-    install_sample(tmp_path)
-    with installed(tmp_path):
-        plugin = Registries().plugins.get("sample_alerts")()
+    plans = sample_plans(tmp_path, {})
 
     async def main() -> None:
         house = House()
-        await house.start(plugin)
+        await house.host.start(plans)
         assert house.host.running == []
 
     run_virtually(main())
+
+
+def sample_plans(folder: Path, own: dict[str, str]) -> list[PluginPlan]:
+    """The sample plugin as settings that name it find it: installed, and known by its entry point only."""
+    install_sample(folder)
+    loaded = load(Sources(folder=folder, flags={"plugins": [{"name": "sample_alerts", **own}]}))
+    with installed(folder):
+        return list_plugins(loaded.settings, Registries())

@@ -78,6 +78,14 @@ def test_an_installed_package_is_not_imported_before_it_is_asked_for(tmp_path: P
             Registries().plugins.get("broken")
 
 
+def test_a_package_that_fails_while_it_is_imported_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rota_failing_module.py").write_text("raise RuntimeError('not on this machine')", "utf-8")
+    install_package(tmp_path, "failing", points={"rota.executors": "failing = rota_failing_module:Executor"})
+
+    with installed(tmp_path), pytest.raises(ConfigError, match="of the package failing cannot be loaded: not on this"):
+        Registries().executors.get("failing")
+
+
 def test_an_installed_package_does_not_take_the_place_of_one_of_ours(tmp_path: Path) -> None:
     install_package(tmp_path, "sneaky", points={"rota.balancers": "least_task = rota.domain.balancing:round_robin"})
 

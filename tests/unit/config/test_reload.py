@@ -12,7 +12,7 @@ from rota.application.loop import Loops
 from rota.application.ports.metrics import NoMetrics
 from rota.config.load import Loaded, Sources, load
 from rota.config.registry import Registries, check_names
-from rota.config.reload import POLL_EVERY, LiveSettings
+from rota.config.reload import POLL_EVERY, Change, LiveSettings
 from rota.config.settings import Settings
 from rota.infrastructure.system import SystemRandom
 from tests.support.clock import FakeClock
@@ -22,15 +22,17 @@ class Watched:
     """Live settings over a file, and what their subscriber was told."""
 
     def __init__(self, folder: Path, text: str | None) -> None:
+        self.reads = 0
         self.path = folder / "rota.yaml"
         if text is not None:
             self.write(text)
         self.sources = Sources(folder=folder, environment={"ROTA_WORKER__WEIGHT": "2"})
-        self.live = LiveSettings(self.read(), read=self.read, find_file=self.sources.find_file)
+        self.live = LiveSettings(self.read(), read=self.read, find_file=lambda: self.sources.find_file())
         self.told: list[Settings] = []
         self.live.subscribe(self.told.append)
 
     def read(self) -> Loaded:
+        self.reads += 1
         loaded = load(self.sources)
         check_names(loaded, Registries())
         return loaded
@@ -56,11 +58,24 @@ async def test_a_changed_file_changes_what_can_change_and_tells_the_subscribers(
 
 async def test_a_file_that_stays_the_same_is_not_read_again(tmp_path: Path) -> None:
     watched = Watched(tmp_path, "worker: {capacity: 10}")
+    await watched.live.poll()
+    reads = watched.reads
 
     with capture_logs() as logs:
         await watched.live.poll()
 
-    assert (watched.told, logs) == ([], [])
+    assert (watched.told, logs, watched.reads) == ([], [], reads)
+
+
+async def test_a_change_between_loading_and_watching_is_not_missed(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 10}")
+    loaded = watched.read()
+    watched.write("worker: {capacity: 11}")
+    live = LiveSettings(loaded, read=watched.read, find_file=watched.sources.find_file)
+
+    await live.poll()
+
+    assert live.current.worker.capacity == 11
 
 
 async def test_a_file_that_appears_later_counts(tmp_path: Path) -> None:
@@ -119,9 +134,21 @@ async def test_a_named_file_that_vanished_is_rejected_when_asked_to_reload(tmp_p
     watched.path.unlink()
 
     with capture_logs() as logs:
+        await watched.live.poll()
+        assert logs == [], "gone for a moment, perhaps"
         await watched.live.reload()
 
     assert names_of(logs) == ["settings.rejected"]
+
+
+async def test_subscribers_are_not_called_when_nothing_changes_for_them(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "")
+    watched.write("worker: {lease: 15s}")
+
+    change = await watched.live.reload()
+
+    assert change == Change(restart_needed=frozenset({"worker.lease"}))
+    assert watched.told == []
 
 
 async def test_the_watch_looks_every_second(tmp_path: Path) -> None:

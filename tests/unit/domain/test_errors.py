@@ -1,6 +1,7 @@
 import pytest
 
 from rota.domain.errors import (
+    ConfigError,
     ConflictError,
     CoordinatorUnavailableError,
     FencedError,
@@ -53,3 +54,11 @@ def test_an_illegal_transition_is_a_conflict_that_names_its_task() -> None:
 
     assert isinstance(error, ConflictError)
     assert (error.task_id, error.present, error.wanted) == (7, "SUCCESS", "CANCELLED")
+
+
+def test_a_config_error_ends_with_its_fix_and_has_it_for_itself() -> None:
+    error = ConfigError("the driver is missing", fix="pip install it")
+
+    assert str(error) == "the driver is missing; try: pip install it"
+    assert (error.problem, error.fix) == ("the driver is missing", "pip install it")
+    assert str(ConfigError("no fix is known")) == "no fix is known"

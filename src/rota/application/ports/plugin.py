@@ -30,7 +30,7 @@ class Plugin(Protocol):
 
     @property
     def name(self) -> str:
-        """What the settings and the log call it."""
+        """What it is called, for people to see."""
         ...
 
     @property

@@ -14,8 +14,14 @@ DEEPEST = 8  # levels of a nested value; what lies deeper is covered unseen
 _SECRET_NAME = re.compile(
     r"passw(or)?d|passphrase|secret|token|authorization|credential|cookie|api_?key|private_?key|access_?key", re.I
 )
-_URL_PASSWORD = re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s/?#:@]*:)[^\s/?#]*(?=@)", re.I)
-_QUERY_SECRET = re.compile(r"(?P<before>[?&;][\w.-]*(passw(or)?d|secret|token|api_?key)[\w.-]*=)[^&#;\s'\"]+", re.I)
+# Repetitions are bounded: a hostile text must not take time that grows with its square. A password may contain / and @,
+# so it reaches to the last @, unless what looks like one is a port.
+_URL_PASSWORD = re.compile(
+    r"(?P<before>\b[a-z][a-z0-9+.-]{0,30}://[^\s/?#:@]{0,256}:)(?!\d{1,5}[/?#])[^\s]{0,1024}(?=@)", re.I
+)
+_QUERY_SECRET = re.compile(
+    r"(?P<before>[?&;][\w.-]{0,64}(passw(or)?d|secret|token|api_?key)[\w.-]{0,64}=)[^&#;\s'\"]+", re.I
+)
 _BEARER = re.compile(r"(?P<before>\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}", re.I)
 _OWN_TOKEN = re.compile(r"(?P<before>\brota_)[A-Za-z0-9_-]{20,}")
 _PATTERNS = (_URL_PASSWORD, _QUERY_SECRET, _BEARER, _OWN_TOKEN)

@@ -1,0 +1,206 @@
+"""Clusters of real processes on real servers: the whole way of a task, and what happens when a process dies."""
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rota
+from rota.domain.task import SUCCESS, TaskStatus
+from rota.infrastructure.database.migrate import upgrade
+from tests.support import cluster_app
+from tests.support.cluster import Cluster, Process, a_cluster, wait_until
+from tests.support.names import fresh_name
+from tests.support.servers.mariadb import MariaDbServer
+from tests.support.servers.postgres import PostgresServer
+from tests.support.servers.redis import RedisServer
+
+APP = Path(cluster_app.__file__)
+pytestmark = pytest.mark.timeout(120)
+
+
+def on_redis(redis: RedisServer, store_url: str) -> dict[str, Any]:
+    return {"store": {"url": store_url}, "coordinator": {"url": redis.url(), "prefix": fresh_name("e2e")}}
+
+
+@pytest.fixture(params=["redis+mariadb", "sql+postgres"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    """Empty, on the servers that the whole run shares."""
+    name = fresh_name("e2e")
+    if request.param == "redis+mariadb":
+        server: MariaDbServer | PostgresServer = request.getfixturevalue("mariadb_server")
+        settings = on_redis(request.getfixturevalue("redis_server"), server.url(name))
+    else:
+        server = request.getfixturevalue("postgres_server")
+        settings = {"store": {"url": server.url(name)}, "coordinator": {"url": "sql://"}}
+    server.create_database(name)
+    asyncio.run(upgrade(server.url(name)))
+    with a_cluster(tmp_path, settings, app=APP) as running:
+        yield running
+
+
+@asynccontextmanager
+async def a_client(cluster: Cluster) -> AsyncIterator[rota.Rota]:
+    """A node without roles: it submits and watches."""
+    async with rota.Rota(cluster.settings, roles=()) as client:
+        yield client
+
+
+async def end_of_all(handles: Sequence[rota.Handle], *, within: str) -> Counter[TaskStatus]:
+    return Counter(task.status for task in await asyncio.gather(*(handle.wait(within) for handle in handles)))
+
+
+async def begun(cluster: Cluster, number: int) -> None:
+    """Wait until this many tasks noted that they began."""
+    await asyncio.to_thread(wait_until, lambda: len(cluster.runs("began")) >= number, f"{number} tasks to begin")
+
+
+def start_pods(cluster: Cluster, number: int = 3) -> list[Process]:
+    return [cluster.start("server", f"pod-{place}") for place in range(1, number + 1)]
+
+
+async def test_three_pods_and_two_workers_run_everything_exactly_once(cluster: Cluster) -> None:
+    start_pods(cluster)
+    workers = [cluster.start("worker", f"extra-{place}") for place in (1, 2)]
+    async with a_client(cluster) as client:
+        plain = await client.submit_many("noop", [{}] * 200)
+        single = [await client.submit("work", {"seconds": 0}) for _ in range(10)]
+        flaky = await client.submit("flaky", {"failures": 2})
+        later = await client.submit("noop", {}, delay="1s", priority="high")
+        assert await end_of_all([*plain, *single, flaky, later], within="60s") == {SUCCESS: 212}
+        view = await flaky.get()
+        assert (view.attempt, view.retry_count, view.result and view.result.data) == (3, 2, 3)
+    runs = cluster.runs()
+    assert Counter(runs.values()) == {1: 211, 3: 1}
+    assert [worker.stop() for worker in workers] == [0, 0]
+
+
+async def test_the_tasks_of_a_killed_worker_succeed_elsewhere_within_fifteen_seconds(cluster: Cluster) -> None:
+    cluster.start("scheduler", "scheduler")
+    busy = cluster.start("worker", "busy")
+    async with a_client(cluster) as client:
+        handles = await client.submit_many("nap", [{"seconds": 2}] * 5)
+        await begun(cluster, 5)
+        cluster.start("worker", "other")
+        busy.kill()
+        assert await end_of_all(handles, within="17s") == {SUCCESS: 5}
+        assert {(await handle.get()).attempt for handle in handles} == {2}
+
+
+async def test_dispatch_goes_on_within_eight_seconds_of_a_killed_leader(cluster: Cluster) -> None:
+    start_pods(cluster, 2)
+    worker = cluster.start("worker", "worker")
+    async with a_client(cluster) as client:
+        await (await client.submit("noop")).wait("20s")
+        leader = cluster.leader()
+        leader.kill()
+        handle = await client.submit("noop")
+        assert (await handle.wait("8s")).status is SUCCESS
+    assert worker.popen.poll() is None
+    assert cluster.leader() is not leader
+
+
+async def test_dispatch_goes_on_within_a_second_of_a_stopped_leader(cluster: Cluster) -> None:
+    schedulers = [cluster.start("scheduler", f"scheduler-{place}") for place in (1, 2)]
+    cluster.start("worker", "worker")
+    async with a_client(cluster) as client:
+        await (await client.submit("noop")).wait("20s")
+        leader = cluster.leader()
+        leader.send(signal.SIGTERM)
+        handle = await client.submit("noop")
+        assert (
+            await handle.wait("1s" if "redis" in cluster.settings["coordinator"]["url"] else "2s")
+        ).status is SUCCESS
+        leader.popen.wait(10)
+    assert cluster.leader() in schedulers
+
+
+async def test_a_terminated_worker_hands_its_tasks_on_without_spending_a_retry(cluster: Cluster) -> None:
+    cluster.write_settings(worker={"drain_timeout": "500ms", "stop_grace": "200ms"})
+    cluster.start("scheduler", "scheduler")
+    first = cluster.start("worker", "first")
+    async with a_client(cluster) as client:
+        handles = await client.submit_many("nap", [{"seconds": 6}] * 3)
+        await begun(cluster, 3)
+        cluster.start("worker", "second")
+        assert first.stop() == 0
+        assert await end_of_all(handles, within="20s") == {SUCCESS: 3}
+        assert {((await handle.get()).attempt, (await handle.get()).retry_count) for handle in handles} == {(2, 0)}
+
+
+async def test_what_tasks_do_to_their_process_costs_that_attempt_alone(cluster: Cluster) -> None:
+    cluster.write_settings(worker={"task_memory": "1GiB"})
+    cluster.start("scheduler", "scheduler")
+    worker = cluster.start("worker", "worker")
+    async with a_client(cluster) as client:
+        spin, leave, crash, gorge = [await client.submit(name) for name in ("spin", "leave", "crash", "gorge")]
+        ends = [(await handle.wait("20s")) for handle in (spin, leave, crash, gorge)]
+        assert [view.status for view in ends] == ["TIMEOUT", "FAILED", "FAILED", "FAILED"]
+        assert ends[0].completed_at is not None
+        assert ends[0].started_at is not None
+        assert (ends[0].completed_at - ends[0].started_at).total_seconds() < 4
+        assert [view.error and view.error.code for view in ends[1:]] == [
+            "worker_process_died",
+            "worker_process_died",
+            "builtins.MemoryError",
+        ]
+        again = await client.submit_many("work", [{"seconds": 0}] * 10)
+        assert await end_of_all(again, within="20s") == {SUCCESS: 10}
+    assert worker.popen.poll() is None
+
+
+async def test_a_blocked_task_loop_does_not_get_its_worker_declared_dead(cluster: Cluster) -> None:
+    cluster.write_settings(worker={"lease": "2s", "heartbeat_interval": "500ms"})
+    cluster.start("scheduler", "scheduler")
+    worker = cluster.start("worker", "worker")
+    async with a_client(cluster) as client:
+        handle = await client.submit("block_loop", {"seconds": 6})
+        view = await handle.wait("30s")
+        assert (view.status, view.attempt) == (SUCCESS, 1)
+    assert worker.wait_for("task_loop.blocked")
+
+
+async def test_a_limited_type_never_runs_beyond_its_limit(cluster: Cluster) -> None:
+    cluster.start("scheduler", "scheduler")
+    for place in (1, 2):
+        cluster.start("worker", f"worker-{place}")
+    async with a_client(cluster) as client:
+        handles = await client.submit_many("limited", [{"seconds": 0.1}] * 12)
+        assert await end_of_all(handles, within="30s") == {SUCCESS: 12}
+    running, most = 0, 0
+    for note in map(json.loads, cluster.ledger.read_text().splitlines()):
+        running += 1 if note["what"] == "began" else -1
+        most = max(most, running)
+    assert most == 2
+
+
+async def test_settings_change_while_a_process_runs(cluster: Cluster) -> None:
+    cluster.write_settings(worker={"capacity": 1})
+    pod = cluster.start("server", "pod")
+    cluster.write_settings(worker={"capacity": 7}, scheduler={"balancer": "round_robin"}, log={"level": "debug"})
+    pod.send(signal.SIGHUP)
+    changed = pod.wait_for("settings.changed")
+    assert set(changed["settings"]) == {"worker.capacity", "scheduler.balancer", "log.level"}
+    async with a_client(cluster) as client:
+        handles = await client.submit_many("nap", [{"seconds": 3}] * 7)
+        await begun(cluster, 7)
+        assert await end_of_all(handles, within="20s") == {SUCCESS: 7}
+
+
+async def test_several_worker_processes_under_one_command(cluster: Cluster) -> None:
+    cluster.start("scheduler", "scheduler")
+    group = cluster.start("worker", "group", "--processes", "2")
+    await asyncio.to_thread(
+        wait_until, lambda: sum(line.get("event") == "worker.online" for line in group.events()) >= 2, "two workers"
+    )
+    async with a_client(cluster) as client:
+        handles = await client.submit_many("nap", [{"seconds": 0.5}] * 20)
+        assert await end_of_all(handles, within="20s") == {SUCCESS: 20}
+        assert len({(await handle.get()).worker_id for handle in handles}) == 2
+    assert group.stop() == 0
