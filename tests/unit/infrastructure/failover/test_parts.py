@@ -383,6 +383,22 @@ class TestQueue:
 
         run_virtually(main())
 
+    def test_what_is_queued_on_the_other_side_is_taken_too(self) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            one, other, third = make_ids(3)
+            async with cluster.start() as leader, cluster.start() as cut_off:
+                await switch_over(cut_off)
+                await leader.node.queue.push(make_entries([one]))
+                await cut_off.node.queue.push(make_entries([other]) + make_entries([third], due_at=NOON))
+                await leader.node.queue.move_due(NOON, 10)
+                assert (await leader.node.queue.take(1, order=ORDER)).task_ids == (other,)
+                assert (await leader.node.queue.take(5, order=ORDER)).task_ids == (one,)
+                await cluster.pass_time(1)
+                assert (await leader.node.queue.take(5, order=ORDER)).task_ids == (third,)
+
+        run_virtually(main())
+
 
 class TestSignals:
     def test_a_cancel_request_reaches_a_worker_on_the_other_side(self) -> None:

@@ -1,8 +1,9 @@
 """When a process leaves its primary, and when it comes back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -168,7 +169,7 @@ def test_a_wait_on_a_primary_that_dies_goes_on_with_the_fallback(part: str) -> N
         cluster = Cluster()
         async with cluster.start() as process:
             node, wait = process.node, timedelta(seconds=10)
-            calls = {
+            calls: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
                 "work": lambda: node.queue.wait_for_work(wait),
                 "vacancy": lambda: node.election.wait_for_vacancy(wait),
                 "take": lambda: node.deliveries.take(WORKER_1, 1, wait=wait),
