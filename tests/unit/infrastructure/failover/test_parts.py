@@ -171,6 +171,25 @@ class TestDeliveries:
 
         run_virtually(main())
 
+    def test_a_worker_is_at_home_again_where_it_returned_to(self) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            async with cluster.start() as leader, cluster.start() as worker:
+                await worker.node.pool.register(make_worker(), LONG)
+                await leader.node.pool.list_alive()
+                await switch_over(worker)
+                await worker.node.pool.register(make_worker(), timedelta(seconds=3))
+                await cluster.pass_time(1)
+                await leader.node.pool.list_alive()
+                await switch_back(cluster, worker)
+                assert await worker.node.pool.heartbeat(WORKER_1, Heartbeat(0), lease=LONG)
+                await leader.node.pool.list_alive()
+                attempts = make_attempts(make_ids(1))
+                await leader.node.deliveries.assign(attempts)
+                assert await join_memory(cluster.primary).deliveries.list_assigned(WORKER_1) == attempts
+
+        run_virtually(main())
+
     def test_what_a_silent_home_holds_is_never_said_to_be_nothing(self) -> None:
         async def main() -> None:
             cluster = Cluster()

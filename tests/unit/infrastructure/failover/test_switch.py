@@ -186,6 +186,20 @@ def test_a_wait_on_a_primary_that_dies_goes_on_with_the_fallback(part: str) -> N
     run_virtually(main())
 
 
+def test_a_wait_follows_when_another_call_has_moved_the_switch() -> None:
+    async def main() -> None:
+        cluster = Cluster()
+        async with cluster.start() as process:
+            waiting = asyncio.create_task(process.node.queue.wait_for_work(timedelta(seconds=10)))
+            await process.primary_way.wait_for_calls(1)
+            process.primary_way.inject("queue.push", Fault.GONE)  # the wait itself is not told
+            await process.node.queue.push(make_entries(make_ids(1)))
+            assert await waiting
+            assert cluster.clock.monotonic() < 1.5
+
+    run_virtually(main())
+
+
 @pytest.mark.parametrize("part", ["work", "vacancy"])
 def test_a_wait_that_changed_sides_ends_in_its_time(part: str) -> None:
     async def main() -> None:
