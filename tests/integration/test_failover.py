@@ -20,6 +20,7 @@ from rota.domain.priority import NORMAL
 from rota.domain.queue import QueueEntry
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator
+from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.coordination.sql.coordinator import open_sql_coordinator
 from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.system import SystemClock, SystemRandom
@@ -46,6 +47,7 @@ FALLBACK_S = 1.5  # SQLite answers in milliseconds; the rest is for a busy machi
 DISPATCH_WITHIN_S = 5.0
 LEADER_WITHIN_S = 8.0
 RESTORED_WITHIN_S = 8.0
+TOO_EARLY_S = 6.0  # by then, a probe that reads would have brought it back
 TTL = timedelta(seconds=3)
 
 
@@ -168,6 +170,32 @@ async def test_a_listener_goes_on_when_redis_dies(site: Site) -> None:
         await worker.node.signals.publish([event])
         async with asyncio.timeout(DISPATCH_WITHIN_S):
             assert await anext(events) == event
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("harm", "cure"),
+    [
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+        ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+    ],
+    ids=["full", "demoted"],
+)
+async def test_a_redis_that_only_answers_reads_is_left_until_it_takes_writes(site: Site, harm: str, cure: str) -> None:
+    client = RedisClient(site.redis.url())
+    async with site.start() as process:
+        await client.command(*harm.split())
+        await process.node.queue.push(make_entries(make_ids(1)))
+        assert await process.switches.get() is True
+        assert await client.command("GET", "anything") is None, "reads are answered"
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(TOO_EARLY_S):
+                await process.switches.get()
+        await client.command(*cure.split())
+        async with asyncio.timeout(RESTORED_WITHIN_S):
+            assert await process.switches.get() is False
+        await process.node.queue.push(make_entries(make_ids(1)))
+    await client.close()
 
 
 @asynccontextmanager

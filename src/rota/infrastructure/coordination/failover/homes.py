@@ -68,7 +68,7 @@ class Homes:
 
     def is_anyone_at(self, side: Side) -> bool:
         """Whether somebody must be reached on this side."""
-        return any(self.find(worker_id) is side for worker_id in self._stays)
+        return any(side in stays and self.find(worker_id) is side for worker_id, stays in self._stays.items())
 
     def _stay(self, worker_id: WorkerId, side: Side) -> None:
         now = self._switch.clock.monotonic()
