@@ -1,10 +1,11 @@
 """Waiting for tasks to end: one listener for all who wait, and a slow look into the store as the net below.
 
 Events are hints: one may be lost, or come before this node can see the row. So an event only causes a look into the
-store, and whoever still waits is looked up every `LOOK_EVERY` in any case.
+store, and whoever still waits is looked up every second in any case. A look is one query, however many wait.
 """
 
 import asyncio
+from dataclasses import dataclass
 from datetime import timedelta
 
 from rota.application.ports.coordinator import Signals
@@ -17,46 +18,50 @@ LOOK_EVERY = timedelta(seconds=1)
 MOST_LOOKED_UP = 1000  # tasks in one look
 
 
+@dataclass(slots=True, eq=False)
+class _Wait:
+    tenant_id: TenantId
+    ended: asyncio.Future[Task]
+    seen: Task | None = None  # as it was at the last look
+
+
 class TaskWatch:
     def __init__(self, tasks: TaskStore, signals: Signals) -> None:
         self._tasks = tasks
         self._signals = signals
-        self._waiting: dict[TaskId, set[asyncio.Future[Task]]] = {}
+        self._waits: dict[TaskId, set[_Wait]] = {}
         self._rung = asyncio.Event()
         self._told: set[TaskId] = set()
 
     async def wait(self, task_id: TaskId, tenant_id: TenantId, *, most: timedelta) -> Task:
-        """The task as soon as it has ended, or as it is when `most` is over."""
-        task = await self._get(task_id, tenant_id)
-        if task.state.status.is_final:
-            return task
-        ended: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(task_id, set()).add(ended)
-        self._tell(task_id)  # it may have ended between the look and now
+        """The task as soon as it has ended, or as it was last seen when `most` is over."""
+        wait = _Wait(tenant_id, asyncio.get_running_loop().create_future())
+        self._waits.setdefault(task_id, set()).add(wait)
+        self._tell(task_id)  # the first look: it may have ended, or not exist
         try:
             async with asyncio.timeout(most.total_seconds()):
-                return await ended
+                return await wait.ended
         except TimeoutError:
-            return await self._get(task_id, tenant_id)
+            return wait.seen or await self._get(task_id, tenant_id)
         finally:
-            self._leave(task_id, ended)
+            self._leave(task_id, wait)
 
     async def listen(self) -> None:
         """Hear events; run it as a loop. It ends with an error when nothing can be heard any more."""
         async with self._signals.subscribe() as events:
             async for event in events:
-                if event.task_id in self._waiting and event.status is not None and event.status.is_final:
+                if event.task_id in self._waits and event.status is not None and event.status.is_final:
                     self._tell(event.task_id)
 
     async def look(self) -> None:
         """Look up who waits: at once those that were told of, all of them every now and then; run it as a loop."""
         told = await self._wait_for_news()
-        wanted = list(told & self._waiting.keys()) if told else list(self._waiting)
+        wanted = list(told & self._waits.keys()) if told else list(self._waits)
         for start in range(0, len(wanted), MOST_LOOKED_UP):
-            found = await self._tasks.load(wanted[start : start + MOST_LOOKED_UP])
-            for task in found.values():
-                if task.state.status.is_final:
-                    self._answer(task)
+            ids = wanted[start : start + MOST_LOOKED_UP]
+            found = await self._tasks.load(ids)
+            for task_id in ids:
+                self._answer(task_id, found.get(task_id))
 
     async def _wait_for_news(self) -> set[TaskId]:
         try:
@@ -78,13 +83,19 @@ class TaskWatch:
         self._told.add(task_id)
         self._rung.set()
 
-    def _answer(self, task: Task) -> None:
-        for ended in self._waiting.get(task.id, ()):
-            if not ended.done():
-                ended.set_result(task)
+    def _answer(self, task_id: TaskId, task: Task | None) -> None:
+        for wait in self._waits.get(task_id, ()):
+            if wait.ended.done():
+                continue
+            if task is None or task.spec.tenant_id != wait.tenant_id:
+                wait.ended.set_exception(NotFoundError("task", task_id))
+            elif task.state.status.is_final:
+                wait.ended.set_result(task)
+            else:
+                wait.seen = task
 
-    def _leave(self, task_id: TaskId, ended: asyncio.Future[Task]) -> None:
-        others = self._waiting[task_id]
-        others.discard(ended)
+    def _leave(self, task_id: TaskId, wait: _Wait) -> None:
+        others = self._waits[task_id]
+        others.discard(wait)
         if not others:
-            del self._waiting[task_id]
+            del self._waits[task_id]

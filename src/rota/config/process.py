@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from rota.application.plugins import PluginPlan
 from rota.application.ports.system import System
 from rota.config.load import Loaded, Sources, load
 from rota.config.registry import check_names
@@ -51,7 +52,9 @@ async def run_process(plan: ProcessPlan) -> None:
         built = await build_roles(blueprint, node, roles=plan.roles)
         live = _live_settings(plan, built)
         built.roles.others = [lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY)]
-        plugins = [(blueprint.registries.plugins.get(one.name)(), one.settings) for one in settings.plugins]
+        plugins = [
+            PluginPlan(one.name, blueprint.registries.plugins.get(one.name), one.settings) for one in settings.plugins
+        ]
         await built.roles.plugins.start(plugins)
         _listen(built, live)
         try:

@@ -17,6 +17,8 @@ from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.virtual_time import VirtualClock
 from tests.support.outage import Outage
 
+BACK_S = 5  # a primary that answers again is in use after this
+
 
 class Gauges(NoMetrics):
     """Remembers whether the fallback is said to be in use."""
@@ -58,3 +60,16 @@ class Cluster:
 
     async def pass_time(self, seconds: float) -> None:
         await self.clock.sleep(timedelta(seconds=seconds))
+
+
+async def switch_over(process: Process) -> None:
+    """Cut a process off from the primary, and let it find out."""
+    process.primary_way.begin()
+    await process.node.queue.wake()
+
+
+async def switch_back(cluster: Cluster, process: Process) -> None:
+    """Open the way again, until the process uses it."""
+    process.primary_way.end()
+    await cluster.pass_time(BACK_S)
+    assert process.switches[-1] is False

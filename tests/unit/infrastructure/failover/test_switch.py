@@ -1,8 +1,9 @@
 """When a process leaves its primary, and when it comes back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -168,7 +169,7 @@ def test_a_wait_on_a_primary_that_dies_goes_on_with_the_fallback(part: str) -> N
         cluster = Cluster()
         async with cluster.start() as process:
             node, wait = process.node, timedelta(seconds=10)
-            calls = {
+            calls: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
                 "work": lambda: node.queue.wait_for_work(wait),
                 "vacancy": lambda: node.election.wait_for_vacancy(wait),
                 "take": lambda: node.deliveries.take(WORKER_1, 1, wait=wait),
@@ -181,6 +182,20 @@ def test_a_wait_on_a_primary_that_dies_goes_on_with_the_fallback(part: str) -> N
             await _end_wait(cluster, part)
             assert await waiting
             assert cluster.clock.monotonic() == pytest.approx(4.5, abs=0.1)
+
+    run_virtually(main())
+
+
+def test_a_wait_follows_when_another_call_has_moved_the_switch() -> None:
+    async def main() -> None:
+        cluster = Cluster()
+        async with cluster.start() as process:
+            waiting = asyncio.create_task(process.node.queue.wait_for_work(timedelta(seconds=10)))
+            await process.primary_way.wait_for_calls(1)
+            process.primary_way.inject("queue.push", Fault.GONE)  # the wait itself is not told
+            await process.node.queue.push(make_entries(make_ids(1)))
+            assert await waiting
+            assert cluster.clock.monotonic() < 1.5
 
     run_virtually(main())
 

@@ -2,6 +2,9 @@
 
 While a worker may have something on both sides, it takes from both, and what it holds is what both say: nothing that
 was assigned on the side it left is forgotten. An attempt that was handed over on both is brought once.
+
+Others are told what lies at its home only. What was assigned on the other side may never be fetched, because the worker
+has lost its way there: it must look missing, so that the leader hands it over again.
 """
 
 from collections import OrderedDict, defaultdict
@@ -62,11 +65,17 @@ class FailoverDeliveries:
             self._taken.pop(attempt, None)
 
     async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
-        return await self._gather(worker_id, lambda side: side.coordinator.deliveries.list_assigned(worker_id))
+        home = self._homes.find(worker_id)
+        return await self._act_at(home, lambda side: side.coordinator.deliveries.list_assigned(worker_id))
 
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
-        found = await self._gather(worker_id, lambda side: side.coordinator.deliveries.held(worker_id))
-        return sorted(found, key=lambda attempt: (attempt.task_id, attempt.number))
+        async def act(side: Side) -> list[Attempt]:
+            return await side.coordinator.deliveries.held(worker_id)
+
+        found = await self._act_at(self._homes.find(worker_id), act)
+        for place in self._list_other_places(worker_id) if self._homes.is_own(worker_id) else ():
+            found = found + (await self._switch.spare(place, act) or [])
+        return sorted(set(found), key=lambda attempt: (attempt.task_id, attempt.number))
 
     async def _take_strays(self, worker_id: WorkerId, limit: int) -> list[Attempt]:
         """What was assigned on the side that is not in use, while some may be there."""
@@ -90,13 +99,6 @@ class FailoverDeliveries:
         while len(self._taken) > TAKEN_REMEMBERED:
             self._taken.popitem(last=False)
         return new
-
-    async def _gather(self, worker_id: WorkerId, act: Callable[[Side], Awaitable[list[Attempt]]]) -> list[Attempt]:
-        """What home says, which must answer, and what else is found; each attempt once."""
-        found = await self._act_at(self._homes.find(worker_id), act)
-        for place in self._list_other_places(worker_id):
-            found = found + (await self._switch.spare(place, act) or [])
-        return list(dict.fromkeys(found))
 
     async def _act_at(self, home: Side, act: Callable[[Side], Awaitable[T]]) -> T:
         return await (self._switch.call(act) if home is self._switch.active else self._switch.ask(home, act))

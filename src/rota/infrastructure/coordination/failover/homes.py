@@ -23,13 +23,19 @@ class Homes:
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
         self._stays: dict[WorkerId, dict[Side, _Stay]] = {}
+        self._own: set[WorkerId] = set()  # those that are heard through this process itself
 
     def settle(self, worker_id: WorkerId, side: Side) -> None:
         """A worker of this process is on this side, and says so itself."""
         for other, stay in self._stays.get(worker_id, {}).items():
             if other is not side:
                 stay.since = None
+        self._own.add(worker_id)
         self._stay(worker_id, side)
+
+    def is_own(self, worker_id: WorkerId) -> bool:
+        """Whether it is a worker of this process."""
+        return worker_id in self._own
 
     def list_seen(self, side: Side, worker_ids: Collection[WorkerId]) -> None:
         """These, and no others, are listed on a side."""
@@ -43,6 +49,7 @@ class Homes:
     def forget(self, worker_ids: Collection[WorkerId]) -> None:
         for worker_id in worker_ids:
             self._stays.pop(worker_id, None)
+            self._own.discard(worker_id)
 
     def find(self, worker_id: WorkerId) -> Side:
         """The side to reach a worker on: its home, or the side in use if home is unknown or silent."""
@@ -61,7 +68,7 @@ class Homes:
 
     def is_anyone_at(self, side: Side) -> bool:
         """Whether somebody must be reached on this side."""
-        return any(self.find(worker_id) is side for worker_id in self._stays)
+        return any(side in stays and self.find(worker_id) is side for worker_id, stays in self._stays.items())
 
     def _stay(self, worker_id: WorkerId, side: Side) -> None:
         now = self._switch.clock.monotonic()

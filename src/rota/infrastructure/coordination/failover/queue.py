@@ -3,15 +3,21 @@
 The two sides do not know of each other's entries. So after a switch the memory that is there is not trusted: it may be
 that of an outage last week. Until a newer one is named, by this process or another, there is no generation, and the
 leader rebuilds the queues from the store; that is how it finds what was queued in the other memory.
+
+A process that has lost its way to the primary goes on pushing to the fallback while the leader is well on the primary.
+So whoever takes also looks into the queues of the other side, once a second: those tasks need not wait for the slow
+comparison of store and queue.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from rota.domain.ids import WorkerId
+from rota.domain.ids import TaskId, WorkerId
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.infrastructure.coordination.failover.homes import Homes
 from rota.infrastructure.coordination.failover.switch import Side, Switch
+
+LOOK_EVERY = timedelta(seconds=1)
 
 
 class FailoverTaskQueue:
@@ -20,12 +26,16 @@ class FailoverTaskQueue:
         self._homes = homes
         self._moves = 0  # of the switch, when the memory was last looked at
         self._distrusted: str | None = None  # the generation found after that move
+        self._take_strays_at = self._move_strays_at = float("-inf")
 
     async def push(self, entries: Sequence[QueueEntry]) -> None:
         await self._switch.call(lambda side: side.coordinator.queue.push(entries))
 
     async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
-        return await self._switch.call(lambda side: side.coordinator.queue.take(limit, order=order))
+        strays = await self._take_strays(limit, order)
+        left = limit - len(strays)
+        taken = await self._switch.call(lambda side: side.coordinator.queue.take(left, order=order))
+        return Taken((*strays, *taken.task_ids), taken.heads)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._switch.wait(lambda side, left: side.coordinator.queue.wait_for_work(left), wait)
@@ -34,7 +44,14 @@ class FailoverTaskQueue:
         await self._switch.call(lambda side: side.coordinator.queue.wake())
 
     async def move_due(self, now: datetime, limit: int) -> DueMove:
-        return await self._switch.call(lambda side: side.coordinator.queue.move_due(now, limit))
+        async def act(side: Side) -> DueMove:
+            return await side.coordinator.queue.move_due(now, limit)
+
+        moment = self._switch.clock.monotonic()
+        if moment >= self._move_strays_at:
+            self._move_strays_at = moment + LOOK_EVERY.total_seconds()
+            await self._switch.spare(self._switch.other, act)
+        return await self._switch.call(act)
 
     async def discard(self, entries: Sequence[QueueEntry]) -> None:
         await self._switch.call(lambda side: side.coordinator.queue.discard(entries))
@@ -70,6 +87,17 @@ class FailoverTaskQueue:
         await self._switch.ask(self._switch.active, lambda side: side.coordinator.queue.rebuild(generation, pages))
         if moves == self._switch.moves:
             self._moves, self._distrusted = moves, None
+
+    async def _take_strays(self, limit: int, order: Sequence[int]) -> Sequence[TaskId]:
+        """What was queued on the side that is not in use."""
+        moment = self._switch.clock.monotonic()
+        if limit == 0 or moment < self._take_strays_at:
+            return ()
+        self._take_strays_at = moment + LOOK_EVERY.total_seconds()
+        taken = await self._switch.spare(
+            self._switch.other, lambda side: side.coordinator.queue.take(limit, order=order)
+        )
+        return () if taken is None else taken.task_ids
 
     def _merge(
         self, here: Mapping[WorkerId, int], there: Mapping[WorkerId, int], *, other: Side

@@ -1,4 +1,4 @@
-"""What each part of the failover coordinator does while processes see different sides."""
+"""Workers and what is handed to them, while processes see different sides."""
 
 import asyncio
 from datetime import timedelta
@@ -8,52 +8,29 @@ import pytest
 from rota.application.ports.coordinator import Coordinator
 from rota.domain.attempt import Attempt
 from rota.domain.errors import CoordinatorUnavailableError
-from rota.domain.events import Event, EventKind
 from rota.domain.ids import WorkerId
-from rota.domain.priority import LEVELS
 from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.memory import MemoryState, join_memory
 from rota.testing.contract.coordinator_backend import (
     AT_ONCE,
     LONG,
     NODE_A,
-    NODE_B,
-    NOON,
     WORKER_1,
     WORKER_2,
     make_attempts,
-    make_entries,
     make_ids,
-    make_pages,
     make_worker,
 )
 from rota.testing.faults import Fault
 from rota.testing.virtual_time import run_virtually
-from tests.unit.infrastructure.failover.cluster import Cluster, Process
+from tests.unit.infrastructure.failover.cluster import Cluster, Process, switch_back, switch_over
 
-ORDER = tuple(reversed(LEVELS))
 LEASE = timedelta(seconds=12)
 TTL = timedelta(seconds=6)
-BACK_S = 5  # a primary that answers again is in use after this
-
-
-async def switch_over(process: Process) -> None:
-    process.primary_way.begin()
-    await process.node.queue.wake()
-
-
-async def switch_back(cluster: Cluster, process: Process) -> None:
-    process.primary_way.end()
-    await cluster.pass_time(BACK_S)
-    assert process.switches[-1] is False
 
 
 async def list_ids(node: Coordinator) -> list[WorkerId]:
     return [worker.id for worker in await node.pool.list_alive()]
-
-
-def make_event(kind: EventKind) -> Event:
-    return Event(kind=kind, at=NOON, task_id=make_ids(1)[0])
 
 
 class TestPool:
@@ -171,6 +148,25 @@ class TestDeliveries:
 
         run_virtually(main())
 
+    def test_a_worker_is_at_home_again_where_it_returned_to(self) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            async with cluster.start() as leader, cluster.start() as worker:
+                await worker.node.pool.register(make_worker(), LONG)
+                await leader.node.pool.list_alive()
+                await switch_over(worker)
+                await worker.node.pool.register(make_worker(), timedelta(seconds=3))
+                await cluster.pass_time(1)
+                await leader.node.pool.list_alive()
+                await switch_back(cluster, worker)
+                assert await worker.node.pool.heartbeat(WORKER_1, Heartbeat(0), lease=LONG)
+                await leader.node.pool.list_alive()
+                attempts = make_attempts(make_ids(1))
+                await leader.node.deliveries.assign(attempts)
+                assert await join_memory(cluster.primary).deliveries.list_assigned(WORKER_1) == attempts
+
+        run_virtually(main())
+
     def test_what_a_silent_home_holds_is_never_said_to_be_nothing(self) -> None:
         async def main() -> None:
             cluster = Cluster()
@@ -262,231 +258,6 @@ class TestDeliveries:
                 assert await worker.node.deliveries.held(WORKER_1) == attempts
 
         run_virtually(main())
-
-
-class TestElection:
-    def test_a_lease_is_renewed_on_its_own_side_only(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as process:
-                lease = await process.node.election.campaign(NODE_A, TTL)
-                assert lease is not None
-                process.primary_way.begin()
-                with pytest.raises(CoordinatorUnavailableError):
-                    await process.node.election.renew(NODE_A, lease, ttl=TTL)
-                assert process.switches == [True]
-                await cluster.pass_time(TTL.total_seconds())
-                second = await process.node.election.campaign(NODE_A, TTL)
-                assert second is not None
-                assert second > lease
-                assert await process.node.election.renew(NODE_A, second, ttl=TTL)
-                with pytest.raises(CoordinatorUnavailableError):
-                    await process.node.election.renew(NODE_A, lease, ttl=TTL)
-
-        run_virtually(main())
-
-    def test_equal_numbers_of_the_two_sides_are_told_apart(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as process:
-                old = await process.node.election.campaign(NODE_A, TTL)
-                assert old is not None
-                await switch_over(process)
-                await cluster.pass_time(TTL.total_seconds())
-                new = await process.node.election.campaign(NODE_A, LONG)
-                assert (cluster.primary.last_lease, cluster.fallback.last_lease) == (1, 1)
-                process.primary_way.end()
-                await process.node.election.resign(NODE_A, old)
-                assert await process.node.election.find_leader() == NODE_A, f"lease {new} was ended by lease {old}"
-
-        run_virtually(main())
-
-    def test_a_node_without_the_primary_leaves_its_leader_alone(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as leader, cluster.start() as cut_off:
-                lease = await leader.node.election.campaign(NODE_A, TTL)
-                assert lease is not None
-                await switch_over(cut_off)
-                for _ in range(10):
-                    assert await cut_off.node.election.campaign(NODE_B, TTL) is None
-                    await cluster.pass_time(2)
-                    assert await leader.node.election.renew(NODE_A, lease, ttl=TTL)
-                await cluster.pass_time(TTL.total_seconds())
-                assert await cut_off.node.election.campaign(NODE_B, TTL) is not None, "nobody leads any more"
-
-        run_virtually(main())
-
-    def test_a_number_that_is_unknown_here_is_asked_for_on_the_side_in_use(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as one, cluster.start() as other:
-                lease = await one.node.election.campaign(NODE_A, TTL)
-                assert lease is not None
-                assert await other.node.election.renew(NODE_A, lease, ttl=TTL)
-
-        run_virtually(main())
-
-
-class TestQueue:
-    def test_after_a_switch_there_is_no_generation_until_it_was_rebuilt(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            await join_memory(cluster.fallback).queue.rebuild("last week", make_pages())
-            async with cluster.start() as leader:
-                await leader.node.queue.rebuild("first", make_pages())
-                assert await leader.node.queue.find_generation() == "first"
-                leader.primary_way.begin()
-                assert [await leader.node.queue.find_generation() for _ in range(2)] == [None, None]
-                await leader.node.queue.rebuild("second", make_pages(make_entries(make_ids(1))))
-                assert await leader.node.queue.find_generation() == "second"
-                assert (await leader.node.queue.take(5, order=ORDER)).task_ids == tuple(make_ids(1))
-                await switch_back(cluster, leader)
-                assert await leader.node.queue.find_generation() is None
-                await leader.node.queue.rebuild("third", make_pages())
-                assert await leader.node.queue.find_generation() == "third"
-
-        run_virtually(main())
-
-    def test_a_memory_that_another_process_rebuilt_after_the_switch_is_trusted(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as one, cluster.start() as other:
-                await switch_over(one)
-                assert await one.node.queue.find_generation() is None
-                await switch_over(other)
-                await other.node.queue.rebuild("second", make_pages())
-                assert await one.node.queue.find_generation() == "second"
-
-        run_virtually(main())
-
-    def test_a_rebuild_that_was_cut_off_is_not_repeated_with_what_is_left_of_its_pages(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as leader:
-                leader.primary_way.inject("queue.rebuild", Fault.EXECUTE_AND_TIMEOUT)
-                with pytest.raises(CoordinatorUnavailableError):
-                    await leader.node.queue.rebuild("first", make_pages(make_entries(make_ids(1))))
-                assert leader.switches == [True]
-                assert await leader.node.queue.find_generation() is None
-
-        run_virtually(main())
-
-    def test_entries_are_moved_and_discarded_on_the_side_in_use(self) -> None:
-        async def main() -> None:
-            async with Cluster().start() as leader:
-                await switch_over(leader)
-                ids = make_ids(2)
-                await leader.node.queue.push(make_entries(ids, due_at=NOON))
-                await leader.node.queue.discard(make_entries(ids[:1], due_at=NOON))
-                assert (await leader.node.queue.move_due(NOON, 10)).moved == 1
-
-        run_virtually(main())
-
-
-class TestSignals:
-    def test_a_cancel_request_reaches_a_worker_on_the_other_side(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as api, cluster.start() as worker:
-                await switch_over(worker)
-                await api.node.signals.request_cancel(make_ids(1), ttl=LONG)
-                assert await worker.node.signals.find_cancelled(make_ids(2)) == set(make_ids(1))
-
-        run_virtually(main())
-
-    def test_for_a_minute_after_a_switch_the_requests_of_both_sides_are_found(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as worker:
-                await switch_over(worker)
-                await worker.node.signals.request_cancel(make_ids(1), ttl=timedelta(hours=1))
-                await switch_back(cluster, worker)
-                assert await worker.node.signals.find_cancelled(make_ids(1)) == set(make_ids(1))
-                await cluster.pass_time(60)
-                asked = worker.fallback_way.calls
-                await worker.node.signals.find_cancelled(make_ids(1))
-                assert worker.fallback_way.calls == asked
-
-        run_virtually(main())
-
-    def test_a_listener_hears_both_sides(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as api, cluster.start() as worker, api.node.signals.subscribe() as events:
-                await worker.node.signals.publish([make_event(EventKind.TASK_CREATED)])
-                assert (await anext(events)).kind is EventKind.TASK_CREATED
-                await switch_over(worker)
-                await worker.node.signals.publish([make_event(EventKind.TASK_COMPLETED)])
-                assert (await anext(events)).kind is EventKind.TASK_COMPLETED
-
-        run_virtually(main())
-
-    @pytest.mark.parametrize("lost", ["primary", "fallback"])
-    def test_a_listener_survives_the_loss_of_one_side_and_hears_it_again(self, lost: str) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            states = {"primary": cluster.primary, "fallback": cluster.fallback}
-            state = states.pop(lost)
-            (other,) = states.values()
-            async with cluster.start() as api, api.node.signals.subscribe() as events:
-                _hang_up(state)
-                await join_memory(other).signals.publish([make_event(EventKind.TASK_CREATED)])
-                assert (await anext(events)).kind is EventKind.TASK_CREATED
-                await cluster.pass_time(2)
-                await join_memory(state).signals.publish([make_event(EventKind.TASK_COMPLETED)])
-                assert (await anext(events)).kind is EventKind.TASK_COMPLETED
-
-        run_virtually(main())
-
-    def test_a_listener_is_told_when_both_sides_are_lost(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as api, api.node.signals.subscribe() as events:
-                _hang_up(cluster.primary)
-                _hang_up(cluster.fallback)
-                with pytest.raises(CoordinatorUnavailableError):
-                    await anext(events)
-
-        run_virtually(main())
-
-    def test_an_unforeseen_failure_reaches_the_listener(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as api, api.node.signals.subscribe() as events:
-                _hang_up(cluster.primary, ValueError("a bug"))
-                with pytest.raises(ValueError, match="a bug"):
-                    await anext(events)
-
-        run_virtually(main())
-
-    def test_listening_begins_while_the_primary_is_away(self) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            async with cluster.start() as api:
-                api.primary_way.begin()
-                for _ in range(2):  # the first finds out, the second knows
-                    async with api.node.signals.subscribe() as events:
-                        await api.node.signals.publish([make_event(EventKind.TASK_CREATED)])
-                        assert (await anext(events)).kind is EventKind.TASK_CREATED
-
-        run_virtually(main())
-
-    def test_listening_does_not_begin_when_both_are_away(self) -> None:
-        async def main() -> None:
-            async with Cluster().start() as api:
-                api.primary_way.begin()
-                api.fallback_way.begin()
-                with pytest.raises(CoordinatorUnavailableError):
-                    async with api.node.signals.subscribe():
-                        pass
-
-        run_virtually(main())
-
-
-def _hang_up(state: MemoryState, failure: Exception | None = None) -> None:
-    for listener in state.listeners:
-        listener.fail(failure or CoordinatorUnavailableError("hung up"))
 
 
 async def _take_for(cluster: Cluster, worker: Process, *, seconds: float) -> None:
