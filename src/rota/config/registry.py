@@ -135,7 +135,7 @@ def _needing(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as exc:
-        problem = f"the package {exc.name} is not installed"
+        problem = f"the package {(exc.name or extra).partition('.')[0]} is not installed"
         raise ConfigError(problem, fix=f"pip install 'rota[{extra}]'") from exc
 
 

@@ -1,6 +1,5 @@
 """Names become things: Rota's own, those of installed packages, and those the program registers."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -109,15 +108,6 @@ def test_sql_coordination_needs_a_store_with_a_database() -> None:
 
     with pytest.raises(ConfigError, match=r"coordinator\.url: sql:// stands for the store's own database"):
         factory(around(store__url="memory://"))
-
-
-def test_a_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [name for name in sys.modules if name.startswith("rota.infrastructure.coordination.redis")]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "redis.asyncio", None)
-
-    with pytest.raises(ConfigError, match=r"redis\.asyncio is not installed; try: pip install 'rota\[redis\]'"):
-        Registries().coordinators.get("redis")(around(coordinator__url="redis://localhost"))
 
 
 def test_collectors_are_made_by_name() -> None:
