@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rota.application.explain import Explanation
     from rota.application.node import Node
     from rota.config.registry import Registries
-    from rota.config.wiring import Built
+    from rota.config.wiring import Blueprint, Built
 
 EVERY_ROLE = ("scheduler", "worker")
 
@@ -87,12 +87,20 @@ class Rota:
         self._registries = registries
         self._stack = AsyncExitStack()
         self._built: Built | None = None
+        self._plan: Blueprint | None = None
+
+    @classmethod
+    def of(cls, plan: "Blueprint") -> "Rota":
+        """From what it is to be built of, for programs that replace parts of it."""
+        made = cls()
+        made._plan = plan
+        return made
 
     async def __aenter__(self) -> "Rota":
         from rota.application.submit import SubmitTasks
         from rota.config.embedded import open_built, plan_for
 
-        plan = plan_for(self._settings, self._registries, app=self._app, tasks=self._task_registry)
+        plan = self._plan or plan_for(self._settings, self._registries, app=self._app, tasks=self._task_registry)
         self._built = await self._stack.enter_async_context(open_built(plan, self._role_names))
         self._desk = SubmitTasks(self._node)
         return self

@@ -25,7 +25,7 @@ def plan_for(
 ) -> Blueprint:
     """What to build. A mapping stands alone; a file, or nothing, is read together with the environment."""
     if isinstance(settings, Mapping):
-        sources = Sources(flags=_flatten(settings), folder=Path(os.devnull))
+        sources = Sources(flags=flatten(settings), folder=Path(os.devnull))
     else:
         sources = Sources(file=None if settings is None else Path(settings), environment=os.environ)
     loaded = load(sources)
@@ -53,7 +53,7 @@ async def open_built(plan: Blueprint, roles: Collection[str]) -> AsyncIterator[B
             await running
 
 
-def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`{"worker": {"capacity": 5}}` as `{"worker.capacity": 5}`; what is no section stays whole."""
     return {
         f"{section}.{key}" if key else section: value

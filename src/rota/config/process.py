@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from rota.application.plugins import PluginPlan
 from rota.application.ports.system import System
 from rota.config.load import Loaded, Sources, load
-from rota.config.registry import check_names
+from rota.config.registry import check_names, list_plugins
 from rota.config.reload import POLL_EVERY, LiveSettings
 from rota.config.settings import Settings
 from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
@@ -52,10 +51,7 @@ async def run_process(plan: ProcessPlan) -> None:
         built = await build_roles(blueprint, node, roles=plan.roles)
         live = _live_settings(plan, built)
         built.roles.others = [lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY)]
-        plugins = [
-            PluginPlan(one.name, blueprint.registries.plugins.get(one.name), one.settings) for one in settings.plugins
-        ]
-        await built.roles.plugins.start(plugins)
+        await built.roles.plugins.start(list_plugins(settings, blueprint.registries))
         _listen(built, live)
         try:
             await built.roles.run()

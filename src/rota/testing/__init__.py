@@ -25,3 +25,7 @@ a subclass with a marker of your own, as our `tests/contract/test_store.py` does
 
 Wrap an adapter that passes in `faulty_store` or `faulty_coordinator` to see how callers bear its failures.
 """
+
+from rota.testing.kit import advance, run
+
+__all__ = ["advance", "run"]
