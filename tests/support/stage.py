@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from rota.application.config_cache import ConfigCache
 from rota.application.dispatch import Dispatcher
@@ -14,6 +14,7 @@ from rota.application.ports.metrics import Metric
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
 from rota.domain.attempt import Attempt, TaskResult
+from rota.domain.errors import UnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.priority import NORMAL
 from rota.domain.queue import QueueEntry
@@ -23,12 +24,13 @@ from rota.domain.worker import Worker
 from rota.infrastructure.coordination.memory import memory_coordinator
 from rota.infrastructure.store.memory.state import MemoryState
 from rota.infrastructure.store.memory.store import join_memory
-from rota.testing.faults import Fault, Faults
+from rota.testing.faults import Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
 from rota.testing.virtual_time import VirtualClock, run_virtually
 from tests.support.builders import EMAIL, NOW, a_new_task, a_state, a_worker
 
+T = TypeVar("T")
 LEASE = timedelta(days=10)
 TERM = 7
 
@@ -58,16 +60,25 @@ class Figures:
         self.observed.setdefault((histogram.name, *labels), []).append(value)
 
 
-class CountingFaults(Faults):
-    """Counts the calls as well."""
+class Backstage(Faults):
+    """Faults to order; counts the calls too, and lets something happen right before one of them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: Counter[str] = Counter()
+        self._interludes: dict[str, Callable[[], Awaitable[object]]] = {}
 
-    def _next_fault(self, operation: str) -> Fault | None:
+    def before(self, operation: str, interlude: Callable[[], Awaitable[object]]) -> None:
+        """Before the next call of an operation, this happens."""
+        self._interludes[operation] = interlude
+
+    async def around(
+        self, operation: str, call: Callable[[], Awaitable[T]], *, unavailable: type[UnavailableError]
+    ) -> T:
         self.calls[operation] += 1
-        return super()._next_fault(operation)
+        if operation in self._interludes:
+            await self._interludes.pop(operation)()
+        return await super().around(operation, call, unavailable=unavailable)
 
 
 class Stage:
@@ -75,7 +86,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
-        self.faults = CountingFaults()
+        self.faults = Backstage()
         self.calls = self.faults.calls
         self.truth = join_memory(MemoryState(self.clock))  # never fails
         self.calm = memory_coordinator(self.clock)
@@ -172,5 +183,5 @@ def staged(play: Callable[[Stage], Awaitable[None]]) -> Callable[[], None]:
     def test() -> None:
         run_virtually(main())
 
-    test.__name__ = play.__name__  # type: ignore[attr-defined] # every play is a function
+    test.__name__ = play.__name__
     return test

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -123,15 +122,12 @@ async def test_a_leader_whose_trust_is_over_grants_nothing(stage: Stage) -> None
 
 @staged
 async def test_trust_that_ends_between_taking_and_granting_grants_nothing(stage: Stage) -> None:
-    find_live = stage.truth.tasks.find_live
-
-    async def slow(*args: Any) -> Any:
+    async def lose_trust() -> None:
         stage.reign.end()
-        return await find_live(*args)
 
     await stage.hire(1)
     await stage.submit(1, priority=5)
-    stage.truth.tasks.find_live = slow  # type: ignore[method-assign] # it ends in the middle of a round
+    stage.faults.before("tasks.find_live", lose_trust)
     async with stage.reigning():
         assert await stage.granted() == {}
         assert stage.dispatcher.is_parked(TaskId(1))
@@ -142,20 +138,14 @@ async def test_trust_that_ends_between_taking_and_granting_grants_nothing(stage:
 
 @staged
 async def test_a_round_cut_off_in_the_middle_leaves_all_in_hand(stage: Stage) -> None:
-    find_live = stage.truth.tasks.find_live
-
-    async def hang(*args: Any) -> Any:
-        await asyncio.Event().wait()
-
     await stage.hire(1)
     await stage.submit(1)
     await stage.submit(2, priority=URGENT)
     await stage.submit(3)
     await stage.cancel(3)
-    stage.truth.tasks.find_live = hang  # type: ignore[method-assign] # the store hangs until the reign is over
+    stage.faults.before("tasks.find_live", asyncio.Event().wait)  # the store hangs until the reign is over
     async with stage.reigning():
         assert stage.dispatcher.is_parked(TaskId(1))
-    stage.truth.tasks.find_live = find_live  # type: ignore[method-assign] # see above
     await stage.dispatcher.hand_back()
     assert (await stage.calm.queue.depths()).ready == {0: 1, URGENT: 1}
 

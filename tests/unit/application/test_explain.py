@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from rota.application import explain
-from rota.application.explain import Explanation, ExplainTask
+from rota.application.explain import ExplainTask, Explanation
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, TenantId
 from rota.domain.task import BLOCKED, CANCELLED, PENDING, PROCESSING
