@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,3 +77,12 @@ def test_an_unsound_heartbeat_is_refused_by_field(field: str, wrong: dict[str, A
 def test_a_heartbeat_may_say_that_every_slot_is_taken() -> None:
     held = frozenset((TaskId(number), 1) for number in range(MAX_CAPACITY))
     assert len(Heartbeat(load=MAX_CAPACITY, held=held).held) == MAX_CAPACITY
+
+
+def test_a_worker_with_another_load_is_otherwise_the_same() -> None:
+    worker = a_worker(
+        1, capacity=5, load=1, types=frozenset({"email"}), labels={"zone": "a"}, weight=3, is_draining=True
+    )
+
+    assert worker.with_load(4) == replace(worker, load=4)
+    assert worker.load == 1
