@@ -270,6 +270,16 @@ async def test_processes_are_started_up_to_the_capacity_and_idle_ones_end_but_fo
     await until(lambda: len(executor.list_pids()) == 1)
 
 
+async def test_an_idle_process_that_dies_is_not_given_another_job(start: Start) -> None:
+    executor = await start(PATIENT)
+    pid = int(data_of(await executor.execute(a_job("local.who"), Recorder())) or 0)
+
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: pid not in executor.list_pids())
+
+    assert data_of(await executor.execute(a_job("local.add", {"left": 1}), Recorder())) == '{"sum":2}'
+
+
 async def test_a_capacity_that_grows_lets_those_who_wait_begin(start: Start) -> None:
     executor = await start(replace(PATIENT, capacity=1))
     first, _, _ = await begin(executor, "local.spin")

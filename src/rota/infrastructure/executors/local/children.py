@@ -41,7 +41,8 @@ class Children:
 
     def warm_up(self) -> None:
         """Start one, so that the first task does not wait for it."""
-        self._warming = self._aside(self._warm_up())
+        self._warming = asyncio.create_task(self._warm_up())
+        self._keep(self._warming)
 
     def resize(self, capacity: int) -> None:
         self._slots.resize(capacity)
@@ -138,11 +139,12 @@ class Children:
         if child in self._idle:
             self._idle.remove(child)
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
-        return task
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        self._keep(asyncio.create_task(work))
+
+    def _keep(self, aside: asyncio.Task[None]) -> None:
+        self._asides.add(aside)
+        aside.add_done_callback(self._asides.discard)
 
 
 def _has_answer(child: ChildProcess) -> bool:
