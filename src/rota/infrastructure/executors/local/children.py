@@ -82,7 +82,8 @@ class Children:
         hello = Hello(path=sys.path, app=app, memory_limit=self._settings.memory_limit, parent=os.getpid())
         started_at = asyncio.get_running_loop().time()
         child = await ChildProcess.start(hello, within=self._settings.start_timeout, on_death=self._forget)
-        self._alive.add(child)
+        if child.is_alive:  # it may have died right after it was ready; its job will tell
+            self._alive.add(child)
         took = asyncio.get_running_loop().time() - started_at
         log.debug("child.started", pid=child.pid, took_s=round(took, 3))
         return child
