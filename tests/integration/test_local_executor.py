@@ -294,6 +294,10 @@ async def test_a_process_ends_with_its_worker(tmp_path: Path) -> None:
         os.kill(sleeper, signal.SIGKILL)  # the kernel kills the process alone; its own children are its own affair
 
 
+def count_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 async def use_once(collector: CountingMetrics) -> list[int]:
     """Start an executor, run functions of every kind, close it; the processes that it had."""
     executor = LocalExecutor(SystemClock(), collector, app=APP, settings=PATIENT)
@@ -310,14 +314,14 @@ async def use_once(collector: CountingMetrics) -> list[int]:
 
 async def test_closing_leaves_no_process_no_thread_and_no_descriptor(collector: CountingMetrics) -> None:
     await use_once(collector)  # libuv opens two descriptors once, for the life of the program
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = count_descriptors()
 
     pids = await use_once(collector)
 
     assert pids
     assert not any(map(is_running, pids))
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("rota-")] == []
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert count_descriptors() == before
 
 
 async def test_closing_while_the_first_process_starts_leaves_none(collector: CountingMetrics) -> None:
