@@ -1,5 +1,7 @@
 """The child's side of the socket, run in this process."""
 
+import os
+import resource
 import signal
 import socket
 import sys
@@ -147,7 +149,7 @@ def test_a_child_whose_worker_is_gone_kills_its_group(
 ) -> None:
     worker, wire = worker_and_wire
     killed = threading.Event()
-    monkeypatch.setattr(child_module.os, "killpg", lambda *_: killed.set())
+    monkeypatch.setattr(os, "killpg", lambda *_: killed.set())
     monkeypatch.setattr(child_module, "LONGEST_EXIT_S", 0.0)
     wire.watch(Child(wire).on_hangup)
 
@@ -160,13 +162,13 @@ def test_a_child_whose_worker_is_gone_kills_its_group(
 
 def test_an_app_is_loaded_before_the_limits_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[Any] = []
-    monkeypatch.setattr(child_module.resource, "setrlimit", lambda *limit: limits.append(limit))
+    monkeypatch.setattr(resource, "setrlimit", lambda *limit: limits.append(limit))
     path = list(sys.path)
 
     assert prepare(Hello(path=path, app=APP, memory_limit=None, parent=1)) == Ready()
     assert limits == []
     assert prepare(Hello(path=path, app=None, memory_limit=1000, parent=1)) == Ready()
-    assert limits == [(child_module.resource.RLIMIT_AS, (1000, 1000))]
+    assert limits == [(resource.RLIMIT_AS, (1000, 1000))]
     broken = prepare(Hello(path=path, app="no_such_app", memory_limit=None, parent=1))
     assert isinstance(broken, Broken)
     assert "no_such_app" in broken.message
@@ -174,8 +176,8 @@ def test_an_app_is_loaded_before_the_limits_are_set(monkeypatch: pytest.MonkeyPa
 
 def test_a_child_of_another_parent_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
-    monkeypatch.setattr(child_module.os, "_exit", codes.append)
-    monkeypatch.setattr(child_module.sys, "platform", "other")
+    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr(sys, "platform", "other")
 
     die_with_parent(parent=0)
 

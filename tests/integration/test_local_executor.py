@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +16,7 @@ import pytest
 import structlog
 
 from rota.application import metrics
-from rota.application.ports.metrics import Metric, NoMetrics
-from rota.domain.attempt import Failed, Outcome, Succeeded
+from rota.domain.attempt import Failed, Outcome
 from rota.domain.errors import ConfigError
 from rota.infrastructure.executors.local import task_loop
 from rota.infrastructure.executors.local.executor import LocalExecutor
@@ -26,23 +25,22 @@ from rota.infrastructure.executors.local.settings import LocalSettings
 from rota.infrastructure.system import SystemClock
 from rota.sdk.app import AppRef
 from tests.support.local_app import RELEASE
-from tests.support.local_jobs import Recorder, a_job, is_running, until
+from tests.support.local_jobs import (
+    APP,
+    PATIENT,
+    CountingMetrics,
+    Recorder,
+    Start,
+    a_job,
+    code_of,
+    data_of,
+    is_running,
+    local_executors,
+    until,
+)
 
-APP = AppRef("tests.support.local_app")
 SHORT = timedelta(milliseconds=100)
-LONG = timedelta(seconds=20)  # within this, a busy machine gets everything done
-PATIENT = LocalSettings(grace=LONG, async_grace=LONG)
 IMPATIENT = LocalSettings(grace=SHORT, async_grace=SHORT)
-
-Start = Callable[[LocalSettings], Awaitable[LocalExecutor]]
-
-
-class CountingMetrics(NoMetrics):
-    def __init__(self) -> None:
-        self.counted: list[tuple[Metric, tuple[str, ...]]] = []
-
-    def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
-        self.counted.append((counter, labels))
 
 
 @pytest.fixture
@@ -52,28 +50,8 @@ def collector() -> CountingMetrics:
 
 @pytest.fixture
 async def start(collector: CountingMetrics) -> AsyncIterator[Start]:
-    """Starts executors; afterwards, everything that blocks is released and everything closed."""
-    RELEASE.clear()
-    async with contextlib.AsyncExitStack() as stack:
-
-        async def start_one(settings: LocalSettings) -> LocalExecutor:
-            executor = LocalExecutor(SystemClock(), collector, app=APP, settings=settings)
-            stack.push_async_callback(executor.close)
-            stack.callback(RELEASE.set)
-            await executor.start()
-            return executor
-
+    async with local_executors(collector) as start_one:
         yield start_one
-
-
-def data_of(outcome: Outcome) -> str | None:
-    assert isinstance(outcome, Succeeded), outcome
-    return outcome.result.data
-
-
-def code_of(outcome: Outcome) -> str:
-    assert isinstance(outcome, Failed), outcome
-    return outcome.error.code
 
 
 async def begin(executor: LocalExecutor, task_type: str) -> tuple[asyncio.Task[Outcome], Recorder, dict[str, Any]]:
@@ -270,6 +248,16 @@ async def test_processes_are_started_up_to_the_capacity_and_idle_ones_end_but_fo
     await until(lambda: len(executor.list_pids()) == 1)
 
 
+async def test_an_idle_process_that_dies_is_not_given_another_job(start: Start) -> None:
+    executor = await start(PATIENT)
+    pid = int(data_of(await executor.execute(a_job("local.who"), Recorder())) or 0)
+
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: pid not in executor.list_pids())
+
+    assert data_of(await executor.execute(a_job("local.add", {"left": 1}), Recorder())) == '{"sum":2}'
+
+
 async def test_a_capacity_that_grows_lets_those_who_wait_begin(start: Start) -> None:
     executor = await start(replace(PATIENT, capacity=1))
     first, _, _ = await begin(executor, "local.spin")
@@ -285,7 +273,8 @@ async def test_a_process_ends_with_its_worker(tmp_path: Path) -> None:
     script = tmp_path / "worker.py"
     script.write_text(
         "import asyncio, os, signal\n"
-        "from tests.integration.test_local_executor import *\n"
+        "from rota.application.ports.metrics import NoMetrics\n"
+        "from tests.integration.test_local_executor import APP, PATIENT, LocalExecutor, SystemClock, begin\n"
         "async def main():\n"
         "    executor = LocalExecutor(SystemClock(), NoMetrics(), app=APP, settings=PATIENT)\n"
         "    await executor.start()\n"
@@ -305,11 +294,12 @@ async def test_a_process_ends_with_its_worker(tmp_path: Path) -> None:
         os.kill(sleeper, signal.SIGKILL)  # the kernel kills the process alone; its own children are its own affair
 
 
-async def test_closing_leaves_no_process_no_thread_and_no_descriptor(collector: CountingMetrics) -> None:
-    def count() -> tuple[int, int]:
-        return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+def count_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
-    before = count()
+
+async def use_once(collector: CountingMetrics) -> list[int]:
+    """Start an executor, run functions of every kind, close it; the processes that it had."""
     executor = LocalExecutor(SystemClock(), collector, app=APP, settings=PATIENT)
     await executor.start()
     jobs = [
@@ -318,12 +308,20 @@ async def test_closing_leaves_no_process_no_thread_and_no_descriptor(collector: 
     ]
     await asyncio.gather(*jobs)
     pids = executor.list_pids()
-
     await executor.close()
+    return pids
+
+
+async def test_closing_leaves_no_process_no_thread_and_no_descriptor(collector: CountingMetrics) -> None:
+    await use_once(collector)  # libuv opens two descriptors once, for the life of the program
+    before = count_descriptors()
+
+    pids = await use_once(collector)
 
     assert pids
     assert not any(map(is_running, pids))
-    assert count() == before
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("rota-")] == []
+    assert count_descriptors() == before
 
 
 async def test_closing_while_the_first_process_starts_leaves_none(collector: CountingMetrics) -> None:
@@ -467,33 +465,3 @@ async def test_an_app_that_does_not_exist_is_refused_at_the_start(collector: Cou
 
     with pytest.raises(ConfigError, match="no_such_module"):
         await executor.start()
-
-
-@pytest.mark.parametrize(
-    ("function", "result"), [("undecorated", "4"), ("undecorated_async", "6"), ("add", '{"sum":3}')]
-)
-async def test_a_config_may_name_a_function_of_the_app(start: Start, function: str, result: str) -> None:
-    executor = await start(PATIENT)
-    job = a_job("anything", {"left": 2}, executor_config=f'{{"function": "tests.support.local_app:{function}"}}')
-
-    assert executor.supports(job.config)
-    assert data_of(await executor.execute(job, Recorder())) == result
-    assert data_of(await executor.execute(job, Recorder())) == result
-
-
-@pytest.mark.parametrize("function", ["os:system", "tests.support.local_jobs:is_running", "nonsense", "a:b:c"])
-async def test_a_config_may_not_name_a_function_from_elsewhere(start: Start, function: str) -> None:
-    executor = await start(PATIENT)
-    job = a_job("anything", {"command": "true"}, executor_config=f'{{"function": "{function}"}}')
-
-    assert not executor.supports(job.config)
-    assert code_of(await executor.execute(job, Recorder())) == "function_not_found"
-
-
-async def test_a_function_that_is_not_there_fails_the_attempt(start: Start) -> None:
-    executor = await start(PATIENT)
-    named = a_job("anything", executor_config='{"function": "tests.support.local_app:NOT_A_FUNCTION"}')
-
-    assert code_of(await executor.execute(named, Recorder())) == "function_not_found"
-    assert not executor.supports(a_job("local.unheard_of").config)
-    assert code_of(await executor.execute(a_job("local.unheard_of"), Recorder())) == "function_not_found"

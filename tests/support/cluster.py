@@ -43,7 +43,8 @@ class Process:
                 raise AssertionError(f"{self.name} ended with {self.popen.returncode}:\n{self.log.read_text()[-4000:]}")
             return self._said(event)
 
-        return wait_until(look, f"{self.name} to log {event}", patience_s=patience_s)
+        seen: dict[str, Any] = wait_until(look, f"{self.name} to log {event}", patience_s=patience_s)
+        return seen
 
     def send(self, number: signal.Signals) -> None:
         self.popen.send_signal(number)
@@ -84,6 +85,19 @@ class Cluster:
 
     def start(self, role: str, name: str, *flags: str) -> Process:
         """Start `rota ROLE` and wait until it is ready."""
+        process = self.launch(role, name, *flags)
+        process.wait_for("node.ready")
+        return process
+
+    def start_all(self, role: str, *names: str) -> list[Process]:
+        """Start several at once, and wait for all of them."""
+        processes = [self.launch(role, name) for name in names]
+        for process in processes:
+            process.wait_for("node.ready")
+        return processes
+
+    def launch(self, role: str, name: str, *flags: str) -> Process:
+        """Start `rota ROLE`."""
         config = self.folder / "rota.yaml"
         if not config.exists():
             self.write_settings()
@@ -97,7 +111,6 @@ class Cluster:
             )
         process = Process(name, log, popen)
         self.processes.append(process)
-        process.wait_for("node.ready")
         return process
 
     def leader(self) -> Process:

@@ -22,7 +22,7 @@ def add(left: int, right: int = 1) -> dict[str, int]:
 
 
 @rota.task("local.async_add")
-async def async_add(ctx: rota.Context, left: int, right: int = 1) -> dict[str, int]:
+async def async_add(ctx: rota.Context, *, left: int, right: int = 1) -> dict[str, int]:
     ctx.log.info("adding", left=left)
     await ctx.progress(0.5, "half way")
     return {"sum": left + right}
@@ -31,7 +31,7 @@ async def async_add(ctx: rota.Context, left: int, right: int = 1) -> dict[str, i
 @rota.task("local.thread_add", isolation="thread")
 def thread_add(ctx: rota.Context, left: int) -> dict[str, int]:
     ctx.log.info("adding", left=left)
-    ctx.progress(0.5, "half way")
+    _ = ctx.progress(0.5, "half way")
     return {"sum": left + 1}
 
 
@@ -43,7 +43,7 @@ def who() -> int:
 @rota.task("local.tell")
 def tell(ctx: rota.Context) -> dict[str, object]:
     ctx.log.warning("telling", id=ctx.task_id)
-    ctx.progress(0.25, "a quarter")
+    _ = ctx.progress(0.25, "a quarter")
     facts = [ctx.type, ctx.attempt, ctx.retry_count, dict(ctx.metadata), ctx.cancelled]
     return {"facts": facts, "left": ctx.deadline.total_seconds()}
 
@@ -166,6 +166,7 @@ async def async_finish(ctx: rota.Context) -> str:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
         return "made it"
+    return "never stopped"
 
 
 @rota.task("local.async_cancels_itself")

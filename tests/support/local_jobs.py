@@ -1,16 +1,63 @@
 """Jobs for the local executor, and a recorder of what they report."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from rota.application.ports.executor import Job, LogLevel
+from rota.application.ports.metrics import Metric, MetricsCollector, NoMetrics
+from rota.domain.attempt import Failed, Outcome, Succeeded
+from rota.infrastructure.executors.local.executor import LocalExecutor
+from rota.infrastructure.executors.local.settings import LocalSettings
 from rota.infrastructure.system import SystemClock
+from rota.sdk.app import AppRef
 from tests.support.builders import MINUTE, a_config, a_running_state, a_task, an_attempt
+from tests.support.local_app import RELEASE
 
 PATIENCE_S = 20
+APP = AppRef("tests.support.local_app")
+LONG = timedelta(seconds=20)  # within this, a busy machine gets everything done
+PATIENT = LocalSettings(grace=LONG, async_grace=LONG)
+
+Start = Callable[[LocalSettings], Awaitable[LocalExecutor]]
+
+
+class CountingMetrics(NoMetrics):
+    def __init__(self) -> None:
+        self.counted: list[tuple[Metric, tuple[str, ...]]] = []
+
+    def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
+        self.counted.append((counter, labels))
+
+
+@contextlib.asynccontextmanager
+async def local_executors(collector: MetricsCollector) -> AsyncIterator[Start]:
+    """Starts executors; afterwards, everything that blocks is released and everything closed."""
+    RELEASE.clear()
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start_one(settings: LocalSettings) -> LocalExecutor:
+            executor = LocalExecutor(SystemClock(), collector, app=APP, settings=settings)
+            stack.push_async_callback(executor.close)
+            stack.callback(RELEASE.set)
+            await executor.start()
+            return executor
+
+        yield start_one
+
+
+def data_of(outcome: Outcome) -> str | None:
+    assert isinstance(outcome, Succeeded), outcome
+    return outcome.result.data
+
+
+def code_of(outcome: Outcome) -> str:
+    assert isinstance(outcome, Failed), outcome
+    return outcome.error.code
 
 
 class Recorder:

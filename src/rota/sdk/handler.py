@@ -35,7 +35,7 @@ class Handler:
             return _broken("it returned a coroutine; declare it with async def, below every other decorator")
         return outcome_of_value(value)
 
-    def bind(self, payload: str, context: Context) -> dict[str, Any] | Failed:
+    def bind(self, payload: str, context: Context) -> dict[str, Any] | Outcome:
         """The keyword arguments for this payload, or why it does not fit."""
         if self._arguments is None:
             try:
@@ -46,6 +46,8 @@ class Handler:
             return self._arguments.bind(payload, context)
         except InvalidError as exc:
             return Failed(TaskError("bad_payload", f"argument {exc}", retryable=False))
+        except Exception as exc:  # making an argument may run user code, such as __post_init__
+            return outcome_of_exception(exc)
 
 
 def _broken(problem: str) -> Failed:

@@ -52,6 +52,9 @@ class TaskDefinition:
 class TaskFunction(Generic[P, R]):
     """A function that Rota can run. It is still the function: call it, and it runs here and now."""
 
+    __name__: str
+    __qualname__: str
+
     def __init__(self, function: Callable[P, R], definition: TaskDefinition) -> None:
         functools.update_wrapper(self, function)
         self.function = function

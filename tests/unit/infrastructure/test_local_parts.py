@@ -20,6 +20,7 @@ from rota.infrastructure.executors.local.frames import (
     Line,
     Progress,
     Ready,
+    ToWorker,
     encode,
     ended_by,
 )
@@ -34,7 +35,12 @@ NOTHING = timedelta(0)
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 def test_frames_are_read_whole_however_they_are_cut(size: int) -> None:
-    messages = [Ready(), Line("info", "hällo", "{}"), Progress(0.5, ""), Ended(result=TaskResult(data="1"))]
+    messages: list[ToWorker] = [
+        Ready(),
+        Line("info", "hällo", "{}"),
+        Progress(0.5, ""),
+        Ended(result=TaskResult(data="1")),
+    ]
     stream = b"".join(map(encode, messages))
     buffer = FrameBuffer()
 
@@ -122,10 +128,12 @@ async def test_what_threads_post_is_delivered_in_order() -> None:
             done.set()
 
     mailbox: Mailbox[tuple[int, int]] = Mailbox(asyncio.get_running_loop(), deliver)
-    threads = [
-        threading.Thread(target=lambda sender=sender: [mailbox.post((sender, number)) for number in range(1000)])
-        for sender in range(4)
-    ]
+
+    def post(sender: int) -> None:
+        for number in range(1000):
+            mailbox.post((sender, number))
+
+    threads = [threading.Thread(target=post, args=(sender,)) for sender in range(4)]
     for thread in threads:
         thread.start()
     await asyncio.wait_for(done.wait(), 20)

@@ -47,7 +47,7 @@ def failure(outcome: Outcome) -> Failed:
 def test_values_become_what_the_annotations_say() -> None:
     seen: dict[str, Any] = {}
 
-    def function(  # noqa: PLR0913 - one of each kind
+    def function(  # type: ignore[no-untyped-def] # noqa: PLR0913 # fixed signature: one of each kind
         count: int,
         at: datetime,
         colour: Colour,
@@ -146,6 +146,21 @@ def test_a_type_that_cannot_be_made_from_json_is_refused_by_name() -> None:
     assert failure(run(function, '{"right": 1, "left": 2}')).error.message.startswith("argument right: ")
 
 
+def test_an_argument_that_cannot_be_made_is_a_failure_like_any_other() -> None:
+    @dataclass
+    class Fragile:
+        name: str
+
+        def __post_init__(self) -> None:
+            raise LookupError(self.name)
+
+    def function(what: Any) -> None: ...
+
+    function.__annotations__["what"] = Fragile
+
+    assert failure(run(function, '{"what": {"name": "x"}}')).error.code == "LookupError"
+
+
 def test_a_return_value_becomes_json() -> None:
     assert run(lambda: {"at": datetime(2026, 1, 1, tzinfo=UTC), "to": Address("Main")}) == Succeeded(
         rota_result('{"at":"2026-01-01T00:00:00Z","to":{"street":"Main","number":1}}')
@@ -205,7 +220,7 @@ def test_a_task_may_ask_for_another_try_a_pause_or_the_end() -> None:
 
     def fail() -> None:
         try:
-            {}["customer"]
+            dict[str, str]()["customer"]
         except KeyError as exc:
             raise rota.Fail("no such customer") from exc
 

@@ -2,5 +2,15 @@ import rota
 
 
 def test_the_public_names_are_these() -> None:
-    assert rota.__all__ == ["Context", "Fail", "Retry", "Snooze", "__version__", "task"]
+    assert rota.__all__ == [
+        "Context",
+        "Fail",
+        "Handle",
+        "Retry",
+        "Rota",
+        "Snooze",
+        "TaskView",
+        "__version__",
+        "task",
+    ]
     assert all(hasattr(rota, name) for name in rota.__all__)

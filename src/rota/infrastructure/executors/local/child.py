@@ -248,6 +248,7 @@ def main() -> None:
     wire = Wire(sock)
     hello = wire.receive()
     if not isinstance(hello, Hello):
+        sock.close()
         return
     die_with_parent(hello.parent)
     child = Child(wire)

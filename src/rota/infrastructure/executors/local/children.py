@@ -41,7 +41,8 @@ class Children:
 
     def warm_up(self) -> None:
         """Start one, so that the first task does not wait for it."""
-        self._warming = self._aside(self._warm_up())
+        self._warming = asyncio.create_task(self._warm_up())
+        self._keep(self._warming)
 
     def resize(self, capacity: int) -> None:
         self._slots.resize(capacity)
@@ -81,7 +82,8 @@ class Children:
         hello = Hello(path=sys.path, app=app, memory_limit=self._settings.memory_limit, parent=os.getpid())
         started_at = asyncio.get_running_loop().time()
         child = await ChildProcess.start(hello, within=self._settings.start_timeout, on_death=self._forget)
-        self._alive.add(child)
+        if child.is_alive:  # it may have died right after it was ready; its job will tell
+            self._alive.add(child)
         took = asyncio.get_running_loop().time() - started_at
         log.debug("child.started", pid=child.pid, took_s=round(took, 3))
         return child
@@ -138,11 +140,12 @@ class Children:
         if child in self._idle:
             self._idle.remove(child)
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
-        return task
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        self._keep(asyncio.create_task(work))
+
+    def _keep(self, aside: asyncio.Task[None]) -> None:
+        self._asides.add(aside)
+        aside.add_done_callback(self._asides.discard)
 
 
 def _has_answer(child: ChildProcess) -> bool:

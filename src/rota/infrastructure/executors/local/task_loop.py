@@ -148,14 +148,15 @@ class TaskLoop:
 
     def _look(self) -> None:
         """Every half second while something runs: has the loop answered?"""
+        self._is_watching = bool(self._running) and not self._loop.is_closed()
+        if not self._is_watching:
+            return
         if self.is_blocked:
             self._report()
-        elif self._asked_at is None and self._running:
+        elif self._asked_at is None:
             self._asked_at = self._control.time()
             self._loop.call_soon_threadsafe(self._control.call_soon_threadsafe, self._answered)
-        self._is_watching = bool(self._running) and not self._loop.is_closed()
-        if self._is_watching:
-            self._control.call_later(LOOK_EVERY_S, self._look)
+        self._control.call_later(LOOK_EVERY_S, self._look)
 
     def _answered(self) -> None:
         self._asked_at = None

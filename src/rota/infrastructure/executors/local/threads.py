@@ -6,7 +6,6 @@ take its place; when the function returns after all, the thread ends.
 
 import asyncio
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 
@@ -50,8 +49,8 @@ class PoolThread:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def join(self) -> bool:
-        self._thread.join(JOIN_S)
+    def join(self, seconds: float) -> bool:
+        self._thread.join(max(seconds, 0.0))
         return not self._thread.is_alive()
 
     def _serve(self) -> None:
@@ -90,11 +89,12 @@ class Threads:
         self._abandoned.append(thread)
 
     def close(self) -> None:
-        threads: Sequence[PoolThread] = [*self._idle, *self._busy.values()]
+        threads = [*self._idle, *self._busy.values(), *self._abandoned]
         for thread in threads:
             thread.give(None)
-        left = sum(not thread.join() for thread in threads)
-        left += sum(thread.is_alive for thread in self._abandoned)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + JOIN_S  # for all of them together
+        left = sum(not thread.join(until - loop.time()) for thread in threads)
         if left:
             log.error("threads.left_behind", threads=left)
         self._idle, self._busy, self._abandoned = [], {}, []
