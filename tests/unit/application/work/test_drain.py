@@ -1,9 +1,12 @@
 """Leaving in good order."""
 
+from collections.abc import Sequence
+
 from rota.application import metrics
 from rota.application.ports.executor import Job, Reports
 from rota.domain.attempt import Outcome, Succeeded
 from rota.domain.events import EventKind
+from rota.domain.ids import WorkerId
 from rota.domain.task import PENDING, PROCESSING, SUCCESS
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
@@ -94,6 +97,23 @@ async def test_a_grant_that_the_worker_never_heard_of_goes_back_when_it_leaves()
     stage = Stage()
     async with stage.running() as run:
         await stage.write_grant(1)
+        stage.worker.stop()
+        await run
+        assert await stage.statuses([1]) == {PENDING}
+        assert await stage.store.workers.list_all() == []
+
+
+@on_virtual_time
+async def test_a_grant_of_the_last_moment_goes_back_too() -> None:
+    stage = Stage()
+    async with stage.running() as run:
+        remove, worker_id = stage.coordinator.pool.remove, stage.worker_id
+
+        async def grant_and_remove(worker_ids: Sequence[WorkerId]) -> None:
+            await stage.write_grant(1, worker_id=worker_id)  # by a leader that looked at the pool just before
+            await remove(worker_ids)
+
+        stage.coordinator.pool.remove = grant_and_remove  # type: ignore[method-assign]  # the worst moment
         stage.worker.stop()
         await run
         assert await stage.statuses([1]) == {PENDING}
