@@ -27,7 +27,7 @@ from rota.domain.attempt import Attempt
 from rota.domain.events import Event
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.log import LogEntry
-from rota.domain.task import SUCCESS, Task, TaskStatus
+from rota.domain.task import Task, TaskStatus
 from rota.domain.worker import Worker
 from rota.infrastructure.coordination import memory as coordination_memory
 from rota.infrastructure.store.memory.store import memory_store
@@ -215,7 +215,7 @@ class Stage:
             assert self.clock.monotonic() < end, f"it did not happen within {within}"
             await self.clock.sleep(TICK)
 
-    async def until_status(self, task_id: int, status: TaskStatus = SUCCESS, within: timedelta = MINUTE) -> None:
+    async def until_status(self, task_id: int, status: TaskStatus, *, within: timedelta = MINUTE) -> None:
         end = self.clock.monotonic() + within.total_seconds()
         while (now := (await self.task(task_id)).state.status) is not status:
             assert self.clock.monotonic() < end, f"task {task_id} is {now}, not {status}, after {within}"

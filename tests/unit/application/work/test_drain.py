@@ -160,6 +160,7 @@ async def test_a_worker_that_never_got_in_can_leave() -> None:
     stage.faults.inject("workers.register", Fault.GONE, times=None)
     async with stage.running(is_awaited=False) as run:
         await stage.pass_time(SECOND * 2)
+        assert await stage.pool() == [], "a worker that the store does not know would be given work"
         stage.worker.stop()
         await run
         assert stage.worker.worker_id is None

@@ -156,6 +156,21 @@ async def test_what_was_being_read_when_the_incarnation_ended_is_not_begun() -> 
         await stage.pass_time(SECOND * 15)
         assert stage.executor.begun == []
         assert stage.worker.load == 0
+        assert stage.figures.count(metrics.LOOP_FAILURES, "worker.intake") == 0
+
+
+@on_virtual_time
+async def test_a_take_that_the_old_incarnation_began_brings_nothing_to_the_new_one() -> None:
+    async with a_stage() as stage:
+        old = stage.worker_id
+        stage.faults.inject("pool.remove", Fault.GONE, times=None)
+        await stage.store.workers.retire([old])
+        await stage.until(lambda: stage.worker.worker_id not in (None, old), within=SECOND * 6)
+        attempt = await stage.write_grant(1, worker_id=old)
+        await stage.coordinator.deliveries.assign([attempt])
+        await stage.pass_time(SECOND * 5)
+        assert await stage.coordinator.deliveries.held(old) == [attempt], "no take was under way: this shows nothing"
+        assert stage.executor.begun == []
 
 
 @on_virtual_time

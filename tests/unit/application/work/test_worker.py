@@ -12,7 +12,7 @@ from rota.domain.events import EventKind
 from rota.domain.ids import TaskId
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
-from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
+from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, a_state
 from tests.support.executors import Stubborn, never_end
 from tests.support.worker_stage import Stage, a_stage, on_virtual_time
 
@@ -225,6 +225,17 @@ async def test_many_short_attempts_with_long_timeouts_do_not_pile_up() -> None:
             await stage.grant(*range(start, start + 500), limit=MINUTE * 60)
             await stage.until(lambda end=start + 499: stage.worker.completed == end)  # type: ignore[misc]  # bound now
         assert len(stage.worker._running.deadlines._heap) <= 2 * 500 + 1001
+
+
+@on_virtual_time
+async def test_an_attempt_does_not_end_before_it_began_though_the_leader_was_ahead() -> None:
+    async with a_stage() as stage:
+        soon = stage.clock.now() + SECOND / 25
+        await stage.store.tasks.add([a_new_task(1, state=a_state(1, due_at=soon))])
+        await stage.grant_again(1)
+        await stage.until_status(1, SUCCESS)
+        state = (await stage.task(1)).state
+        assert state.started_at == state.completed_at == soon
 
 
 @on_virtual_time
