@@ -1,5 +1,6 @@
 """Being known, and what follows when others hold this worker for dead."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -53,6 +54,17 @@ async def test_the_store_hears_of_it_while_the_coordinator_is_away_and_the_other
         stage.faults.inject("workers.seen", Fault.GONE, times=None)
         await stage.pass_time(MINUTE)
         assert [worker.id for worker in await stage.pool()] == [stage.worker_id]
+
+
+@on_virtual_time
+async def test_it_joins_only_when_it_knows_the_time_of_the_store() -> None:
+    stage = Stage()
+    listener = asyncio.create_task(stage.listen())
+    stage.faults.inject("tasks.now", Fault.GONE, times=6)
+    async with stage.running():
+        await stage.pass_time()
+        assert [event.kind for event in stage.events] == [EventKind.WORKER_ONLINE]
+    listener.cancel()
 
 
 @on_virtual_time
