@@ -60,7 +60,7 @@ async def test_what_does_not_end_in_time_goes_back_without_spending_a_retry() ->
         assert (await stage.task(1)).state.retry_count == 0
         await stage.pass_time(SECOND)
         assert dict((await stage.coordinator.queue.depths()).ready) == {0: 1}
-        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "drained") == 1
+        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "released") == 1
         kinds = [event.kind for event in stage.events]
         assert kinds == [EventKind.WORKER_ONLINE, EventKind.TASK_RELEASED, EventKind.WORKER_OFFLINE]
 

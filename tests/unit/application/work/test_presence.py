@@ -258,6 +258,7 @@ async def test_capacity_that_changes_while_it_joins_is_told() -> None:
         {"name": "no spaces please"},
         {"lease": timedelta(seconds=5)},
         {"heartbeat_every": timedelta(0)},
+        {"heartbeat_every": timedelta(minutes=3), "lease": timedelta(minutes=12)},
         {"drain_timeout": timedelta(seconds=-1)},
         {"batch_size": 0},
         {"weight": 0},

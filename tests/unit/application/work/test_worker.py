@@ -295,6 +295,18 @@ async def test_a_type_nobody_here_can_run_goes_back_without_spending_a_retry() -
 
 
 @on_virtual_time
+async def test_a_config_that_an_executor_cannot_make_sense_of_harms_its_own_tasks_only() -> None:
+    async with a_stage() as stage:
+        await stage.store.configs.put(a_config("odd", executor_config="[]"))
+        await stage.grant(1, task_type="odd")
+        await stage.grant(2)
+        await stage.until_status(2, SUCCESS, within=SECOND * 2)
+        await stage.until_status(1, RETRYING)
+        error = (await stage.task(1)).error
+        assert error is not None and error.code == "executor_error"
+
+
+@on_virtual_time
 async def test_capacity_can_be_changed_while_it_runs() -> None:
     async with a_stage(never_end, capacity=1) as stage:
         await stage.grant(1, 2, 3)
