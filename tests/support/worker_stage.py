@@ -27,7 +27,7 @@ from rota.domain.attempt import Attempt
 from rota.domain.events import Event
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.log import LogEntry
-from rota.domain.task import SUCCESS, Task, TaskStatus
+from rota.domain.task import Task, TaskStatus
 from rota.domain.worker import Worker
 from rota.infrastructure.coordination import memory as coordination_memory
 from rota.infrastructure.store.memory.store import memory_store
@@ -157,10 +157,12 @@ class Stage:
         task = await self.task(task_id)
         return await self._hand_over(task, MINUTE)
 
-    async def write_grant(self, task_id: int, *, limit: timedelta = MINUTE) -> Attempt:
+    async def write_grant(
+        self, task_id: int, *, limit: timedelta = MINUTE, worker_id: WorkerId | None = None
+    ) -> Attempt:
         """A grant in the store that the coordinator was not told of."""
         await self.store.tasks.add([a_new_task(task_id, state=a_state(task_id, due_at=self.clock.now()))])
-        return await self._write_grant(await self.task(task_id), limit)
+        return await self._write_grant(await self.task(task_id), limit, worker_id=worker_id or self.worker_id)
 
     async def lose(self, task_id: int) -> None:
         """The leader takes the attempt back."""
@@ -213,7 +215,7 @@ class Stage:
             assert self.clock.monotonic() < end, f"it did not happen within {within}"
             await self.clock.sleep(TICK)
 
-    async def until_status(self, task_id: int, status: TaskStatus = SUCCESS, within: timedelta = MINUTE) -> None:
+    async def until_status(self, task_id: int, status: TaskStatus, *, within: timedelta = MINUTE) -> None:
         end = self.clock.monotonic() + within.total_seconds()
         while (now := (await self.task(task_id)).state.status) is not status:
             assert self.clock.monotonic() < end, f"task {task_id} is {now}, not {status}, after {within}"
@@ -252,13 +254,13 @@ class Stage:
         return await self._hand_over(await self.task(task_id), limit)
 
     async def _hand_over(self, task: Task, limit: timedelta) -> Attempt:
-        attempt = await self._write_grant(task, limit)
+        attempt = await self._write_grant(task, limit, worker_id=self.worker_id)
         await self.coordinator.deliveries.assign([attempt])
         return attempt
 
-    async def _write_grant(self, task: Task, limit: timedelta) -> Attempt:
+    async def _write_grant(self, task: Task, limit: timedelta, *, worker_id: WorkerId) -> Attempt:
         at = max(self.clock.now(), task.state.due_at)
-        step = task.state.granted(self.worker_id, term=1, at=at, timeout=limit)
+        step = task.state.granted(worker_id, term=1, at=at, timeout=limit)
         assert (await self.store.tasks.advance([step])).applied
         return an_attempt(step.after)
 

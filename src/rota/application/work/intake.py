@@ -5,7 +5,7 @@ the worker drains it still takes what was assigned to it before that was known, 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
@@ -16,7 +16,7 @@ from rota.application.work.hands import Hands
 from rota.application.work.nudge import Nudge
 from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.report import Ended, HandedBack, Reporter
-from rota.application.work.running import Running
+from rota.application.work.running import UNKNOWN_TYPE, Running
 from rota.application.work.settings import WorkerPorts
 from rota.application.work.settle import Settler
 from rota.application.work.standing import Standing
@@ -27,8 +27,6 @@ from rota.domain.task_config import TaskConfig
 
 TAKE_WAIT = timedelta(seconds=1)
 ROOM_WAIT = timedelta(seconds=1)
-UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be granted again, perhaps elsewhere
-MOST_COMPLAINTS = 1000  # types that were said to be unknown, once each
 EXPIRED = TimedOut("the attempt ran into its timeout before it could begin")
 
 log = structlog.get_logger(__name__)
@@ -45,7 +43,6 @@ class Desk:
     running: Running
     reporter: Reporter
     settler: Settler
-    _complained: set[str] = field(default_factory=set)
 
     async def begin_taken(self) -> None:
         """Begin what is ours. Raises while the store is away; what was taken then waits in hand."""
@@ -74,16 +71,15 @@ class Desk:
         return {task_id: now + (task.state.due_at - told).total_seconds() for task_id, task in tasks.items()}
 
     def _begin(self, task: Task, attempt: Attempt, *, config: TaskConfig | None, deadline: float) -> None:
-        executor = None if config is None else self.executors.find(config)
         if self.standing.is_draining:
             self._end(task, attempt, outcome=HandedBack("drained"))
-        elif config is None or executor is None:
-            self._complain(task)
-            self._end(task, attempt, outcome=HandedBack("unknown_type", UNKNOWN_DELAY))
+        elif config is None:
+            self.executors.complain(task.spec.type)
+            self._end(task, attempt, outcome=UNKNOWN_TYPE)
         elif deadline <= self.ports.clock.monotonic():
             self._end(task, attempt, outcome=EXPIRED)
         else:
-            self.running.begin(Job(task, attempt, config, deadline), executor)
+            self.running.begin(Job(task, attempt, config, deadline), self.executors)
 
     def _end(self, task: Task, attempt: Attempt, *, outcome: TimedOut | HandedBack) -> None:
         self.reporter.report(Ended(attempt, task.state, task.spec.type, outcome, task.spec.retry))
@@ -95,11 +91,6 @@ class Desk:
             for attempt in attempts:
                 self.hands.note_ended(attempt)
             self.settler.acknowledge(attempts)
-
-    def _complain(self, task: Task) -> None:
-        if task.spec.type not in self._complained and len(self._complained) < MOST_COMPLAINTS:
-            self._complained.add(task.spec.type)
-            log.warning("worker.unknown_type", type=task.spec.type, task_id=task.id)
 
 
 @dataclass(slots=True)

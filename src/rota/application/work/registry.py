@@ -2,18 +2,36 @@
 
 from collections.abc import Mapping
 
+import structlog
+
 from rota.application.ports.executor import Executor
 from rota.domain.task_config import TaskConfig
+
+MOST_COMPLAINTS = 1000  # types that were said to be unknown, once each
+
+log = structlog.get_logger(__name__)
 
 
 class ExecutorRegistry:
     def __init__(self, executors: Mapping[str, Executor]) -> None:
         self._executors = dict(executors)
+        self._complained: set[str] = set()
 
     def find(self, config: TaskConfig) -> Executor | None:
-        """Who runs tasks of this config here. None: nobody; hand the task back."""
+        """Who runs tasks of this config here. None: nobody; hand the task back.
+
+        Raises whatever an executor raises that cannot make sense of the config."""
         executor = self._executors.get(config.executor_type)
-        return executor if executor is not None and executor.supports(config) else None
+        if executor is not None and executor.supports(config):
+            return executor
+        self.complain(config.type, executor=config.executor_type)
+        return None
+
+    def complain(self, task_type: str, *, executor: str = "") -> None:
+        """Say, once for each type, that its tasks cannot run here."""
+        if task_type not in self._complained and len(self._complained) < MOST_COMPLAINTS:
+            self._complained.add(task_type)
+            log.warning("worker.unknown_type", type=task_type, executor=executor)
 
     async def start(self) -> None:
         for executor in self._executors.values():

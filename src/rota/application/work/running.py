@@ -14,12 +14,13 @@ from itertools import count
 import structlog
 
 from rota.application import metrics
-from rota.application.ports.executor import Executor, Job, Reports
+from rota.application.ports.executor import Job, Reports
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock
 from rota.application.work.hands import Hands, Holding, Stop
 from rota.application.work.logs import LogBook
 from rota.application.work.nudge import Nudge
+from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.report import Ended, HandedBack, Reporter
 from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
 
@@ -27,13 +28,16 @@ IDLE = timedelta(seconds=5)
 GRAIN = 0.001  # seconds; a deadline nearer than this has come: no wait is exact
 SLACK = 1000  # entries of ended attempts that the heap may hold beside twice the running ones
 
+UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be granted again, perhaps elsewhere
+UNKNOWN_TYPE = HandedBack("unknown_type", UNKNOWN_DELAY)
+
 OUTCOMES = {
     Succeeded: "succeeded",
     Failed: "failed",
     TimedOut: "timed_out",
     Cancelled: "cancelled",
     Snoozed: "snoozed",
-    HandedBack: "drained",
+    HandedBack: "released",
     type(None): "cancelled",
 }
 
@@ -84,7 +88,7 @@ class Running:
     deadlines: Deadlines
     completed: int = 0
 
-    def begin(self, job: Job, executor: Executor) -> None:
+    def begin(self, job: Job, executors: ExecutorRegistry) -> None:
         """Run an attempt. Its end is reported by itself."""
         task = job.task
         book = self.logs.open(task.state, task.spec.type)
@@ -92,7 +96,7 @@ class Running:
         holding = Holding(job.attempt, task, deadline=job.deadline, begun_at=now, book=book)
         del self.hands.taken[job.attempt]
         self.hands.running[job.attempt] = holding
-        holding.runner = runner = asyncio.create_task(_execute(executor, job, reports=book))
+        holding.runner = runner = asyncio.create_task(_execute(executors, job, reports=book))
         runner.add_done_callback(partial(self._end, holding))
         self.deadlines.add(holding)
 
@@ -116,7 +120,7 @@ class Running:
         for holding in self.deadlines.pop_past():
             self.stop(holding, Stop.TIMEOUT)
 
-    def _end(self, holding: Holding, runner: "asyncio.Task[Outcome]") -> None:
+    def _end(self, holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") -> None:
         holding.runner = None
         holding.book.close()
         self.completed += 1
@@ -132,15 +136,17 @@ class Running:
         self.reporter.report(ended)
 
 
-async def _execute(executor: Executor, job: Job, *, reports: Reports) -> Outcome:
-    return await executor.execute(job, reports)
+async def _execute(executors: ExecutorRegistry, job: Job, *, reports: Reports) -> Outcome | HandedBack:
+    # Also the search is the attempt's own: a config that makes an executor raise must not stop the intake of others.
+    executor = executors.find(job.config)
+    return UNKNOWN_TYPE if executor is None else await executor.execute(job, reports)
 
 
-def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome]") -> Outcome | HandedBack | None:
+def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") -> Outcome | HandedBack | None:
     error = None if runner.cancelled() else runner.exception()
     if error is None and not runner.cancelled():
         outcome = runner.result()
-        if isinstance(outcome, Outcome):
+        if isinstance(outcome, Outcome | HandedBack):
             return outcome
         error = TypeError(f"{outcome!r:.100} is no outcome")
     if holding.stop is not None:

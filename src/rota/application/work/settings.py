@@ -12,11 +12,13 @@ from rota.application.ports.system import Clock, Ids, Random
 from rota.application.store_time import StoreTime
 from rota.application.work.spool import Spool
 from rota.domain.checks import check_duration, check_number
+from rota.domain.errors import InvalidError
 from rota.domain.ids import WorkerId
 from rota.domain.worker import ANY_TYPE, Worker
 
 MIB = 1024 * 1024
 SHORTEST_BEAT = timedelta(milliseconds=100)
+LONGEST_BEAT = timedelta(seconds=60)  # a loop that does nothing for longer looks stuck to the watchdog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class WorkerSettings:
     def __post_init__(self) -> None:
         self.as_worker(WorkerId(1))
         check_duration("worker.heartbeat_interval", self.heartbeat_every, least=SHORTEST_BEAT)
+        if self.heartbeat_every > LONGEST_BEAT:
+            raise InvalidError("worker.heartbeat_interval", f"must be at most {LONGEST_BEAT.total_seconds():g} seconds")
         check_duration("worker.lease", self.lease, least=self.heartbeat_every * 2)  # one lost beat is no death
         check_duration("worker.drain_timeout", self.drain_timeout)
         check_number("worker.batch_size", self.batch_size, least=1, most=1000)

@@ -1,9 +1,12 @@
 """Leaving in good order."""
 
+from collections.abc import Sequence
+
 from rota.application import metrics
 from rota.application.ports.executor import Job, Reports
 from rota.domain.attempt import Outcome, Succeeded
 from rota.domain.events import EventKind
+from rota.domain.ids import WorkerId
 from rota.domain.task import PENDING, PROCESSING, SUCCESS
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
@@ -57,7 +60,7 @@ async def test_what_does_not_end_in_time_goes_back_without_spending_a_retry() ->
         assert (await stage.task(1)).state.retry_count == 0
         await stage.pass_time(SECOND)
         assert dict((await stage.coordinator.queue.depths()).ready) == {0: 1}
-        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "drained") == 1
+        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "released") == 1
         kinds = [event.kind for event in stage.events]
         assert kinds == [EventKind.WORKER_ONLINE, EventKind.TASK_RELEASED, EventKind.WORKER_OFFLINE]
 
@@ -94,6 +97,23 @@ async def test_a_grant_that_the_worker_never_heard_of_goes_back_when_it_leaves()
     stage = Stage()
     async with stage.running() as run:
         await stage.write_grant(1)
+        stage.worker.stop()
+        await run
+        assert await stage.statuses([1]) == {PENDING}
+        assert await stage.store.workers.list_all() == []
+
+
+@on_virtual_time
+async def test_a_grant_of_the_last_moment_goes_back_too() -> None:
+    stage = Stage()
+    async with stage.running() as run:
+        remove, worker_id = stage.coordinator.pool.remove, stage.worker_id
+
+        async def grant_and_remove(worker_ids: Sequence[WorkerId]) -> None:
+            await stage.write_grant(1, worker_id=worker_id)  # by a leader that looked at the pool just before
+            await remove(worker_ids)
+
+        stage.coordinator.pool.remove = grant_and_remove  # type: ignore[method-assign]  # the worst moment
         stage.worker.stop()
         await run
         assert await stage.statuses([1]) == {PENDING}
@@ -140,6 +160,7 @@ async def test_a_worker_that_never_got_in_can_leave() -> None:
     stage.faults.inject("workers.register", Fault.GONE, times=None)
     async with stage.running(is_awaited=False) as run:
         await stage.pass_time(SECOND * 2)
+        assert await stage.pool() == [], "a worker that the store does not know would be given work"
         stage.worker.stop()
         await run
         assert stage.worker.worker_id is None

@@ -14,7 +14,7 @@ from tests.support.builders import MINUTE, SECOND, a_config
 from tests.support.worker_stage import Stage, a_stage, on_virtual_time
 
 
-async def _talk(reports: Reports, count: int, size: int = 1) -> None:
+async def _talk(reports: Reports, count: int, *, size: int = 1) -> None:
     for number in range(count):
         reports.log(f"{number} " + "x" * size)
 

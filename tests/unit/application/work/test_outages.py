@@ -204,6 +204,17 @@ async def test_a_coordinator_that_is_away_holds_up_no_result() -> None:
         await stage.until_free(within=SECOND)
 
 
+@on_virtual_time
+async def test_events_that_nobody_takes_do_not_slow_the_acknowledgements() -> None:
+    async with a_stage() as stage:
+        stage.faults.inject("signals.publish", Fault.GONE, times=None)
+        for task_id in range(1, 11):
+            await stage.grant(task_id)
+            await stage.until_status(task_id, SUCCESS, within=SECOND * 2)
+            await stage.until_free(within=SECOND / 2)
+        assert stage.figures.count(metrics.LOOP_FAILURES, "worker.publish") >= 10
+
+
 @pytest.mark.parametrize("call", [*STORE_CALLS, *COORDINATOR_CALLS])
 @pytest.mark.parametrize("fault", [Fault.GONE, Fault.EXECUTE_AND_TIMEOUT])
 def test_every_loop_survives_a_failure(call: str, fault: Fault) -> None:

@@ -1,5 +1,6 @@
 """Being known, and what follows when others hold this worker for dead."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -53,6 +54,17 @@ async def test_the_store_hears_of_it_while_the_coordinator_is_away_and_the_other
         stage.faults.inject("workers.seen", Fault.GONE, times=None)
         await stage.pass_time(MINUTE)
         assert [worker.id for worker in await stage.pool()] == [stage.worker_id]
+
+
+@on_virtual_time
+async def test_it_joins_only_when_it_knows_the_time_of_the_store() -> None:
+    stage = Stage()
+    listener = asyncio.create_task(stage.listen())
+    stage.faults.inject("tasks.now", Fault.GONE, times=6)
+    async with stage.running():
+        await stage.pass_time()
+        assert [event.kind for event in stage.events] == [EventKind.WORKER_ONLINE]
+    listener.cancel()
 
 
 @on_virtual_time
@@ -156,6 +168,21 @@ async def test_what_was_being_read_when_the_incarnation_ended_is_not_begun() -> 
         await stage.pass_time(SECOND * 15)
         assert stage.executor.begun == []
         assert stage.worker.load == 0
+        assert stage.figures.count(metrics.LOOP_FAILURES, "worker.intake") == 0
+
+
+@on_virtual_time
+async def test_a_take_that_the_old_incarnation_began_brings_nothing_to_the_new_one() -> None:
+    async with a_stage() as stage:
+        old = stage.worker_id
+        stage.faults.inject("pool.remove", Fault.GONE, times=None)
+        await stage.store.workers.retire([old])
+        await stage.until(lambda: stage.worker.worker_id not in (None, old), within=SECOND * 6)
+        attempt = await stage.write_grant(1, worker_id=old)
+        await stage.coordinator.deliveries.assign([attempt])
+        await stage.pass_time(SECOND * 5)
+        assert await stage.coordinator.deliveries.held(old) == [attempt], "no take was under way: this shows nothing"
+        assert stage.executor.begun == []
 
 
 @on_virtual_time
@@ -231,6 +258,7 @@ async def test_capacity_that_changes_while_it_joins_is_told() -> None:
         {"name": "no spaces please"},
         {"lease": timedelta(seconds=5)},
         {"heartbeat_every": timedelta(0)},
+        {"heartbeat_every": timedelta(minutes=3), "lease": timedelta(minutes=12)},
         {"drain_timeout": timedelta(seconds=-1)},
         {"batch_size": 0},
         {"weight": 0},

@@ -12,7 +12,7 @@ from rota.domain.events import EventKind
 from rota.domain.ids import TaskId
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
-from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
+from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, a_state
 from tests.support.executors import Stubborn, never_end
 from tests.support.worker_stage import Stage, a_stage, on_virtual_time
 
@@ -228,6 +228,17 @@ async def test_many_short_attempts_with_long_timeouts_do_not_pile_up() -> None:
 
 
 @on_virtual_time
+async def test_an_attempt_does_not_end_before_it_began_though_the_leader_was_ahead() -> None:
+    async with a_stage() as stage:
+        soon = stage.clock.now() + SECOND / 25
+        await stage.store.tasks.add([a_new_task(1, state=a_state(1, due_at=soon))])
+        await stage.grant_again(1)
+        await stage.until_status(1, SUCCESS)
+        state = (await stage.task(1)).state
+        assert state.started_at == state.completed_at == soon
+
+
+@on_virtual_time
 async def test_a_stale_attempt_never_runs() -> None:
     async with a_stage() as stage:
         attempt = await stage.write_grant(1)
@@ -281,6 +292,18 @@ async def test_a_type_nobody_here_can_run_goes_back_without_spending_a_retry() -
         await stage.until_free()
         assert (await stage.coordinator.queue.depths()).delayed == 4
         assert stage.executor.begun == []
+
+
+@on_virtual_time
+async def test_a_config_that_an_executor_cannot_make_sense_of_harms_its_own_tasks_only() -> None:
+    async with a_stage() as stage:
+        await stage.store.configs.put(a_config("odd", executor_config="[]"))
+        await stage.grant(1, task_type="odd")
+        await stage.grant(2)
+        await stage.until_status(2, SUCCESS, within=SECOND * 2)
+        await stage.until_status(1, RETRYING)
+        error = (await stage.task(1)).error
+        assert error is not None and error.code == "executor_error"
 
 
 @on_virtual_time
