@@ -21,6 +21,7 @@ from rota.domain.errors import ConflictError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, parse_id
 from rota.domain.retry import RetryPolicy
 from rota.domain.submission import Submission
+from rota.domain.task import TaskStatus
 from rota.sdk.control import Duration
 from rota.sdk.tasks import REGISTRY, TaskRegistry
 from rota.sdk.views import TaskView, view_of
@@ -148,6 +149,10 @@ class Rota:
         if task is None:
             raise NotFoundError("task", task_id)
         return Handle(str((await self._desk.rerun(task)).task_id), self)
+
+    async def count(self) -> dict[TaskStatus, int]:
+        """How many tasks are in each state; states without tasks are left out."""
+        return await self._node.store.tasks.count_by_status(DEFAULT_TENANT)
 
     async def explain(self, task_id: str) -> "Explanation":
         """Why a task is where it is."""

@@ -1,5 +1,6 @@
 """A cluster of real processes: started with the `rota` command, watched through their logs, killed at will."""
 
+import asyncio
 import json
 import os
 import signal
@@ -7,13 +8,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
+
+from rota.domain.errors import UnavailableError
+
+T = TypeVar("T")
 
 PATIENCE_S = 20.0
 
@@ -159,6 +164,18 @@ def wait_until(look: Callable[[], Any], what: str, *, patience_s: float = PATIEN
             raise AssertionError(f"waited {patience_s} s for {what}")
         time.sleep(0.02)
     return seen
+
+
+async def eventually(look: Callable[[], Awaitable[T | None]], what: str, *, patience_s: float = PATIENCE_S) -> T:
+    """The same for what must be awaited. A server that is away meanwhile is no reason to stop looking."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        with suppress(UnavailableError):
+            if (seen := await look()) is not None:
+                return seen
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {patience_s} s for {what}")
+        await asyncio.sleep(0.05)
 
 
 def _parse(line: str) -> dict[str, Any]:

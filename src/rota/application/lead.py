@@ -16,7 +16,7 @@ from rota.application.loop import Loops
 from rota.application.observe import Observe
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
-from rota.application.recover import EndSilentAttempts, RecoverLostWorkers, Sight
+from rota.application.recover import HEARTBEAT_EVERY, EndSilentAttempts, RecoverLostWorkers, Sight
 from rota.application.reign import Reign
 from rota.application.retain import Retain
 from rota.domain.errors import FencedError, UnavailableError
@@ -24,7 +24,6 @@ from rota.domain.ids import TaskId
 
 SOON = timedelta(seconds=1)
 OBSERVE_EVERY = timedelta(seconds=5)
-RECONCILE_EVERY = timedelta(seconds=30)
 RETAIN_EVERY = timedelta(seconds=60)
 HAND_BACK_WITHIN = timedelta(seconds=2)
 
@@ -47,6 +46,14 @@ class Dispatcher(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Pace:
+    """How often things happen; changeable while they do."""
+
+    heartbeat_every: timedelta = HEARTBEAT_EVERY  # of the workers: how long the leader is blind after a failure
+    reconcile_every: timedelta = timedelta(seconds=30)
+
+
 @dataclass(frozen=True, slots=True)
 class Duty:
     """Something that a leader does every so often."""
@@ -61,6 +68,7 @@ class SchedulerDuties:
     """All duties of a leader. Calling it leads, until the reign is over or the call is cancelled."""
 
     loops: Loops
+    pace: Pace
     dispatcher: Dispatcher
     rebuild: RebuildQueues
     recover: RecoverLostWorkers
@@ -88,15 +96,16 @@ class SchedulerDuties:
                 one.cancel()
 
     def _list(self, reign: Reign) -> list[Duty]:
-        workers, attempts = Sight(self.loops.clock), Sight(self.loops.clock)
+        settles_in = 2 * self.pace.heartbeat_every
+        workers, attempts = (Sight(self.loops.clock, settles_in=settles_in) for _ in range(2))
         is_parked = self.dispatcher.is_parked
         return [
             Duty("dispatch", lambda: self.dispatcher.run(reign), every=SOON),
             Duty("rebuild", lambda: self.rebuild.if_lost(reign), every=SOON),
             Duty("recover", lambda: self.recover(reign, workers), every=SOON),
             Duty("end_silent", lambda: self.end_silent(reign, attempts), every=SOON),
-            Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=RECONCILE_EVERY),
-            Duty("reconcile_deliveries", lambda: self.reconcile_deliveries(reign), every=RECONCILE_EVERY),
+            Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=self.pace.reconcile_every),
+            Duty("reconcile_deliveries", lambda: self.reconcile_deliveries(reign), every=self.pace.reconcile_every),
             Duty("retain", lambda: self.retain(reign), every=RETAIN_EVERY),
             Duty("observe", self.observe, every=OBSERVE_EVERY),
         ]

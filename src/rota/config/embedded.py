@@ -12,6 +12,7 @@ from rota.config.load import Sources, load
 from rota.config.registry import Registries, check_names
 from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
 from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.infrastructure.telemetry.logging import leave_logging_to_the_program
 from rota.sdk.app import AppRef
 from rota.sdk.tasks import TaskRegistry
 
@@ -43,6 +44,7 @@ def plan_for(
 @asynccontextmanager
 async def open_built(plan: Blueprint, roles: Collection[str]) -> AsyncIterator[Built]:
     """Everything, running; stopped in good order at the end."""
+    leave_logging_to_the_program()
     async with open_node(plan) as node:
         built = await build_roles(plan, node, roles=[Role(name) for name in roles])
         running = asyncio.create_task(built.roles.run())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rota.application.dispatch import Dispatcher, DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
-from rota.application.lead import SchedulerDuties
+from rota.application.lead import Pace, SchedulerDuties
 from rota.application.loop import Loops
 from rota.application.node import Node, join
 from rota.application.observe import Observe
@@ -43,7 +43,7 @@ from rota.domain.ids import NodeId
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.executors.local.settings import LocalSettings
-from rota.infrastructure.spool import FileSpool
+from rota.infrastructure.spool import open_spool
 from rota.sdk.app import AppRef
 from rota.sdk.tasks import REGISTRY, TaskRegistry
 
@@ -140,6 +140,7 @@ class Built:
             self.roles.worker.set_capacity(settings.worker.capacity)
         if self.roles.scheduler is not None:
             self.roles.scheduler.duties.retain.tune(Retention(tasks=settings.task.retention))
+            self.roles.scheduler.duties.pace.reconcile_every = scheduler.reconcile_interval
 
 
 def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerRole:
@@ -162,6 +163,7 @@ def _build_duties(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> Sch
     rebuild = RebuildQueues(tasks=store.tasks, queue=coordinator.queue, time=time, collector=collector, node_id=node.id)
     return SchedulerDuties(
         loops=node.loops,
+        pace=Pace(plan.settings.worker.heartbeat_interval, plan.settings.scheduler.reconcile_interval),
         dispatcher=dispatcher,
         rebuild=rebuild,
         recover=RecoverLostWorkers(
@@ -209,17 +211,15 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
         random=node.random,
         ids=node.ids,
         collector=node.collector,
-        spool=_spool(plan.settings, node),
+        spool=_spool(plan.settings),
     )
     return WorkerService(ports, _work_settings(plan.settings, node), executors=ExecutorRegistry(executors))
 
 
-def _spool(settings: Settings, node: Node) -> Spool:
-    """One file for each worker name: a restart finds what its predecessor left."""
+def _spool(settings: Settings) -> Spool:
     if settings.worker.spool is None:
         return MemorySpool()
-    name = settings.worker.name or socket.gethostname()
-    return FileSpool(Path(settings.worker.spool) / f"{name}.spool")
+    return open_spool(Path(settings.worker.spool), settings.worker.name or socket.gethostname())
 
 
 def _work_settings(settings: Settings, node: Node) -> WorkSettings:

@@ -1,10 +1,12 @@
 """The spool in a file: one result a line, as JSON, on the disk before the call returns.
 
 A process may be killed in the middle of a line; that line is left out when the file is read, and closed off before the
-next one is written. The file may hold what tasks returned, so only its owner can read it. One worker, one file.
+next one is written. The file may hold what tasks returned, so only its owner can read it. One worker, one file:
+workers of one name have numbered files, each locked by its process, and a new process takes over one that is free.
 """
 
 import asyncio
+import fcntl
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,9 +25,25 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
+def open_spool(folder: Path, name: str) -> "FileSpool":
+    """The first spool of this name that no living process has, with what its last owner left in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while True:
+        number += 1
+        lock = os.open(folder / f"{name}.{number}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+        else:
+            return FileSpool(folder / f"{name}.{number}.spool", lock=lock)
+
+
 class FileSpool:
-    def __init__(self, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, path: Path, *, most_bytes: int = MOST_BYTES, lock: int | None = None) -> None:
         self._path = path
+        self._lock = lock  # held until the process ends
         self._most_bytes = most_bytes
         self._size = 0
         self._decoder = msgspec.json.Decoder(Result)

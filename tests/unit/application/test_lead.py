@@ -7,7 +7,7 @@ import pytest
 
 from rota.application import metrics
 from rota.application.elect import Leadership
-from rota.application.lead import HAND_BACK_WITHIN, RECONCILE_EVERY, RETAIN_EVERY, SchedulerDuties
+from rota.application.lead import HAND_BACK_WITHIN, RETAIN_EVERY, Pace, SchedulerDuties
 from rota.application.loop import FatalError, Loops
 from rota.application.observe import Observe
 from rota.application.rebuild import RebuildQueues
@@ -66,6 +66,7 @@ def duties(scene: Scene, dispatcher: ScriptedDispatcher) -> SchedulerDuties:
     take_back = scene.take_back
     return SchedulerDuties(
         loops=Loops(scene.clock, scene.random, figures),
+        pace=Pace(),
         dispatcher=dispatcher,
         rebuild=rebuild,
         recover=RecoverLostWorkers(
@@ -168,7 +169,7 @@ async def test_what_is_parked_is_known_to_reconciliation() -> None:
     leading = asyncio.create_task(duties(scene, dispatcher)(scene.reign))
     await scene.pass_time(5)
     await scene.add(1, 2)
-    await scene.pass_time(RECONCILE_EVERY.total_seconds())
+    await scene.pass_time(Pace().reconcile_every.total_seconds())
     assert await scene.queued() == [2]
     await stop(leading)
 

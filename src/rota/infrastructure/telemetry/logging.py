@@ -42,12 +42,30 @@ def configure_logging(level: str = "info", format: str = "auto", *, stream: Text
         root.removeHandler(old)
     root.addHandler(handler)
     logging.captureWarnings(True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells every step of looking at the schema
     set_level(level)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
             *_shared(),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+
+
+def leave_logging_to_the_program() -> None:
+    """Inside somebody else's program: events become records of the loggers `rota.*`, and it says where they go.
+
+    A program that has configured structlog itself is left alone."""
+    if structlog.is_configured():
+        return
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["event"]),
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,

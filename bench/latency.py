@@ -1,0 +1,110 @@
+"""How long does a task wait on an idle system, from the submit call to the first line of its function?
+
+    python bench/latency.py [--tasks 300]
+
+On MariaDB and Redis with a scheduler and a worker as processes of their own, and embedded in one process on SQLite.
+The tasks are submitted one after the other, each when the one before has ended. Both ends read the clock of this one
+machine. Prints the median and the 99th percentile of the wait, and of the whole way until the result is visible.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import rota
+from rota.infrastructure.database.migrate import upgrade
+from tests.support import cluster_app
+from tests.support.cluster import a_cluster
+from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
+from tests.support.servers.redis import RedisServer
+
+WARM_UP = 20
+MOST_MS = {"mariadb + redis": (5.0, 20.0), "embedded": (2.0, None)}  # median, 99th percentile
+
+
+async def measure(app: rota.Rota, tasks: int) -> tuple[list[float], list[float]]:
+    """Milliseconds until the function starts, and until its result is visible."""
+    starts, ends = [], []
+    for number in range(tasks + WARM_UP):
+        asked_at = time.time()
+        handle = await app.submit("stamp")
+        view = await handle.wait("30s")
+        seen_at = time.time()
+        if view.result is None:
+            raise RuntimeError(f"task {view.id} is {view.status}: {view.error}")
+        if number >= WARM_UP:
+            starts.append((view.result.data["at"] - asked_at) * 1e3)
+            ends.append((seen_at - asked_at) * 1e3)
+    return starts, ends
+
+
+@contextmanager
+def separate_processes(folder: Path) -> Iterator[dict[str, Any]]:
+    with RedisServer(durable=True) as redis, MariaDbServer(MariaDbOptions(durable=True)) as mariadb:
+        asyncio.run(upgrade(mariadb.url()))
+        settings = {"store": {"url": mariadb.url()}, "coordinator": {"url": redis.url()}}
+        with a_cluster(folder, settings, app=Path(cluster_app.__file__)) as cluster:
+            cluster.start("scheduler", "scheduler")
+            cluster.start("worker", "worker")
+            yield settings
+
+
+async def run_separate(folder: Path, tasks: int) -> tuple[list[float], list[float]]:
+    with separate_processes(folder) as settings:
+        async with rota.Rota(settings, roles=()) as app:
+            return await measure(app, tasks)
+
+
+async def run_embedded(folder: Path, tasks: int) -> tuple[list[float], list[float]]:
+    settings = {"store": {"url": f"sqlite:///{folder}/rota.db"}, "coordinator": {"url": "memory://"}}
+    async with rota.Rota(settings) as app:
+        return await measure(app, tasks)
+
+
+Run = Callable[[Path, int], Awaitable[tuple[list[float], list[float]]]]
+RUNS: dict[str, Run] = {"mariadb + redis": run_separate, "embedded": run_embedded}
+
+
+def at(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
+
+
+def report(name: str, starts: Sequence[float], *, ends: Sequence[float]) -> list[str]:
+    """Print one line; return what missed its bar."""
+    p50, p99 = at(starts, 0.5), at(starts, 0.99)
+    print(f"{name:18s}{p50:10.2f}{p99:10.2f}{at(ends, 0.5):14.2f}{at(ends, 0.99):10.2f}")
+    most50, most99 = MOST_MS[name]
+    missed = [f"{name}: median {p50:.2f} ms, wanted {most50}"] if p50 > most50 else []
+    if most99 is not None and p99 > most99:
+        missed.append(f"{name}: 99th percentile {p99:.2f} ms, wanted {most99}")
+    return missed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--tasks", type=int, default=300)
+    options = parser.parse_args()
+    print(f"{'milliseconds':18s}{'start p50':>10s}{'p99':>10s}{'result p50':>14s}{'p99':>10s}")
+    missed = []
+    for name, run in RUNS.items():
+        with TemporaryDirectory() as folder:
+            starts, ends = asyncio.run(_run(run, Path(folder), tasks=options.tasks))
+        missed += report(name, starts, ends=ends)
+    print("all bars held" if not missed else "missed: " + "; ".join(missed))
+    return 1 if missed else 0
+
+
+async def _run(run: Run, folder: Path, *, tasks: int) -> tuple[list[float], list[float]]:
+    return await run(folder, tasks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
