@@ -11,7 +11,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import rota
+from rota.embedding import EVERY_ROLE
 from rota.infrastructure.database.migrate import upgrade
 from tests.support import cluster_app
 from tests.support.cluster import a_cluster
@@ -57,20 +58,12 @@ def separate_processes(folder: Path) -> Iterator[dict[str, Any]]:
             yield settings
 
 
-async def run_separate(folder: Path, tasks: int) -> tuple[list[float], list[float]]:
-    with separate_processes(folder) as settings:
-        async with rota.Rota(settings, roles=()) as app:
-            return await measure(app, tasks)
+@contextmanager
+def one_process(folder: Path) -> Iterator[dict[str, Any]]:
+    yield {"store": {"url": f"sqlite:///{folder}/rota.db"}, "coordinator": {"url": "memory://"}}
 
 
-async def run_embedded(folder: Path, tasks: int) -> tuple[list[float], list[float]]:
-    settings = {"store": {"url": f"sqlite:///{folder}/rota.db"}, "coordinator": {"url": "memory://"}}
-    async with rota.Rota(settings) as app:
-        return await measure(app, tasks)
-
-
-Run = Callable[[Path, int], Awaitable[tuple[list[float], list[float]]]]
-RUNS: dict[str, Run] = {"mariadb + redis": run_separate, "embedded": run_embedded}
+PLACES = {"mariadb + redis": (separate_processes, ()), "embedded": (one_process, EVERY_ROLE)}
 
 
 def at(values: Sequence[float], share: float) -> float:
@@ -94,16 +87,17 @@ def main() -> int:
     options = parser.parse_args()
     print(f"{'milliseconds':18s}{'start p50':>10s}{'p99':>10s}{'result p50':>14s}{'p99':>10s}")
     missed = []
-    for name, run in RUNS.items():
-        with TemporaryDirectory() as folder:
-            starts, ends = asyncio.run(_run(run, Path(folder), tasks=options.tasks))
+    for name, (place, roles) in PLACES.items():
+        with TemporaryDirectory() as folder, place(Path(folder)) as settings:
+            starts, ends = asyncio.run(run(settings, roles, tasks=options.tasks))
         missed += report(name, starts, ends=ends)
     print("all bars held" if not missed else "missed: " + "; ".join(missed))
     return 1 if missed else 0
 
 
-async def _run(run: Run, folder: Path, *, tasks: int) -> tuple[list[float], list[float]]:
-    return await run(folder, tasks)
+async def run(settings: dict[str, Any], roles: Sequence[str], *, tasks: int) -> tuple[list[float], list[float]]:
+    async with rota.Rota(settings, roles=roles) as app:
+        return await measure(app, tasks)
 
 
 if __name__ == "__main__":
