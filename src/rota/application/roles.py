@@ -16,7 +16,7 @@ from rota.application.ids import RENEW_EVERY
 from rota.application.lead import SchedulerDuties
 from rota.application.loop import FatalError
 from rota.application.node import Node
-from rota.application.plugins import PluginHost
+from rota.application.plugins import PluginHost, PluginPlan
 from rota.application.store_time import RESYNC_EVERY
 from rota.application.watch import TaskWatch
 from rota.application.work.worker import WorkerService
@@ -44,6 +44,7 @@ class Roles:
     node: Node
     watch: TaskWatch
     plugins: PluginHost
+    guests: Sequence[PluginPlan] = ()
     scheduler: SchedulerRole | None = None
     worker: WorkerService | None = None
     others: Sequence[Callable[[], Part]] = ()
@@ -56,6 +57,7 @@ class Roles:
 
     async def run(self) -> None:
         """Until stopped. Raises `FatalError` when the process must be started anew."""
+        await self.plugins.start(self.guests)
         base = [asyncio.create_task(part) for part in self._list_base()]
         scheduler = asyncio.create_task(self.scheduler.run()) if self.scheduler is not None else None
         worker = asyncio.create_task(self.worker.run()) if self.worker is not None else None
@@ -67,6 +69,7 @@ class Roles:
                 await worker
         finally:
             await _end([scheduler, worker, *base])
+            await self.plugins.stop()
             log.info("node.stopped", node_id=self.node.id)
 
     async def _wait(self, running: Sequence["asyncio.Task[None]"]) -> None:

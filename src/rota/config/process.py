@@ -16,7 +16,7 @@ import structlog
 
 from rota.application.ports.system import System
 from rota.config.load import Loaded, Sources, load
-from rota.config.registry import check_names, list_plugins
+from rota.config.registry import check_names
 from rota.config.reload import POLL_EVERY, LiveSettings
 from rota.config.settings import Settings
 from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
@@ -51,12 +51,8 @@ async def run_process(plan: ProcessPlan) -> None:
         built = await build_roles(blueprint, node, roles=plan.roles)
         live = _live_settings(plan, built)
         built.roles.others = [lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY)]
-        await built.roles.plugins.start(list_plugins(settings, blueprint.registries))
         _listen(built, live)
-        try:
-            await built.roles.run()
-        finally:
-            await built.roles.plugins.stop()
+        await built.roles.run()
 
 
 def _live_settings(plan: ProcessPlan, built: Built) -> LiveSettings:

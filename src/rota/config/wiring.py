@@ -36,7 +36,7 @@ from rota.application.work.settings import WorkerSettings as WorkSettings
 from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
 from rota.config.declare import declare
-from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, open_fallback, scheme_of
+from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, list_plugins, open_fallback, scheme_of
 from rota.config.schema import prepare_schema
 from rota.config.settings import Settings
 from rota.domain.ids import NodeId
@@ -111,7 +111,8 @@ async def build_roles(plan: Blueprint, node: Node, *, roles: Collection[Role]) -
     plugins = PluginHost(node.coordinator.signals, loops, collector=node.collector)
     dispatcher = Dispatcher(node.store.tasks, node.coordinator, configs=node.configs, time=node.time, loops=loops)
     watch = TaskWatch(node.store.tasks, node.coordinator.signals)
-    built = Built(Roles(node, watch, plugins), dispatcher, plan.registries)
+    guests = list_plugins(plan.settings, plan.registries)
+    built = Built(Roles(node, watch, plugins, guests), dispatcher, plan.registries)
     if Role.SCHEDULER in roles:
         built.roles.scheduler = _build_scheduler(plan, node, dispatcher=dispatcher)
     if Role.WORKER in roles:
