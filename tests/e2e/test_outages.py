@@ -16,7 +16,7 @@ from rota.infrastructure.database.migrate import upgrade
 from tests.support import cluster_app
 from tests.support.cluster import Cluster, a_cluster, eventually, wait_until
 from tests.support.require import require_server
-from tests.support.servers.mariadb import MariaDbServer
+from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
 from tests.support.servers.redis import RedisServer
 
 APP = Path(cluster_app.__file__)
@@ -37,7 +37,7 @@ class Ground:
 def ground(tmp_path: Path) -> Iterator[Ground]:
     require_server("redis")
     require_server("mariadb")
-    with RedisServer() as redis, MariaDbServer() as mariadb:
+    with RedisServer() as redis, MariaDbServer(MariaDbOptions(durable=True)) as mariadb:
         asyncio.run(upgrade(mariadb.url()))
         settings = {
             "store": {"url": mariadb.url()},
@@ -65,6 +65,11 @@ async def drained(client: rota.Rota) -> dict[TaskStatus, int]:
     return await eventually(look, "every task to succeed", patience_s=60)
 
 
+def assert_unfinished(cluster: Cluster) -> None:
+    """The fault came in time to do harm."""
+    assert sum(cluster.runs().values()) < TASKS, "all tasks had run before the fault: this proves nothing"
+
+
 async def half_way(cluster: Cluster) -> None:
     await asyncio.to_thread(wait_until, lambda: sum(cluster.runs().values()) >= TASKS // 5, "a fifth of the tasks")
 
@@ -75,6 +80,7 @@ async def test_a_coordinator_that_forgets_everything_loses_no_task(ground: Groun
         await half_way(ground.cluster)
         redis = RedisClient(ground.redis.url())
         await redis.command("FLUSHALL")
+        assert_unfinished(ground.cluster)
         await redis.close()
         assert await drained(client) == {SUCCESS: TASKS}
     assert Counter(ground.cluster.runs().values()) == {1: TASKS}
@@ -85,6 +91,7 @@ async def test_a_coordinator_that_is_killed_and_comes_back_empty_loses_no_task(g
         await client.submit_many("noop", [{}] * TASKS)
         await half_way(ground.cluster)
         ground.redis.kill()
+        assert_unfinished(ground.cluster)
         await client.submit_many("noop", [{}] * 100)
         await asyncio.to_thread(
             wait_until,
@@ -101,6 +108,7 @@ async def test_a_store_that_restarts_in_the_middle_loses_no_task(ground: Ground)
         await client.submit_many("noop", [{}] * TASKS)
         await half_way(ground.cluster)
         ground.mariadb.kill()
-        await asyncio.to_thread(ground.mariadb.start)
+        assert_unfinished(ground.cluster)
+        ground.mariadb.start()
         assert await drained(client) == {SUCCESS: TASKS}
     assert Counter(ground.cluster.runs().values()) == {1: TASKS}
