@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from rota.application.ports.system import Clock
 from rota.domain.ids import TaskId
-from rota.domain.priority import effective, serving_order
+from rota.domain.priority import effective, follow_heads, serving_order
 
 
 class Heads:
@@ -17,12 +17,7 @@ class Heads:
 
     def note(self, heads: Mapping[int, TaskId]) -> None:
         """What a take left behind."""
-        now = self._clock.monotonic()
-        before = self._seen
-        self._seen = {
-            level: before[level] if level in before and before[level][0] == head else (head, now)
-            for level, head in heads.items()
-        }
+        self._seen = follow_heads(self._seen, heads, now=self._clock.monotonic())
 
     def order(self, above: float) -> list[int]:
         """The levels to take from, most pressing first; only those that are more pressing than `above`."""

@@ -10,6 +10,7 @@ leaves it in hand for the next round; at the end of a reign it is put back with 
 it is found by reconciliation, because the store knows every task that waits.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -127,20 +128,28 @@ class Dispatcher:
         wait, self._wait = self._wait, timedelta(0)  # after a failure: no waiting, the pause has been long enough
         if wait:
             await self._queue.wait_for_work(wait)
+        is_done = await self._serve_all(reign)  # most wakes are for what is ready: it goes first
         _ = reign.term
-        next_due_at = (await self._queue.move_due(self._time.now(), MOST_MOVED)).next_due_at
+        due = await self._queue.move_due(self._time.now(), MOST_MOVED)
+        if due.moved:
+            is_done = await self._serve_all(reign)
+        if is_done:
+            self._wait = self._until(due.next_due_at)
+        self._report_parked()
+
+    async def _serve_all(self, reign: Reign) -> bool:
+        """Rounds until nothing is left that can go now (True), or it is time to look around."""
         for _ in range(ROUNDS_PER_LOOK):
             if not await self._round(reign):
-                self._wait = self._until(next_due_at)
-                break
-        self._report_parked()
+                return True
+        return False
 
     async def _round(self, reign: Reign) -> bool:
         """Whether another round may find more to do."""
         began_at = self._loops.clock.monotonic()
         self._pause = None
         await self._grants.settle()
-        crew = Crew.gather(await self._pool.list_alive(), await self._queue.depths())
+        crew = Crew.gather(*await asyncio.gather(self._pool.list_alive(), self._queue.depths()))
         room = min(crew.room, self._throttle.whole_room(self._settings.global_rate))
         if room <= 0:
             self._note_pause(self._throttle.wait_for_whole() if crew.room else None)

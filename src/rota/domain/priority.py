@@ -10,7 +10,7 @@ waited for a day. A new leader measures anew: a change of leader costs a starved
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from rota.domain.checks import check_number
 from rota.domain.errors import InvalidError
@@ -39,9 +39,11 @@ def effective(priority: int, waited: timedelta, *, step: timedelta = AGING_STEP)
 
 
 def follow_heads(
-    known: Mapping[int, tuple[TaskId, datetime]], heads: Mapping[int, TaskId], *, now: datetime
-) -> dict[int, tuple[TaskId, datetime]]:
-    """The head of each level and since when it is known, from what was known before and the heads of a take."""
+    known: Mapping[int, tuple[TaskId, float]], heads: Mapping[int, TaskId], *, now: float
+) -> dict[int, tuple[TaskId, float]]:
+    """The head of each level and since when it is known, from what was known before and the heads of a take.
+
+    `now` is seconds on any clock that only grows."""
     first_seen = {level: (head, now) for level, head in heads.items()}
     return first_seen | {level: seen for level, seen in known.items() if heads.get(level) == seen[0]}
 

@@ -76,19 +76,18 @@ def test_of_two_equally_old_tasks_the_more_urgent_goes_first(one: int, other: in
 def test_a_head_waits_from_when_it_was_first_seen_not_from_its_creation() -> None:
     delayed = TaskId(first_id_at(NOW - 1_000 * AGING_STEP))  # created long ago, due and queued now
 
-    seen = follow_heads({}, {NORMAL: delayed}, now=NOW)
+    seen = follow_heads({}, {NORMAL: delayed}, now=7.0)
 
-    assert seen == {NORMAL: (delayed, NOW)}
-    assert serving_order({level: NOW - since for level, (_, since) in seen.items()})[0] == URGENT
+    assert seen == {NORMAL: (delayed, 7.0)}
+    assert serving_order({level: timedelta(seconds=7.0 - since) for level, (_, since) in seen.items()})[0] == URGENT
 
 
 def test_a_head_that_stays_grows_older_and_one_that_changes_begins_anew() -> None:
-    known = {NORMAL: (TaskId(1), NOW), HIGH: (TaskId(2), NOW), URGENT: (TaskId(3), NOW)}
-    later = NOW + SECOND
+    known = {NORMAL: (TaskId(1), 7.0), HIGH: (TaskId(2), 7.0), URGENT: (TaskId(3), 7.0)}
 
-    seen = follow_heads(known, {NORMAL: TaskId(1), HIGH: TaskId(9)}, now=later)
+    seen = follow_heads(known, {NORMAL: TaskId(1), HIGH: TaskId(9)}, now=8.0)
 
-    assert seen == {NORMAL: (TaskId(1), NOW), HIGH: (TaskId(9), later)}
+    assert seen == {NORMAL: (TaskId(1), 7.0), HIGH: (TaskId(9), 8.0)}
 
 
 def rounds_until_served(level: int, *, flood: int, capacity: int, most: int) -> int | None:

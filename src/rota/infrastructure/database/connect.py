@@ -1,13 +1,15 @@
 """From a URL to a `Database`: drivers, pools, session settings."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from rota.application.ports.system import Clock, Random
 from rota.domain.errors import ConfigError, StoreUnavailableError, UnavailableError
@@ -18,7 +20,8 @@ from rota.infrastructure.database.bulk_sqlite import SqliteBulk
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.runners import CALL_DEADLINE_S, Runner, ServerRunner, SqliteRunner
 
-POOL_SIZE = 10
+POOL_SIZE = 10  # of writers, and again of readers
+PING_AFTER_S = 5.0  # shorter than any server or firewall drops an idle connection
 POOL_WAIT_S = 2.0
 CONNECT_S = 2
 LOCK_WAIT_S = 3
@@ -41,7 +44,8 @@ def open_runner(url: str, *, deadline_s: float = CALL_DEADLINE_S) -> Runner:
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite":
         return SqliteRunner(sqlite_engine(parsed), deadline_s=deadline_s)
-    return ServerRunner(server_engine(parsed), deadline_s=deadline_s)
+    writer, reader = server_engine(parsed), server_engine(parsed, isolation_level="AUTOCOMMIT")
+    return ServerRunner(writer, reader, deadline_s=deadline_s)
 
 
 def bulk_for(url: str, clock: Clock) -> Bulk:
@@ -55,14 +59,41 @@ def bulk_for(url: str, clock: Clock) -> Bulk:
             return MysqlBulk()
 
 
-def server_engine(url: URL) -> AsyncEngine:
+def server_engine(url: URL, *, isolation_level: str = "READ COMMITTED") -> AsyncEngine:
     """A MySQL, MariaDB or PostgreSQL server with a bounded pool; every wait has an end."""
     is_postgres = url.get_backend_name() == "postgresql"
     try:
-        return _postgres_engine(url) if is_postgres else _mysql_engine(url)
+        engine = (_postgres_engine if is_postgres else _mysql_engine)(url, isolation_level=isolation_level)
     except ModuleNotFoundError as exc:
         extra = "postgres" if is_postgres else "mysql"
         raise ConfigError(f"the driver {exc.name} is not installed; try: pip install 'rota[{extra}]'") from exc
+    ping_after_idling(engine)
+    return engine
+
+
+def ping_after_idling(engine: AsyncEngine) -> None:
+    """Ask a connection that nobody used for a while whether it still works, and replace it if not.
+
+    One that was used a moment ago is not asked: that would cost every call the time of a message and its answer, and
+    should it be dead after all, the transaction is run again."""
+    pool = engine.sync_engine
+
+    def note_use(_connection: object, record: ConnectionPoolEntry) -> None:
+        record.info["used_at"] = asyncio.get_running_loop().time()
+
+    def check(connection: Any, record: ConnectionPoolEntry, _proxy: object) -> None:
+        used_at = record.info.get("used_at")
+        if used_at is None or asyncio.get_running_loop().time() - used_at < PING_AFTER_S:
+            return
+        try:
+            is_alive = pool.dialect.do_ping(connection)
+        except pool.dialect.loaded_dbapi.Error as exc:
+            raise DisconnectionError from exc
+        if not is_alive:
+            raise DisconnectionError
+
+    event.listen(pool, "checkin", note_use)
+    event.listen(pool, "checkout", check)
 
 
 def sqlite_engine(url: URL) -> Engine:
@@ -83,7 +114,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _mysql_engine(url: URL) -> AsyncEngine:
+def _mysql_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
     # MySQL reads the last setting as a comment: it cannot bound statements other than SELECT.
     session = (
         f"SET time_zone='+00:00', innodb_lock_wait_timeout={LOCK_WAIT_S}, wait_timeout={IDLE_S}"
@@ -92,11 +123,11 @@ def _mysql_engine(url: URL) -> AsyncEngine:
     return create_async_engine(
         url.set(drivername="mysql+asyncmy"),
         connect_args={"connect_timeout": CONNECT_S, "init_command": session},
-        **_common(),
+        **_common(isolation_level),
     )
 
 
-def _postgres_engine(url: URL) -> AsyncEngine:
+def _postgres_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
     import asyncpg  # an extra: only who uses PostgreSQL has it
 
     class Connection(asyncpg.Connection):  # type: ignore[misc]  # untyped
@@ -121,19 +152,18 @@ def _postgres_engine(url: URL) -> AsyncEngine:
     return create_async_engine(
         url.set(drivername="postgresql+asyncpg"),
         connect_args={"timeout": CONNECT_S, "server_settings": settings, "connection_class": Connection},
-        **_common(),
+        **_common(isolation_level),
     )
 
 
-def _common() -> dict[str, Any]:
+def _common(isolation_level: str) -> dict[str, Any]:
     return {
-        "isolation_level": "READ COMMITTED",
+        "isolation_level": isolation_level,
         "hide_parameters": True,  # payloads are nobody's business in an error message
         "pool_size": POOL_SIZE,
         "max_overflow": 0,
         "pool_timeout": POOL_WAIT_S,
         "pool_recycle": CONNECTION_LIFE_S,
-        "pool_pre_ping": True,
         "pool_reset_on_return": None,  # the runner has committed, rolled back or closed it already
     }
 

@@ -43,19 +43,24 @@ class Runner(Protocol):
 
 
 class ServerRunner:
-    """MySQL, MariaDB and PostgreSQL: the function runs in a greenlet on the event loop."""
+    """MySQL, MariaDB and PostgreSQL: the function runs in a greenlet on the event loop.
 
-    def __init__(self, engine: AsyncEngine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
-        self._engine = engine
+    Reads have connections of their own that commit by themselves: a query is then one message and its answer, where a
+    transaction takes one more to begin or end it, and no slow scan keeps a writer waiting for a connection."""
+
+    def __init__(self, writer: AsyncEngine, reader: AsyncEngine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
+        self._writer = writer
+        self._reader = reader
         self.deadline_s = deadline_s
 
     async def run(self, work: Work[T], *, writes: bool) -> T:
         cancels = _cancel_requests()
-        connection = await self._engine.connect()
+        connection = await (self._writer if writes else self._reader).connect()
         try:
             _pass_on_cancellation(since=cancels)
             result = await connection.run_sync(work)
-            await (connection.commit() if writes else connection.rollback())
+            if writes:
+                await connection.commit()
         except Exception:
             await _roll_back(connection)
             raise
@@ -67,10 +72,11 @@ class ServerRunner:
         return result
 
     async def drop_connections(self) -> None:
-        await self._engine.dispose()
+        for engine in (self._writer, self._reader):
+            await engine.dispose()
 
     async def close(self) -> None:
-        await self._engine.dispose()
+        await self.drop_connections()
 
 
 def _cancel_requests() -> int:
