@@ -15,6 +15,7 @@ from rota.domain.ids import TaskId, TenantId
 from rota.domain.task import Task
 
 LOOK_EVERY = timedelta(seconds=1)
+FIRST_LOOK = timedelta(milliseconds=20)  # most wait for what was submitted a moment ago, and are told when it ends
 MOST_LOOKED_UP = 1000  # tasks in one look
 
 
@@ -37,13 +38,15 @@ class TaskWatch:
         """The task as soon as it has ended, or as it was last seen when `most` is over."""
         wait = _Wait(tenant_id, asyncio.get_running_loop().create_future())
         self._waits.setdefault(task_id, set()).add(wait)
-        self._tell(task_id)  # the first look: it may have ended, or not exist
+        # It may have ended, or not exist: then nobody will ever tell.
+        first_look = asyncio.get_running_loop().call_later(FIRST_LOOK.total_seconds(), self._tell, task_id)
         try:
             async with asyncio.timeout(most.total_seconds()):
                 return await wait.ended
         except TimeoutError:
             return wait.seen or await self._get(task_id, tenant_id)
         finally:
+            first_look.cancel()
             self._leave(task_id, wait)
 
     async def listen(self) -> None:

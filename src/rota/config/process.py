@@ -27,6 +27,11 @@ from rota.sdk.app import AppRef
 
 log = structlog.get_logger(__name__)
 
+try:
+    from uvloop import new_event_loop
+except ImportError:
+    new_event_loop = asyncio.new_event_loop  # type: ignore[assignment] # any loop will do
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
@@ -38,8 +43,13 @@ class ProcessPlan:
     roles: tuple[Role, ...]
 
 
-async def run_process(plan: ProcessPlan) -> None:
+def run_process(plan: ProcessPlan) -> None:
     """Run the roles until a signal ends them."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_run(plan))
+
+
+async def _run(plan: ProcessPlan) -> None:
     settings = plan.loaded.settings
     configure_logging(settings.log.level, settings.log.format)
     blueprint = Blueprint(

@@ -1,6 +1,5 @@
 """`rota server`, `rota scheduler`, `rota worker`: the processes of a cluster."""
 
-import asyncio
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,14 +31,14 @@ def process_options(command: Command) -> Command:
 @process_options
 def server(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
     """Run a scheduler and a worker in one process."""
-    asyncio.run(run_process(_plan(config, app, changes=changes, roles=(Role.SCHEDULER, Role.WORKER))))
+    run_process(_plan(config, app, changes=changes, roles=(Role.SCHEDULER, Role.WORKER)))
 
 
 @click.command()
 @process_options
 def scheduler(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
     """Run a scheduler: one of them leads, the others stand by."""
-    asyncio.run(run_process(_plan(config, app, changes=changes, roles=(Role.SCHEDULER,))))
+    run_process(_plan(config, app, changes=changes, roles=(Role.SCHEDULER,)))
 
 
 @click.command()
@@ -52,7 +51,7 @@ def worker(config: Path | None, app: str | None, *, changes: tuple[str, ...], pr
     if plan.loaded.settings.worker.processes > 1:
         run_group(plan, _parse(flags))
     else:
-        asyncio.run(run_process(plan))
+        run_process(plan)
 
 
 def _plan(config: Path | None, app: str | None, *, changes: Collection[str], roles: tuple[Role, ...]) -> ProcessPlan:
