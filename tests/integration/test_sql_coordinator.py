@@ -141,7 +141,7 @@ class TestPlans:
                 queue.TAKE.params(lane=NORMAL, from_us=0, count=500),
                 queue.FIND_DUE.params(from_us=0, now_us=2**62, count=500),
             ):
-                _check_plan(kind, await database.read(partial(_explain, statement=statement, bulk=database.bulk)))
+                _check_plan(kind, await database.transact(partial(_explain, statement=statement, bulk=database.bulk)))
 
     @pytest.mark.parametrize("kind", ["mariadb"])
     async def test_a_worker_reads_its_own_deliveries_only(self, url: str) -> None:
@@ -149,7 +149,7 @@ class TestPlans:
             for number in range(1, 50):
                 await node.deliveries.assign(make_attempts(make_ids(20), worker_id=WorkerId(number)))
             taking = deliveries.TAKE.params(worker_id=7, count=100)
-            plan = await database.read(partial(_explain, statement=taking, bulk=database.bulk))
+            plan = await database.transact(partial(_explain, statement=taking, bulk=database.bulk))
         assert "PRIMARY" in plan, plan
         assert "ALL" not in plan, plan
 

@@ -159,6 +159,7 @@ def _postgres_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
 def _common(isolation_level: str) -> dict[str, Any]:
     return {
         "isolation_level": isolation_level,
+        "skip_autocommit_rollback": True,  # there is nothing to roll back, and asking takes time
         "hide_parameters": True,  # payloads are nobody's business in an error message
         "pool_size": POOL_SIZE,
         "max_overflow": 0,

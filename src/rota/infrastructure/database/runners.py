@@ -14,7 +14,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.util import greenlet_spawn
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -54,22 +55,9 @@ class ServerRunner:
         self.deadline_s = deadline_s
 
     async def run(self, work: Work[T], *, writes: bool) -> T:
-        cancels = _cancel_requests()
-        connection = await (self._writer if writes else self._reader).connect()
-        try:
-            _pass_on_cancellation(since=cancels)
-            result = await connection.run_sync(work)
-            if writes:
-                await connection.commit()
-        except Exception:
-            await _roll_back(connection)
-            raise
-        except BaseException:
-            await connection.invalidate()
-            raise
-        finally:
-            await connection.close()
-        return result
+        engine = (self._writer if writes else self._reader).sync_engine
+        # One greenlet for all of it: connecting, working and ending one by one took twice the time.
+        return await greenlet_spawn(_run_connected, engine, work, writes, _cancel_requests())
 
     async def drop_connections(self) -> None:
         for engine in (self._writer, self._reader):
@@ -77,6 +65,24 @@ class ServerRunner:
 
     async def close(self) -> None:
         await self.drop_connections()
+
+
+def _run_connected(engine: Engine, work: Work[T], writes: bool, cancels: int) -> T:
+    connection = engine.connect()
+    try:
+        _pass_on_cancellation(since=cancels)
+        result = work(connection)
+        if writes:
+            connection.commit()
+    except Exception:
+        _roll_back(connection)
+        raise
+    except BaseException:
+        connection.invalidate()
+        raise
+    finally:
+        connection.close()
+    return result
 
 
 def _cancel_requests() -> int:
@@ -90,11 +96,11 @@ def _pass_on_cancellation(*, since: int) -> None:
         raise asyncio.CancelledError
 
 
-async def _roll_back(connection: AsyncConnection) -> None:
+def _roll_back(connection: Connection) -> None:
     try:
-        await connection.rollback()
+        connection.rollback()
     except Exception:
-        await connection.invalidate()
+        connection.invalidate()
 
 
 class SqliteRunner:
