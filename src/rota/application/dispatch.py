@@ -120,6 +120,7 @@ class Dispatcher:
         self._throttle = Throttle(self._tasks, self._configs, clock=self._loops.clock)
         self._heads = Heads(self._loops.clock)
         self._barren = 0  # rounds in a row that granted nothing
+        self._room_seen = 0  # what the last round left of the workers' room
         self._wait = timedelta(0)
         self._pause: float | None = None  # seconds until a limit may let something go
         self._return_at: datetime | None = None
@@ -149,20 +150,48 @@ class Dispatcher:
         began_at = self._loops.clock.monotonic()
         self._pause = None
         await self._grants.settle()
-        crew = Crew.gather(*await asyncio.gather(self._pool.list_alive(), self._queue.depths()))
-        room = min(crew.room, self._throttle.whole_room(self._settings.global_rate))
-        if room <= 0:
-            self._note_pause(self._throttle.wait_for_whole() if crew.room else None)
+        is_plain = not self._parking and self._room_seen > 0
+        found = await (self._find_plainly(reign) if is_plain else self._find_carefully(reign))
+        if found is None:
             return False
-        parked = await self._pick_parked(crew, room)
-        await self._take(reign, room, parked=parked)
-        has_taken = bool(self._hand)
-        waiting = await self._read([task_id for _, task_id in parked], reign=reign)
+        crew, waiting = found
         granted = await self._serve(waiting, crew, reign=reign)
+        self._room_seen = crew.room - granted
         self._barren = 0 if granted else self._barren + 1
         if granted:
             self._loops.collector.observe(metrics.DISPATCH_SECONDS, value=self._loops.clock.monotonic() - began_at)
-        return has_taken or bool(parked)
+        return True
+
+    async def _find_plainly(self, reign: Reign) -> tuple[Crew, list[LiveTask]] | None:
+        """Nothing is parked and there was room a moment ago: take first, and ask for the workers while reading.
+
+        Should there be less room than there was, what does not fit is parked."""
+        room = min(self._room_seen, self._throttle.whole_room(self._settings.global_rate))
+        if room <= 0:
+            self._note_pause(self._throttle.wait_for_whole())
+            return None
+        await self._take(reign, room, parked=())
+        if not self._hand:
+            return None
+        crew, waiting = await asyncio.gather(self._muster(), self._read((), reign=reign))
+        return crew, waiting
+
+    async def _find_carefully(self, reign: Reign) -> tuple[Crew, list[LiveTask]] | None:
+        """The workers first, then what is parked and may go, then what is more pressing in the queue."""
+        crew = await self._muster()
+        self._room_seen = crew.room
+        room = min(crew.room, self._throttle.whole_room(self._settings.global_rate))
+        if room <= 0:
+            self._note_pause(self._throttle.wait_for_whole() if crew.room else None)
+            return None
+        parked = await self._pick_parked(crew, room)
+        await self._take(reign, room, parked=parked)
+        if not self._hand and not parked:
+            return None
+        return crew, await self._read([task_id for _, task_id in parked], reign=reign)
+
+    async def _muster(self) -> Crew:
+        return Crew.gather(*await asyncio.gather(self._pool.list_alive(), self._queue.depths()))
 
     async def _pick_parked(self, crew: Crew, room: int) -> list[tuple[float, TaskId]]:
         """The parked tasks that may go now, with their ranks, most pressing first."""

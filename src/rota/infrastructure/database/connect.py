@@ -76,24 +76,26 @@ def ping_after_idling(engine: AsyncEngine) -> None:
 
     One that was used a moment ago is not asked: that would cost every call the time of a message and its answer, and
     should it be dead after all, the transaction is run again."""
-    pool = engine.sync_engine
+    inner = engine.sync_engine
 
     def note_use(_connection: object, record: ConnectionPoolEntry) -> None:
         record.info["used_at"] = asyncio.get_running_loop().time()
 
-    def check(connection: Any, record: ConnectionPoolEntry, _proxy: object) -> None:
+    def check(  # fixed signature: SQLAlchemy's event
+        connection: Any, record: ConnectionPoolEntry, _proxy: object
+    ) -> None:
         used_at = record.info.get("used_at")
         if used_at is None or asyncio.get_running_loop().time() - used_at < PING_AFTER_S:
             return
         try:
-            is_alive = pool.dialect.do_ping(connection)
-        except pool.dialect.loaded_dbapi.Error as exc:
+            is_alive = inner.dialect.do_ping(connection)
+        except inner.dialect.loaded_dbapi.Error as exc:
             raise DisconnectionError from exc
         if not is_alive:
             raise DisconnectionError
 
-    event.listen(pool, "checkin", note_use)
-    event.listen(pool, "checkout", check)
+    event.listen(inner, "checkin", note_use)
+    event.listen(inner, "checkout", check)
 
 
 def sqlite_engine(url: URL) -> Engine:

@@ -57,7 +57,7 @@ class ServerRunner:
     async def run(self, work: Work[T], *, writes: bool) -> T:
         engine = (self._writer if writes else self._reader).sync_engine
         # One greenlet for all of it: connecting, working and ending one by one took twice the time.
-        return await greenlet_spawn(_run_connected, engine, work, writes, _cancel_requests())
+        return await greenlet_spawn(_run_connected, engine, work, writes=writes, cancels=_cancel_requests())
 
     async def drop_connections(self) -> None:
         for engine in (self._writer, self._reader):
@@ -67,7 +67,7 @@ class ServerRunner:
         await self.drop_connections()
 
 
-def _run_connected(engine: Engine, work: Work[T], writes: bool, cancels: int) -> T:
+def _run_connected(engine: Engine, work: Work[T], *, writes: bool, cancels: int) -> T:
     connection = engine.connect()
     try:
         _pass_on_cancellation(since=cancels)
