@@ -12,11 +12,12 @@ import rota
 async def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     async with rota.Rota(roles=()) as client:
-        handles = await client.submit_many("count_primes", [{"below": 50_000}] * 20)
+        handles = await client.submit_many("long_nap", [{"seconds": 2}] * 20)
         tasks = await asyncio.gather(*(handle.wait("1m") for handle in handles))
     for worker, number in Counter(task.worker_id for task in tasks).items():
-        print(f"worker {worker} ran {number}")
-    print(Counter(str(task.status) for task in tasks))
+        print(f"worker {worker} finished {number}")
+    for (status, attempt), number in Counter((str(task.status), task.attempt) for task in tasks).items():
+        print(f"{number} ended as {status} at attempt {attempt}")
 
 
 if __name__ == "__main__":
