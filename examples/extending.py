@@ -1,6 +1,6 @@
 """Parts of one's own in place of Rota's: a store, an executor, a balancer, a metrics collector.
 
-    python examples/extending.py
+`docs/guides/extending.md` explains it; `python examples/extending.py` runs it.
 """
 
 import asyncio

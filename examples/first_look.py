@@ -61,7 +61,9 @@ async def show_retries(app: rota.Rota) -> None:
 async def show_a_cancel(app: rota.Rota) -> None:
     begin("A running task can be cancelled")
     handle = await app.submit("long_nap", {"seconds": 60})
-    while (await handle.get()).status != "PROCESSING":
+    for _ in range(100):
+        if (await handle.get()).status == "PROCESSING":
+            break
         await asyncio.sleep(0.02)
     say("running", (await app.explain(handle.id)).sentence)
     say_end(await handle.cancel("we have seen enough"))

@@ -21,7 +21,7 @@ class Address:
 
 
 @rota.task("guide.ship", timeout="1m", retries=5, retry_delay="2s", priority="high")
-async def ship(ctx: rota.Context, to: Address, due: datetime, colour: Colour = Colour.RED) -> dict[str, str]:
+async def ship(ctx: rota.Context, to: Address, *, due: datetime, colour: Colour = Colour.RED) -> dict[str, str]:
     """Keys of the payload are the arguments; their annotations say what the values become."""
     ctx.log.info("shipping", city=to.city)
     await ctx.progress(0.5, "packed")
@@ -32,8 +32,7 @@ async def ship(ctx: rota.Context, to: Address, due: datetime, colour: Colour = C
 def resize(ctx: rota.Context, width: int) -> int:
     """A plain function runs in a child process: it may block, use a core, or crash."""
     try:
-        for step in range(width):
-            ctx.progress(step / width)
+        ctx.log.info("resizing", width=width)
         return width
     finally:
         ctx.log.info("cleaned up")  # also when the timeout or a cancel stops it
@@ -50,7 +49,7 @@ def poll(ctx: rota.Context, times: int) -> int:
 
 
 @rota.task("guide.charge", retries=3, retry_delay="1s")
-async def charge(ctx: rota.Context, card: str, state: str) -> str:
+async def charge(ctx: rota.Context, card: str, *, state: str) -> str:
     if state == "no such card":
         raise rota.Fail(f"there is no card {card}")  # the end: trying again would not help
     if state == "busy" and ctx.attempt == 1:

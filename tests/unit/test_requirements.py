@@ -22,7 +22,7 @@ PROSE = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path != TABLE
 
 
 @cache
-def tests_in(path: Path) -> frozenset[str]:
+def names_in(path: Path) -> frozenset[str]:
     """The names of the test functions of a file, in classes too."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = ast.walk(ast.parse(path.read_text("utf-8")))
@@ -32,7 +32,7 @@ def tests_in(path: Path) -> frozenset[str]:
 @cache
 def all_tests() -> frozenset[str]:
     files = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "src" / "rota" / "testing" / "contract").glob("*.py")]
-    return frozenset().union(*map(tests_in, files))
+    return frozenset().union(*map(names_in, files))
 
 
 def test_every_requirement_has_its_row() -> None:
@@ -54,4 +54,4 @@ def test_a_test_that_a_document_names_exists(document: Path) -> None:
 
 
 def _is_there(path: Path, name: str) -> bool:
-    return path.is_file() and name in tests_in(path)
+    return path.is_file() and name in names_in(path)
