@@ -6,6 +6,7 @@ import pytest
 
 import rota
 from examples.writing_tasks import charge, crawl, poll, resize, ship
+from rota.domain.retry import RetryPolicy
 from rota.testing import run
 
 
@@ -31,15 +32,15 @@ def test_what_does_not_fit_is_refused_with_the_name_of_the_argument() -> None:
     assert "to" in task.error.message
 
 
-def test_plain_functions_and_threads_return_their_results() -> None:
-    assert [end_of(name, payload).status for name, payload in PLAIN] == ["SUCCESS"] * 3
-
-
 PLAIN: list[tuple[str, dict[str, Any]]] = [
     ("guide.resize", {"width": 10}),
     ("guide.poll", {"times": 3}),
     ("guide.crawl", {"url": "https://example.com"}),
 ]
+
+
+def test_plain_functions_and_threads_return_their_results() -> None:
+    assert [end_of(name, payload).status for name, payload in PLAIN] == ["SUCCESS"] * 3
 
 
 @pytest.mark.parametrize(
@@ -59,12 +60,6 @@ def test_a_task_says_how_to_go_on(state: str, status: str, code: str | None, *, 
 
 
 def test_an_option_of_the_submission_goes_before_that_of_the_decorator() -> None:
-    retry = rota_retry(max_retries=1)
-    task = end_of("guide.charge", {"card": "1", "state": "broken"}, retry=retry, priority="urgent")
+    once = RetryPolicy(max_retries=1)
+    task = end_of("guide.charge", {"card": "1", "state": "broken"}, retry=once, priority="urgent")
     assert (task.attempt, task.priority) == (2, 9)
-
-
-def rota_retry(*, max_retries: int) -> Any:
-    from rota.domain.retry import RetryPolicy
-
-    return RetryPolicy(max_retries=max_retries)
