@@ -48,7 +48,7 @@ $(STAMP): requirements/uv.txt requirements/dev.txt pyproject.toml
 	@touch $@
 
 .PHONY: dev
-dev: setup ## See the foundation at work on embedded SQLite
+dev: setup ## See Rota at work: scheduler, worker and SQLite in one program
 	@$(PY) examples/first_look.py
 
 .PHONY: check

@@ -1,16 +1,52 @@
 """The examples run as a newcomer would run them."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copy
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+import pytest
+import yaml
+
+from tests.support.cluster import a_cluster
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+pytestmark = pytest.mark.timeout(90)
+SETTINGS: dict[str, Any] = yaml.safe_load((EXAMPLES / "rota.yaml").read_text("utf-8"))
 
 
-def test_the_first_look_ends_in_success_and_refuses_the_late_result(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "examples" / "first_look.py")]
+def run(name: str, folder: Path) -> list[str]:
+    """What the example prints; it has nothing to say on standard error."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ROTA_")}
+    command = [sys.executable, str(EXAMPLES / name)]
+    ran = subprocess.run(  # noqa: S603 ours
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=25, check=True
+    )
+    assert ran.stderr == ""
+    return ran.stdout.splitlines()
+
+
+def test_the_first_look_shows_tasks_that_succeed_fail_are_retried_and_cancelled(tmp_path: Path) -> None:
     for _ in range(2):  # the second time on the data of the first
-        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 ours
-        shown = ran.stdout
-        assert "late result  of attempt 1: refused as stale" in shown
-        assert 'is SUCCESS, result {"sent":true}' in shown
+        words = [line.split() for line in run("first_look.py", tmp_path)]
+        ends = [line[0] for line in words if line and line[0] in ("SUCCESS", "FAILED", "CANCELLED")]
+        assert ends == ["SUCCESS", "SUCCESS", "SUCCESS", "CANCELLED"]
+        assert sum(line[:1] == ["failed"] for line in words) == 2
+        assert all(line[1] != "[warning" for line in words if len(line) > 1)
+
+
+def test_parts_of_ones_own_work_together(tmp_path: Path) -> None:
+    assert run("extending.py", tmp_path) == ["SUCCESS HELLO", "FAILED nothing_to_say", "tasks ended: 2"]
+
+
+def test_the_tutorial_ends_with_tasks_on_two_processes(tmp_path: Path) -> None:
+    copy(EXAMPLES / "tasks.py", tmp_path)
+    with a_cluster(tmp_path, SETTINGS, app=tmp_path / "tasks.py") as cluster:
+        cluster.start("server", "one")
+        assert run("submit.py", tmp_path) == ["SUCCESS Hello, Ada! Hello, Ada!"]
+        cluster.start("worker", "two").wait_for("worker.online")
+        spread = run("spread.py", tmp_path)
+    assert [line.split()[0] for line in spread[:2]] == ["worker", "worker"]
+    assert spread[2:] == ["20 ended as SUCCESS at attempt 1"]

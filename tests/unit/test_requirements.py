@@ -1,0 +1,57 @@
+"""Every requirement of the engine has its tests, and every test that a document names is there."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "docs" / "reference" / "requirements.md"
+REQUIRED = [
+    *("C1", "C2", "C3", "C5", "C8"),
+    *(f"T{number}" for number in range(1, 8)),
+    *(f"F{number}" for number in range(1, 9)),
+    *("X1", "X2", "X3"),
+]
+ROW = re.compile(r"^\| ([A-Z]\d) \| (.+?) \| (.+) \|$", re.MULTILINE)
+TEST = re.compile(r"`([\w/.]+\.py)::(test_\w+)`")
+NAME = re.compile(r"`(test_\w+)`")
+PROSE = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path != TABLE]
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """The names of the test functions of a file, in classes too."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    return frozenset(node.name for node in nodes if isinstance(node, functions) and node.name.startswith("test_"))
+
+
+@cache
+def all_tests() -> frozenset[str]:
+    files = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "src" / "rota" / "testing" / "contract").glob("*.py")]
+    return frozenset().union(*map(names_in, files))
+
+
+def test_every_requirement_has_its_row() -> None:
+    assert [row[0] for row in ROW.findall(TABLE.read_text("utf-8"))] == REQUIRED
+
+
+@pytest.mark.parametrize("row", ROW.findall(TABLE.read_text("utf-8")), ids=lambda row: row[0])
+def test_the_tests_of_a_requirement_exist(row: tuple[str, str, str]) -> None:
+    named = TEST.findall(row[2])
+    assert named, "no test is named"
+    assert len(named) == row[2].count("::"), "one of them is not written `path.py::test_name`"
+    missing = [f"{path}::{name}" for path, name in named if not _is_there(ROOT / path, name)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", PROSE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_test_that_a_document_names_exists(document: Path) -> None:
+    assert [name for name in NAME.findall(document.read_text("utf-8")) if name not in all_tests()] == []
+
+
+def _is_there(path: Path, name: str) -> bool:
+    return path.is_file() and name in names_in(path)
