@@ -136,12 +136,13 @@ async def test_told_to_end_during_a_pause_nothing_is_started_any_more(tmp_path: 
 async def test_a_process_that_was_being_started_when_all_were_told_to_end_is_told_too() -> None:
     class Sudden(HurriedClock):
         def monotonic(self) -> float:
-            send(signal.SIGTERM)  # just before the process is started
+            # The loop calls the handler of a signal between two steps: here, while the process is being started.
+            asyncio.get_running_loop().call_soon(group._stop, signal.SIGTERM)
             return 0.0
 
-    endless = [sys.executable, "-c", "import signal; signal.pause()"]
+    group = ProcessGroup([[sys.executable, "-c", "import signal; signal.pause()"]], Sudden())
     async with asyncio.timeout(20):
-        await ProcessGroup([endless], Sudden()).run()
+        await group.run()
 
 
 async def test_a_process_that_cannot_be_started_does_not_end_the_others(tmp_path: Path) -> None:
