@@ -29,6 +29,7 @@ from rota.sdk.views import TaskView, view_of
 if TYPE_CHECKING:
     from rota.application.explain import Explanation
     from rota.application.node import Node
+    from rota.application.submit import SubmitTasks
     from rota.config.registry import Registries
     from rota.config.wiring import Blueprint, Built
 
@@ -89,6 +90,7 @@ class Rota:
         self._stack = AsyncExitStack()
         self._built: Built | None = None
         self._plan: Blueprint | None = None
+        self._open_desk: SubmitTasks | None = None
 
     @classmethod
     def of(cls, plan: "Blueprint") -> "Rota":
@@ -103,13 +105,14 @@ class Rota:
 
         plan = self._plan or plan_for(self._settings, self._registries, app=self._app, tasks=self._task_registry)
         self._built = await self._stack.enter_async_context(open_built(plan, self._role_names))
-        self._desk = SubmitTasks(self._node)
+        self._open_desk = SubmitTasks(self._node)
+        self._stack.push_async_callback(self._open_desk.close)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._built = None
+        self._built = self._open_desk = None
         await self._stack.__aexit__(kind, error, traceback)
 
     async def submit(self, type: str, payload: Any = None, **options: Unpack[SubmitOptions]) -> Handle:
@@ -163,13 +166,23 @@ class Rota:
         return await explain(_id(task_id), DEFAULT_TENANT)
 
     @property
+    def _desk(self) -> "SubmitTasks":
+        if self._open_desk is None:
+            raise _not_running()
+        return self._open_desk
+
+    @property
     def _node(self) -> "Node":
         return self._get_built().roles.node
 
     def _get_built(self) -> "Built":
         if self._built is None:
-            raise ConflictError("Rota is not running; use it inside `async with rota.Rota(...) as app:`")
+            raise _not_running()
         return self._built
+
+
+def _not_running() -> ConflictError:
+    return ConflictError("Rota is not running; use it inside `async with rota.Rota(...) as app:`")
 
 
 def _wish(type: str, payload: Any, *, options: SubmitOptions) -> Submission:

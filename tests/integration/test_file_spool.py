@@ -1,6 +1,10 @@
 """The spool on a real disk."""
 
 import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +15,7 @@ from rota.domain.attempt import Failed, TaskError, TaskResult
 from rota.domain.conclusion import conclude
 from rota.domain.errors import UnavailableError
 from rota.domain.retry import STANDARD_RETRY
-from rota.infrastructure.spool import FileSpool
+from rota.infrastructure.spool import FileSpool, open_spool
 from tests.support.builders import EMAIL, NOW, a_running_state, an_attempt
 
 
@@ -80,3 +84,47 @@ async def test_a_disk_that_fails_is_said_to_be_unavailable(tmp_path: Path) -> No
         await spool.append([a_result(1)])
     with pytest.raises(UnavailableError):
         await spool.read()
+
+
+TAKE_SLOT = """
+import asyncio, sys
+from pathlib import Path
+from rota.infrastructure.spool import open_spool
+spool = open_spool(Path(sys.argv[1]), "worker")
+print(spool._path.name, flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def a_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Another process of the same name, with the file that it has taken; killed at the end."""
+    command = [sys.executable, "-c", TAKE_SLOT, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 ours
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()
+
+
+def test_two_processes_of_one_name_have_files_of_their_own(tmp_path: Path) -> None:
+    with a_process(tmp_path) as (first, _), a_process(tmp_path) as (second, _):
+        assert (first, second) == ("worker.1.spool", "worker.2.spool")
+
+
+async def test_what_a_killed_process_left_is_taken_over_by_the_next(tmp_path: Path) -> None:
+    with a_process(tmp_path) as (left, first), a_process(tmp_path) as (held, _):
+        for name, task_id in ((left, 1), (held, 2)):
+            await FileSpool(tmp_path / name).append([a_result(task_id)])
+        first.kill()
+        first.wait()
+        with a_process(tmp_path) as (taken, _):
+            assert taken == left
+            assert await FileSpool(tmp_path / taken).read() == [a_result(1)]
+
+
+async def test_a_name_has_files_apart_from_those_of_other_names(tmp_path: Path) -> None:
+    mine, theirs = open_spool(tmp_path / "made", "mine"), open_spool(tmp_path / "made", "theirs")
+    await mine.append([a_result(1)])
+    assert await theirs.read() == []

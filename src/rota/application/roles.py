@@ -58,9 +58,9 @@ class Roles:
     async def run(self) -> None:
         """Until stopped. Raises `FatalError` when the process must be started anew."""
         await self.plugins.start(self.guests)
-        base = [asyncio.create_task(part) for part in self._list_base()]
-        scheduler = asyncio.create_task(self.scheduler.run()) if self.scheduler is not None else None
-        worker = asyncio.create_task(self.worker.run()) if self.worker is not None else None
+        base = [_start(part) for part in self._list_base()]
+        scheduler = _start(self.scheduler.run()) if self.scheduler is not None else None
+        worker = _start(self.worker.run()) if self.worker is not None else None
         log.info("node.ready", node_id=self.node.id)
         try:
             await self._wait([part for part in (*base, scheduler, worker) if part is not None])
@@ -95,6 +95,10 @@ class Roles:
             self.plugins.run(),
             *(other() for other in self.others),
         ]
+
+
+def _start(part: Part) -> "asyncio.Task[None]":
+    return asyncio.create_task(part, name=getattr(part, "__qualname__", None))  # a part that ends unasked is named
 
 
 async def _end(parts: Sequence["asyncio.Task[None] | None"]) -> None:

@@ -5,6 +5,7 @@ store, and whoever still waits is looked up every second in any case. A look is 
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -33,6 +34,7 @@ class TaskWatch:
         self._waits: dict[TaskId, set[_Wait]] = {}
         self._rung = asyncio.Event()
         self._told: set[TaskId] = set()
+        self._look_at_all_at = 0.0  # by the event loop's clock, whatever is told before
 
     async def wait(self, task_id: TaskId, tenant_id: TenantId, *, most: timedelta) -> Task:
         """The task as soon as it has ended, or as it was last seen when `most` is over."""
@@ -58,23 +60,25 @@ class TaskWatch:
 
     async def look(self) -> None:
         """Look up who waits: at once those that were told of, all of them every now and then; run it as a loop."""
-        told = await self._wait_for_news()
-        wanted = list(told & self._waits.keys()) if told else list(self._waits)
+        wanted = await self._wait_for_news()
         for start in range(0, len(wanted), MOST_LOOKED_UP):
             ids = wanted[start : start + MOST_LOOKED_UP]
             found = await self._tasks.load(ids)
             for task_id in ids:
                 self._answer(task_id, found.get(task_id))
 
-    async def _wait_for_news(self) -> set[TaskId]:
-        try:
-            async with asyncio.timeout(LOOK_EVERY.total_seconds()):
+    async def _wait_for_news(self) -> list[TaskId]:
+        """Whom to look up. News of some must not keep the others, whose news was lost, from their turn."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._look_at_all_at):
                 await self._rung.wait()
-        except TimeoutError:
-            return set()
         self._rung.clear()
         told, self._told = self._told, set()
-        return told
+        now = asyncio.get_running_loop().time()
+        if now < self._look_at_all_at:
+            return list(told & self._waits.keys())
+        self._look_at_all_at = now + LOOK_EVERY.total_seconds()
+        return list(self._waits)
 
     async def _get(self, task_id: TaskId, tenant_id: TenantId) -> Task:
         task = await self._tasks.find(task_id, tenant_id)

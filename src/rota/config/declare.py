@@ -47,8 +47,13 @@ async def _declare(wanted: TaskConfig, configs: ConfigStore) -> None:
 
 def _is_news(wanted: TaskConfig, current: TaskConfig) -> bool:
     """Whether the code says something else than when it made this config. Somebody else's config is left alone."""
-    made_by = json.loads(current.executor_config).get("declared")
-    return made_by is not None and current.executor_config != wanted.executor_config
+    made_by = _find_declaration(current)
+    return made_by is not None and made_by != _find_declaration(wanted)
+
+
+def _find_declaration(config: TaskConfig) -> str | None:
+    settings = json.loads(config.executor_config)
+    return settings.get("declared") if isinstance(settings, dict) else None
 
 
 def _merge(wanted: TaskConfig, current: TaskConfig | None) -> TaskConfig:

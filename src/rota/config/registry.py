@@ -58,6 +58,10 @@ class Registry(Generic[T]):
             raise ConfigError(f"{self._kind} {name!r} is registered twice", fix="register it under another name")
         self._registered[name] = thing
 
+    def is_registered(self, name: str) -> bool:
+        """Whether the program itself added it."""
+        return name in self._registered
+
     def get(self, name: str) -> T:
         """What the name stands for, or `ConfigError` with all names that are known."""
         for table in (self._registered, self._own):

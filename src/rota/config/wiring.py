@@ -199,10 +199,6 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
     if plan.app is not None:
         plan.app.load()
     await declare(plan.tasks, node.store.configs, defaults=plan.settings.task)
-    executors: dict[str, Executor] = {"local": local}
-    executors |= {
-        name: plan.registries.executors.get(name)(plan.around) for name in plan.registries.executors.list_names()
-    }
     ports = WorkerPorts(
         store=node.store,
         coordinator=node.coordinator,
@@ -214,7 +210,18 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
         collector=node.collector,
         spool=_spool(plan.settings),
     )
-    return WorkerService(ports, _work_settings(plan.settings, node), executors=ExecutorRegistry(executors))
+    executors = ExecutorRegistry(_list_executors(plan, local))
+    return WorkerService(ports, _work_settings(plan.settings, node), executors=executors)
+
+
+def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor]:
+    """Rota's own, and all that are known beside it; only the program itself may replace Rota's own."""
+    registry = plan.registries.executors
+    executors: dict[str, Executor] = {"local": local}
+    for name in registry.list_names():
+        if name not in executors or registry.is_registered(name):
+            executors[name] = registry.get(name)(plan.around)
+    return executors
 
 
 def _spool(settings: Settings) -> Spool:

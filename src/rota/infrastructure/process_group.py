@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import structlog
@@ -42,14 +43,23 @@ class ProcessGroup:
             code = await self._run_one(place)
             if self._stopping.is_set():
                 return
-            pause = FIRST_PAUSE if self._clock.monotonic() - started_at > GOOD_RUN_S else min(2 * pause, LONGEST_PAUSE)
+            if self._clock.monotonic() - started_at > GOOD_RUN_S:
+                pause = FIRST_PAUSE
             log.warning("process.died", place=place, exit_code=code, restart_in_s=pause.total_seconds())
             await self._pause(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _run_one(self, place: int) -> int:
+    async def _run_one(self, place: int) -> int | None:
+        """Its exit code; None when the system could not start it, which is no reason to give up on the others."""
         # A session of its own: Ctrl-C in a terminal reaches this process, which tells its children once.
-        child = await asyncio.create_subprocess_exec(*self._commands[place], start_new_session=True)
+        try:
+            child = await asyncio.create_subprocess_exec(*self._commands[place], start_new_session=True)
+        except OSError as exc:
+            log.error("process.not_started", place=place, error=str(exc))  # noqa: TRY400 the traceback says nothing more
+            return None
         self._children[place] = child
+        if self._stopping.is_set():  # meanwhile: the signal passed it by
+            _tell(child, signal.SIGTERM)
         try:
             return await child.wait()
         finally:
@@ -68,4 +78,9 @@ class ProcessGroup:
 
     def _pass_on(self, number: signal.Signals) -> None:
         for child in self._children.values():
-            child.send_signal(number)
+            _tell(child, number)
+
+
+def _tell(child: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it has just ended by itself
+        child.send_signal(number)

@@ -37,12 +37,13 @@ class AppRef:
         except ModuleNotFoundError as exc:
             if exc.name is None or not f"{self.text}.".startswith(f"{exc.name}."):
                 raise  # the app is there; something that it imports is not
-            raise ConfigError(f"there is no module {self.text!r}; name one that can be imported, or a file") from exc
+            problem = f"there is no module {self.text!r}"
+            raise ConfigError(problem, fix="--app with a module that can be imported, or a file") from exc
 
     def _load_file(self) -> ModuleType:
         path = Path(self.text).resolve()
         if not path.is_file():
-            raise ConfigError(f"there is no file {path}; give the path of the file with your tasks")
+            raise ConfigError(f"there is no file {path}", fix="--app with the path of the file with your tasks")
         name = self.module
         known = sys.modules.get(name)
         if known is not None:

@@ -12,8 +12,8 @@ from rota.application.submit import SubmitTasks
 from rota.application.watch import LOOK_EVERY, TaskWatch
 from rota.domain.errors import NotFoundError
 from rota.domain.events import Event, EventKind
-from rota.domain.ids import DEFAULT_TENANT, TaskId
-from rota.domain.task import CANCELLED, PENDING, SUCCESS
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
+from rota.domain.task import CANCELLED, PENDING, PROCESSING, SUCCESS, Task
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, MINUTE, a_config, a_submission
 from tests.support.virtual import Bench, a_bench, pass_time, virtually
@@ -63,6 +63,20 @@ async def test_a_lost_event_delays_the_answer_by_one_look() -> None:
         assert task.state.status is CANCELLED
         assert bench.clock.monotonic() - started <= 5.25 + LOOK_EVERY.total_seconds()
         await ending
+
+
+@virtually
+async def test_news_of_others_do_not_put_off_the_look_at_one_whose_event_was_lost() -> None:
+    async with a_watch(listens=False) as (bench, watch, task_id):
+        waiting = asyncio.ensure_future(watch.wait(task_id, DEFAULT_TENANT, most=MINUTE))
+        other = (await SubmitTasks(bench.node).submit(a_submission())).task_id
+        await cancel_after(bench, other, seconds=0.25)
+        await cancel_after(bench, task_id, seconds=0)
+        for _ in range(20):  # each makes the watch look, and sooner than it would by itself
+            await watch.wait(other, DEFAULT_TENANT, most=MINUTE)
+            await pass_time(LOOK_EVERY.total_seconds() / 10)
+        assert waiting.done()
+        assert (await waiting).state.status is CANCELLED
 
 
 @virtually
@@ -117,3 +131,47 @@ async def test_a_task_that_does_not_exist_is_an_error() -> None:
     async with a_watch() as (_, watch, _task_id):
         with pytest.raises(NotFoundError):
             await watch.wait(TaskId(1), DEFAULT_TENANT, most=MINUTE)
+
+
+@virtually
+async def test_the_task_of_another_tenant_does_not_exist() -> None:
+    async with a_watch() as (_, watch, task_id):
+        with pytest.raises(NotFoundError):
+            await watch.wait(task_id, TenantId("others"), most=MINUTE)
+
+
+@virtually
+async def test_when_no_look_succeeds_in_time_the_task_itself_is_asked_for() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        bench.faults.inject("tasks.load", Fault.TIMEOUT, times=None)
+        assert (await watch.wait(task_id, DEFAULT_TENANT, most=MINUTE)).state.status is PENDING
+        with pytest.raises(NotFoundError):
+            await watch.wait(TaskId(1), DEFAULT_TENANT, most=MINUTE)
+
+
+@virtually
+async def test_one_who_gives_up_in_the_moment_of_the_answer_does_not_keep_it_from_others() -> None:
+    async with a_watch() as (bench, _, task_id):
+        watch = TaskWatch(bench.node.store.tasks, bench.node.coordinator.signals)  # looks when told to
+        waits = [asyncio.ensure_future(watch.wait(task_id, DEFAULT_TENANT, most=MINUTE)) for _ in range(3)]
+        await pass_time(0)
+        await cancel_after(bench, task_id, seconds=0)
+        waits[1].cancel()
+        await watch.look()
+        seen = await asyncio.gather(*waits, return_exceptions=True)
+        assert [isinstance(task, Task) for task in seen] == [True, False, True]
+
+
+@virtually
+async def test_events_that_end_nothing_cause_no_look() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        waiting = asyncio.ensure_future(watch.wait(task_id, DEFAULT_TENANT, most=MINUTE))
+        await pass_time(1.25)
+        bench.faults.inject("tasks.load", Fault.TIMEOUT)
+        signals, at = bench.node.coordinator.signals, bench.clock.now()
+        await signals.publish([Event(kind=EventKind.TASK_ASSIGNED, at=at, task_id=task_id, status=PROCESSING)])
+        await signals.publish([Event(kind=EventKind.TASK_COMPLETED, at=at, task_id=TaskId(1), status=SUCCESS)])
+        await pass_time(0.25)
+        assert bench.faults.pending, "nobody looked"
+        await cancel_after(bench, task_id, seconds=0)
+        assert (await waiting).state.status is CANCELLED

@@ -4,14 +4,14 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 import structlog
 
-from rota.infrastructure.telemetry.logging import configure_logging, set_level
+from rota.infrastructure.telemetry.logging import configure_logging, leave_logging_to_the_program, set_level
 
 
 class Terminal(io.StringIO):
@@ -124,3 +124,48 @@ def test_no_secret_is_written_not_even_in_a_traceback(form: str) -> None:
     assert "ConnectionError" in stream.getvalue()
     assert "store.away" in stream.getvalue()
     assert "hunter2" not in stream.getvalue()
+
+
+def test_inside_a_program_events_are_records_that_it_may_send_where_it_likes(caplog: pytest.LogCaptureFixture) -> None:
+    leave_logging_to_the_program()
+    caplog.set_level(logging.INFO, "rota")
+
+    structlog.get_logger("rota.somewhere").info("worker.lost", worker_id=7)
+    structlog.get_logger("rota.somewhere").debug("too.quiet")
+
+    [record] = caplog.records
+    assert (record.name, record.levelname) == ("rota.somewhere", "INFO")
+    assert record.getMessage() == "event='worker.lost' worker_id=7"
+
+
+def test_inside_a_program_no_handler_and_no_level_is_touched() -> None:
+    root = logging.getLogger()
+    before = (root.handlers[:], root.level)
+
+    leave_logging_to_the_program()
+
+    assert (root.handlers, root.level) == before
+
+
+def test_a_program_that_has_configured_structlog_is_left_alone() -> None:
+    seen: list[str] = []
+
+    def keep(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        seen.append(event["event"])
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[keep])
+    leave_logging_to_the_program()
+    structlog.get_logger("rota").info("worker.lost")
+
+    assert seen == ["worker.lost"]
+
+
+def test_inside_a_program_no_secret_is_written_either(caplog: pytest.LogCaptureFixture) -> None:
+    leave_logging_to_the_program()
+
+    failure = ConnectionError("mysql://root:hunter2@host gave no answer")
+    structlog.get_logger("rota").error("store.away", exc_info=failure, password="hunter2", url="redis://:hunter2@host")
+
+    assert "ConnectionError" in caplog.text
+    assert "hunter2" not in caplog.text

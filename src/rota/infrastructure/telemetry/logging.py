@@ -65,6 +65,7 @@ def leave_logging_to_the_program() -> None:
         processors=[
             structlog.stdlib.filter_by_level,
             structlog.processors.format_exc_info,
+            _without_secrets,
             structlog.processors.KeyValueRenderer(key_order=["event"]),
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),

@@ -1,0 +1,128 @@
+"""`rota server`, `scheduler` and `worker` as real processes: how they start, refuse to, and end."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rota
+from tests.e2e.test_cli_settings import rota as rota_command
+from tests.support import cluster_app
+from tests.support.cluster import Cluster, a_cluster, wait_until
+from tests.support.names import fresh_name
+from tests.support.servers.postgres import PostgresServer
+
+APP = Path(cluster_app.__file__)
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Cluster]:
+    """One process on a SQLite file, its queues in there too, so that a client can join."""
+    settings = {"store": {"url": f"sqlite:///{tmp_path}/rota.db"}, "coordinator": {"url": "sql://"}}
+    with a_cluster(tmp_path, settings, app=APP) as cluster:
+        yield cluster
+
+
+async def submit(cluster: Cluster, task_type: str, **payload: float) -> None:
+    async with rota.Rota(cluster.settings, roles=()) as client:
+        await client.submit(task_type, payload)
+
+
+@pytest.mark.parametrize("role", ["server", "scheduler", "worker"])
+def test_a_process_ends_in_good_order_when_it_is_told_to(alone: Cluster, role: str) -> None:
+    process = alone.start(role, "pod")
+    assert process.stop() == 0
+    events = [line.get("event") for line in process.events()]
+    assert events[-1] == "node.stopped"
+    assert "text" not in events, "nothing but log lines: no traceback"
+
+
+def test_ctrl_c_ends_it_in_good_order(alone: Cluster) -> None:
+    process = alone.start("server", "pod")
+    process.send(signal.SIGINT)
+    assert process.popen.wait(20) == 0
+
+
+def test_told_twice_it_does_not_wait_for_what_runs(alone: Cluster) -> None:
+    process = alone.start("server", "pod")
+    asyncio.run(submit(alone, "nap", seconds=100))
+    wait_until(lambda: alone.runs("began"), "the task to begin")
+    process.send(signal.SIGTERM)
+    process.wait_for("worker.draining")
+    process.send(signal.SIGTERM)
+    assert process.popen.wait(10) == 0
+    assert process.wait_for("worker.stopped_at_once")["running"] == 1
+    assert not alone.runs("ran")
+
+
+def test_a_changed_file_is_read_without_a_signal(alone: Cluster) -> None:
+    process = alone.start("server", "pod")
+    alone.write_settings(worker={"capacity": 3, "weight": 7}, scheduler={"batch_size": 9})
+    assert set(process.wait_for("settings.changed")["settings"]) == {"worker.capacity", "scheduler.batch_size"}
+    assert process.wait_for("settings.restart_needed")["settings"] == ["worker.weight"]
+
+
+def test_a_broken_file_changes_nothing(alone: Cluster) -> None:
+    process = alone.start("server", "pod")
+    alone.write_settings(worker={"capacity": "many"})
+    process.send(signal.SIGHUP)
+    assert "worker.capacity" in process.wait_for("settings.rejected")["error"]
+    assert process.stop() == 0
+
+
+def test_the_processes_of_a_group_end_together(alone: Cluster) -> None:
+    alone.start("scheduler", "scheduler")
+    group = alone.launch("worker", "group", "--processes", "2")
+    wait_until(lambda: [line.get("event") for line in group.events()].count("worker.online") == 2, "two workers")
+    assert {line["name"] for line in group.events() if line.get("event") == "worker.online"} == {"group-1", "group-2"}
+    assert group.stop() == 0
+    assert [line.get("event") for line in group.events()].count("node.stopped") == 2
+
+
+def test_a_setting_without_a_value_is_told(tmp_path: Path) -> None:
+    ran = rota_command(tmp_path, "worker", "--set", "worker.capacity")
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines() == [
+        "error: --set worker.capacity: has no value",
+        "try: --set worker.capacity=VALUE",
+    ]
+
+
+def test_an_unknown_setting_is_told_with_the_nearest(tmp_path: Path) -> None:
+    ran = rota_command(tmp_path, "worker", "--set", "worker.capcity=5")
+    assert ran.returncode == 2
+    assert "unknown setting worker.capcity in the flags; did you mean worker.capacity?" in ran.stderr
+    assert ran.stderr.splitlines()[-1].startswith("try: ")
+
+
+def test_a_value_that_is_not_allowed_is_told(tmp_path: Path) -> None:
+    ran = rota_command(tmp_path, "scheduler", "--set", "scheduler.batch_size=none")
+    assert ran.returncode == 2
+    assert "scheduler.batch_size in flag --scheduler-batch-size" in ran.stderr
+
+
+@pytest.mark.parametrize("app", ["absent.py", "no_such_module_anywhere"])
+def test_an_app_that_is_not_there_is_told_with_what_to_try(tmp_path: Path, app: str) -> None:
+    ran = rota_command(tmp_path, "worker", "--app", app)
+    assert ran.returncode == 2
+    assert any(line.startswith("error: there is no ") and app in line for line in ran.stderr.splitlines())
+    assert ran.stderr.splitlines()[-1].startswith("try: --app ")
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_server_whose_schema_is_not_current_is_refused(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    name = fresh_name("cli")
+    postgres_server.create_database(name)
+    ran = rota_command(tmp_path, "server", ROTA_STORE__URL=postgres_server.url(name))
+    assert ran.returncode == 2
+    assert "error: the store's schema is at nothing, this release needs " in ran.stderr
+    assert ran.stderr.splitlines()[-1] == "try: rota db upgrade"
+
+
+def test_a_store_that_is_away_is_told(tmp_path: Path) -> None:
+    ran = rota_command(tmp_path, "server", ROTA_STORE__URL="postgresql://rota@127.0.0.1:1/rota")
+    assert ran.returncode == 5
+    assert ran.stderr.splitlines()[-1].startswith("try: ")

@@ -1,0 +1,275 @@
+"""The whole system inside a program, on a real SQLite file: submit, wait, steer, leave."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+import rota
+from rota.config.load import SettingsError
+from rota.domain.errors import ConfigError, ConflictError, IllegalTransitionError, InvalidError, NotFoundError
+from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, SUCCESS
+from rota.domain.waiting import Reason
+from rota.sdk.tasks import TaskFunction, TaskOptions, TaskRegistry, define
+
+NOWHERE = "7"  # the id of no task
+
+
+class Jobs:
+    """Tasks that note what they did."""
+
+    def __init__(self) -> None:
+        self.ran: list[Any] = []
+        self.registry = TaskRegistry()
+        for name in ("echo", "fail", "hang"):
+            self.registry.add(TaskFunction(getattr(self, name), define(name, TaskOptions(retries=0))))
+
+    async def echo(self, value: Any = None) -> Any:
+        self.ran.append(value)
+        return value
+
+    async def fail(self) -> None:
+        self.ran.append("fail")
+        raise RuntimeError("it does not work")
+
+    async def hang(self) -> None:
+        self.ran.append("hang")
+        await asyncio.Event().wait()
+
+
+@pytest.fixture
+def jobs() -> Jobs:
+    return Jobs()
+
+
+def on_sqlite(folder: Path, **sections: Any) -> dict[str, Any]:
+    return {"store": {"url": f"sqlite:///{folder}/jobs.db"}, "metrics": {"collector": "none"}, **sections}
+
+
+@pytest_asyncio.fixture
+async def app(tmp_path: Path, jobs: Jobs) -> AsyncIterator[rota.Rota]:
+    settings = on_sqlite(tmp_path, worker={"capacity": 1, "drain_timeout": "100ms", "stop_grace": "100ms"})
+    async with rota.Rota(settings, tasks=jobs.registry) as running:
+        yield running
+
+
+async def until_running(handle: rota.Handle, app: rota.Rota) -> None:
+    """Wait for the event of its grant, or see that it was before."""
+    async with asyncio.timeout(20), app._node.coordinator.signals.subscribe() as events:
+        if (await handle.get()).status is PENDING:
+            async for event in events:
+                if str(event.task_id) == handle.id and event.status is PROCESSING:
+                    return
+
+
+async def test_a_submitted_task_runs_and_its_result_is_waited_for(app: rota.Rota) -> None:
+    task = await (await app.submit("echo", {"value": [1, "ä"]})).wait("20s")
+    assert (task.status, task.attempt) == (SUCCESS, 1)
+    assert task.result is not None
+    assert task.result.data == [1, "ä"]
+
+
+async def test_what_was_submitted_outlives_the_program(tmp_path: Path, jobs: Jobs) -> None:
+    settings = on_sqlite(tmp_path)
+    async with rota.Rota(settings, roles=["worker"], tasks=jobs.registry) as app:  # nobody dispatches
+        handle = await app.submit("echo", {"value": 1})
+        assert (await app.get(handle.id)).status is PENDING
+    async with rota.Rota(settings, tasks=jobs.registry) as app:
+        assert (await app.wait(handle.id, "20s")).status is SUCCESS
+
+
+async def test_many_are_submitted_at_once_and_counted(app: rota.Rota) -> None:
+    handles = await app.submit_many("echo", [{"value": number} for number in range(20)])
+    ends = await asyncio.gather(*(handle.wait("20s") for handle in handles))
+    assert [task.result and task.result.data for task in ends] == list(range(20))
+    assert await app.count() == {SUCCESS: 20}
+
+
+async def test_of_many_all_are_submitted_or_none(app: rota.Rota) -> None:
+    with pytest.raises(InvalidError, match=r"tasks\[1\]"):
+        await app.submit_many("echo", [{"value": 1}, {"value": object()}])
+    assert await app.count() == {}
+
+
+async def test_a_delayed_task_waits_and_says_until_when(app: rota.Rota) -> None:
+    handle = await app.submit("echo", delay="1h")
+    why = await app.explain(handle.id)
+    assert why.reason is Reason.NOT_DUE
+    task = await handle.get()
+    assert task.scheduled_at is not None
+    assert (task.scheduled_at - task.created_at).total_seconds() == 3600
+
+
+async def test_the_more_urgent_one_runs_first(app: rota.Rota, jobs: Jobs) -> None:
+    first = await app.submit("hang")
+    await until_running(first, app)
+    handles = [await app.submit("echo", {"value": level}, priority=level) for level in ("normal", "urgent")]
+    await first.cancel()
+    for handle in handles:
+        await handle.wait("20s")
+    assert jobs.ran == ["hang", "urgent", "normal"]
+
+
+async def test_the_same_key_is_the_same_task(app: rota.Rota) -> None:
+    first = await app.submit("echo", {"value": 1}, idempotency_key="order-7")
+    again = await app.submit("echo", {"value": 1}, idempotency_key="order-7")
+    assert again.id == first.id
+    with pytest.raises(ConflictError):
+        await app.submit("echo", {"value": 2}, idempotency_key="order-7")
+
+
+async def test_a_running_task_is_cancelled(app: rota.Rota) -> None:
+    handle = await app.submit("hang")
+    await until_running(handle, app)
+    assert (await handle.cancel("enough")).status is CANCELLED
+    after = await app.submit("echo")
+    assert (await after.wait("20s")).status is SUCCESS, "its place is free again"
+
+
+async def test_a_failed_task_is_done_again_as_a_new_one(app: rota.Rota, jobs: Jobs) -> None:
+    failed = await app.submit("fail")
+    assert (await failed.wait("20s")).status is FAILED
+    again = await app.retry(failed.id)
+    task = await again.wait("20s")
+    assert (task.rerun_of, task.status) == (failed.id, FAILED)
+    assert jobs.ran == ["fail", "fail"]
+
+
+async def test_a_task_that_has_not_ended_cannot_be_done_again(app: rota.Rota) -> None:
+    with pytest.raises(IllegalTransitionError):
+        await app.retry((await app.submit("echo", delay="1h")).id)
+
+
+async def test_waiting_longer_than_allowed_is_a_timeout(app: rota.Rota) -> None:
+    handle = await app.submit("echo", delay="1h")
+    with pytest.raises(TimeoutError, match=f"task {handle.id} is still PENDING"):
+        await handle.wait("50ms")
+
+
+async def test_a_task_that_does_not_exist_is_not_found(app: rota.Rota) -> None:
+    for ask in (app.get, app.wait, app.cancel, app.retry, app.explain):
+        with pytest.raises(NotFoundError):
+            await ask(NOWHERE)
+
+
+async def test_what_is_no_id_is_said_to_be_none(app: rota.Rota) -> None:
+    with pytest.raises(InvalidError):
+        await app.get("nonsense")
+
+
+async def test_outside_of_its_context_it_says_how_it_is_used(tmp_path: Path, jobs: Jobs) -> None:
+    app = rota.Rota(on_sqlite(tmp_path), tasks=jobs.registry)
+    for _ in range(2):
+        with pytest.raises(ConflictError, match=r"async with rota\.Rota"):
+            await app.submit("echo")
+        with pytest.raises(ConflictError, match=r"async with rota\.Rota"):
+            await app.get(NOWHERE)
+        async with app:  # may be entered again
+            assert (await (await app.submit("echo")).wait("20s")).status is SUCCESS
+
+
+async def test_leaving_waits_for_submissions_under_way(tmp_path: Path, jobs: Jobs) -> None:
+    async with rota.Rota(on_sqlite(tmp_path), roles=["worker"], tasks=jobs.registry) as app:
+        submitting = [asyncio.create_task(app.submit("echo")) for _ in range(5)]
+        while not app._desk._grouped._lanes:
+            await asyncio.wait(submitting, timeout=0)
+    assert len({handle.id for handle in await asyncio.gather(*submitting)}) == 5
+
+
+async def test_leaving_lets_what_runs_finish(tmp_path: Path) -> None:
+    begun, ended = asyncio.Event(), list[str]()
+
+    async def finish() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        for _ in range(3):
+            await asyncio.to_thread(ended.append, "step")
+
+    loop = asyncio.get_running_loop()
+    registry = TaskRegistry()
+    registry.add(TaskFunction(finish, define("finish", {})))
+    async with rota.Rota(on_sqlite(tmp_path), tasks=registry) as app:
+        handle = await app.submit("finish")
+        await begun.wait()
+    assert len(ended) == 3
+    async with rota.Rota(on_sqlite(tmp_path), roles=(), tasks=registry) as app:
+        assert (await app.get(handle.id)).status is SUCCESS
+
+
+async def test_all_of_it_works_in_memory(jobs: Jobs) -> None:
+    settings = {"store": {"url": "memory://"}, "metrics": {"collector": "none"}}
+    async with rota.Rota(settings, tasks=jobs.registry) as app:
+        assert (await (await app.submit("echo")).wait("20s")).status is SUCCESS
+
+
+async def test_all_of_it_works_with_queues_in_the_database(tmp_path: Path, jobs: Jobs) -> None:
+    settings = on_sqlite(tmp_path, coordinator={"url": "sql://"})
+    async with rota.Rota(settings, tasks=jobs.registry) as app:
+        assert (await (await app.submit("echo")).wait("20s")).status is SUCCESS
+
+
+async def test_settings_come_from_a_file_and_the_environment(
+    tmp_path: Path, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(f"store: {{url: 'sqlite:///{tmp_path}/from-file.db'}}\nworker: {{capacity: 3}}\n", "utf-8")
+    monkeypatch.setenv("ROTA_WORKER__CAPACITY", "4")
+    async with rota.Rota(str(file), tasks=jobs.registry) as app:
+        worker = app._get_built().roles.worker
+        assert worker is not None
+        assert worker.capacity == 4
+    assert (tmp_path / "from-file.db").exists()
+
+
+async def test_without_settings_it_reads_what_the_command_line_would(
+    tmp_path: Path, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rota.yaml").write_text("store: {url: 'sqlite:///found.db'}", "utf-8")
+    async with rota.Rota(roles=(), tasks=jobs.registry) as app:
+        assert await app.count() == {}
+    assert (tmp_path / "found.db").exists()
+
+
+async def test_a_mapping_stands_alone(tmp_path: Path, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROTA_WORKER__CAPACITY", "4")
+    (tmp_path / "rota.yaml").write_text("worker: {capacity: 5}", "utf-8")
+    async with rota.Rota(on_sqlite(tmp_path), tasks=jobs.registry) as app:
+        worker = app._get_built().roles.worker
+        assert worker is not None
+        assert worker.capacity == 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"worker": {"capcity": 5}}, r"worker\.capcity.*did you mean worker\.capacity"),
+        ({"werker": {"capacity": 5}}, r"werker\.capacity"),
+        ({"scheduler": {"balancer": "best"}}, "unknown balancer 'best'"),
+        ({"worker": {"capacity": 0}}, r"worker\.capacity"),
+    ],
+)
+async def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        async with rota.Rota(settings):
+            pass
+
+
+async def test_queues_in_a_database_need_a_store_with_one() -> None:
+    with pytest.raises(ConfigError, match="sql:// stands for the store's own database"):
+        async with rota.Rota({"store": {"url": "memory://"}, "coordinator": {"url": "sql://"}}):
+            pass
+
+
+async def test_the_app_is_loaded_from_its_file(tmp_path: Path) -> None:
+    source = (
+        "import rota\n\n@rota.task('embedded_app_greet')\nasync def greet(name: str) -> str:\n    return 'hi ' + name\n"
+    )
+    (tmp_path / "embedded_app.py").write_text(source, "utf-8")
+    async with rota.Rota(on_sqlite(tmp_path), app=str(tmp_path / "embedded_app.py")) as app:
+        task = await (await app.submit("embedded_app_greet", {"name": "Ada"})).wait("20s")
+        assert task.result is not None
+        assert task.result.data == "hi Ada"

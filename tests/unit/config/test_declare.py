@@ -1,0 +1,178 @@
+"""What the code says becomes task configs, and what operators say stays."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rota.application.ports.store import ConfigStore
+from rota.config.declare import MOST_TRIES, declare
+from rota.config.settings import TaskSettings
+from rota.domain.errors import RevisionConflictError
+from rota.domain.ids import DEFAULT_TENANT, TenantId
+from rota.domain.priority import HIGH
+from rota.domain.schedule import Schedule
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.store.memory.store import memory_store
+from rota.sdk.tasks import TaskFunction, TaskOptions, define
+from tests.support.builders import a_config
+from tests.support.clock import FakeClock
+
+DEFAULTS = TaskSettings(
+    timeout=timedelta(seconds=77), max_retries=9, retry_delay=timedelta(seconds=4), backoff_rate=1.5
+)
+
+
+def a_function(task_type: str = "email", **options: Any) -> TaskFunction[[], None]:
+    def function() -> None:
+        """What it does is of no interest here."""
+
+    return TaskFunction(function, define(task_type, TaskOptions(**options)))  # type: ignore[typeddict-item] # any of them
+
+
+@pytest.fixture
+def configs() -> ConfigStore:
+    return memory_store(FakeClock()).configs
+
+
+async def declared(configs: ConfigStore, task_type: str = "email", **options: Any) -> TaskConfig:
+    """The config after a worker with this function has started."""
+    await declare([a_function(task_type, **options)], configs, defaults=DEFAULTS)
+    config = await configs.find(DEFAULT_TENANT, task_type)
+    assert config is not None
+    return config
+
+
+class Contended:
+    """A config store where somebody else is faster, so often."""
+
+    def __init__(self, inner: ConfigStore, rival: Callable[[], TaskConfig], *, times: int) -> None:
+        self._inner = inner
+        self._rival = rival
+        self.left = times
+
+    async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
+        return await self._inner.find(tenant_id, task_type)
+
+    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+        if self.left:
+            self.left -= 1
+            await self._inner.put(self._rival())
+        return await self._inner.put(config, expected_revision=expected_revision)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+async def test_the_options_of_a_function_become_its_config(configs: ConfigStore) -> None:
+    config = await declared(
+        configs,
+        timeout="10s",
+        retries=2,
+        retry_delay="3s",
+        priority="high",
+        max_concurrent=5,
+        rate_per_second=2.5,
+        name="E-mail",
+        description="Sends one",
+    )
+    assert config.executor_type == "local"
+    assert (config.timeout, config.priority) == (timedelta(seconds=10), HIGH)
+    assert (config.retry.max_retries, config.retry.delay) == (2, timedelta(seconds=3))
+    assert (config.max_concurrent, config.rate_per_second) == (5, 2.5)
+    assert (config.name, config.description) == ("E-mail", "Sends one")
+
+
+async def test_what_a_function_does_not_say_comes_from_the_settings(configs: ConfigStore) -> None:
+    config = await declared(configs)
+    assert config.timeout == DEFAULTS.timeout
+    assert (config.retry.max_retries, config.retry.delay) == (DEFAULTS.max_retries, DEFAULTS.retry_delay)
+    assert config.retry.backoff_rate == DEFAULTS.backoff_rate
+    assert (config.max_concurrent, config.rate_per_second) == (None, None)
+
+
+async def test_no_retries_are_something_to_say(configs: ConfigStore) -> None:
+    assert (await declared(configs, retries=0)).retry.max_retries == 0
+
+
+async def test_a_first_pause_beyond_the_longest_is_the_longest(configs: ConfigStore) -> None:
+    retry = (await declared(configs, retry_delay="2d")).retry
+    assert retry.delay == retry.max_delay == timedelta(days=2)
+
+
+async def test_every_function_is_declared(configs: ConfigStore) -> None:
+    await declare([a_function("email"), a_function("report")], configs, defaults=DEFAULTS)
+    assert await configs.find(DEFAULT_TENANT, "email")
+    assert await configs.find(DEFAULT_TENANT, "report")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"timeout": timedelta(hours=1)},
+        {"executor_type": "http"},
+        {"is_enabled": False},
+    ],
+)
+async def test_what_an_operator_changed_stays_while_the_code_says_the_same(
+    configs: ConfigStore, change: dict[str, Any]
+) -> None:
+    changed = await configs.put(replace(await declared(configs, timeout="10s"), **change))
+    assert await declared(configs, timeout="10s") == changed
+
+
+async def test_an_executor_config_that_an_operator_added_to_stays_while_the_code_says_the_same(
+    configs: ConfigStore,
+) -> None:
+    made = await declared(configs, timeout="10s")
+    wider = made.executor_config.replace("}", ', "queue": "slow"}')
+    changed = await configs.put(replace(made, executor_config=wider))
+    assert await declared(configs, timeout="10s") == changed
+
+
+async def test_when_the_code_says_something_new_it_takes_effect(configs: ConfigStore) -> None:
+    before = await declared(configs, timeout="10s", retries=1)
+    after = await declared(configs, timeout="20s", retries=1)
+    assert after.timeout == timedelta(seconds=20)
+    assert after.revision > before.revision
+
+
+async def test_news_from_the_code_leave_to_the_operator_what_is_his(configs: ConfigStore) -> None:
+    made = await declared(configs, timeout="10s")
+    fires_at = datetime(2031, 1, 1, tzinfo=UTC)
+    his = replace(made, is_enabled=False, payload='{"to":"ada"}', schedule=Schedule(cron="0 * * * *"))
+    await configs.put(replace(his, next_fire_at=fires_at))
+    after = await declared(configs, timeout="20s")
+    assert after.timeout == timedelta(seconds=20)
+    assert (after.is_enabled, after.payload, after.schedule) == (False, his.payload, his.schedule)
+    assert after.next_fire_at == fires_at
+
+
+@pytest.mark.parametrize("executor_config", ['{"url":"https://example.org"}', "{}", "[]", '"text"', "null"])
+async def test_a_config_that_somebody_else_made_is_left_alone(configs: ConfigStore, executor_config: str) -> None:
+    theirs = await configs.put(a_config("email", executor_type="http", executor_config=executor_config))
+    assert await declared(configs, timeout="20s") == theirs
+
+
+async def test_workers_that_declare_the_same_at_once_all_succeed(configs: ConfigStore) -> None:
+    made = await declared(memory_store(FakeClock()).configs, timeout="10s")
+    same = replace(made, revision=0, created_at=None, updated_at=None)
+    config = await declared(Contended(configs, lambda: same, times=1), timeout="10s")
+    assert (config.timeout, config.revision) == (timedelta(seconds=10), 1)
+
+
+async def test_a_config_that_appears_meanwhile_is_looked_at_before_it_is_written(configs: ConfigStore) -> None:
+    theirs = a_config("email", executor_type="http")
+    config = await declared(Contended(configs, lambda: theirs, times=1), timeout="10s")
+    assert (config.executor_type, config.revision) == ("http", 1)
+
+
+async def test_a_config_that_keeps_changing_does_not_keep_a_worker_from_starting(configs: ConfigStore) -> None:
+    made = await declared(configs, timeout="10s")
+    rivals = (replace(made, timeout=timedelta(seconds=second)) for second in range(100, 200))
+    contended = Contended(configs, lambda: next(rivals), times=100)
+    assert (await declared(contended, timeout="20s")).timeout == timedelta(seconds=100 + MOST_TRIES - 1)
+    with pytest.raises(RevisionConflictError):
+        await contended.put(made, expected_revision=made.revision)

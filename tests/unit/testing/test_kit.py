@@ -1,0 +1,238 @@
+"""Users' own tasks in their own tests: the real engine on virtual time."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rota
+from rota.domain.errors import ConflictError, InvalidError
+from rota.domain.ids import TaskId
+from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, SUCCESS, TIMEOUT
+from rota.sdk.tasks import TaskFunction, TaskOptions, define
+from rota.testing import advance, run
+
+
+def a_task(function: Callable[..., Any], **options: Any) -> TaskFunction[..., Any]:
+    """Decorated, but known to its own test alone."""
+    return TaskFunction(function, define("job", TaskOptions(**options)))  # type: ignore[typeddict-item] # any of them
+
+
+async def fail_twice(ctx: rota.Context) -> int:
+    if ctx.attempt < 3:
+        raise RuntimeError(f"attempt {ctx.attempt} fails")
+    return ctx.attempt
+
+
+async def sleep(seconds: float = 60.0) -> str:
+    await asyncio.sleep(seconds)  # noqa: TID251 virtual
+    return "rested"
+
+
+def submit_and_wait(payload: Any = None, **options: Any) -> Callable[[rota.Rota], Awaitable[rota.TaskView]]:
+    async def scenario(app: rota.Rota) -> rota.TaskView:
+        return await (await app.submit("job", payload, **options)).wait("1d")
+
+    return scenario
+
+
+def passed(view: rota.TaskView) -> float:
+    """Seconds of virtual time from submission to the end."""
+    assert view.completed_at is not None
+    return (view.completed_at - view.created_at).total_seconds()
+
+
+def test_the_pauses_between_retries_pass_at_once() -> None:
+    view = run(submit_and_wait(), [a_task(fail_twice, retries=5, retry_delay="2m")])
+    assert (view.status, view.attempt, view.retry_count) == (SUCCESS, 3, 2)
+    assert view.result is not None
+    assert view.result.data == 3
+    assert passed(view) > 120
+
+
+def test_a_task_out_of_retries_has_failed_with_its_error() -> None:
+    view = run(submit_and_wait(), [a_task(fail_twice, retries=1)])
+    assert (view.status, view.attempt) == (FAILED, 2)
+    assert view.error is not None
+    assert view.error.message == "attempt 2 fails"
+
+
+def test_a_coroutine_is_ended_at_its_timeout() -> None:
+    view = run(submit_and_wait({"seconds": 600}), [a_task(sleep, timeout="30s", retries=0)])
+    assert view.status is TIMEOUT
+    assert passed(view) == pytest.approx(30, abs=2)
+
+
+def test_a_delayed_task_begins_when_it_is_due() -> None:
+    view = run(submit_and_wait({"seconds": 0}, delay="3m"), [a_task(sleep)])
+    assert view.started_at is not None
+    assert (view.started_at - view.created_at).total_seconds() == pytest.approx(180, abs=1)
+
+
+def test_a_running_task_is_cancelled() -> None:
+    stopped = []
+
+    async def wait_for_ever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append(True)
+
+    async def scenario(app: rota.Rota) -> rota.TaskView:
+        handle = await app.submit("job")
+        await advance("5s")
+        assert (await handle.get()).status is PROCESSING
+        await handle.cancel("enough")
+        await advance("5s")
+        assert stopped, "the coroutine itself was ended"
+        return await handle.wait()
+
+    assert run(scenario, [a_task(wait_for_ever)]).status is CANCELLED
+
+
+def test_a_snoozed_task_runs_again_without_spending_a_retry() -> None:
+    async def not_yet(ctx: rota.Context) -> None:
+        if ctx.attempt == 1:
+            raise rota.Snooze("1m")
+
+    view = run(submit_and_wait(), [a_task(not_yet, retries=0)])
+    assert (view.status, view.attempt, view.retry_count) == (SUCCESS, 2, 0)
+    assert passed(view) >= 60
+
+
+def test_a_task_that_gives_up_is_not_tried_again() -> None:
+    async def give_up() -> None:
+        raise rota.Fail("no such customer")
+
+    view = run(submit_and_wait(), [a_task(give_up, retries=5)])
+    assert (view.status, view.attempt) == (FAILED, 1)
+
+
+def test_a_plain_function_is_a_plain_call() -> None:
+    def add(left: int, right: int) -> int:
+        return left + right
+
+    view = run(submit_and_wait({"left": 2, "right": 3}), [a_task(add)])
+    assert view.result is not None
+    assert view.result.data == 5
+
+
+def test_a_payload_that_does_not_fit_is_told_and_not_tried_again() -> None:
+    view = run(submit_and_wait({"seconds": "soon"}), [a_task(sleep, retries=5)])
+    assert (view.status, view.attempt) == (FAILED, 1)
+    assert view.error is not None
+    assert view.error.code == "bad_payload"
+    assert "seconds" in view.error.message
+
+
+def test_a_task_knows_itself() -> None:
+    async def tell(ctx: rota.Context) -> dict[str, Any]:
+        left = ctx.deadline.total_seconds()
+        return {"id": ctx.task_id, "type": ctx.type, "who": ctx.metadata["who"], "left": left, "off": ctx.cancelled}
+
+    view = run(submit_and_wait(metadata={"who": "ada"}), [a_task(tell, timeout="40s")])
+    assert view.result is not None
+    assert view.result.data.pop("left") == pytest.approx(40, abs=1)
+    assert view.result.data == {"id": view.id, "type": "job", "who": "ada", "off": False}
+
+
+def test_the_lines_of_a_task_are_in_its_log() -> None:
+    async def talk(ctx: rota.Context) -> None:
+        await ctx.progress(0.5, "half")
+        ctx.log.info("sending", to="ada")
+        ctx.log.warning("slow")
+
+    async def scenario(app: rota.Rota) -> list[tuple[str, str]]:
+        view = await (await app.submit("job")).wait()
+        entries = await app._node.store.logs.read(TaskId(int(view.id)))
+        return [(entry.message, entry.detail) for entry in entries if entry.to_status is None]
+
+    half, sending, slow = run(scenario, [a_task(talk)])
+    assert half[0] == "half"
+    assert (sending[0], json.loads(sending[1])) == ("sending", {"to": "ada"})
+    assert slow == ("slow", "")
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_another() -> None:
+    async def scenario(app: rota.Rota) -> list[tuple[str, float]]:
+        handles = await app.submit_many("job", [None] * 10)
+        views = [await handle.wait("1d") for handle in handles]
+        return [(view.id, passed(view)) for view in views]
+
+    tasks = [a_task(fail_twice, retries=5)]
+    assert run(scenario, tasks, seed=7) == run(scenario, tasks, seed=7)
+    assert run(scenario, tasks, seed=7) != run(scenario, tasks, seed=8)
+
+
+def test_time_passes_as_far_as_it_is_advanced() -> None:
+    async def scenario(app: rota.Rota) -> None:
+        handle = await app.submit("job", {"seconds": 240})
+        await advance("3m")
+        assert (await handle.get()).status is PROCESSING
+        await advance("2m")
+        assert (await handle.get()).status is SUCCESS
+
+    run(scenario, [a_task(sleep, timeout="5m")])
+
+
+def test_settings_apply_however_they_are_spelled() -> None:
+    async def scenario(app: rota.Rota) -> set[str]:
+        handles = await app.submit_many("job", [None] * 3)
+        await advance("1s")
+        return {(await handle.get()).status for handle in handles}
+
+    for settings in ({"worker": {"capacity": 1}}, {"worker.capacity": 1}):
+        assert run(scenario, [a_task(sleep)], settings=settings) == {PENDING, PROCESSING}
+    assert run(scenario, [a_task(sleep)]) == {PROCESSING}
+
+
+def test_a_settings_file_that_lies_around_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rota.yaml").write_text("worker: {types: [something_else]}\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run(submit_and_wait({"seconds": 0}), [a_task(sleep)]).status is SUCCESS
+
+
+def test_without_tasks_given_all_that_were_decorated_can_run() -> None:
+    @rota.task("kit_decorated")
+    async def decorated() -> str:
+        return "ran"
+
+    async def scenario(app: rota.Rota) -> Any:
+        view = await (await app.submit("kit_decorated")).wait()
+        return view.result and view.result.data
+
+    assert run(scenario) == "ran"
+
+
+def test_a_task_that_was_not_given_is_refused() -> None:
+    async def scenario(app: rota.Rota) -> None:
+        await app.submit("other")
+
+    with pytest.raises(InvalidError, match="other"):
+        run(scenario, [a_task(sleep)])
+
+
+def test_a_scenario_that_fails_fails_the_test() -> None:
+    async def scenario(app: rota.Rota) -> None:
+        assert (await app.count()) == {SUCCESS: 1}
+
+    with pytest.raises(AssertionError):
+        run(scenario, [])
+
+
+def test_used_after_its_end_it_says_so() -> None:
+    kept: list[rota.Rota] = []
+
+    async def keep(app: rota.Rota) -> None:
+        kept.append(app)
+
+    run(keep, [a_task(sleep)])
+
+    async def main() -> None:
+        with pytest.raises(ConflictError, match="async with"):
+            await kept[0].submit("job")
+
+    asyncio.run(main())
