@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from rota.domain.durations import parse_duration
 from rota.domain.errors import ConflictError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, parse_id
+from rota.domain.log import LogEntry
+from rota.domain.priority import parse_priority
 from rota.domain.retry import RetryPolicy
 from rota.domain.submission import Submission
 from rota.domain.task import TaskStatus
@@ -145,6 +147,18 @@ class Rota:
         from rota.application.steer import SteerTasks
 
         return view_of(await SteerTasks(self._node).cancel(_id(task_id), DEFAULT_TENANT, reason=reason))
+
+    async def reprioritise(self, task_id: str, priority: int | str) -> TaskView:
+        """Change how urgent a waiting task is."""
+        from rota.application.steer import SteerTasks
+
+        level = parse_priority(priority)
+        return view_of(await SteerTasks(self._node).reprioritise(_id(task_id), DEFAULT_TENANT, priority=level))
+
+    async def logs(self, task_id: str, *, after: int = 0, limit: int = 1000) -> list[LogEntry]:
+        """The record of a task after a place in it (`seq`): its transitions and its own lines, in order."""
+        await self.get(task_id)
+        return await self._node.store.logs.read(_id(task_id), after=after, limit=limit)
 
     async def retry(self, task_id: str) -> Handle:
         """Do the work of an ended task again, as a new task."""

@@ -40,7 +40,7 @@ class RebuildQueues:
     async def __call__(self, reign: Reign) -> None:
         generation = f"{(self.time.now() - EPOCH) // timedelta(microseconds=1)}-{self.node_id}"
         reign.check()
-        log.warning("queue.rebuilding", generation=generation, term=reign.number)
+        log.info("queue.rebuilding", generation=generation, term=reign.number)
         await self.queue.rebuild(generation, self._pages(reign))
         self.collector.add(metrics.REBUILDS)
         log.info("queue.rebuilt", generation=generation, term=reign.number)

@@ -115,7 +115,7 @@ class WorkerSettings:
         text="How long running tasks may go on after it was told to stop.",
     )
     stop_grace: timedelta = setting(
-        5 * _SECOND, kinds.duration(timedelta(0), _HOUR), text="Between asking a task to stop and ending it by force."
+        2 * _SECOND, kinds.duration(timedelta(0), _HOUR), text="Between asking a task to stop and ending it by force."
     )
     task_log_limit: int = setting(
         _MIB, kinds.size(1024, 1024 * _MIB), text="The most log text that is kept of one task."
@@ -130,23 +130,19 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings:
-    """Tasks whose config says nothing else."""
+    """Tasks: what a decorated function that says nothing else gets, and how long they are kept."""
 
     timeout: timedelta = setting(
-        timedelta(minutes=5), kinds.duration(timedelta(milliseconds=1)), text="How long an attempt may take.", live=True
+        timedelta(minutes=5), kinds.duration(timedelta(milliseconds=1)), text="How long an attempt may take."
     )
-    max_retries: int = setting(
-        3, kinds.whole(0, MAX_RETRIES), text="How often a failed task is tried again.", live=True
-    )
+    max_retries: int = setting(3, kinds.whole(0, MAX_RETRIES), text="How often a failed task is tried again.")
     retry_delay: timedelta = setting(
         10 * _SECOND,
         kinds.duration(timedelta(0), STANDARD_RETRY.max_delay),
         text="The pause before the first retry.",
         live=True,
     )
-    backoff_rate: float = setting(
-        2.0, kinds.real(1, 100), text="By how much each pause is longer than the last.", live=True
-    )
+    backoff_rate: float = setting(2.0, kinds.real(1, 100), text="By how much each pause is longer than the last.")
     retention: timedelta = setting(
         30 * _DAY, kinds.duration(_SECOND), text="How long ended tasks are kept with their results and logs.", live=True
     )

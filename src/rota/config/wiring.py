@@ -35,10 +35,12 @@ from rota.application.work.settings import WorkerPorts
 from rota.application.work.settings import WorkerSettings as WorkSettings
 from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
+from rota.config.alone import alone
 from rota.config.declare import declare
 from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, list_plugins, open_fallback, scheme_of
 from rota.config.schema import prepare_schema
 from rota.config.settings import Settings
+from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
@@ -76,6 +78,7 @@ async def open_node(plan: Blueprint) -> AsyncIterator[Node]:
     around, registries = plan.around, plan.registries
     collector = registries.metrics.get(plan.settings.metrics.collector)(around)
     async with AsyncExitStack() as stack:
+        stack.enter_context(alone(plan.settings))
         open_store = registries.stores.get(scheme_of(plan.settings.store.url))
         await prepare_schema(plan.settings)
         store = await stack.enter_async_context(open_store(around))
@@ -198,6 +201,7 @@ def _build_local(plan: Blueprint, node: Node) -> LocalExecutor:
 async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) -> WorkerService:
     if plan.app is not None:
         plan.app.load()
+    _check_importable(plan)
     await declare(plan.tasks, node.store.configs, defaults=plan.settings.task)
     ports = WorkerPorts(
         store=node.store,
@@ -222,6 +226,16 @@ def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor
         if name not in executors or registry.is_registered(name):
             executors[name] = registry.get(name)(plan.around)
     return executors
+
+
+def _check_importable(plan: Blueprint) -> None:
+    """A child process imports the function it runs, and it cannot import the program that was started."""
+    for function in plan.tasks:
+        is_in_child = not function.is_async and function.definition.isolation == "process"
+        if is_in_child and plan.app is None and function.function.__module__ == "__main__":
+            problem = f"the task {function.definition.type!r} is a plain function in the program itself"
+            fix = "move it to a module of its own, make it async, or give it isolation='thread'"
+            raise ConfigError(problem, fix=fix)
 
 
 def _spool(settings: Settings) -> Spool:

@@ -6,7 +6,6 @@ workers of one name have numbered files, each locked by its process, and a new p
 """
 
 import asyncio
-import fcntl
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import structlog
 
 from rota.application.work.spool import Result
 from rota.domain.errors import UnavailableError
+from rota.infrastructure.file_lock import try_lock
 
 MOST_BYTES = 64 * 1024 * 1024
 
@@ -27,17 +27,10 @@ log = structlog.get_logger(__name__)
 
 def open_spool(folder: Path, name: str) -> "FileSpool":
     """The first spool of this name that no living process has, with what its last owner left in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    number = 0
-    while True:
+    number = 1
+    while (lock := try_lock(folder / f"{name}.{number}.lock")) is None:
         number += 1
-        lock = os.open(folder / f"{name}.{number}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-        else:
-            return FileSpool(folder / f"{name}.{number}.spool", lock=lock)
+    return FileSpool(folder / f"{name}.{number}.spool", lock=lock)
 
 
 class FileSpool:

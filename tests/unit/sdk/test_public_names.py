@@ -7,6 +7,7 @@ def test_the_public_names_are_these() -> None:
         "Fail",
         "Handle",
         "Retry",
+        "RetryPolicy",
         "Rota",
         "Snooze",
         "TaskView",

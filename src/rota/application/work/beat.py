@@ -77,6 +77,7 @@ class Presence:
         # The store first: an incarnation that is given work must be one that the leader can find dead.
         await self.ports.store.workers.register(worker)
         await self.ports.coordinator.pool.register(worker, self.lease)
+        await self.ports.coordinator.queue.wake()  # something may be waiting for a worker like this one
         self._joining = None
         self._in_pool = self._in_registry = worker
         self.standing.join(worker)

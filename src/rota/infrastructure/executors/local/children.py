@@ -35,6 +35,8 @@ class Children:
         self._pruning: asyncio.TimerHandle | None = None
         self._warming: asyncio.Task[None] | None = None
         self._is_closed = False
+        # A start takes a core for a while. All at once they would all take long, and short jobs need few of them.
+        self._starts = asyncio.Semaphore(os.cpu_count() or 1)
 
     def list_pids(self) -> list[int]:
         return sorted(child.pid for child in self._alive)
@@ -75,7 +77,11 @@ class Children:
         warming, self._warming = self._warming, None
         if warming is not None and not self._idle:
             await asyncio.wait({warming})  # it is meant for the first who comes
-        return self._idle.pop() if self._idle else await self._start()
+        if self._idle:
+            return self._idle.pop()
+        async with self._starts:
+            # Meanwhile another may have become free.
+            return self._idle.pop() if self._idle else await self._start()
 
     async def _start(self) -> ChildProcess:
         app = None if self._app is None else self._app.text

@@ -1,0 +1,33 @@
+"""A coordinator in memory is one process's own. Two such processes on one store would not know of each other: they
+would depose one another as leaders, and work queued by one would wait for the other to stumble over it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rota.config.registry import scheme_of
+from rota.config.settings import Settings
+from rota.domain.errors import ConfigError
+from rota.infrastructure.file_lock import try_lock
+
+
+@contextmanager
+def alone(settings: Settings) -> Iterator[None]:
+    """Make sure that nobody shares the store of a process that coordinates in memory."""
+    store = settings.store.url
+    if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) == "memory":
+        yield
+        return
+    if scheme_of(store) != "sqlite":
+        problem = "coordinator.url: memory:// is for one process, and a store on a server is for many"
+        raise ConfigError(problem, fix="coordinator.url: sql://")
+    path = Path(store.partition("///")[2])
+    lock = try_lock(path.with_name(f"{path.name}.lock"))
+    if lock is None:
+        problem = f"another process uses {path} with coordinator.url memory://, which is for one process"
+        raise ConfigError(problem, fix="coordinator.url: sql:// in both, or stop the other one")
+    try:
+        yield
+    finally:
+        os.close(lock)
