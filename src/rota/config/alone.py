@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rota.config.registry import scheme_of
+from rota.config.registry import SQL_SCHEMES, scheme_of
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError
 from rota.infrastructure.file_lock import try_lock
@@ -16,7 +16,7 @@ from rota.infrastructure.file_lock import try_lock
 def alone(settings: Settings) -> Iterator[None]:
     """Make sure that nobody shares the store of a process that coordinates in memory."""
     store = settings.store.url
-    if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) == "memory":
+    if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) not in SQL_SCHEMES:
         yield
         return
     if scheme_of(store) != "sqlite":
