@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select, text
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.domain.paging import TaskFilter
+from rota.infrastructure.database import connect
 from rota.infrastructure.database.connect import bulk_for, open_runner
 from rota.infrastructure.database.database import Database, DatabaseDefectError
 from rota.infrastructure.database.migrate import upgrade
@@ -156,6 +157,19 @@ async def test_killed_connections_are_replaced(kind: str, server: Server, name: 
         if kind == "mariadb":
             server.execute(killers)
         assert await asyncio.gather(*(database.read(number) for _ in range(5))) == [42] * 5
+
+
+async def test_a_connection_that_idled_is_asked_before_it_is_trusted(
+    kind: str, server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "PING_AFTER_S", 0.0)
+    async with opened(server.url(name)) as database:
+        await database.transact(number)
+        killers = server.execute(KILL_ALL[kind].format(name))
+        if kind == "mariadb":
+            server.execute(killers)
+        # Not repeatable: nothing but the question can save it.
+        assert await database.transact(number, is_repeatable=False) == 42
 
 
 async def test_deadlocked_transactions_both_get_through(server: Server, name: str) -> None:

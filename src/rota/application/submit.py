@@ -4,6 +4,7 @@ The answer comes after the commit. Should queueing or telling fail, the answer i
 leader's reconciliation queues it.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 import structlog
@@ -62,9 +63,12 @@ class SubmitTasks:
         fresh = [item.task for item, answer in zip(new, added, strict=True) if not answer.is_repeat]
         for task in fresh:
             self._node.collector.add(metrics.TASKS_CREATED, task.spec.type)
+        queue, signals = self._node.coordinator.queue, self._node.coordinator.signals
+        told = asyncio.gather(
+            queue.push([_entry(task) for task in fresh]), signals.publish([_created(task) for task in fresh])
+        )
         try:
-            await self._node.coordinator.queue.push([_entry(task) for task in fresh])
-            await self._node.coordinator.signals.publish([_created(task) for task in fresh])
+            await told
         except CoordinatorUnavailableError as exc:
             log.warning("submit.not_queued", tasks=len(fresh), error=str(exc))
         return added
