@@ -82,28 +82,6 @@ def test_the_processes_of_a_group_end_together(alone: Cluster) -> None:
     assert [line.get("event") for line in group.events()].count("node.stopped") == 2
 
 
-def test_a_setting_without_a_value_is_told(tmp_path: Path) -> None:
-    ran = rota_command(tmp_path, "worker", "--set", "worker.capacity")
-    assert ran.returncode == 2
-    assert ran.stderr.splitlines() == [
-        "error: --set worker.capacity: has no value",
-        "try: --set worker.capacity=VALUE",
-    ]
-
-
-def test_an_unknown_setting_is_told_with_the_nearest(tmp_path: Path) -> None:
-    ran = rota_command(tmp_path, "worker", "--set", "worker.capcity=5")
-    assert ran.returncode == 2
-    assert "unknown setting worker.capcity in the flags; did you mean worker.capacity?" in ran.stderr
-    assert ran.stderr.splitlines()[-1].startswith("try: ")
-
-
-def test_a_value_that_is_not_allowed_is_told(tmp_path: Path) -> None:
-    ran = rota_command(tmp_path, "scheduler", "--set", "scheduler.batch_size=none")
-    assert ran.returncode == 2
-    assert "scheduler.batch_size in flag --scheduler-batch-size" in ran.stderr
-
-
 @pytest.mark.parametrize("app", ["absent.py", "no_such_module_anywhere"])
 def test_an_app_that_is_not_there_is_told_with_what_to_try(tmp_path: Path, app: str) -> None:
     ran = rota_command(tmp_path, "worker", "--app", app)

@@ -150,7 +150,9 @@ def test_inside_a_program_no_handler_and_no_level_is_touched() -> None:
 def test_a_program_that_has_configured_structlog_is_left_alone() -> None:
     seen: list[str] = []
 
-    def keep(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    def keep(
+        _logger: Any, _method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:  # fixed signature: structlog
         seen.append(event["event"])
         raise structlog.DropEvent
 

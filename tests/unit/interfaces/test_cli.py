@@ -130,6 +130,27 @@ def test_every_error_has_its_exit_code_and_ends_with_what_to_try(
     assert capsys.readouterr().err.splitlines()[-1].startswith("try: ")
 
 
+@pytest.mark.parametrize("role", ["server", "scheduler", "worker"])
+def test_a_setting_without_a_value_is_told_with_how_it_is_written(
+    role: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([role, "--set", "worker.capacity"]) == 2
+    said = ["error: --set worker.capacity: has no value", "try: --set worker.capacity=VALUE"]
+    assert capsys.readouterr().err.splitlines() == said
+
+
+def test_an_unknown_setting_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["worker", "--set", "worker.capcity=5"]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "error: unknown setting worker.capcity in the flags; did you mean worker.capacity?"
+    assert told[-1].startswith("try: ")
+
+
+def test_a_worker_has_at_least_one_process(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["worker", "--processes", "0"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "try: rota worker --help"
+
+
 def test_interrupting_a_command_is_a_failure_without_a_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
