@@ -273,3 +273,30 @@ async def test_the_app_is_loaded_from_its_file(tmp_path: Path) -> None:
         task = await (await app.submit("embedded_app_greet", {"name": "Ada"})).wait("20s")
         assert task.result is not None
         assert task.result.data == "hi Ada"
+
+
+async def test_a_waiting_task_is_made_more_urgent(app: rota.Rota) -> None:
+    handle = await app.submit("echo", delay="1h")
+    assert (await app.reprioritise(handle.id, "urgent")).priority == 9
+
+
+async def test_the_record_of_a_task_can_be_read(app: rota.Rota) -> None:
+    handle = await app.submit("echo")
+    await handle.wait("20s")
+    statuses = [entry.to_status for entry in await app.logs(handle.id) if entry.to_status]
+    assert statuses == [PENDING, PROCESSING, SUCCESS]
+    with pytest.raises(NotFoundError):
+        await app.logs(NOWHERE)
+
+
+async def test_a_plain_function_of_the_program_itself_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    def compute() -> int:
+        return 1
+
+    compute.__module__ = "__main__"
+    registry = TaskRegistry()
+    registry.add(TaskFunction(compute, define("compute", TaskOptions())))
+    with pytest.raises(ConfigError, match="in the program itself") as caught:
+        async with rota.Rota(on_sqlite(tmp_path), tasks=registry):
+            pass
+    assert "isolation='thread'" in caught.value.fix

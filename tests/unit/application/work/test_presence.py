@@ -29,6 +29,12 @@ async def test_a_worker_is_known_to_the_store_and_the_pool() -> None:
 
 
 @on_virtual_time
+async def test_dispatch_is_woken_for_a_new_worker() -> None:
+    async with a_stage() as stage:
+        assert await stage.coordinator.queue.wait_for_work(timedelta(0))
+
+
+@on_virtual_time
 async def test_it_stays_known_and_says_what_it_holds() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1, limit=MINUTE * 10)
