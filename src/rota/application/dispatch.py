@@ -43,6 +43,7 @@ MAX_BATCH = 10_000
 LONGEST_WAIT = timedelta(seconds=1)  # the net below every wake that gets lost
 SHORTEST_WAIT = timedelta(milliseconds=1)
 RATE_PAUSE = timedelta(milliseconds=20)  # what a rate lets go is granted in small batches, not one by one
+DUE_EVERY = timedelta(milliseconds=25)  # how old the answer to "what is due next?" may be
 ROUNDS_PER_LOOK = 10  # then what became due meanwhile has its turn
 MOST_MOVED = 2_000  # due entries at once: one atomic step of the coordinator
 RETURN_AFTER = timedelta(seconds=5)  # what found no place to park …
@@ -120,6 +121,11 @@ class Dispatcher:
         self._throttle = Throttle(self._tasks, self._configs, clock=self._loops.clock)
         self._heads = Heads(self._loops.clock)
         self._barren = 0  # rounds in a row that granted nothing
+        self._has_more = True  # whether the last take left something in the queue
+        self._next_due_at: datetime | None = None
+        self._ask_due_at = 0.0  # by the monotonic clock
+        self._is_due_known = False  # whether it was asked since the last wake …
+        self._has_granted = False  # … and whether anything was granted
         self._room_seen = 0  # what the last round left of the workers' room
         self._wait = timedelta(0)
         self._pause: float | None = None  # seconds until a limit may let something go
@@ -129,13 +135,12 @@ class Dispatcher:
         wait, self._wait = self._wait, timedelta(0)  # after a failure: no waiting, the pause has been long enough
         if wait:
             await self._queue.wait_for_work(wait)
+        self._is_due_known = self._has_granted = False
         is_done = await self._serve_all(reign)  # most wakes are for what is ready: it goes first
-        _ = reign.term
-        due = await self._queue.move_due(self._time.now(), MOST_MOVED)
-        if due.moved:
+        if await self._move_due(reign):
             is_done = await self._serve_all(reign)
         if is_done:
-            self._wait = self._until(due.next_due_at)
+            self._wait = self._until_due()
         self._report_parked()
 
     async def _serve_all(self, reign: Reign) -> bool:
@@ -144,6 +149,19 @@ class Dispatcher:
             if not await self._round(reign):
                 return True
         return False
+
+    async def _move_due(self, reign: Reign) -> bool:
+        """Make ready what is due; whether there was something. Not asked for each time that something was granted."""
+        now = self._time.now()
+        is_early = self._next_due_at is None or self._next_due_at > now
+        if is_early and self._has_granted and self._loops.clock.monotonic() < self._ask_due_at:
+            return False
+        self._is_due_known = True
+        _ = reign.term
+        due = await self._queue.move_due(now, MOST_MOVED)
+        self._next_due_at = due.next_due_at
+        self._ask_due_at = self._loops.clock.monotonic() + DUE_EVERY.total_seconds()
+        return due.moved > 0
 
     async def _round(self, reign: Reign) -> bool:
         """Whether another round may find more to do."""
@@ -157,10 +175,11 @@ class Dispatcher:
         crew, waiting = found
         granted = await self._serve(waiting, crew, reign=reign)
         self._room_seen = crew.room - granted
+        self._has_granted |= granted > 0
         self._barren = 0 if granted else self._barren + 1
         if granted:
             self._loops.collector.observe(metrics.DISPATCH_SECONDS, value=self._loops.clock.monotonic() - began_at)
-        return True
+        return self._has_more or not is_plain
 
     async def _find_plainly(self, reign: Reign) -> tuple[Crew, list[LiveTask]] | None:
         """Nothing is parked and there was room a moment ago: take first, and ask for the workers while reading.
@@ -226,6 +245,7 @@ class Dispatcher:
             return
         taken = await self._queue.take(limit, order=order)
         self._hand = dict.fromkeys(taken.task_ids)
+        self._has_more = bool(taken.heads)
         self._heads.note(taken.heads)
         if len(taken.task_ids) < limit:
             self._barren = 0
@@ -315,11 +335,13 @@ class Dispatcher:
         if seconds is not None and (self._pause is None or seconds < self._pause):
             self._pause = seconds
 
-    def _until(self, next_due_at: datetime | None) -> timedelta:
-        """How long to wait for work: until the next task is due or a limit may let one go."""
-        waits = [LONGEST_WAIT]
-        if next_due_at is not None:
-            waits.append(max(next_due_at - self._time.now(), SHORTEST_WAIT))
+    def _until_due(self) -> timedelta:
+        """How long to wait for work: until the next task is due or a limit may let one go.
+
+        The wake may have been for one that is due sooner than those known: if it was not asked, it is in a moment."""
+        waits = [LONGEST_WAIT if self._is_due_known else DUE_EVERY]
+        if self._next_due_at is not None:
+            waits.append(max(self._next_due_at - self._time.now(), SHORTEST_WAIT))
         if self._pause is not None:
             waits.append(max(timedelta(seconds=self._pause), RATE_PAUSE))
         return min(waits)

@@ -72,6 +72,8 @@ class PluginHost:
 
     async def run(self) -> None:
         """Hear events and pass them on, until cancelled. A lost subscription is made anew."""
+        if not any(guest.handlers for guest in self._guests):
+            await asyncio.Event().wait()  # nobody wants events: spare the process what it costs to hear them
         async with asyncio.TaskGroup() as group:
             group.create_task(self._loops.keep("plugins.events", self._listen))
             for guest in self._guests:

@@ -32,6 +32,7 @@ class TaskWatch:
         self._tasks = tasks
         self._signals = signals
         self._waits: dict[TaskId, set[_Wait]] = {}
+        self._is_needed = asyncio.Event()  # somebody has waited: most processes of a cluster never do
         self._rung = asyncio.Event()
         self._told: set[TaskId] = set()
         self._look_at_all_at = 0.0  # by the event loop's clock, whatever is told before
@@ -40,6 +41,7 @@ class TaskWatch:
         """The task as soon as it has ended, or as it was last seen when `most` is over."""
         wait = _Wait(tenant_id, asyncio.get_running_loop().create_future())
         self._waits.setdefault(task_id, set()).add(wait)
+        self._is_needed.set()
         # It may have ended, or not exist: then nobody will ever tell.
         first_look = asyncio.get_running_loop().call_later(FIRST_LOOK.total_seconds(), self._tell, task_id)
         try:
@@ -52,7 +54,8 @@ class TaskWatch:
             self._leave(task_id, wait)
 
     async def listen(self) -> None:
-        """Hear events; run it as a loop. It ends with an error when nothing can be heard any more."""
+        """Hear events, once somebody waits; run it as a loop. It raises when nothing can be heard any more."""
+        await self._is_needed.wait()
         async with self._signals.subscribe() as events:
             async for event in events:
                 if event.task_id in self._waits and event.status is not None and event.status.is_final:

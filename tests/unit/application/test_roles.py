@@ -295,7 +295,7 @@ async def test_who_waits_is_answered_though_looking_failed() -> None:
 @virtually
 async def test_plugins_hear_events_from_start_to_stop_though_subscribing_failed() -> None:
     process = await a_process()
-    process.bench.faults.inject("signals.subscribe", Fault.GONE, times=4)
+    process.bench.faults.inject("signals.subscribe", Fault.GONE, times=2)
     async with running(process):
         await process.submit()
         await pass_time(1)
