@@ -300,3 +300,10 @@ async def test_a_plain_function_of_the_program_itself_is_refused_with_the_way_ou
         async with rota.Rota(on_sqlite(tmp_path), tasks=registry):
             pass
     assert "isolation='thread'" in caught.value.fix
+
+
+async def test_a_role_that_does_not_exist_is_refused(tmp_path: Path, jobs: Jobs) -> None:
+    with pytest.raises(ConfigError, match="no role 'boss'") as caught:
+        async with rota.Rota(on_sqlite(tmp_path), roles=["boss"], tasks=jobs.registry):
+            pass
+    assert caught.value.fix == "roles of scheduler, worker"

@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from rota.domain.errors import ConfigError
 from rota.infrastructure.process_group import GOOD_RUN_S, ProcessGroup
 from rota.infrastructure.system import SystemClock
 from tests.support.cluster import wait_until
@@ -168,3 +171,11 @@ async def test_a_signal_for_one_that_has_just_ended_still_reaches_the_others(tmp
     send(signal.SIGTERM)
     async with asyncio.timeout(20):
         await run
+
+
+async def test_processes_that_cannot_be_used_are_not_started_for_ever(tmp_path: Path) -> None:
+    steady = tmp_path / "steady"
+    unusable = [sys.executable, "-c", "import sys; sys.exit(2)"]
+    with pytest.raises(ConfigError, match="could not start"):
+        await ProcessGroup([unusable, a_child(steady)], HurriedClock()).run()
+    assert not steady.exists() or steady.read_text().split()[-1] == "term"

@@ -17,6 +17,7 @@ What each failure does:
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -102,7 +103,8 @@ class Leadership:
             self.collector.put(metrics.LEADER, value=0)
             await self._stop(running)
         if not ended.cancelled():
-            ended.result()  # a failure is counted, and waited after, like that of every loop
+            with suppress(FencedError):  # that the reign is over
+                ended.result()  # a failure is counted, and waited after, like that of every loop
 
     async def _renew(self, reign: Reign, lease: int) -> str:
         """Extend the trust again and again; returns why that is no longer possible."""

@@ -2,7 +2,8 @@
 
 This is the one place that catches every exception: it logs it, counts it, waits a moment and goes on. A loop that
 cannot go on raises `FatalError`, which ends the process with a clear code, for its supervisor to start it anew.
-Cancellation always passes through.
+`FencedError` passes through as well: the reign that the loop served is over, which is no failure. And so does
+cancellation, always.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ import structlog
 from rota.application import metrics
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock, Random
-from rota.domain.errors import RotaError
+from rota.domain.errors import FencedError, RotaError
 
 FIRST_PAUSE = timedelta(milliseconds=100)
 LONGEST_PAUSE = timedelta(seconds=5)
@@ -42,7 +43,7 @@ class Loops:
         while True:
             try:
                 await step()
-            except FatalError:
+            except (FatalError, FencedError):
                 raise
             except Exception as exc:
                 failures += 1

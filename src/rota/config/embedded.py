@@ -11,6 +11,7 @@ from rota.application.ports.system import System
 from rota.config.load import Sources, load
 from rota.config.registry import Registries, check_names
 from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
+from rota.domain.errors import ConfigError
 from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.infrastructure.telemetry.logging import leave_logging_to_the_program
 from rota.sdk.app import AppRef
@@ -46,13 +47,20 @@ async def open_built(plan: Blueprint, roles: Collection[str]) -> AsyncIterator[B
     """Everything, running; stopped in good order at the end."""
     leave_logging_to_the_program()
     async with open_node(plan) as node:
-        built = await build_roles(plan, node, roles=[Role(name) for name in roles])
+        built = await build_roles(plan, node, roles=[_role(name) for name in roles])
         running = asyncio.create_task(built.roles.run())
         try:
             yield built
         finally:
             built.roles.stop()
             await running
+
+
+def _role(name: str) -> Role:
+    try:
+        return Role(name)
+    except ValueError as exc:
+        raise ConfigError(f"there is no role {name!r}", fix=f"roles of {', '.join(Role)}") from exc
 
 
 def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:

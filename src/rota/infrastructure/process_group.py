@@ -9,9 +9,11 @@ from datetime import timedelta
 import structlog
 
 from rota.application.ports.system import Clock
+from rota.domain.errors import ConfigError
 
 FIRST_PAUSE = timedelta(seconds=1)  # before a process that died is replaced; doubled while it keeps dying
 LONGEST_PAUSE = timedelta(seconds=30)
+UNUSABLE = 2  # the exit code of a process whose settings or app are wrong: another try would end the same
 GOOD_RUN_S = 60.0  # a process that lived this long died of something new
 
 log = structlog.get_logger(__name__)
@@ -32,9 +34,10 @@ class ProcessGroup:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
-        async with asyncio.TaskGroup() as group:
-            for place in range(len(self._commands)):
-                group.create_task(self._keep(place))
+        ends = await asyncio.gather(*map(self._keep, range(len(self._commands))), return_exceptions=True)
+        for end in ends:
+            if end is not None:
+                raise end
 
     async def _keep(self, place: int) -> None:
         pause = FIRST_PAUSE
@@ -43,6 +46,9 @@ class ProcessGroup:
             code = await self._run_one(place)
             if self._stopping.is_set():
                 return
+            if code == UNUSABLE:
+                self._stop(signal.SIGTERM)
+                raise ConfigError("a worker process could not start; it has said why above")
             if self._clock.monotonic() - started_at > GOOD_RUN_S:
                 pause = FIRST_PAUSE
             log.warning("process.died", place=place, exit_code=code, restart_in_s=pause.total_seconds())

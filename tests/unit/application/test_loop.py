@@ -7,7 +7,7 @@ import pytest
 
 from rota.application import metrics
 from rota.application.loop import LONGEST_PAUSE, FatalError, Loops
-from rota.domain.errors import StoreUnavailableError
+from rota.domain.errors import FencedError, StoreUnavailableError
 from rota.testing.virtual_time import VirtualClock
 from tests.support.figures import Figures, FixedChance
 from tests.support.scene import on_virtual_time
@@ -87,6 +87,14 @@ async def test_the_pause_has_a_bound_however_often_it_fails() -> None:
 async def test_a_fatal_error_ends_the_loop() -> None:
     steps = Steps(FatalError("no way on"))
     with pytest.raises(FatalError):
+        await steps.loops.keep("steps", steps)
+    assert steps.figures.counts == {}
+
+
+@on_virtual_time
+async def test_the_end_of_a_reign_ends_the_loop_and_is_no_failure() -> None:
+    steps = Steps(FencedError("term", seen=1, current=2))
+    with pytest.raises(FencedError):
         await steps.loops.keep("steps", steps)
     assert steps.figures.counts == {}
 
