@@ -18,6 +18,10 @@ PYTHON ?= $(shell for python in $(PYTHONS); do \
 	"$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
 	&& { echo "$$python"; break; }; done)
 
+# Compile each module once, not in each of the many processes that the tests start.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
+unexport PYTHONDONTWRITEBYTECODE
+
 CODE = $(wildcard src tests tools bench examples)
 COVERAGE_JSON := .coverage.json
 PYTEST_ARGS ?=

@@ -37,7 +37,7 @@ def cluster(redis_server: RedisServer, mariadb_server: MariaDbServer, tmp_path: 
         yield running
 
 
-@pytest.fixture(params=["redis+mariadb", "sql+postgres"])
+@pytest.fixture(params=["redis+mariadb", pytest.param("sql+postgres", marks=pytest.mark.slow)])
 def each_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
     """Empty, on Redis and MariaDB, then on PostgreSQL alone."""
     if request.param == "redis+mariadb":
@@ -71,6 +71,7 @@ async def begun(cluster: Cluster, number: int) -> None:
     await asyncio.to_thread(wait_until, lambda: len(cluster.runs("began")) >= number, f"{number} tasks to begin")
 
 
+@pytest.mark.parametrize("each_cluster", ["redis+mariadb", "sql+postgres"], indirect=True)
 async def test_three_pods_and_two_workers_run_everything_exactly_once(each_cluster: Cluster) -> None:
     cluster = each_cluster
     cluster.start_all("server", "pod-1", "pod-2", "pod-3")
@@ -134,7 +135,7 @@ async def test_a_terminated_worker_hands_its_tasks_on_without_spending_a_retry(c
     cluster.start("scheduler", "scheduler")
     first = cluster.start("worker", "first")
     async with a_client(cluster) as client:
-        handles = await client.submit_many("nap", [{"seconds": 6}] * 3)
+        handles = await client.submit_many("nap", [{"seconds": 4}] * 3)
         await begun(cluster, 3)
         cluster.start("worker", "second")
         assert first.stop() == 0
@@ -168,7 +169,7 @@ async def test_a_blocked_task_loop_does_not_get_its_worker_declared_dead(cluster
     cluster.start("scheduler", "scheduler")
     worker = cluster.start("worker", "worker")
     async with a_client(cluster) as client:
-        handle = await client.submit("block_loop", {"seconds": 6})
+        handle = await client.submit("block_loop", {"seconds": 4})
         view = await handle.wait("30s")
         assert (view.status, view.attempt) == (SUCCESS, 1)
     assert worker.wait_for("task_loop.blocked")

@@ -9,7 +9,7 @@ import rota
 from tests.support import cluster_app
 from tests.support.cluster import a_cluster, wait_until
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
 NAP_S = 10  # longer than a lease: the next leader has judged it by then
 
 

@@ -18,6 +18,7 @@ from rota.infrastructure.telemetry.redact import redact_named
 DEFAULT_FILE = "rota.yaml"
 DEFAULT_ORIGIN = "default"
 PREFIX = "ROTA_"
+SERVER_SCHEMES = ("mysql", "mariadb", "postgresql")
 DIVIDER = "__"  # `ROTA_URL` and `ROTA_TOKEN` are the client's: only names with a section are settings
 
 
@@ -75,7 +76,7 @@ class Loaded:
 
     def is_set(self, key: str) -> bool:
         """Whether somebody chose the value, be it the default's."""
-        return self.origins[key] != DEFAULT_ORIGIN
+        return not self.origins[key].startswith(DEFAULT_ORIGIN)
 
     def describe(self) -> list[Described]:
         """All settings in the order of the schema, with plain values, secrets covered."""
@@ -100,11 +101,18 @@ def load(sources: Sources) -> Loaded:
         origins[given.key] = given.origin
     if problems:
         raise SettingsError(problems)
+    if "coordinator.url" not in values and _is_on_server(values.get("store.url", "")):
+        values["coordinator.url"] = "sql://"  # the default, memory, is one process's own, and a server is for many
+        origins["coordinator.url"] = "default for such a store"
     settings = with_values(values)
     problems = [_explain(error, origins[error.field]) for error in list_conflicts(settings)]
     if problems:
         raise SettingsError(problems)
     return Loaded(settings, origins)
+
+
+def _is_on_server(store_url: str) -> bool:
+    return store_url.partition("://")[0].lower() in SERVER_SCHEMES
 
 
 def _explain(error: InvalidError, origin: str, *, entry: Entry | None = None) -> str:

@@ -40,7 +40,8 @@ class CoordinatorSettings:
     url: str = setting(
         "memory://",
         kinds.url(),
-        text="`memory://` for one process, `sql://` for the store's own database, `redis://…` or `rediss://…`.",
+        text="`memory://` for one process, `sql://` for the store's own database (the default where the store is on a"
+        " server), `redis://…` or `rediss://…`.",
     )
     prefix: str = setting("rota", kinds.name(), text="Begins every key, so that clusters can share a Redis.")
 

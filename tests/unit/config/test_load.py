@@ -194,3 +194,16 @@ def test_values_by_key_make_the_same_settings() -> None:
 
     assert settings.worker.capacity == 7
     assert with_values(values_of(settings)) == settings
+
+
+@pytest.mark.parametrize("url", ["mysql://db/rota", "mariadb://db/rota", "postgresql://db/rota"])
+def test_a_store_on_a_server_is_coordinated_through_it_unless_said_otherwise(url: str, tmp_path: Path) -> None:
+    alone = load(Sources(flags={"store.url": url}, folder=tmp_path))
+    assert alone.settings.coordinator.url == "sql://"
+    assert alone.origins["coordinator.url"] == "default for such a store"
+    chosen = load(Sources(flags={"store.url": url, "coordinator.url": "redis://cache"}, folder=tmp_path))
+    assert chosen.settings.coordinator.url == "redis://cache"
+
+
+def test_an_embedded_store_is_coordinated_in_memory(tmp_path: Path) -> None:
+    assert load(Sources(folder=tmp_path)).settings.coordinator.url == "memory://"
