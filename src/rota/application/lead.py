@@ -15,7 +15,7 @@ import structlog
 from rota.application.loop import Loops
 from rota.application.observe import Observe
 from rota.application.rebuild import RebuildQueues
-from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
+from rota.application.reconcile import SETTLED, ReconcileDeliveries, ReconcileQueue
 from rota.application.recover import HEARTBEAT_EVERY, EndSilentAttempts, RecoverLostWorkers, Sight
 from rota.application.reign import Reign
 from rota.application.retain import Retain
@@ -63,6 +63,24 @@ class Duty:
     every: timedelta
 
 
+@dataclass(slots=True)
+class Mend:
+    """Rebuilds a lost memory. It has lost what was handed over and not yet taken, too: that is seen to as soon as it
+    can be told from what is just on its way."""
+
+    duties: "SchedulerDuties"
+    reign: Reign
+    _hand_over_at: float = float("inf")
+
+    async def __call__(self) -> None:
+        now = self.duties.loops.clock.monotonic()
+        if await self.duties.rebuild.if_lost(self.reign):
+            self._hand_over_at = now + (SETTLED + SOON).total_seconds()
+        elif now >= self._hand_over_at:
+            await self.duties.reconcile_deliveries(self.reign)
+            self._hand_over_at = float("inf")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerDuties:
     """All duties of a leader. Calling it leads, until the reign is over or the call is cancelled."""
@@ -101,7 +119,7 @@ class SchedulerDuties:
         is_parked = self.dispatcher.is_parked
         return [
             Duty("dispatch", lambda: self.dispatcher.run(reign), every=SOON),
-            Duty("rebuild", lambda: self.rebuild.if_lost(reign), every=SOON),
+            Duty("rebuild", Mend(self, reign), every=SOON),
             Duty("recover", lambda: self.recover(reign, workers), every=SOON),
             Duty("end_silent", lambda: self.end_silent(reign, attempts), every=SOON),
             Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=self.pace.reconcile_every),

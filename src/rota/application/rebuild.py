@@ -32,10 +32,12 @@ class RebuildQueues:
     node_id: NodeId
     page: int = 1000
 
-    async def if_lost(self, reign: Reign) -> None:
-        """Rebuild if the present memory has no name: it is new, or a rebuild was cut short."""
-        if await self.queue.find_generation() is None:
+    async def if_lost(self, reign: Reign) -> bool:
+        """Rebuild if the present memory has no name: it is new, or a rebuild was cut short. Whether that was so."""
+        is_lost = await self.queue.find_generation() is None
+        if is_lost:
             await self(reign)
+        return is_lost
 
     async def __call__(self, reign: Reign) -> None:
         generation = f"{(self.time.now() - EPOCH) // timedelta(microseconds=1)}-{self.node_id}"

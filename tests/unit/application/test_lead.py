@@ -16,7 +16,7 @@ from rota.application.recover import EndSilentAttempts, RecoverLostWorkers
 from rota.application.reign import Reign
 from rota.application.retain import Retain
 from rota.domain.errors import CoordinatorUnavailableError, FencedError
-from rota.domain.ids import NodeId, TaskId
+from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING
 from rota.testing.faults import Fault
 from tests.support.builders import HOUR
@@ -136,7 +136,7 @@ def test_a_duty_that_fails_is_counted_and_goes_on(duty: str) -> None:
         scene = await a_scene()
         operation = OPERATIONS[duty]
         leading = asyncio.create_task(duties(scene, ScriptedDispatcher(scene))(scene.reign))
-        await scene.pass_time(1.5)
+        await scene.pass_time(8.5)  # past what follows the first rebuild
         scene.faults.inject(operation, Fault.TIMEOUT, times=2)
         await scene.pass_time(2 * RETAIN_EVERY.total_seconds() + 5)
         assert scene.faults.pending == {}
@@ -246,3 +246,24 @@ def _node(scene: Scene, name: str) -> Leadership:
         collector=scene.figures,
         node_id=NodeId(name),
     )
+
+
+@on_virtual_time
+async def test_a_lost_memory_delays_what_was_handed_over_by_seconds_only() -> None:
+    scene = await a_scene()
+    running = asyncio.create_task(_run(duties(scene, ScriptedDispatcher(scene)), scene))
+    await scene.pass_time(8)  # past the reconciliation that follows the first rebuild
+    await scene.join(1)
+    await scene.add(7)
+    held = await scene.grant(7)
+    await scene.actual.deliveries.assign(held)
+    scene.memory.forget()
+    for _ in range(3):
+        await scene.beat(1)
+        await scene.pass_time(3)
+    assert await scene.actual.deliveries.list_assigned(WorkerId(1)) == held
+    await stop(running)
+
+
+async def _run(lead: SchedulerDuties, scene: Scene) -> None:
+    await lead(scene.reign)

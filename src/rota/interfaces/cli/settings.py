@@ -60,7 +60,10 @@ def _nested(rows: list[Described]) -> dict[str, Any]:
 
 
 def _with_origins(rows: list[Described]) -> dict[str, Any]:
-    return {row.key: {"value": row.value, "origin": row.origin, "is_set": not row.origin.startswith(DEFAULT_ORIGIN)} for row in rows}
+    return {
+        row.key: {"value": row.value, "origin": row.origin, "is_set": not row.origin.startswith(DEFAULT_ORIGIN)}
+        for row in rows
+    }
 
 
 def _as_json(values: dict[str, Any]) -> str:
