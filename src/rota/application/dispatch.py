@@ -254,8 +254,6 @@ class Dispatcher:
         """Those of the tasks in hand and of the parked ones that wait and are due, in the order to serve them."""
         parked_ids = dict.fromkeys(parked)
         ids = list(self._hand | parked_ids)
-        if not ids:
-            return []
         waiting = {live.id: live for live in await self._tasks.find_live(ids) if live.state.status in WAITING}
         for task_id in ids:
             if task_id not in waiting:

@@ -72,11 +72,12 @@ class PluginHost:
 
     async def run(self) -> None:
         """Hear events and pass them on, until cancelled. A lost subscription is made anew."""
-        if not any(guest.handlers for guest in self._guests):
+        listeners = [guest for guest in self._guests if guest.handlers]
+        if not listeners:
             await asyncio.Event().wait()  # nobody wants events: spare the process what it costs to hear them
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._loops.keep("plugins.events", self._listen))
-            for guest in self._guests:
+            group.create_task(self._loops.keep("plugins.events", partial(self._listen, listeners)))
+            for guest in listeners:
                 group.create_task(self._feed(guest))
 
     async def stop(self) -> None:
@@ -102,22 +103,20 @@ class PluginHost:
         if await self._call(guest.name, "stop", call=partial(_stop, guest)):
             log.info("plugin.stopped", plugin=guest.name)
 
-    async def _listen(self) -> None:
+    async def _listen(self, listeners: Sequence[_Guest]) -> None:
         has_heard = False
         try:
             async with self._signals.subscribe() as events:
                 async for event in events:
                     has_heard = True
-                    self._hand_out(event)
+                    self._hand_out(event, listeners)
         except CoordinatorUnavailableError as exc:
             if not has_heard:
                 raise  # to the loop, which pauses longer each time
             log.warning("plugins.subscription_lost", error=str(exc))
 
-    def _hand_out(self, event: Event) -> None:
-        for guest in self._guests:
-            if not guest.handlers:
-                continue
+    def _hand_out(self, event: Event, listeners: Sequence[_Guest]) -> None:
+        for guest in listeners:
             if len(guest.waiting) >= BACKLOG:
                 guest.waiting.popleft()
                 self._collector.add(metrics.PLUGIN_EVENTS_DROPPED, guest.name)

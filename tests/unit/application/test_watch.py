@@ -175,3 +175,14 @@ async def test_events_that_end_nothing_cause_no_look() -> None:
         assert bench.faults.pending, "nobody looked"
         await cancel_after(bench, task_id, seconds=0)
         assert (await waiting).state.status is CANCELLED
+
+
+@virtually
+async def test_an_answer_to_one_who_is_just_leaving_does_no_harm() -> None:
+    async with a_watch() as (_, watch, task_id):
+        waiting = asyncio.ensure_future(watch.wait(task_id, DEFAULT_TENANT, most=MINUTE))
+        await pass_time(1)
+        waiting.cancel()
+        watch._answer(task_id, None)
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
