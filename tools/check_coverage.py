@@ -1,6 +1,6 @@
 """Judge the coverage of each layer: `python tools/check_coverage.py [coverage.json]`.
 
-The domain is pure and must be covered to the last branch; every other layer to nine tenths of its lines and branches.
+Domain and application must be covered to the last branch; every other layer to nine tenths of its lines and branches.
 A layer is judged as a whole, so that an unreachable line of error handling in one file does not need a trick.
 """
 
