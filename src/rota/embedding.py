@@ -181,6 +181,7 @@ class Rota:
 
     @property
     def _desk(self) -> "SubmitTasks":
+        self._get_built()
         if self._open_desk is None:
             raise _not_running()
         return self._open_desk
@@ -192,6 +193,10 @@ class Rota:
     def _get_built(self) -> "Built":
         if self._built is None:
             raise _not_running()
+        running = self._built.running
+        if running is not None and running.done():
+            failure = None if running.cancelled() else running.exception()
+            raise ConflictError(f"Rota has ended by itself and must be started anew: {failure}") from failure
         return self._built
 
 

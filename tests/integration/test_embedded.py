@@ -307,3 +307,15 @@ async def test_a_role_that_does_not_exist_is_refused(tmp_path: Path, jobs: Jobs)
         async with rota.Rota(on_sqlite(tmp_path), roles=["boss"], tasks=jobs.registry):
             pass
     assert caught.value.fix == "roles of scheduler, worker"
+
+
+async def test_a_rota_that_ended_by_itself_takes_nothing_any_more(app: rota.Rota) -> None:
+    built = app._get_built()
+    assert built.running is not None
+    assert built.roles.worker is not None
+    built.roles.worker.stop()  # nobody asked the process to end, so a worker that does is a failure
+    await asyncio.wait({built.running}, timeout=20)
+    with pytest.raises(ConflictError, match="must be started anew"):
+        await app.submit("echo")
+    app._stack.pop_all()  # leaving would raise the same again
+    app._built = None

@@ -91,3 +91,9 @@ def test_a_url_without_a_file_is_refused(url: str) -> None:
 def test_an_unknown_url_is_refused_with_what_is_known(url: str) -> None:
     with pytest.raises(ConfigError, match="sqlite"):
         open_database(url, clock=SystemClock(), random=SystemRandom())
+
+
+async def test_a_new_file_and_its_folder_are_the_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "rota.db"
+    await upgrade(f"sqlite:///{path}")
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)

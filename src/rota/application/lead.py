@@ -60,7 +60,7 @@ class Duty:
 
     name: str
     step: Callable[[], Awaitable[None]]
-    every: timedelta
+    every: timedelta | Callable[[], timedelta]  # asked anew each time where it may change
 
 
 @dataclass(slots=True)
@@ -117,13 +117,17 @@ class SchedulerDuties:
         settles_in = 2 * self.pace.heartbeat_every
         workers, attempts = (Sight(self.loops.clock, settles_in=settles_in) for _ in range(2))
         is_parked = self.dispatcher.is_parked
+
+        def reconcile_every() -> timedelta:
+            return self.pace.reconcile_every
+
         return [
             Duty("dispatch", lambda: self.dispatcher.run(reign), every=SOON),
             Duty("rebuild", Mend(self, reign), every=SOON),
             Duty("recover", lambda: self.recover(reign, workers), every=SOON),
             Duty("end_silent", lambda: self.end_silent(reign, attempts), every=SOON),
-            Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=self.pace.reconcile_every),
-            Duty("reconcile_deliveries", lambda: self.reconcile_deliveries(reign), every=self.pace.reconcile_every),
+            Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=reconcile_every),
+            Duty("reconcile_deliveries", lambda: self.reconcile_deliveries(reign), every=reconcile_every),
             Duty("retain", lambda: self.retain(reign), every=RETAIN_EVERY),
             Duty("observe", self.observe, every=OBSERVE_EVERY),
         ]
@@ -136,7 +140,9 @@ class SchedulerDuties:
                 log.info("leader.fenced", duty=duty.name, error=str(exc))
                 over.set()
 
-        await self.loops.keep(duty.name, step, every=duty.every)
+            await self.loops.clock.sleep(duty.every() if callable(duty.every) else duty.every)
+
+        await self.loops.keep(duty.name, step)
 
     async def _hand_back(self) -> None:
         try:

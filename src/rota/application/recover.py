@@ -123,6 +123,7 @@ class EndSilentAttempts:
     time: StoreTime
     random: Random
     take_back: TakeBack
+    silence: timedelta = SILENCE
     batch: int = 500
 
     async def __call__(self, reign: Reign, sight: Sight) -> None:
@@ -132,7 +133,7 @@ class EndSilentAttempts:
                 await self._end(overdue, reign)
 
     async def _list_overdue(self) -> list[Task]:
-        limit = self.time.now() - SILENCE
+        limit = self.time.now() - self.silence
         overdue = await self.store.tasks.list_overdue(self.batch)
         tasks = await self.store.tasks.load([live.id for live in overdue if live.state.due_at < limit])
         return [task for task in tasks.values() if task.state.status is PROCESSING and task.state.due_at < limit]

@@ -22,14 +22,14 @@ class StoreTime:
         self._known: tuple[datetime, float] | None = None
 
     async def sync(self) -> None:
-        """Ask the store. Of a slow answer and a carried-on older one, the later is nearer to the truth."""
-        answer = await self._tasks.now()
+        """Ask the store. The truth lies between its answer and that plus the way it took; what was known is kept
+        where it fits in there, so that a slow answer makes nothing worse."""
+        asked_at = self._clock.monotonic()
+        earliest = await self._tasks.now()
         replied_at = self._clock.monotonic()
-        if self._known is not None:
-            carried = self.now()
-            is_step = abs(carried - answer) > RESYNC_EVERY  # the store's clock was set, or another store answers
-            answer = answer if is_step else max(answer, carried)
-        self._known = (answer, replied_at)
+        latest = earliest + timedelta(seconds=replied_at - asked_at)
+        told = earliest if self._known is None else min(max(self.now(), earliest), latest)
+        self._known = (told, replied_at)
 
     def now(self) -> datetime:
         """The store's time, as far as this node knows."""

@@ -74,7 +74,7 @@ def _config(definition: TaskDefinition, defaults: TaskSettings) -> TaskConfig:
         name=definition.name,
         description=definition.description,
         executor_type="local",
-        executor_config=json.dumps({"declared": _digest(definition)}),
+        executor_config=json.dumps({"declared": _digest(definition, defaults)}),
         retry=_retry(definition, defaults),
         **{"timeout": defaults.timeout} | {key: value for key, value in said.items() if value is not None},  # type: ignore[arg-type]
     )
@@ -90,5 +90,7 @@ def _retry(definition: TaskDefinition, defaults: TaskSettings) -> RetryPolicy:
     )
 
 
-def _digest(definition: TaskDefinition) -> str:
-    return hashlib.blake2b(repr(definition).encode(), digest_size=8).hexdigest()
+def _digest(definition: TaskDefinition, defaults: TaskSettings) -> str:
+    """Of all that the declaration takes effect with: a changed default is a changed declaration, too."""
+    effective = (definition, definition.timeout or defaults.timeout, _retry(definition, defaults))
+    return hashlib.blake2b(repr(effective).encode(), digest_size=8).hexdigest()

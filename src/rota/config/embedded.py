@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from rota.application.ports.system import System
 from rota.config.load import Sources, load
 from rota.config.registry import Registries, check_names
@@ -16,6 +18,8 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.infrastructure.telemetry.logging import leave_logging_to_the_program
 from rota.sdk.app import AppRef
 from rota.sdk.tasks import TaskRegistry
+
+log = structlog.get_logger(__name__)
 
 
 def plan_for(
@@ -48,12 +52,18 @@ async def open_built(plan: Blueprint, roles: Collection[str]) -> AsyncIterator[B
     leave_logging_to_the_program()
     async with open_node(plan) as node:
         built = await build_roles(plan, node, roles=[_role(name) for name in roles])
-        running = asyncio.create_task(built.roles.run())
+        running = built.running = asyncio.create_task(built.roles.run())
+        running.add_done_callback(_tell_early_end)
         try:
             yield built
         finally:
             built.roles.stop()
             await running
+
+
+def _tell_early_end(running: "asyncio.Task[None]") -> None:
+    if not running.cancelled() and running.exception() is not None:
+        log.error("rota.failed", error=str(running.exception()))
 
 
 def _role(name: str) -> Role:

@@ -4,6 +4,7 @@
 together on it. Nothing below sees `Settings`: every part gets plain values.
 """
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Collection
@@ -25,7 +26,7 @@ from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import System
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
-from rota.application.recover import EndSilentAttempts, RecoverLostWorkers
+from rota.application.recover import SILENCE, EndSilentAttempts, RecoverLostWorkers
 from rota.application.retain import Retain, Retention
 from rota.application.roles import Roles, SchedulerRole
 from rota.application.take_back import TakeBack
@@ -133,6 +134,7 @@ class Built:
     dispatcher: Dispatcher
     registries: Registries
     local: LocalExecutor | None = None
+    running: "asyncio.Task[None] | None" = None  # where it runs in the background
 
     def tune(self, settings: Settings) -> None:
         """Take over what may change live."""
@@ -179,7 +181,12 @@ def _build_duties(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> Sch
             lease=plan.settings.worker.lease,
         ),
         end_silent=EndSilentAttempts(
-            store=store, coordinator=coordinator, time=time, random=node.random, take_back=take_back
+            store=store,
+            coordinator=coordinator,
+            time=time,
+            random=node.random,
+            take_back=take_back,
+            silence=SILENCE + plan.settings.worker.stop_grace,
         ),
         reconcile_queue=ReconcileQueue(
             store=store, coordinator=coordinator, time=time, clock=node.clock, collector=collector, rebuild=rebuild
@@ -194,7 +201,12 @@ def _build_duties(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> Sch
 
 def _build_local(plan: Blueprint, node: Node) -> LocalExecutor:
     worker = plan.settings.worker
-    settings = LocalSettings(capacity=worker.capacity, async_grace=worker.stop_grace, memory_limit=worker.task_memory)
+    settings = LocalSettings(
+        capacity=worker.capacity,
+        async_grace=worker.stop_grace,
+        grace=worker.stop_grace,
+        memory_limit=worker.task_memory,
+    )
     return LocalExecutor(node.clock, node.collector, app=plan.app, registry=plan.tasks, settings=settings)
 
 

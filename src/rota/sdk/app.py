@@ -71,11 +71,14 @@ def _run_file(name: str, path: Path) -> ModuleType:
 
 
 def load_function(reference: str) -> Callable[..., Any]:
-    """Import a function by `module:function`. Raises `NotFoundError`, or whatever its module raises."""
+    """Import a function by `module:function`. Raises `NotFoundError`, or whatever its module raises.
+
+    It must be the module's own: what the module has merely imported (`os`, say) is nobody's to name."""
     module, _, name = reference.partition(":")
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part, None)
-    if not callable(found):
+    owner = str(getattr(found, "__module__", None))
+    if not callable(found) or not f"{owner}.".startswith(f"{module}."):
         raise NotFoundError("function", reference)
     return found  # type: ignore[no-any-return] # callable: that is all one can know of it

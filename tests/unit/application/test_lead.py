@@ -267,3 +267,17 @@ async def test_a_lost_memory_delays_what_was_handed_over_by_seconds_only() -> No
 
 async def _run(lead: SchedulerDuties, scene: Scene) -> None:
     await lead(scene.reign)
+
+
+@on_virtual_time
+async def test_a_changed_pace_counts_from_the_next_turn_on() -> None:
+    scene = await a_scene()
+    lead = duties(scene, ScriptedDispatcher(scene))
+    running = asyncio.create_task(_run(lead, scene))
+    await scene.pass_time(1)
+    lead.pace.reconcile_every = timedelta(seconds=2)
+    await scene.pass_time(31)
+    scene.faults.inject("tasks.list_due", Fault.TIMEOUT, times=None)
+    await scene.pass_time(2)
+    assert scene.figures.count(metrics.LOOP_FAILURES, "reconcile_queue") >= 1
+    await stop(running)

@@ -77,6 +77,18 @@ async def test_a_clock_that_was_set_is_followed(direction: int) -> None:
     assert time.now() == clock.now() + store.offset
 
 
+async def test_a_drift_is_corrected_with_every_answer() -> None:
+    clock = FakeClock()
+    store = SlowStore(clock)
+    time = StoreTime(store, clock)
+    for _ in range(100):
+        await time.sync()
+        clock.advance(RESYNC_EVERY)
+        store.offset -= timedelta(milliseconds=1)  # this node's clock is fast
+    await time.sync()
+    assert time.now() == clock.now() + store.offset
+
+
 async def test_while_the_store_is_away_the_last_answer_is_carried_on() -> None:
     clock, faults = FakeClock(), Faults()
     time = StoreTime(faulty_store(memory_store(clock), faults).tasks, clock)

@@ -176,3 +176,11 @@ async def test_a_config_that_keeps_changing_does_not_keep_a_worker_from_starting
     assert (await declared(contended, timeout="20s")).timeout == timedelta(seconds=100 + MOST_TRIES - 1)
     with pytest.raises(RevisionConflictError):
         await contended.put(made, expected_revision=made.revision)
+
+
+async def test_a_changed_default_takes_effect(configs: ConfigStore) -> None:
+    await declared(configs)
+    await declare([a_function()], configs, defaults=TaskSettings(timeout=timedelta(hours=2)))
+    config = await configs.find(DEFAULT_TENANT, "email")
+    assert config is not None
+    assert config.timeout == timedelta(hours=2)

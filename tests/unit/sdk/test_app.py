@@ -68,3 +68,9 @@ def test_a_function_is_found_by_its_reference() -> None:
     assert load_function("tests.support.clock:FakeClock.advance").__name__ == "advance"
     with pytest.raises(NotFoundError):
         load_function("tests.support.clock:nothing.here")
+
+
+@pytest.mark.parametrize("reference", ["tests.support.cluster:os.system", "tests.support.cluster:subprocess.Popen"])
+def test_what_a_module_has_only_imported_cannot_be_named(reference: str) -> None:
+    with pytest.raises(NotFoundError):
+        load_function(reference)

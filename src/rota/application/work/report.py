@@ -216,7 +216,11 @@ class Reporter:
             self._spooled = max(self._spooled - delivered, 0)
             self._ports.collector.put(metrics.RESULTS_SPOOLED, value=self._spooled)
         if self._must_clear and not self._spooled:
-            await self._ports.spool.clear()
+            try:
+                await self._ports.spool.clear()
+            except UnavailableError as exc:  # delivered twice they do no harm; not delivering the next ones would
+                log.warning("worker.spool_not_cleared", error=str(exc))
+                return
             self._must_clear = False
 
 

@@ -146,6 +146,8 @@ def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") 
     error = None if runner.cancelled() else runner.exception()
     if error is None and not runner.cancelled():
         outcome = runner.result()
+        if holding.stop is not None and isinstance(outcome, Failed | Cancelled):
+            return _stopped(holding.stop)  # how it took being stopped is not why it ended
         if isinstance(outcome, Outcome | HandedBack):
             return outcome
         error = TypeError(f"{outcome!r:.100} is no outcome")

@@ -1,6 +1,7 @@
 """From a URL to a `Database`: drivers, pools, session settings."""
 
 import asyncio
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -104,10 +105,16 @@ def sqlite_engine(url: URL) -> Engine:
         raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python built with SQLite 3.35 or newer")
     if not url.database or url.database == ":memory:":
         raise ConfigError("store.url: SQLite needs the path of a file, for example sqlite:///.rota/rota.db")
-    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    _make_private(Path(url.database))
     engine = create_engine(url.set(drivername="sqlite+pysqlite"), hide_parameters=True)
     event.listen(engine, "connect", _prepare_sqlite)
     return engine
+
+
+def _make_private(path: Path) -> None:
+    """A new file, and a new folder for it, is its owner's alone: payloads and results are in it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -118,6 +118,18 @@ async def test_a_spool_that_refuses_to_be_cleared_is_cleared_later() -> None:
 
 
 @on_virtual_time
+async def test_results_are_written_though_the_spool_never_forgets() -> None:
+    spool = StickySpool()
+    spool.refusals = 1_000_000
+    async with a_stage(spool=spool) as stage:
+        stage.faults.inject("tasks.advance", Fault.GONE, times=2)
+        await stage.grant(1)
+        await stage.until_status(1, SUCCESS)
+        await stage.grant(2)
+        await stage.until_status(2, SUCCESS)
+
+
+@on_virtual_time
 async def test_a_write_whose_answer_was_lost_is_repeated_and_told_once() -> None:
     async def fail(job: Job, reports: Reports) -> Outcome:
         return Failed(TaskError("smtp"))

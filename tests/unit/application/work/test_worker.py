@@ -1,6 +1,7 @@
 """The worker as a whole: attempts come in, run, and their ends are recorded."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -182,6 +183,18 @@ async def test_a_timeout_ends_the_attempt_and_frees_the_slot() -> None:
         assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "timed_out") == 1
         await stage.grant(2, limit=SECOND)
         await stage.until_status(2, RETRYING, within=SECOND * 2)
+
+
+@on_virtual_time
+async def test_an_error_on_being_stopped_is_not_why_it_ended() -> None:
+    async def clean_up_badly(job: Job, reports: Reports) -> Outcome:
+        with suppress(asyncio.CancelledError):
+            await never_end(job, reports)
+        return Failed(TaskError("cleanup", "the connection was closed already", retryable=False))
+
+    async with a_stage(clean_up_badly) as stage:
+        await stage.grant(1, limit=SECOND * 5, retry=ONE_TRY)
+        await stage.until_status(1, TIMEOUT, within=SECOND * 6)
 
 
 @on_virtual_time
