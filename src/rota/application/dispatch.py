@@ -157,7 +157,7 @@ class Dispatcher:
         if is_early and self._has_granted and self._loops.clock.monotonic() < self._ask_due_at:
             return False
         self._is_due_known = True
-        _ = reign.term
+        reign.check()
         due = await self._queue.move_due(now, MOST_MOVED)
         self._next_due_at = due.next_due_at
         self._ask_due_at = self._loops.clock.monotonic() + DUE_EVERY.total_seconds()
@@ -235,7 +235,7 @@ class Dispatcher:
         """
         if self._hand:  # of a round that failed
             return
-        _ = reign.term
+        reign.check()
         batch = self._settings.batch_size
         limit = min(room << min(self._barren, 20), batch)
         is_full = len(parked) >= min(room, batch)
@@ -282,7 +282,7 @@ class Dispatcher:
         for live in starting:
             self._parking.discard(live.id)
             self._hand[live.id] = None
-        _ = reign.term
+        reign.check()
         self._throttle.count(starting)
         stale = await self._grants.give(starting, chosen, reign=reign)
         self._throttle.discard(live for live in starting if live.id in stale)
@@ -306,7 +306,7 @@ class Dispatcher:
 
     async def _put_back(self, lives: Sequence[LiveTask], times: Sequence[datetime], *, reign: Reign) -> None:
         """Queue tasks for later."""
-        _ = reign.term
+        reign.check()
         await self._queue.push(
             [QueueEntry(live.id, live.state.priority, at) for live, at in zip(lives, times, strict=True)]
         )

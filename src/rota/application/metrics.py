@@ -18,7 +18,7 @@ def _histogram(name: str, text: str, *labels: str) -> Metric:
 TASKS_CREATED = _counter("tasks_created", "Tasks accepted and committed", "type")
 TASKS_ENDED = _counter("tasks_ended", "Tasks that reached a final state", "type", "status")
 TASKS_RETRIED = _counter("tasks_retried", "Attempts that failed and will be tried again", "type")
-TASKS = _gauge("tasks", "Tasks now, by state", "status")
+TASKS = _gauge("tasks", "Tasks of the default tenant now, by state", "status")
 
 LEADER = _gauge("scheduler_leader", "1 while this node leads")
 ELECTIONS = _counter("scheduler_elections", "Reigns begun by this node")

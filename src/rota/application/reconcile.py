@@ -20,6 +20,7 @@ from datetime import timedelta
 import structlog
 
 from rota.application import metrics
+from rota.application.parking import MOST_PARKED
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import Store
@@ -36,7 +37,6 @@ from rota.domain.task import LiveTask
 SETTLED = timedelta(seconds=5)  # longer than any call between a row and its entry may take
 LATE = timedelta(minutes=1)  # by how much a due task may be older than the heads of the queue
 REBUILD_SELDOM = timedelta(minutes=10)
-MOST_PARKED = 20_000  # what a dispatcher may keep out of the queue
 PAGE = 1000
 
 log = structlog.get_logger(__name__)

@@ -113,7 +113,7 @@ class RecoverLostWorkers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndSilentAttempts:
-    """End attempts that are past their deadline and whose worker says nothing about them.
+    """End attempts that are past their deadline by more than a worker takes to end and report them itself.
 
     A worker whose store was away delivers its results late; so nothing is ended while the leader is blind.
     """

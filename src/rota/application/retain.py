@@ -13,7 +13,6 @@ from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
 
 REST = timedelta(milliseconds=20)  # between two batches
-MOST_BATCHES = 500  # in one go; the rest waits for the next one
 
 log = structlog.get_logger(__name__)
 
@@ -50,12 +49,12 @@ class Retain:
             log.info("retention.purged", tasks=tasks, workers=workers)
 
     async def _purge(self, purge: Callable[[], Awaitable[int]], reign: Reign) -> int:
+        """Until nothing is left: a backlog must not grow faster than it is worked off."""
         total = 0
-        for _ in range(MOST_BATCHES):
+        while True:
             reign.check()
             count = await purge()
             total += count
             if count < self.batch:
-                break
+                return total
             await self.clock.sleep(REST)
-        return total
