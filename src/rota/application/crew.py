@@ -1,7 +1,8 @@
 """The workers that may be given work now, with their exact load.
 
 What a worker reports of its load is as old as its last heartbeat. How many entries stand in its queue or are in flight
-is known to the coordinator at once, so that counts instead: nobody is given more than fits.
+is known to the coordinator at once, so that counts instead: nobody is given more than fits. Only a coordinator that has
+just lost its memory does not know what runs: until it has learnt that again, a worker that says more is believed.
 """
 
 from collections import Counter
@@ -22,9 +23,10 @@ class Crew:
     _counts: Mapping[str, int]
 
     @classmethod
-    def gather(cls, workers: Iterable[Worker], depths: QueueDepths) -> "Crew":
-        """The workers alive, each with what is handed to it now as its load."""
-        loaded = tuple(_with_load(worker, depths) for worker in workers)
+    def gather(cls, workers: Iterable[Worker], depths: QueueDepths, *, are_depths_trusted: bool = True) -> "Crew":
+        """The workers alive, each with what is handed to it now as its load, or with what it reports if that is more
+        and the depths may be too low."""
+        loaded = tuple(_with_load(worker, depths, least=0 if are_depths_trusted else worker.load) for worker in workers)
         rooms, counts = Counter[str](), Counter[str]()
         for worker in loaded:
             for supported in (ANY_TYPE,) if ANY_TYPE in worker.types else worker.types:
@@ -41,6 +43,6 @@ class Crew:
         return self._counts.get(ANY_TYPE, 0) + self._counts.get(task_type, 0)
 
 
-def _with_load(worker: Worker, depths: QueueDepths) -> Worker:
-    load = depths.assigned.get(worker.id, 0) + depths.in_flight.get(worker.id, 0)
+def _with_load(worker: Worker, depths: QueueDepths, *, least: int) -> Worker:
+    load = max(depths.assigned.get(worker.id, 0) + depths.in_flight.get(worker.id, 0), least)
     return worker if load == worker.load else worker.with_load(load)

@@ -84,6 +84,7 @@ class Dispatcher:
         self._parking = Parking(MOST_PARKED)
         self._hand: dict[TaskId, None] = {}  # taken from the queue and not settled yet
         self._draws = draws_from(0, loops.random.chance)
+        self._trust_depths_at = float("-inf")  # by the monotonic clock
         self._forget()
 
     def tune(self, settings: DispatchSettings) -> None:
@@ -93,6 +94,10 @@ class Dispatcher:
     def is_parked(self, task_id: TaskId) -> bool:
         """Whether this leader holds a waiting task in its memory, so that its absence from the queue means nothing."""
         return task_id in self._parking or task_id in self._hand
+
+    def distrust_depths(self, period: timedelta) -> None:
+        """For a while the coordinator may not know what the workers run: what they report counts too."""
+        self._trust_depths_at = self._loops.clock.monotonic() + period.total_seconds()
 
     async def run(self, reign: Reign) -> None:
         """Dispatch until cancelled."""
@@ -210,7 +215,9 @@ class Dispatcher:
         return crew, await self._read([task_id for _, task_id in parked], reign=reign)
 
     async def _muster(self) -> Crew:
-        return Crew.gather(*await asyncio.gather(self._pool.list_alive(), self._queue.depths()))
+        workers, depths = await asyncio.gather(self._pool.list_alive(), self._queue.depths())
+        are_trusted = self._loops.clock.monotonic() >= self._trust_depths_at
+        return Crew.gather(workers, depths, are_depths_trusted=are_trusted)
 
     async def _pick_parked(self, crew: Crew, room: int) -> list[tuple[float, TaskId]]:
         """The parked tasks that may go now, with their ranks, most pressing first."""

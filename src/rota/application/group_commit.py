@@ -34,14 +34,23 @@ class GroupCommit(Generic[T, R]):
         answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if len(self._lanes) < LANES:
-            lane = asyncio.create_task(self._run())
-            self._lanes.add(lane)
-            lane.add_done_callback(self._lanes.discard)
+            self._open_lane()
         return await answer
 
     async def close(self) -> None:
         """Wait for what is under way."""
         await asyncio.gather(*self._lanes)
+
+    def _open_lane(self) -> None:
+        lane = asyncio.create_task(self._run())
+        self._lanes.add(lane)
+        lane.add_done_callback(self._end_lane)
+
+    def _end_lane(self, lane: asyncio.Task[None]) -> None:
+        """A defect ends a lane before its time, and there may be no other: what waits gets a new one."""
+        self._lanes.discard(lane)
+        if self._waiting and not lane.cancelled():
+            self._open_lane()
 
     async def _run(self) -> None:
         while self._waiting:

@@ -41,6 +41,10 @@ class Dispatcher(Protocol):
         """Whether the task was taken from the queue and is kept, because it cannot be granted now."""
         ...
 
+    def distrust_depths(self, period: timedelta) -> None:
+        """For so long the depths of the queues may be less than what the workers hold."""
+        ...
+
     async def hand_back(self) -> None:
         """Put what is parked back into the queue, for the next leader. Called when `run` has ended."""
         ...
@@ -66,7 +70,9 @@ class Duty:
 @dataclass(slots=True)
 class Mend:
     """Rebuilds a lost memory. It has lost what was handed over and not yet taken, too: that is seen to as soon as it
-    can be told from what is just on its way."""
+    can be told from what is just on its way. Until then, and until every worker has reported, a worker that is busy
+    looks idle by the depths of the queues, and dispatch is told so: before the rebuild, because it grants from the
+    first page on, and after it, because that may have taken a while."""
 
     duties: "SchedulerDuties"
     reign: Reign
@@ -74,11 +80,18 @@ class Mend:
 
     async def __call__(self) -> None:
         now = self.duties.loops.clock.monotonic()
-        if await self.duties.rebuild.if_lost(self.reign):
+        rebuild = self.duties.rebuild
+        if await rebuild.queue.find_generation() is None:
+            self._distrust_depths()
+            await rebuild.if_lost(self.reign)
+            self._distrust_depths()
             self._hand_over_at = now + (SETTLED + SOON).total_seconds()
         elif now >= self._hand_over_at:
             await self.duties.reconcile_deliveries(self.reign)
             self._hand_over_at = float("inf")
+
+    def _distrust_depths(self) -> None:
+        self.duties.dispatcher.distrust_depths(self.duties.recover.lease + self.duties.pace.heartbeat_every)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -322,3 +322,35 @@ async def test_on_stepping_down_everything_in_memory_goes_back_to_the_queue(stag
     assert (await stage.calm.queue.depths()).ready == {0: 1_201, 5: 1}
     assert not stage.dispatcher.is_parked(TaskId(1))
     assert stage.figures.gauges["rota_scheduler_tasks_parked", Reason.NO_WORKER] == 0
+
+
+@staged
+async def test_a_worker_that_says_it_is_busy_is_believed_while_the_depths_are_distrusted(stage: Stage) -> None:
+    await stage.hire(1, capacity=5, load=5)
+    await stage.hire(2, capacity=5, load=0)
+    await stage.submit(*range(1, 11))
+    stage.dispatcher.distrust_depths(timedelta(seconds=15))
+    async with stage.reigning():
+        assert await stage.granted() == dict.fromkeys(range(1, 6), 2)
+        await stage.pass_time(14)
+        assert await stage.handed_over(1) == []
+        await stage.pass_time(2)
+        assert await stage.handed_over(1) == attempts(*range(6, 11))
+
+
+@staged
+async def test_what_is_handed_over_counts_though_a_worker_reports_less(stage: Stage) -> None:
+    await stage.hire(1, capacity=5, load=0)
+    await stage.submit(*range(1, 11))
+    stage.dispatcher.distrust_depths(timedelta(seconds=15))
+    async with stage.reigning():
+        await stage.pass_time(5)
+        assert await stage.handed_over(1) == attempts(*range(1, 6))
+
+
+@staged
+async def test_a_worker_that_has_just_finished_is_not_held_up_by_its_old_report(stage: Stage) -> None:
+    await stage.hire(1, capacity=5, load=5)
+    await stage.submit(*range(1, 6))
+    async with stage.reigning():
+        assert await stage.handed_over(1) == attempts(*range(1, 6))

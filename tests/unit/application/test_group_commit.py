@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rota.application.group_commit import MOST_IN_BATCH, MOST_WAITING, GroupCommit
+from rota.application.group_commit import LANES, MOST_IN_BATCH, MOST_WAITING, GroupCommit
 from rota.domain.errors import ConflictError, StoreUnavailableError
 from tests.support.virtual import pass_time, virtually
 
@@ -79,6 +79,22 @@ async def test_a_defect_in_the_write_leaves_nobody_waiting() -> None:
         await group(1)
     with pytest.raises(ZeroDivisionError):
         await group.close()
+
+
+@virtually
+async def test_what_waits_behind_a_defect_is_still_written() -> None:
+    writer = Writer()
+    writer.error = ZeroDivisionError("a defect")
+    group = GroupCommit(writer)
+    broken = []
+    for number in range(LANES):
+        broken.append(asyncio.ensure_future(group(number)))
+        await pass_time(0)  # so that each has a lane of its own
+    waiting = [asyncio.ensure_future(group(number)) for number in range(10, 13)]
+    assert all(isinstance(end, StoreUnavailableError) for end in await asyncio.gather(*broken, return_exceptions=True))
+    writer.error = None
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*waiting) == ["wrote 10", "wrote 11", "wrote 12"]
 
 
 @virtually

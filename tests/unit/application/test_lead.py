@@ -7,12 +7,12 @@ import pytest
 
 from rota.application import metrics
 from rota.application.elect import Leadership
-from rota.application.lead import HAND_BACK_WITHIN, RETAIN_EVERY, Pace, SchedulerDuties
+from rota.application.lead import HAND_BACK_WITHIN, RETAIN_EVERY, Mend, Pace, SchedulerDuties
 from rota.application.loop import FatalError, Loops
 from rota.application.observe import Observe
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
-from rota.application.recover import EndSilentAttempts, RecoverLostWorkers
+from rota.application.recover import HEARTBEAT_EVERY, WORKER_LEASE, EndSilentAttempts, RecoverLostWorkers
 from rota.application.reign import Reign
 from rota.application.retain import Retain
 from rota.domain.errors import CoordinatorUnavailableError, FencedError
@@ -32,6 +32,8 @@ class ScriptedDispatcher:
         self._scene = scene
         self._failures = list(failures)
         self.parked: set[int] = set()
+        self.distrusts_until = 0.0
+        self.distrusts: list[float] = []  # when it was told to
         self.runs = 0
         self.is_running = False
         self.hand_backs = 0
@@ -51,6 +53,10 @@ class ScriptedDispatcher:
 
     def is_parked(self, task_id: TaskId) -> bool:
         return task_id in self.parked
+
+    def distrust_depths(self, period: timedelta) -> None:
+        self.distrusts.append(self._scene.clock.monotonic())
+        self.distrusts_until = self._scene.clock.monotonic() + period.total_seconds()
 
     async def hand_back(self) -> None:
         assert not self.is_running
@@ -263,6 +269,28 @@ async def test_a_lost_memory_delays_what_was_handed_over_by_seconds_only() -> No
         await scene.pass_time(3)
     assert await scene.actual.deliveries.list_assigned(WorkerId(1)) == held
     await stop(running)
+
+
+@on_virtual_time
+async def test_depths_are_distrusted_from_before_a_rebuild_until_the_workers_have_reported() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene)
+    lead = duties(scene, dispatcher)
+    mend = Mend(lead, scene.reign)
+    await mend()
+    dispatcher.distrusts.clear()
+    await scene.pass_time(60)
+    await mend()
+    assert dispatcher.distrusts == [], "a memory that is there is trusted"
+    scene.memory.forget()
+    scene.faults.inject("queue.rebuild", Fault.TIMEOUT)
+    with pytest.raises(CoordinatorUnavailableError):
+        await mend()
+    assert len(dispatcher.distrusts) == 1
+    await mend()
+    assert len(dispatcher.distrusts) == 3
+    wanted = WORKER_LEASE + HEARTBEAT_EVERY
+    assert dispatcher.distrusts_until == scene.clock.monotonic() + wanted.total_seconds()
 
 
 async def _run(lead: SchedulerDuties, scene: Scene) -> None:

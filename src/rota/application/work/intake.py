@@ -20,14 +20,15 @@ from rota.application.work.running import UNKNOWN_TYPE, Running
 from rota.application.work.settings import WorkerPorts
 from rota.application.work.settle import Settler
 from rota.application.work.standing import Standing
-from rota.domain.attempt import Attempt, TimedOut
+from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId
 from rota.domain.task import PROCESSING, Task
 from rota.domain.task_config import TaskConfig
 
 TAKE_WAIT = timedelta(seconds=1)
 ROOM_WAIT = timedelta(seconds=1)
-EXPIRED = TimedOut("the attempt ran into its timeout before it could begin")
+LATE_DELAY = timedelta(seconds=1)  # what is late again and again must not circle as fast as it can
+TOO_LATE = HandedBack("came_too_late", LATE_DELAY)  # it never ran, so its timeout is no fault of the task
 
 log = structlog.get_logger(__name__)
 
@@ -77,11 +78,11 @@ class Desk:
             self.executors.complain(task.spec.type)
             self._end(task, attempt, outcome=UNKNOWN_TYPE)
         elif deadline <= self.ports.clock.monotonic():
-            self._end(task, attempt, outcome=EXPIRED)
+            self._end(task, attempt, outcome=TOO_LATE)
         else:
             self.running.begin(Job(task, attempt, config, deadline), self.executors)
 
-    def _end(self, task: Task, attempt: Attempt, *, outcome: TimedOut | HandedBack) -> None:
+    def _end(self, task: Task, attempt: Attempt, *, outcome: HandedBack) -> None:
         self.reporter.report(Ended(attempt, task.state, task.spec.type, outcome, task.spec.retry))
 
     def _forget(self, attempts: Sequence[Attempt]) -> None:

@@ -208,13 +208,17 @@ async def test_the_nearest_deadline_is_kept_though_it_came_last() -> None:
 
 
 @on_virtual_time
-async def test_an_attempt_that_came_too_late_is_not_begun() -> None:
+async def test_an_attempt_that_came_too_late_is_not_begun_and_spends_no_retry() -> None:
     async with a_stage() as stage:
         attempt = await stage.write_grant(1, limit=SECOND)
         await stage.pass_time(SECOND * 2)
         await stage.coordinator.deliveries.assign([attempt])
-        await stage.until_status(1, RETRYING, within=SECOND * 2)
+        await stage.until_status(1, PENDING, within=SECOND * 2)
+        await stage.until_free(within=SECOND)
         assert stage.executor.begun == []
+        assert (await stage.task(1)).state.retry_count == 0
+        assert (await stage.coordinator.queue.depths()).delayed == 1
+        assert await stage.in_flight() == []
 
 
 @on_virtual_time

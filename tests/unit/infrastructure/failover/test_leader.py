@@ -158,3 +158,20 @@ class TestQueue:
                 assert (await leader.node.queue.take(5, order=ORDER)).task_ids == (third,)
 
         run_virtually(main())
+
+    def test_what_was_taken_on_the_other_side_is_brought_though_the_side_in_use_falls_silent(self) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            ids = make_ids(2)
+            async with cluster.start() as leader, cluster.start() as other:
+                await switch_over(leader)
+                leader.primary_way.end()
+                await cluster.pass_time(1.5)  # it answers again, but is not in use yet
+                await other.node.queue.push(make_entries(ids))
+                leader.fallback_way.inject("queue.take", Fault.TIMEOUT, times=2)
+                taken = await leader.node.queue.take(5, order=ORDER)
+                assert (taken.task_ids, taken.heads) == (tuple(ids), {})
+                with pytest.raises(CoordinatorUnavailableError):
+                    await leader.node.queue.take(5, order=ORDER)
+
+        run_virtually(main())

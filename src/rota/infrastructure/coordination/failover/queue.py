@@ -12,6 +12,7 @@ comparison of store and queue.
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.infrastructure.coordination.failover.homes import Homes
@@ -34,7 +35,12 @@ class FailoverTaskQueue:
     async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
         strays = await self._take_strays(limit, order)
         left = limit - len(strays)
-        taken = await self._switch.call(lambda side: side.coordinator.queue.take(left, order=order))
+        try:
+            taken = await self._switch.call(lambda side: side.coordinator.queue.take(left, order=order))
+        except CoordinatorUnavailableError:
+            if not strays:
+                raise
+            return Taken(strays, {})  # they are in no queue any more: raising would lose them
         return Taken((*strays, *taken.task_ids), taken.heads)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
@@ -88,7 +94,7 @@ class FailoverTaskQueue:
         if moves == self._switch.moves:
             self._moves, self._distrusted = moves, None
 
-    async def _take_strays(self, limit: int, order: Sequence[int]) -> Sequence[TaskId]:
+    async def _take_strays(self, limit: int, order: Sequence[int]) -> tuple[TaskId, ...]:
         """What was queued on the side that is not in use."""
         moment = self._switch.clock.monotonic()
         if limit == 0 or moment < self._take_strays_at:
