@@ -2,6 +2,9 @@
 
 A coroutine that blocks stops its neighbours. It is named in the log when the loop has not answered for a second. When
 it is given up on while it still blocks, the loop is lost with everything on it; the next coroutine gets a new one.
+
+A coroutine can also end the loop: it stops it, or starts another that exits. Then all that ran there have failed, and
+the next coroutine gets a new one as well.
 """
 
 import asyncio
@@ -64,7 +67,14 @@ class TaskLoop:
         self._asked_at: float | None = None
         self._is_watching = False
         self._is_reported = False
+        self._is_closing = False
+        self._is_over = False  # said by the thread: what comes now would never run
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it takes jobs."""
+        return not self._is_over and self._thread.is_alive()
 
     @property
     def is_blocked(self) -> bool:
@@ -95,6 +105,7 @@ class TaskLoop:
 
     def close(self) -> bool:
         """End every coroutine and the thread; whether it is gone. It stays only when something blocks it."""
+        self._is_closing = True
         with contextlib.suppress(RuntimeError):  # it is gone already
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(JOIN_S)
@@ -103,16 +114,32 @@ class TaskLoop:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                self._loop.run_until_complete(asyncio.wait(tasks, timeout=JOIN_S / 2))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):  # of a coroutine that a handler has started
+                self._loop.run_forever()
+            self._is_over = True
+            with contextlib.suppress(SystemExit, KeyboardInterrupt, RuntimeError):  # it may try once more to end us
+                self._wind_down()
         finally:
+            self._is_over = True
             asyncio.set_event_loop(None)
             self._loop.close()
+            with contextlib.suppress(RuntimeError):  # the control loop is gone first: nobody waits
+                self._control.call_soon_threadsafe(self._bury)
+
+    def _wind_down(self) -> None:
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=JOIN_S / 2))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+
+    def _bury(self) -> None:
+        """On the control loop, when the thread has ended: nobody must wait for what ran there."""
+        if not self._is_closing:
+            log.error("task_loop.died", unanswered=len(self._running))
+        for job in list(self._running):
+            self._deliver((job, None if job.is_stopped else _ended_with_its_loop()))
 
     def _take(self, job: AsyncJob) -> None:
         """On the task loop: begin a job, or cancel it when it comes again."""
@@ -129,7 +156,8 @@ class TaskLoop:
         try:
             outcome = await run_async(job.handler, job.payload, context=Context(job.facts, job.channel))
         except asyncio.CancelledError:
-            outcome = None if job.is_stopped else _cancelled_by_itself()
+            failure = _ended_with_its_loop if self._is_over else _cancelled_by_itself
+            outcome = None if job.is_stopped else failure()
         self.outbox.post((job, outcome))
 
     def _post_if_unbegun(self, job: AsyncJob, task: "asyncio.Task[None]") -> None:
@@ -155,7 +183,8 @@ class TaskLoop:
             self._report()
         elif self._asked_at is None:
             self._asked_at = self._control.time()
-            self._loop.call_soon_threadsafe(self._control.call_soon_threadsafe, self._answered)
+            with contextlib.suppress(RuntimeError):  # it has closed just now
+                self._loop.call_soon_threadsafe(self._control.call_soon_threadsafe, self._answered)
         self._control.call_later(LOOK_EVERY_S, self._look)
 
     def _answered(self) -> None:
@@ -185,6 +214,10 @@ def _cancelled_by_itself() -> Failed:
     return Failed(TaskError("CancelledError", "the task was cancelled from within"))
 
 
+def _ended_with_its_loop() -> Failed:
+    return Failed(TaskError("task_loop_died", "a coroutine of this worker ended the loop that all of them run on"))
+
+
 class TaskLoops:
     """The current task loop, and those that were lost to something that blocks."""
 
@@ -194,7 +227,7 @@ class TaskLoops:
         self._lost: list[TaskLoop] = []
 
     def current(self) -> TaskLoop:
-        if self._current is None:
+        if self._current is None or not self._current.is_alive:
             self._current = self._make()
         return self._current
 
