@@ -370,34 +370,6 @@ async def test_a_coroutine_that_cancels_itself_or_exits_has_failed(start: Start)
     assert data_of(await executor.execute(a_job("local.async_add", {"left": 1}), Recorder())) == '{"sum":2}'
 
 
-@pytest.mark.parametrize("task_type", ["local.async_stops_its_loop", "local.async_starts_an_exit"])
-async def test_a_coroutine_that_ends_its_loop_fails_all_on_it_and_the_next_gets_a_new_one(
-    start: Start, task_type: str
-) -> None:
-    executor = await start(PATIENT)
-    async with asyncio.timeout(10):
-        neighbour, reports, _ = await begin(executor, "local.wait")
-
-        guilty = await executor.execute(a_job(task_type), Recorder())
-        ended = await neighbour
-
-        assert isinstance(ended, Failed)
-        assert (ended.error.code, ended.error.retryable) == ("task_loop_died", True)
-        assert code_of(guilty) in {"task_loop_died", "SystemExit"}
-        assert reports.messages() == ["begun", "tidied"]
-        assert data_of(await executor.execute(a_job("local.async_add", {"left": 1}), Recorder())) == '{"sum":2}'
-
-
-async def test_a_coroutine_that_outlives_its_loop_is_answered_for(start: Start) -> None:
-    executor = await start(PATIENT)
-    async with asyncio.timeout(10):
-        stubborn, _, _ = await begin(executor, "local.async_stubborn")
-
-        await executor.execute(a_job("local.async_stops_its_loop"), Recorder())
-
-        assert code_of(await stubborn) == "task_loop_died"
-
-
 async def test_a_coroutine_that_does_not_end_is_given_up_and_counted(start: Start, collector: CountingMetrics) -> None:
     executor = await start(IMPATIENT)
     running, _, _ = await begin(executor, "local.async_stubborn")

@@ -28,7 +28,7 @@ from rota.sdk.handler import Handler
 BLOCKED_AFTER_S = 1.0
 LOOK_EVERY_S = 0.5
 JOIN_S = 2.0
-MAX_LOST = 8  # loops; each keeps a thread for ever
+MAX_LOST = 8  # loops that still block; each keeps a thread, perhaps for ever
 
 log = structlog.get_logger(__name__)
 
@@ -103,12 +103,15 @@ class TaskLoop:
         job.channel.close()
         self._running.discard(job)
 
-    def close(self) -> bool:
-        """End every coroutine and the thread; whether it is gone. It stays only when something blocks it."""
+    def close(self) -> None:
+        """End every coroutine and the thread, as soon as nothing blocks it."""
         self._is_closing = True
         with contextlib.suppress(RuntimeError):  # it is gone already
             self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(JOIN_S)
+
+    def join(self, seconds: float) -> bool:
+        """Wait for its end; whether it is gone."""
+        self._thread.join(max(seconds, 0.0))
         return not self._thread.is_alive()
 
     def _serve(self) -> None:
@@ -226,21 +229,40 @@ class TaskLoops:
         self._current: TaskLoop | None = None
         self._lost: list[TaskLoop] = []
 
+    @property
+    def is_worn(self) -> bool:
+        """Whether so many loops block that only a new process gets rid of their threads."""
+        return sum(loop.is_blocked for loop in self._lost) >= MAX_LOST
+
     def current(self) -> TaskLoop:
-        if self._current is None or not self._current.is_alive:
+        if self._current is not None and not self._current.is_alive:
+            self._put_aside(self._current)
+        if self._current is None:
             self._current = self._make()
         return self._current
 
     def lose(self, loop: TaskLoop) -> None:
         """It blocks, and what blocks it was given up on: let the others have a fresh one."""
-        if loop is self._current and len(self._lost) < MAX_LOST:
-            log.error("task_loop.lost", lost=len(self._lost) + 1)
-            self._lost.append(loop)
-            self._current = None
+        if loop is self._current:
+            self._put_aside(loop)
+            log.error("task_loop.lost", lost=len(self._lost))
 
     def close(self) -> None:
         loops = [*self._lost, *([self._current] if self._current is not None else [])]
-        left = sum(not loop.close() for loop in loops)
+        for loop in loops:
+            loop.close()
+        control = asyncio.get_running_loop()
+        until = control.time() + JOIN_S  # for all of them together
+        left = sum(not loop.join(until - control.time()) for loop in loops)
         if left:
             log.error("task_loop.left_behind", threads=left)
         self._current, self._lost = None, []
+
+    def _put_aside(self, loop: TaskLoop) -> None:
+        """Nothing new runs there. Those put aside before that have come back, and have nothing left, may go."""
+        for left in self._lost:
+            if left.is_idle and not left.is_blocked:
+                left.close()
+        self._lost = [left for left in self._lost if not left.join(0)]
+        self._lost.append(loop)
+        self._current = None
