@@ -41,6 +41,15 @@ while True:
 """
 
 
+GROUP = """
+import asyncio
+from rota.infrastructure.process_group import ProcessGroup
+from rota.infrastructure.system import SystemClock
+
+asyncio.run(ProcessGroup({commands!r}, SystemClock()).run())
+"""
+
+
 class HurriedClock(SystemClock):
     """Sleeps are noted and over at once; each run of a process lasts as long as the test says, else no time."""
 
@@ -171,6 +180,21 @@ async def test_a_signal_for_one_that_has_just_ended_still_reaches_the_others(tmp
     send(signal.SIGTERM)
     async with asyncio.timeout(20):
         await run
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other kernel tells a process that its parent has died")
+async def test_when_the_group_itself_is_killed_its_processes_are_told_to_end(tmp_path: Path) -> None:
+    journals = [tmp_path / str(number) for number in range(2)]
+    commands = [a_child(journal) for journal in journals]
+    group = await asyncio.create_subprocess_exec(sys.executable, "-c", GROUP.format(commands=commands))
+    for journal in journals:
+        await noted(journal, "began")
+
+    group.kill()
+    await group.wait()
+
+    for journal in journals:
+        await noted(journal, "term")
 
 
 async def test_processes_that_cannot_be_used_are_not_started_for_ever(tmp_path: Path) -> None:

@@ -179,6 +179,17 @@ async def async_exit() -> None:
     sys.exit(4)
 
 
+@rota.task("local.async_stops_its_loop")
+async def async_stops_its_loop() -> None:
+    asyncio.get_running_loop().stop()
+    await asyncio.Event().wait()
+
+
+@rota.task("local.async_starts_an_exit")
+async def async_starts_an_exit() -> None:
+    await asyncio.create_task(async_exit.function())
+
+
 @rota.task("local.async_block")
 async def async_block(ctx: rota.Context) -> None:
     ctx.log.info("begun")

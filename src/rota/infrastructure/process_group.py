@@ -1,15 +1,18 @@
 """Several processes of one kind as one: started together, replaced when one dies, ended together."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
 from rota.application.ports.system import Clock
 from rota.domain.errors import ConfigError
+from rota.infrastructure.parent_death import ask_for_signal
 
 FIRST_PAUSE = timedelta(seconds=1)  # before a process that died is replaced; doubled while it keeps dying
 LONGEST_PAUSE = timedelta(seconds=30)
@@ -58,8 +61,12 @@ class ProcessGroup:
     async def _run_one(self, place: int) -> int | None:
         """Its exit code; None when the system could not start it, which is no reason to give up on the others."""
         # A session of its own: Ctrl-C in a terminal reaches this process, which tells its children once.
+        # When this process is killed, which nobody can pass on, the kernel tells them to end.
+        end_with_us = partial(ask_for_signal, signal.SIGTERM, parent=os.getpid())
         try:
-            child = await asyncio.create_subprocess_exec(*self._commands[place], start_new_session=True)
+            child = await asyncio.create_subprocess_exec(
+                *self._commands[place], start_new_session=True, preexec_fn=end_with_us
+            )
         except OSError as exc:
             log.error("process.not_started", place=place, error=str(exc))  # noqa: TRY400 the traceback says nothing more
             return None

@@ -2,6 +2,8 @@
 
 Each attempt is one task of the event loop and nothing else: no timer, no lock. When `execute` has returned, the slot is
 free. Why an attempt was stopped is known here alone: the executor only sees that it was cancelled.
+
+An executor that raises has failed its attempt, but for `FatalError`: that ends the worker, and costs no task a retry.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from itertools import count
 import structlog
 
 from rota.application import metrics
+from rota.application.loop import FatalError
 from rota.application.ports.executor import Job, Reports
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock
@@ -30,6 +33,7 @@ SLACK = 1000  # entries of ended attempts that the heap may hold beside twice th
 
 UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be granted again, perhaps elsewhere
 UNKNOWN_TYPE = HandedBack("unknown_type", UNKNOWN_DELAY)
+EXECUTOR_BROKEN = HandedBack("executor_broken")
 
 OUTCOMES = {
     Succeeded: "succeeded",
@@ -52,11 +56,11 @@ class Deadlines:
         self._clock = clock
         self._heap: list[tuple[float, int, Holding]] = []
         self._order = count()
-        self._nudge = Nudge(clock)
+        self.nudge = Nudge(clock)
 
     def add(self, holding: Holding) -> None:
         if not self._heap or holding.deadline < self._heap[0][0]:
-            self._nudge.give()
+            self.nudge.give()
         heapq.heappush(self._heap, (holding.deadline, next(self._order), holding))
         if len(self._heap) > 2 * len(self._hands.running) + SLACK:  # nearly all end before their deadline
             self._heap = [entry for entry in self._heap if entry[2].runner is not None]
@@ -65,7 +69,7 @@ class Deadlines:
     async def wait(self) -> None:
         """Until the nearest one may have come."""
         left = self._heap[0][0] - self._clock.monotonic() if self._heap else IDLE.total_seconds()
-        await self._nudge.wait(min(timedelta(seconds=max(left, 0.0)), IDLE))
+        await self.nudge.wait(min(timedelta(seconds=max(left, 0.0)), IDLE))
 
     def pop_past(self) -> list[Holding]:
         """Those whose deadline has come."""
@@ -87,6 +91,7 @@ class Running:
     reporter: Reporter
     deadlines: Deadlines
     completed: int = 0
+    broken: FatalError | None = None  # what an executor said that cannot go on
 
     def begin(self, job: Job, executors: ExecutorRegistry) -> None:
         """Run an attempt. Its end is reported by itself."""
@@ -115,8 +120,10 @@ class Running:
             self.stop(holding, reason)
 
     async def enforce_deadlines(self) -> None:
-        """One turn of the loop."""
+        """One turn of the loop. Raises `FatalError` when an executor did."""
         await self.deadlines.wait()
+        if self.broken is not None:
+            raise self.broken
         for holding in self.deadlines.pop_past():
             self.stop(holding, Stop.TIMEOUT)
 
@@ -125,6 +132,7 @@ class Running:
         holding.book.close()
         self.completed += 1
         self.collector.observe(metrics.ATTEMPT_SECONDS, holding.type, value=self.clock.monotonic() - holding.begun_at)
+        self._look_for_break(runner)
         outcome = _outcome_of(holding, runner)  # also takes an exception, which must not be left alone
         if holding.stop is Stop.FENCED:
             self.collector.add(metrics.ATTEMPTS_ENDED, holding.type, "fenced")
@@ -134,6 +142,12 @@ class Running:
         self.collector.add(metrics.ATTEMPTS_ENDED, holding.type, OUTCOMES.get(type(outcome), "failed"))
         ended = Ended(holding.attempt, holding.state, holding.type, outcome, holding.policy, holding.book)
         self.reporter.report(ended)
+
+    def _look_for_break(self, runner: "asyncio.Task[Outcome | HandedBack]") -> None:
+        error = None if runner.cancelled() else runner.exception()
+        if isinstance(error, FatalError):
+            self.broken = error
+            self.deadlines.nudge.give()
 
 
 async def _execute(executors: ExecutorRegistry, job: Job, *, reports: Reports) -> Outcome | HandedBack:
@@ -153,6 +167,8 @@ def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") 
         error = TypeError(f"{outcome!r:.100} is no outcome")
     if holding.stop is not None:
         return _stopped(holding.stop)
+    if isinstance(error, FatalError):
+        return EXECUTOR_BROKEN
     text = "it cancelled itself" if error is None else f"{type(error).__name__}: {error}"
     log.warning("worker.executor_failed", task_id=holding.state.id, type=holding.type, exc_info=error)
     return Failed(TaskError("executor_error", f"the executor failed: {text}"))

@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 
 from rota.application import metrics
+from rota.application.loop import FatalError
 from rota.application.ports.executor import Job, Reports
 from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.errors import InvalidError
@@ -131,6 +132,39 @@ async def test_an_executor_that_raises_costs_a_retry_and_nothing_else() -> None:
         assert error is not None
         assert (error.code, error.retryable) == ("executor_error", True)
         assert "RuntimeError: no such handler" in error.message
+
+
+@on_virtual_time
+async def test_an_executor_that_cannot_go_on_ends_the_worker_and_costs_no_retry() -> None:
+    async def break_down(job: Job, reports: Reports) -> Outcome:
+        raise FatalError("worn out")
+
+    stage = Stage(break_down)
+    await stage.store.configs.put(a_config())
+    async with stage.running() as run:
+        await stage.grant(1, limit=MINUTE * 60)
+        with pytest.raises(FatalError, match="worn out"):
+            await asyncio.wait_for(run, 60)
+        task = await stage.task(1)
+        assert (task.error, task.state.retry_count) == (None, 0)
+        assert not stage.executor.is_started
+
+
+@on_virtual_time
+async def test_an_executor_that_cannot_go_on_after_a_stop_ends_the_worker_and_the_stop_counts() -> None:
+    async def break_down(job: Job, reports: Reports) -> Outcome:
+        try:
+            return await never_end(job, reports)
+        except asyncio.CancelledError:
+            raise FatalError("worn out") from None
+
+    stage = Stage(break_down)
+    await stage.store.configs.put(a_config())
+    async with stage.running() as run:
+        await stage.grant(1, limit=SECOND)
+        with pytest.raises(FatalError, match="worn out"):
+            await asyncio.wait_for(run, 60)
+        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "timed_out") == 1
 
 
 @on_virtual_time

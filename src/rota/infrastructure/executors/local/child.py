@@ -9,7 +9,6 @@ from a supervisor that signals every process of a service, is ignored: the worke
 """
 
 import contextlib
-import ctypes
 import os
 import resource
 import select
@@ -41,6 +40,7 @@ from rota.infrastructure.executors.local.frames import (
     ended_by,
 )
 from rota.infrastructure.executors.local.lines import detail_of
+from rota.infrastructure.parent_death import ask_for_signal
 from rota.sdk.app import AppRef, load_function
 from rota.sdk.context import Context
 from rota.sdk.control import StopError
@@ -49,7 +49,6 @@ from rota.sdk.results import traceback_of
 from rota.sdk.tasks import REGISTRY, TaskFunction
 
 CHUNK = 64 * 1024
-PR_SET_PDEATHSIG = 1
 LONGEST_EXIT_S = 5.0  # for exit handlers of user code once the worker has closed the socket
 OOM_SCORE = "500"  # when memory runs out, the kernel should take a task rather than the worker
 
@@ -222,11 +221,9 @@ def _flush() -> None:
 def die_with_parent(parent: int) -> None:
     """Ask the kernel to kill this process when the worker dies, however it dies."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
-    if os.getppid() != parent:
-        os._exit(1)  # it died before we asked
+    ask_for_signal(signal.SIGKILL, parent=parent)
 
 
 def prepare(hello: Hello) -> Ready | Broken:

@@ -11,6 +11,7 @@ from typing import NoReturn
 import structlog
 
 from rota.application import metrics
+from rota.application.loop import FatalError
 from rota.application.ports.executor import Job, Reports
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock
@@ -138,10 +139,12 @@ class LocalExecutor:
                 return answer.result()
 
     def _abandon(self, job: Job, *, after: timedelta) -> NoReturn:
-        """It does not end. Its slot is free, so that one bad function does not take the worker with it."""
+        """It does not end. Its slot is free, so that one bad function does not take the worker with it; many do."""
         task = job.task
         self._collector.add(metrics.ATTEMPTS_ABANDONED, task.spec.type)
         log.error("attempt.abandoned", task_id=task.id, type=task.spec.type, grace_s=after.total_seconds())
+        if self._loops.is_worn or (self._threads is not None and self._threads.is_worn):
+            raise FatalError("too many functions that were given up on do not end; the last was of " + task.spec.type)
         _stopped()
 
 

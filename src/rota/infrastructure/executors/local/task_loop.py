@@ -2,6 +2,9 @@
 
 A coroutine that blocks stops its neighbours. It is named in the log when the loop has not answered for a second. When
 it is given up on while it still blocks, the loop is lost with everything on it; the next coroutine gets a new one.
+
+A coroutine can also end the loop: it stops it, or starts another that exits. Then all that ran there have failed, and
+the next coroutine gets a new one as well.
 """
 
 import asyncio
@@ -25,7 +28,7 @@ from rota.sdk.handler import Handler
 BLOCKED_AFTER_S = 1.0
 LOOK_EVERY_S = 0.5
 JOIN_S = 2.0
-MAX_LOST = 8  # loops; each keeps a thread for ever
+MAX_LOST = 8  # loops that still block; each keeps a thread, perhaps for ever
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +67,14 @@ class TaskLoop:
         self._asked_at: float | None = None
         self._is_watching = False
         self._is_reported = False
+        self._is_closing = False
+        self._is_over = False  # said by the thread: what comes now would never run
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it takes jobs."""
+        return not self._is_over and self._thread.is_alive()
 
     @property
     def is_blocked(self) -> bool:
@@ -93,26 +103,46 @@ class TaskLoop:
         job.channel.close()
         self._running.discard(job)
 
-    def close(self) -> bool:
-        """End every coroutine and the thread; whether it is gone. It stays only when something blocks it."""
+    def close(self) -> None:
+        """End every coroutine and the thread, as soon as nothing blocks it."""
+        self._is_closing = True
         with contextlib.suppress(RuntimeError):  # it is gone already
             self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(JOIN_S)
+
+    def join(self, seconds: float) -> bool:
+        """Wait for its end; whether it is gone."""
+        self._thread.join(max(seconds, 0.0))
         return not self._thread.is_alive()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                self._loop.run_until_complete(asyncio.wait(tasks, timeout=JOIN_S / 2))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):  # of a coroutine that a handler has started
+                self._loop.run_forever()
+            self._is_over = True
+            with contextlib.suppress(SystemExit, KeyboardInterrupt, RuntimeError):  # it may try once more to end us
+                self._wind_down()
         finally:
+            self._is_over = True
             asyncio.set_event_loop(None)
             self._loop.close()
+            with contextlib.suppress(RuntimeError):  # the control loop is gone first: nobody waits
+                self._control.call_soon_threadsafe(self._bury)
+
+    def _wind_down(self) -> None:
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=JOIN_S / 2))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+
+    def _bury(self) -> None:
+        """On the control loop, when the thread has ended: nobody must wait for what ran there."""
+        if not self._is_closing:
+            log.error("task_loop.died", unanswered=len(self._running))
+        for job in list(self._running):
+            self._deliver((job, None if job.is_stopped else _ended_with_its_loop()))
 
     def _take(self, job: AsyncJob) -> None:
         """On the task loop: begin a job, or cancel it when it comes again."""
@@ -129,7 +159,8 @@ class TaskLoop:
         try:
             outcome = await run_async(job.handler, job.payload, context=Context(job.facts, job.channel))
         except asyncio.CancelledError:
-            outcome = None if job.is_stopped else _cancelled_by_itself()
+            failure = _ended_with_its_loop if self._is_over else _cancelled_by_itself
+            outcome = None if job.is_stopped else failure()
         self.outbox.post((job, outcome))
 
     def _post_if_unbegun(self, job: AsyncJob, task: "asyncio.Task[None]") -> None:
@@ -155,7 +186,8 @@ class TaskLoop:
             self._report()
         elif self._asked_at is None:
             self._asked_at = self._control.time()
-            self._loop.call_soon_threadsafe(self._control.call_soon_threadsafe, self._answered)
+            with contextlib.suppress(RuntimeError):  # it has closed just now
+                self._loop.call_soon_threadsafe(self._control.call_soon_threadsafe, self._answered)
         self._control.call_later(LOOK_EVERY_S, self._look)
 
     def _answered(self) -> None:
@@ -185,6 +217,10 @@ def _cancelled_by_itself() -> Failed:
     return Failed(TaskError("CancelledError", "the task was cancelled from within"))
 
 
+def _ended_with_its_loop() -> Failed:
+    return Failed(TaskError("task_loop_died", "a coroutine of this worker ended the loop that all of them run on"))
+
+
 class TaskLoops:
     """The current task loop, and those that were lost to something that blocks."""
 
@@ -193,21 +229,40 @@ class TaskLoops:
         self._current: TaskLoop | None = None
         self._lost: list[TaskLoop] = []
 
+    @property
+    def is_worn(self) -> bool:
+        """Whether so many loops block that only a new process gets rid of their threads."""
+        return sum(loop.is_blocked for loop in self._lost) >= MAX_LOST
+
     def current(self) -> TaskLoop:
+        if self._current is not None and not self._current.is_alive:
+            self._put_aside(self._current)
         if self._current is None:
             self._current = self._make()
         return self._current
 
     def lose(self, loop: TaskLoop) -> None:
         """It blocks, and what blocks it was given up on: let the others have a fresh one."""
-        if loop is self._current and len(self._lost) < MAX_LOST:
-            log.error("task_loop.lost", lost=len(self._lost) + 1)
-            self._lost.append(loop)
-            self._current = None
+        if loop is self._current:
+            self._put_aside(loop)
+            log.error("task_loop.lost", lost=len(self._lost))
 
     def close(self) -> None:
         loops = [*self._lost, *([self._current] if self._current is not None else [])]
-        left = sum(not loop.close() for loop in loops)
+        for loop in loops:
+            loop.close()
+        control = asyncio.get_running_loop()
+        until = control.time() + JOIN_S  # for all of them together
+        left = sum(not loop.join(until - control.time()) for loop in loops)
         if left:
             log.error("task_loop.left_behind", threads=left)
         self._current, self._lost = None, []
+
+    def _put_aside(self, loop: TaskLoop) -> None:
+        """Nothing new runs there. Those put aside before that have come back, and have nothing left, may go."""
+        for left in self._lost:
+            if left.is_idle and not left.is_blocked:
+                left.close()
+        self._lost = [left for left in self._lost if not left.join(0)]
+        self._lost.append(loop)
+        self._current = None

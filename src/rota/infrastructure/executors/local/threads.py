@@ -1,7 +1,8 @@
 """Plain functions that ask for a thread: they share this process's memory, and nothing can end them from outside.
 
 A function that was told to stop and does not is given up on after the grace. Its thread is left to it, and another may
-take its place; when the function returns after all, the thread ends.
+take its place; when the function returns after all, the thread ends. Too many that do not are a reason to start the
+process anew.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from rota.sdk.context import Context, Facts
 from rota.sdk.handler import Handler
 
 JOIN_S = 2.0
+MAX_ABANDONED = 32  # threads that do not end; each keeps its memory, perhaps for ever
 
 log = structlog.get_logger(__name__)
 
@@ -73,6 +75,11 @@ class Threads:
         self._busy: dict[ThreadJob, PoolThread] = {}
         self._abandoned: list[PoolThread] = []
         self._started = 0
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether so many threads do not end that only a new process gets rid of them."""
+        return sum(thread.is_alive for thread in self._abandoned) >= MAX_ABANDONED
 
     def submit(self, job: ThreadJob) -> None:
         """Begin it; the caller holds a slot."""

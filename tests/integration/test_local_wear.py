@@ -1,0 +1,94 @@
+"""The local executor when user code ends the loop that it shares, or never lets go of its threads."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from rota.application.loop import FatalError
+from rota.domain.attempt import Failed
+from rota.infrastructure.executors.local import task_loop, threads
+from tests.integration.test_local_executor import IMPATIENT, SHORT, begin, is_cancelled
+from tests.support.local_app import RELEASE
+from tests.support.local_jobs import (
+    PATIENT,
+    CountingMetrics,
+    Recorder,
+    Start,
+    a_job,
+    code_of,
+    data_of,
+    local_executors,
+    until,
+)
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    async with local_executors(CountingMetrics()) as start_one:
+        yield start_one
+
+
+@pytest.mark.parametrize("task_type", ["local.async_stops_its_loop", "local.async_starts_an_exit"])
+async def test_a_coroutine_that_ends_its_loop_fails_all_on_it_and_the_next_gets_a_new_one(
+    start: Start, task_type: str
+) -> None:
+    executor = await start(PATIENT)
+    async with asyncio.timeout(10):
+        neighbour, reports, _ = await begin(executor, "local.wait")
+
+        guilty = await executor.execute(a_job(task_type), Recorder())
+        ended = await neighbour
+
+        assert isinstance(ended, Failed)
+        assert (ended.error.code, ended.error.retryable) == ("task_loop_died", True)
+        assert code_of(guilty) in {"task_loop_died", "SystemExit"}
+        assert reports.messages() == ["begun", "tidied"]
+        assert data_of(await executor.execute(a_job("local.async_add", {"left": 1}), Recorder())) == '{"sum":2}'
+
+
+async def test_a_coroutine_that_outlives_its_loop_is_answered_for(start: Start) -> None:
+    executor = await start(PATIENT)
+    async with asyncio.timeout(10):
+        stubborn, _, _ = await begin(executor, "local.async_stubborn")
+
+        await executor.execute(a_job("local.async_stops_its_loop"), Recorder())
+
+        assert code_of(await stubborn) == "task_loop_died"
+
+
+@pytest.mark.parametrize("task_type", ["local.async_block", "local.thread_block"])
+async def test_too_many_that_never_end_are_a_reason_to_start_the_process_anew(
+    start: Start, monkeypatch: pytest.MonkeyPatch, task_type: str
+) -> None:
+    monkeypatch.setattr(task_loop, "BLOCKED_AFTER_S", 0.05)
+    monkeypatch.setattr(task_loop, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(task_loop, "MAX_LOST", 2)
+    monkeypatch.setattr(threads, "MAX_ABANDONED", 2)
+    executor = await start(replace(IMPATIENT, async_grace=5 * SHORT))
+    first, _, _ = await begin(executor, task_type)
+    assert await is_cancelled(first)
+    second, _, _ = await begin(executor, task_type)
+
+    second.cancel()
+    with pytest.raises(FatalError, match=task_type):
+        await second
+
+
+async def test_a_lost_loop_that_comes_back_is_let_go(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_loop, "BLOCKED_AFTER_S", 0.05)
+    monkeypatch.setattr(task_loop, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(task_loop, "MAX_LOST", 2)
+    executor = await start(replace(IMPATIENT, async_grace=5 * SHORT))
+    for _ in range(4):
+        running, _, _ = await begin(executor, "local.async_block")
+        assert await is_cancelled(running), "one at a time is not too many"
+        lost = executor._loops._lost
+        RELEASE.set()
+        await until(lambda lost=lost: not any(loop.is_blocked for loop in lost))  # type: ignore[misc]
+        RELEASE.clear()
+
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("rota-task-loop") <= 2
