@@ -1,4 +1,4 @@
-"""Hand tasks to a cluster from another program: `python examples/submit.py`, beside a running `rota server`."""
+"""Hand tasks to a cluster from another program: `cd examples && python submit.py`, beside a running `rota server`."""
 
 import asyncio
 import logging

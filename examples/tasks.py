@@ -1,4 +1,4 @@
-"""A few tasks to try Rota with: `rota server --app examples/tasks.py`, or `make dev`."""
+"""A few tasks to try Rota with: `cd examples && rota server --app tasks.py`, or `make dev`."""
 
 import asyncio
 import os

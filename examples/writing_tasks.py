@@ -43,7 +43,7 @@ def poll(ctx: rota.Context, times: int) -> int:
     """In a thread nothing can stop it from outside, so it looks by itself."""
     for turn in range(times):
         if ctx.cancelled:
-            return turn
+            raise RuntimeError(f"stopped at turn {turn}")  # to return would be to succeed
         time.sleep(0.001)
     return times
 

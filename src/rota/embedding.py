@@ -85,7 +85,7 @@ class Rota:
     ) -> None:
         """`settings` as in `rota.yaml`: a mapping, or the path of a file; None reads what the command line would."""
         self._settings = settings
-        self._role_names = tuple(roles)
+        self._role_names = (roles,) if isinstance(roles, str) else tuple(roles)
         self._task_registry = tasks
         self._app = app
         self._registries = registries
@@ -213,4 +213,4 @@ def _wish(type: str, payload: Any, *, options: SubmitOptions) -> Submission:
 
 
 def _id(text: str) -> TaskId:
-    return TaskId(parse_id("id", text))
+    return TaskId(parse_id("id", str(text)))

@@ -319,3 +319,12 @@ async def test_a_rota_that_ended_by_itself_takes_nothing_any_more(app: rota.Rota
         await app.submit("echo")
     app._stack.pop_all()  # leaving would raise the same again
     app._built = None
+
+
+async def test_a_worker_takes_the_types_that_it_has(tmp_path: Path, jobs: Jobs) -> None:
+    other = TaskRegistry()
+    other.add(TaskFunction(jobs.echo, define("elsewhere", TaskOptions())))
+    settings = on_sqlite(tmp_path, coordinator={"url": "sql://"})
+    async with rota.Rota(settings, tasks=jobs.registry) as first, rota.Rota(settings, roles=["worker"], tasks=other):
+        handles = await first.submit_many("echo", [{}] * 8) + [await first.submit("elsewhere")]
+        assert {(await handle.wait("20s")).attempt for handle in handles} == {1}

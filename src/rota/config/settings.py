@@ -95,7 +95,11 @@ class WorkerSettings:
         None, kinds.optional(kinds.name(200)), text="What people call it; null: made of host name and process."
     )
     capacity: int = setting(10, kinds.whole(1, MAX_CAPACITY), text="The most tasks at once.", live=True)
-    types: tuple[str, ...] = setting((ANY_TYPE,), kinds.words(), text="The task types it takes; `*` is every type.")
+    types: tuple[str, ...] = setting(
+        (ANY_TYPE,),
+        kinds.words(),
+        text="The task types it takes; `*` is every type it can run: those of its app, if functions are all it runs.",
+    )
     weight: int = setting(1, kinds.whole(1, 1000), text="Its share of tasks under the balancer `weighted`.")
     labels: Mapping[str, str] = field(
         default_factory=dict,

@@ -7,11 +7,13 @@ together on it. Nothing below sees `Settings`: every part gets plain values.
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+
+import structlog
 
 from rota.application.dispatch import Dispatcher, DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
@@ -43,12 +45,15 @@ from rota.config.schema import prepare_schema
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
+from rota.domain.worker import ANY_TYPE, MAX_TYPES
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.executors.local.settings import LocalSettings
 from rota.infrastructure.spool import open_spool
 from rota.sdk.app import AppRef
 from rota.sdk.tasks import REGISTRY, TaskRegistry
+
+log = structlog.get_logger(__name__)
 
 
 class Role(StrEnum):
@@ -226,8 +231,21 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
         collector=node.collector,
         spool=_spool(plan.settings),
     )
-    executors = ExecutorRegistry(_list_executors(plan, local))
-    return WorkerService(ports, _work_settings(plan.settings, node), executors=executors)
+    executors = _list_executors(plan, local)
+    settings = replace(_work_settings(plan.settings, node), types=_types(plan, executors))
+    return WorkerService(ports, settings, executors=ExecutorRegistry(executors))
+
+
+def _types(plan: Blueprint, executors: Mapping[str, Executor]) -> frozenset[str]:
+    """Which types to take. Where all are asked for and functions are all there is, those that have a function here:
+    a worker of another app would only hand the others back."""
+    asked = frozenset(plan.settings.worker.types)
+    if ANY_TYPE not in asked or set(executors) != {"local"}:
+        return asked
+    declared = frozenset(function.definition.type for function in plan.tasks)
+    if not declared:
+        log.warning("worker.no_tasks", hint="start it with --app FILE.py to give it some")
+    return declared if 0 < len(declared) <= MAX_TYPES else asked
 
 
 def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor]:

@@ -48,7 +48,7 @@ def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now
     """The task that a submission asks for, or `InvalidError` naming the field that is wrong."""
     task_type = check_name("type", wish.type)
     if config is None or (config.tenant_id, config.type) != (wish.tenant_id, task_type):
-        raise InvalidError("type", f"no task config for {task_type!r}; create it first")
+        raise InvalidError("type", f"no task config for {task_type!r}; start a worker that has it, or create it")
     if not config.is_enabled:
         raise InvalidError("type", f"task config {task_type!r} is disabled; enable it first")
     timeout = config.timeout if wish.timeout is None else wish.timeout

@@ -92,7 +92,7 @@ class Presence:
             self._in_pool = worker
         is_known = await pool.heartbeat(worker.id, self._heartbeat(worker.id), lease=self.lease)
         self.ports.collector.observe(metrics.HEARTBEAT_SECONDS, value=self.ports.clock.monotonic() - began_at)
-        if not is_known:
+        if not is_known and not self.standing.is_leaving:
             await self._rejoin(worker)
         if self.standing.worker is not None:
             self.intake.adopt(await self.ports.coordinator.deliveries.held(worker.id))
