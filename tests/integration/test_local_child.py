@@ -114,6 +114,7 @@ def test_a_stop_is_raised_in_the_function_once_and_only_when_the_worker_asked(
             child.on_terminate(signal.SIGTERM, None)
             seen.append(f"tidied, cancelled: {ctx.cancelled}")
 
+    function.__module__ = local_app.__name__  # only what is a module's own can be named
     monkeypatch.setattr(local_app, "undecorated", function)
     ended = child.run(a_run("undecorated"))
 
@@ -138,6 +139,7 @@ def test_a_stop_never_cuts_a_frame_in_half(
         ctx.log.info("whole")
         raise AssertionError("the stop comes right after the frame")
 
+    function.__module__ = local_app.__name__  # only what is a module's own can be named
     monkeypatch.setattr(local_app, "undecorated", function)
 
     assert child.run(a_run("undecorated")) == Ended(is_worn=True)
