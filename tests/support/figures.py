@@ -26,13 +26,3 @@ class Figures:
 
     def gauge(self, gauge: Metric, *labels: str) -> float | None:
         return self.gauges.get((gauge.name, *labels))
-
-
-class FixedChance:
-    """Chance that is always the same."""
-
-    def __init__(self, value: float = 0.5) -> None:
-        self._value = value
-
-    def chance(self) -> float:
-        return self._value

@@ -1,8 +1,7 @@
 """A store and a coordinator in memory, on virtual time, both failing to order: what a leader's duties work on."""
 
 import asyncio
-import functools
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, ParamSpec
 
@@ -22,23 +21,14 @@ from rota.infrastructure.store.memory.store import memory_store
 from rota.testing.faults import Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
-from rota.testing.virtual_time import VirtualClock, run_virtually
+from rota.testing.virtual_time import VirtualClock
 from tests.support.builders import MINUTE, a_new_task, a_state, a_worker, an_attempt
-from tests.support.figures import Figures, FixedChance
+from tests.support.figures import Figures
+from tests.support.virtual import FixedChance
 
 P = ParamSpec("P")
 LEASE = timedelta(seconds=12)
 BEAT = timedelta(seconds=3)
-
-
-def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run an async test on an event loop whose time is virtual."""
-
-    @functools.wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        run_virtually(test(*args, **kwargs))
-
-    return run
 
 
 class Scene:

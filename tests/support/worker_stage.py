@@ -1,6 +1,6 @@
 """A stage for one worker: memory adapters that fail to order, virtual time, and a hand that grants as a leader would.
 
-@on_virtual_time
+@virtually
 async def test_...() -> None:
     async with a_stage() as stage:
         await stage.grant(1)
@@ -8,9 +8,8 @@ async def test_...() -> None:
 """
 
 import asyncio
-import functools
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -35,7 +34,7 @@ from rota.infrastructure.system import NodeIds
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
-from rota.testing.virtual_time import VirtualClock, run_virtually
+from rota.testing.virtual_time import VirtualClock
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, a_state, an_attempt
 from tests.support.executors import Script, ScriptedExecutor, succeed
 
@@ -64,16 +63,6 @@ COORDINATOR_CALLS = [
     "signals.find_cancelled",
     "signals.publish",
 ]
-
-
-def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an async test where time passes at once."""
-
-    @functools.wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        run_virtually(test(*args, **kwargs))
-
-    return run
 
 
 class Chance:

@@ -20,17 +20,13 @@ from rota.config.registry import check_names
 from rota.config.reload import POLL_EVERY, LiveSettings
 from rota.config.settings import Settings
 from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
+from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.process_group import ProcessGroup
 from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.infrastructure.telemetry.logging import configure_logging, set_level
 from rota.sdk.app import AppRef
 
 log = structlog.get_logger(__name__)
-
-try:
-    from uvloop import new_event_loop
-except ImportError:
-    new_event_loop = asyncio.new_event_loop  # type: ignore[assignment] # any loop will do
 
 
 @dataclass(frozen=True, slots=True)

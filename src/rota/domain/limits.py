@@ -1,39 +1,10 @@
-"""Limits on what runs: concurrency per key, and rates by token bucket. Pure values; the caller keeps them."""
+"""Rates by token bucket. Pure values; the caller keeps them."""
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from rota.domain.errors import InvalidError
 
 CLOCK_GRAIN = 1e-6  # seconds; a wait that is rounded down to the microsecond must not end too early
-
-
-@dataclass(frozen=True, slots=True)
-class ConcurrencyLimits:
-    """How many attempts of a type may run at once, cluster-wide; types without a limit are free."""
-
-    limits: Mapping[str, int] = field(default_factory=dict)
-
-    def room(self, task_type: str, running: Mapping[str, int]) -> int | None:
-        """How many more may start, or None where there is no limit."""
-        limit = self.limits.get(task_type)
-        return None if limit is None else max(limit - running.get(task_type, 0), 0)
-
-
-class Admission:
-    """Admits the tasks of one dispatch round while their type has room."""
-
-    def __init__(self, limits: ConcurrencyLimits, running: Mapping[str, int]) -> None:
-        self._limits = limits
-        self._running = Counter(running)
-
-    def admits(self, task_type: str) -> bool:
-        """Whether one more may start; counts it when so."""
-        if self._limits.room(task_type, self._running) == 0:
-            return False
-        self._running[task_type] += 1
-        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,10 +155,9 @@ class TaskState:
         due_at = check_instant("scheduled_at", due_at).astimezone(UTC)
         return self._amended(f"due {due_at.isoformat()}", at=at, due_at=due_at)
 
-    def check_fence(self, attempt: Attempt) -> None:
-        """Only the current attempt, on the worker it was granted to, may speak for the task."""
-        if self.status is not PROCESSING or attempt.number != self.attempt or attempt.worker_id != self.worker_id:
-            raise FencedError(f"attempt at {self.status} task {self.id}", seen=attempt.number, current=self.attempt)
+    def is_held_by(self, attempt: Attempt) -> bool:
+        """Only the current attempt, on the worker it was granted to, may run the task and speak for it."""
+        return self.status is PROCESSING and attempt.number == self.attempt and attempt.worker_id == self.worker_id
 
     def _end(self, target: TaskStatus, *, at: datetime) -> "Transition":
         return self._to(target, at=at, completed_at=at, due_at=at, last_lost_at=None, prior_lost_at=None)

@@ -17,9 +17,10 @@ from rota.domain.errors import FencedError
 from rota.domain.ids import NodeId
 from rota.testing.faults import Fault
 from rota.testing.virtual_time import VirtualClock
-from tests.support.figures import Figures, FixedChance
+from tests.support.figures import Figures
 from tests.support.pauses import Gate, GatedClock, GatedElection, GatedTerms, SlowElection
-from tests.support.scene import Scene, a_scene, on_virtual_time
+from tests.support.scene import Scene, a_scene
+from tests.support.virtual import FixedChance, virtually
 
 TTL = ElectionSettings().ttl.total_seconds()
 MARGIN = ElectionSettings().margin.total_seconds()
@@ -68,7 +69,7 @@ async def stop(task: asyncio.Task[None]) -> None:
         await task
 
 
-@on_virtual_time
+@virtually
 async def test_the_only_node_leads_and_goes_on_leading() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -82,7 +83,7 @@ async def test_the_only_node_leads_and_goes_on_leading() -> None:
     assert scene.figures.gauge(metrics.LEADER) == 0
 
 
-@on_virtual_time
+@virtually
 async def test_a_standby_does_not_lead_while_another_does() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -93,7 +94,7 @@ async def test_a_standby_does_not_lead_while_another_does() -> None:
         await stop(node)
 
 
-@on_virtual_time
+@virtually
 async def test_a_silent_leader_is_followed_within_its_lease_and_two_seconds() -> None:
     scene, dying = await _two_views()
     court = Court(scene.clock)
@@ -110,7 +111,7 @@ async def test_a_silent_leader_is_followed_within_its_lease_and_two_seconds() ->
     await stop(b)
 
 
-@on_virtual_time
+@virtually
 async def test_a_leader_that_stops_is_followed_within_a_second() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -125,7 +126,7 @@ async def test_a_leader_that_stops_is_followed_within_a_second() -> None:
     await stop(b)
 
 
-@on_virtual_time
+@virtually
 async def test_the_duties_have_ended_before_the_lease_is_given_back() -> None:
     scene = await a_scene()
     leader_at_end: list[NodeId | None] = []
@@ -150,7 +151,7 @@ async def test_the_duties_have_ended_before_the_lease_is_given_back() -> None:
     assert await scene.actual.election.find_leader() is None
 
 
-@on_virtual_time
+@virtually
 async def test_duties_that_do_not_stop_end_the_process_and_the_lease_is_given_back() -> None:
     scene = await a_scene()
     released = asyncio.Event()
@@ -170,7 +171,7 @@ async def test_duties_that_do_not_stop_end_the_process_and_the_lease_is_given_ba
     released.set()
 
 
-@on_virtual_time
+@virtually
 async def test_a_resignation_that_hangs_does_not_hold_up_the_stop() -> None:
     scene = await a_scene()
     never = asyncio.Event()
@@ -187,7 +188,7 @@ async def test_a_resignation_that_hangs_does_not_hold_up_the_stop() -> None:
     assert scene.clock.monotonic() - before <= ElectionSettings().stop_within.total_seconds() + 0.1
 
 
-@on_virtual_time
+@virtually
 async def test_without_the_store_a_leader_steps_down_although_the_coordinator_renews() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -205,7 +206,7 @@ async def test_without_the_store_a_leader_steps_down_although_the_coordinator_re
     await stop(running)
 
 
-@on_virtual_time
+@virtually
 async def test_without_the_coordinator_a_leader_steps_down() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -218,7 +219,7 @@ async def test_without_the_coordinator_a_leader_steps_down() -> None:
     await stop(running)
 
 
-@on_virtual_time
+@virtually
 async def test_a_leader_whose_lease_was_forgotten_steps_down_at_its_next_renewal() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -235,7 +236,7 @@ async def test_a_leader_whose_lease_was_forgotten_steps_down_at_its_next_renewal
     await stop(b)
 
 
-@on_virtual_time
+@virtually
 async def test_a_leader_steps_down_when_a_newer_term_began() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -247,7 +248,7 @@ async def test_a_leader_steps_down_when_a_newer_term_began() -> None:
     await stop(running)
 
 
-@on_virtual_time
+@virtually
 async def test_a_renewal_that_hangs_ends_the_reign_when_the_trust_does() -> None:
     scene = await a_scene()
     gate = Gate()
@@ -263,7 +264,7 @@ async def test_a_renewal_that_hangs_ends_the_reign_when_the_trust_does() -> None
     await stop(running)
 
 
-@on_virtual_time
+@virtually
 async def test_a_slow_renewal_does_not_stretch_the_trust() -> None:
     scene = await a_scene()
     slow = SlowElection(scene.actual.election, Gate(), clock=scene.clock, renewals=[2.5, 1000])
@@ -274,7 +275,7 @@ async def test_a_slow_renewal_does_not_stretch_the_trust() -> None:
     await stop(running)
 
 
-@on_virtual_time
+@virtually
 async def test_a_slow_campaign_does_not_stretch_the_trust() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -288,7 +289,7 @@ async def test_a_slow_campaign_does_not_stretch_the_trust() -> None:
     await stop(b)
 
 
-@on_virtual_time
+@virtually
 async def test_a_lost_answer_to_a_campaign_costs_one_lease() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -299,7 +300,7 @@ async def test_a_lost_answer_to_a_campaign_costs_one_lease() -> None:
     await stop(running)
 
 
-@on_virtual_time
+@virtually
 async def test_a_node_that_cannot_begin_a_term_gives_its_lease_back_at_once() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -311,7 +312,7 @@ async def test_a_node_that_cannot_begin_a_term_gives_its_lease_back_at_once() ->
     await stop(running)
 
 
-@on_virtual_time
+@virtually
 async def test_when_the_duties_end_or_fail_the_lease_is_given_back_and_won_again() -> None:
     scene = await a_scene()
     terms: list[int] = []
@@ -333,7 +334,7 @@ async def test_when_the_duties_end_or_fail_the_lease_is_given_back_and_won_again
     await stop(running)
 
 
-@on_virtual_time
+@virtually
 async def test_a_fatal_error_in_the_duties_ends_the_election_and_the_lease() -> None:
     scene = await a_scene()
 
@@ -345,7 +346,7 @@ async def test_a_fatal_error_in_the_duties_ends_the_election_and_the_lease() -> 
     assert await scene.actual.election.find_leader() is None
 
 
-@on_virtual_time
+@virtually
 async def test_duties_that_fail_while_they_stop_do_not_hold_up_the_stop() -> None:
     scene = await a_scene()
 
@@ -361,7 +362,7 @@ async def test_duties_that_fail_while_they_stop_do_not_hold_up_the_stop() -> Non
     assert await scene.actual.election.find_leader() is None
 
 
-@on_virtual_time
+@virtually
 async def test_a_node_that_was_paused_past_its_trust_acts_on_nothing_afterwards() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
@@ -384,7 +385,7 @@ async def test_a_node_that_was_paused_past_its_trust_acts_on_nothing_afterwards(
 
 @pytest.mark.parametrize("seed", range(10))
 def test_two_nodes_never_lead_at_once_however_they_are_paused(seed: int) -> None:
-    @on_virtual_time
+    @virtually
     async def story() -> None:
         scene = await a_scene()
         court, chance = Court(scene.clock), random.Random(seed)

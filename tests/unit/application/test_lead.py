@@ -20,7 +20,8 @@ from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING
 from rota.testing.faults import Fault
 from tests.support.builders import HOUR
-from tests.support.scene import LEASE, Scene, a_scene, on_virtual_time
+from tests.support.scene import LEASE, Scene, a_scene
+from tests.support.virtual import virtually
 
 NODE = NodeId("a")
 
@@ -98,7 +99,7 @@ async def stop(task: asyncio.Task[None]) -> None:
         await task
 
 
-@on_virtual_time
+@virtually
 async def test_a_leader_repairs_what_its_predecessor_left_behind() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -112,7 +113,7 @@ async def test_a_leader_repairs_what_its_predecessor_left_behind() -> None:
     await stop(leading)
 
 
-@on_virtual_time
+@virtually
 async def test_a_stop_ends_the_duties_and_then_hands_back_what_is_parked() -> None:
     scene = await a_scene()
     dispatcher = ScriptedDispatcher(scene)
@@ -137,7 +138,7 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("duty", OPERATIONS)
 def test_a_duty_that_fails_is_counted_and_goes_on(duty: str) -> None:
-    @on_virtual_time
+    @virtually
     async def story() -> None:
         scene = await a_scene()
         operation = OPERATIONS[duty]
@@ -156,7 +157,7 @@ def test_a_duty_that_fails_is_counted_and_goes_on(duty: str) -> None:
     story()
 
 
-@on_virtual_time
+@virtually
 async def test_dispatch_that_fails_is_counted_and_goes_on() -> None:
     scene = await a_scene()
     dispatcher = ScriptedDispatcher(scene, RuntimeError("broken"), CoordinatorUnavailableError("away"))
@@ -167,7 +168,7 @@ async def test_dispatch_that_fails_is_counted_and_goes_on() -> None:
     await stop(leading)
 
 
-@on_virtual_time
+@virtually
 async def test_what_is_parked_is_known_to_reconciliation() -> None:
     scene = await a_scene()
     dispatcher = ScriptedDispatcher(scene)
@@ -180,7 +181,7 @@ async def test_what_is_parked_is_known_to_reconciliation() -> None:
     await stop(leading)
 
 
-@on_virtual_time
+@virtually
 async def test_a_duty_that_learns_of_the_end_of_the_reign_ends_all() -> None:
     scene = await a_scene()
     dispatcher = ScriptedDispatcher(scene)
@@ -192,7 +193,7 @@ async def test_a_duty_that_learns_of_the_end_of_the_reign_ends_all() -> None:
     assert dispatcher.hand_backs == 1
 
 
-@on_virtual_time
+@virtually
 async def test_a_reign_that_is_over_before_it_began_ends_at_once() -> None:
     scene = await a_scene()
     dispatcher = ScriptedDispatcher(scene, FencedError("term", seen=1, current=2))
@@ -200,7 +201,7 @@ async def test_a_reign_that_is_over_before_it_began_ends_at_once() -> None:
     assert scene.figures.count(metrics.LOOP_FAILURES, "dispatch") == 0
 
 
-@on_virtual_time
+@virtually
 async def test_a_fatal_error_comes_through_as_itself() -> None:
     scene = await a_scene()
     dispatcher = ScriptedDispatcher(scene, FatalError("no way on"))
@@ -211,7 +212,7 @@ async def test_a_fatal_error_comes_through_as_itself() -> None:
 
 @pytest.mark.parametrize("is_slow", [True, False])
 def test_a_hand_back_that_fails_or_hangs_does_not_hold_up_the_stop(is_slow: bool) -> None:
-    @on_virtual_time
+    @virtually
     async def story() -> None:
         scene = await a_scene()
         dispatcher = ScriptedDispatcher(scene)
@@ -226,7 +227,7 @@ def test_a_hand_back_that_fails_or_hangs_does_not_hold_up_the_stop(is_slow: bool
     story()
 
 
-@on_virtual_time
+@virtually
 async def test_a_node_leads_with_all_its_duties_and_hands_over_to_the_next() -> None:
     scene = await a_scene()
     dispatchers = [ScriptedDispatcher(scene), ScriptedDispatcher(scene)]
@@ -254,7 +255,7 @@ def _node(scene: Scene, name: str) -> Leadership:
     )
 
 
-@on_virtual_time
+@virtually
 async def test_a_lost_memory_delays_what_was_handed_over_by_seconds_only() -> None:
     scene = await a_scene()
     running = asyncio.create_task(_run(duties(scene, ScriptedDispatcher(scene)), scene))
@@ -271,7 +272,7 @@ async def test_a_lost_memory_delays_what_was_handed_over_by_seconds_only() -> No
     await stop(running)
 
 
-@on_virtual_time
+@virtually
 async def test_depths_are_distrusted_from_before_a_rebuild_until_the_workers_have_reported() -> None:
     scene = await a_scene()
     dispatcher = ScriptedDispatcher(scene)
@@ -297,7 +298,7 @@ async def _run(lead: SchedulerDuties, scene: Scene) -> None:
     await lead(scene.reign)
 
 
-@on_virtual_time
+@virtually
 async def test_a_changed_pace_counts_from_the_next_turn_on() -> None:
     scene = await a_scene()
     lead = duties(scene, ScriptedDispatcher(scene))

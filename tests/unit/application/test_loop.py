@@ -9,8 +9,8 @@ from rota.application import metrics
 from rota.application.loop import LONGEST_PAUSE, FatalError, Loops
 from rota.domain.errors import FencedError, StoreUnavailableError
 from rota.testing.virtual_time import VirtualClock
-from tests.support.figures import Figures, FixedChance
-from tests.support.scene import on_virtual_time
+from tests.support.figures import Figures
+from tests.support.virtual import FixedChance, virtually
 
 SECOND = timedelta(seconds=1)
 
@@ -36,14 +36,14 @@ class Steps:
             await asyncio.wait_for(self.loops.keep("steps", self, every=every), seconds)
 
 
-@on_virtual_time
+@virtually
 async def test_a_step_is_repeated_every_so_often() -> None:
     steps = Steps()
     await steps.run_for(3.5)
     assert steps.ran_at == [0, 1, 2, 3]
 
 
-@on_virtual_time
+@virtually
 async def test_a_step_that_waits_by_itself_is_repeated_at_once() -> None:
     steps = Steps()
     waits = 0
@@ -58,7 +58,7 @@ async def test_a_step_that_waits_by_itself_is_repeated_at_once() -> None:
     assert waits == 3
 
 
-@on_virtual_time
+@virtually
 async def test_after_a_failure_it_waits_longer_and_longer_and_is_counted() -> None:
     steps = Steps(*[StoreUnavailableError("away")] * 3, RuntimeError("broken"))
     await steps.run_for(1.5)
@@ -66,7 +66,7 @@ async def test_after_a_failure_it_waits_longer_and_longer_and_is_counted() -> No
     assert steps.figures.count(metrics.LOOP_FAILURES, "steps") == 4
 
 
-@on_virtual_time
+@virtually
 async def test_a_success_ends_the_row_of_failures() -> None:
     failure = StoreUnavailableError("away")
     steps = Steps(failure, failure, None, failure)
@@ -74,7 +74,7 @@ async def test_a_success_ends_the_row_of_failures() -> None:
     assert steps.ran_at == [0, 0.05, 0.15, 1.15, 1.2]
 
 
-@on_virtual_time
+@virtually
 async def test_the_pause_has_a_bound_however_often_it_fails() -> None:
     steps = Steps(*[StoreUnavailableError("away")] * 2000)
     await steps.run_for(3600)
@@ -83,7 +83,7 @@ async def test_the_pause_has_a_bound_however_often_it_fails() -> None:
     assert len(steps.ran_at) > 1000
 
 
-@on_virtual_time
+@virtually
 async def test_a_fatal_error_ends_the_loop() -> None:
     steps = Steps(FatalError("no way on"))
     with pytest.raises(FatalError):
@@ -91,7 +91,7 @@ async def test_a_fatal_error_ends_the_loop() -> None:
     assert steps.figures.counts == {}
 
 
-@on_virtual_time
+@virtually
 async def test_the_end_of_a_reign_ends_the_loop_and_is_no_failure() -> None:
     steps = Steps(FencedError("term", seen=1, current=2))
     with pytest.raises(FencedError):
@@ -99,7 +99,7 @@ async def test_the_end_of_a_reign_ends_the_loop_and_is_no_failure() -> None:
     assert steps.figures.counts == {}
 
 
-@on_virtual_time
+@virtually
 async def test_cancellation_passes_through() -> None:
     steps = Steps(asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):

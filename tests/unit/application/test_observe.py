@@ -5,7 +5,8 @@ from rota.application.observe import Observe
 from rota.domain.priority import URGENT
 from rota.domain.task import PENDING, PROCESSING, SUCCESS
 from tests.support.builders import HOUR, an_entry
-from tests.support.scene import Scene, a_scene, on_virtual_time
+from tests.support.scene import Scene, a_scene
+from tests.support.virtual import virtually
 
 
 def an_observation(scene: Scene) -> Observe:
@@ -21,7 +22,7 @@ async def _fill(scene: Scene) -> None:
     await scene.actual.queue.push([an_entry(1), an_entry(2, priority=URGENT), an_entry(4, due_at=later)])
 
 
-@on_virtual_time
+@virtually
 async def test_everything_is_counted() -> None:
     scene = await a_scene()
     await _fill(scene)
@@ -34,7 +35,7 @@ async def test_everything_is_counted() -> None:
     assert gauge(metrics.TASKS, SUCCESS) == 0
 
 
-@on_virtual_time
+@virtually
 async def test_a_former_leader_tells_nothing_of_the_cluster() -> None:
     scene = await a_scene()
     await _fill(scene)

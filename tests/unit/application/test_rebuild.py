@@ -10,7 +10,8 @@ from rota.domain.errors import CoordinatorUnavailableError, FencedError, StoreUn
 from rota.domain.ids import NodeId
 from rota.testing.faults import Fault
 from tests.support.builders import HOUR, an_entry
-from tests.support.scene import Scene, a_scene, on_virtual_time
+from tests.support.scene import Scene, a_scene
+from tests.support.virtual import virtually
 
 
 def a_rebuild(scene: Scene) -> RebuildQueues:
@@ -24,7 +25,7 @@ def a_rebuild(scene: Scene) -> RebuildQueues:
     )
 
 
-@on_virtual_time
+@virtually
 async def test_a_lost_memory_is_filled_with_what_waits() -> None:
     scene = await a_scene()
     await scene.add(*range(1, 9))
@@ -36,7 +37,7 @@ async def test_a_lost_memory_is_filled_with_what_waits() -> None:
     assert scene.figures.count(metrics.REBUILDS) == 1
 
 
-@on_virtual_time
+@virtually
 async def test_the_generation_is_named_after_the_stores_time_and_the_node() -> None:
     scene = await a_scene()
     await scene.pass_time(1)
@@ -44,7 +45,7 @@ async def test_the_generation_is_named_after_the_stores_time_and_the_node() -> N
     assert await scene.actual.queue.find_generation() == "1906545601000000-a"
 
 
-@on_virtual_time
+@virtually
 async def test_a_memory_that_is_there_is_left_alone() -> None:
     scene = await a_scene()
     await a_rebuild(scene).if_lost(scene.reign)
@@ -54,7 +55,7 @@ async def test_a_memory_that_is_there_is_left_alone() -> None:
     assert scene.figures.count(metrics.REBUILDS) == 1
 
 
-@on_virtual_time
+@virtually
 async def test_a_rebuild_that_was_cut_short_is_done_again() -> None:
     scene = await a_scene()
     await scene.add(1, 2)
@@ -69,7 +70,7 @@ async def test_a_rebuild_that_was_cut_short_is_done_again() -> None:
     assert await scene.queued() == [1, 2]
 
 
-@on_virtual_time
+@virtually
 async def test_a_leader_whose_reign_is_over_empties_no_queue() -> None:
     scene = await a_scene()
     await scene.actual.queue.push([an_entry(5)])
@@ -79,7 +80,7 @@ async def test_a_leader_whose_reign_is_over_empties_no_queue() -> None:
     assert await scene.queued() == [5]
 
 
-@on_virtual_time
+@virtually
 async def test_a_rebuild_stops_when_the_reign_ends_under_way() -> None:
     scene = await a_scene()
     await scene.add(*range(1, 10))
@@ -91,7 +92,7 @@ async def test_a_rebuild_stops_when_the_reign_ends_under_way() -> None:
         await anext(pages)
 
 
-@on_virtual_time
+@virtually
 async def test_what_is_due_a_moment_later_is_delayed_until_then() -> None:
     scene = await a_scene()
     await scene.add(1, due_in=timedelta(seconds=1))

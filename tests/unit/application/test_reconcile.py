@@ -12,7 +12,8 @@ from rota.domain.errors import FencedError
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING, PROCESSING
 from tests.support.builders import EMAIL, HOUR, an_entry
-from tests.support.scene import Scene, a_scene, ids, on_virtual_time
+from tests.support.scene import Scene, a_scene, ids
+from tests.support.virtual import virtually
 
 WORKER = WorkerId(1)
 LONG_ENOUGH = SETTLED.total_seconds() + 1
@@ -51,7 +52,7 @@ def nothing_parked(_: TaskId) -> bool:
     return False
 
 
-@on_virtual_time
+@virtually
 async def test_a_task_whose_push_was_lost_is_pushed() -> None:
     scene = await a_scene()
     await scene.add(1, 2)
@@ -62,7 +63,7 @@ async def test_a_task_whose_push_was_lost_is_pushed() -> None:
     assert scene.figures.count(metrics.RECONCILED, "pushed") == 2
 
 
-@on_virtual_time
+@virtually
 async def test_a_push_that_may_still_be_under_way_is_waited_for() -> None:
     scene = await a_scene()
     await scene.add(1)
@@ -72,7 +73,7 @@ async def test_a_push_that_may_still_be_under_way_is_waited_for() -> None:
     assert scene.figures.count(metrics.RECONCILED, "pushed") == 0
 
 
-@on_virtual_time
+@virtually
 async def test_what_is_parked_is_not_missing() -> None:
     scene = await a_scene()
     await scene.add(1, 2)
@@ -81,7 +82,7 @@ async def test_what_is_parked_is_not_missing() -> None:
     assert await scene.queued() == [2]
 
 
-@on_virtual_time
+@virtually
 async def test_many_parked_tasks_do_not_hide_a_missing_one() -> None:
     scene = await a_scene()
     await scene.add(*range(1, 21))
@@ -92,7 +93,7 @@ async def test_many_parked_tasks_do_not_hide_a_missing_one() -> None:
     assert await scene.queued() == [21]
 
 
-@on_virtual_time
+@virtually
 async def test_a_deep_queue_is_not_filled_with_doubles() -> None:
     scene = await a_scene()
     await scene.add(*range(1, 11))
@@ -102,7 +103,7 @@ async def test_a_deep_queue_is_not_filled_with_doubles() -> None:
     assert await scene.queued() == ids(range(1, 11))
 
 
-@on_virtual_time
+@virtually
 async def test_a_deep_queue_that_lacks_older_tasks_is_rebuilt_but_seldom() -> None:
     scene = await a_scene()
     check = a_queue_check(scene)
@@ -120,7 +121,7 @@ async def test_a_deep_queue_that_lacks_older_tasks_is_rebuilt_but_seldom() -> No
     assert scene.figures.count(metrics.RECONCILED, "rebuilt") == 2
 
 
-@on_virtual_time
+@virtually
 async def test_a_deep_queue_whose_heads_are_oldest_is_left_alone() -> None:
     scene = await a_scene()
     await scene.add(1)
@@ -132,7 +133,7 @@ async def test_a_deep_queue_whose_heads_are_oldest_is_left_alone() -> None:
     assert scene.figures.count(metrics.RECONCILED, "rebuilt") == 0
 
 
-@on_virtual_time
+@virtually
 async def test_heads_that_no_longer_wait_say_nothing_about_the_queue() -> None:
     scene = await a_scene()
     await scene.add(1)
@@ -142,7 +143,7 @@ async def test_heads_that_no_longer_wait_say_nothing_about_the_queue() -> None:
     assert scene.figures.count(metrics.RECONCILED, "rebuilt") == 0
 
 
-@on_virtual_time
+@virtually
 async def test_a_deep_queue_while_nothing_is_due_is_left_alone() -> None:
     scene = await a_scene()
     await scene.actual.queue.push([an_entry(task_id) for task_id in range(100, 110)])
@@ -150,7 +151,7 @@ async def test_a_deep_queue_while_nothing_is_due_is_left_alone() -> None:
     assert scene.figures.counts == {}
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_that_was_never_handed_over_is_assigned_again() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -165,7 +166,7 @@ async def test_an_attempt_that_was_never_handed_over_is_assigned_again() -> None
     assert scene.figures.count(metrics.RECONCILED, "assigned") == 1
 
 
-@on_virtual_time
+@virtually
 async def test_a_hand_over_that_may_still_be_under_way_is_waited_for() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -176,7 +177,7 @@ async def test_a_hand_over_that_may_still_be_under_way_is_waited_for() -> None:
     assert await scene.actual.deliveries.list_assigned(WORKER) == []
 
 
-@on_virtual_time
+@virtually
 async def test_all_attempts_are_assigned_again_after_a_lost_memory() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -189,7 +190,7 @@ async def test_all_attempts_are_assigned_again_after_a_lost_memory() -> None:
     assert await scene.actual.deliveries.list_assigned(WORKER) == attempts
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_that_ended_while_we_looked_is_not_assigned_again() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -203,7 +204,7 @@ async def test_an_attempt_that_ended_while_we_looked_is_not_assigned_again() -> 
     assert await scene.actual.deliveries.list_assigned(WORKER) == []
 
 
-@on_virtual_time
+@virtually
 async def test_in_flight_entries_that_the_store_knows_nothing_of_are_forgotten() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -219,7 +220,7 @@ async def test_in_flight_entries_that_the_store_knows_nothing_of_are_forgotten()
     assert scene.figures.count(metrics.RECONCILED, "forgotten") == 2
 
 
-@on_virtual_time
+@virtually
 async def test_what_was_granted_to_a_worker_in_the_moment_it_ended_is_taken_back() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -237,7 +238,7 @@ async def test_what_was_granted_to_a_worker_in_the_moment_it_ended_is_taken_back
     assert scene.figures.count(metrics.ATTEMPTS_LOST, EMAIL) == 1
 
 
-@on_virtual_time
+@virtually
 async def test_the_attempts_of_a_worker_that_only_the_store_knows_are_left_to_recovery() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -250,7 +251,7 @@ async def test_the_attempts_of_a_worker_that_only_the_store_knows_are_left_to_re
     assert scene.figures.counts == {}
 
 
-@on_virtual_time
+@virtually
 async def test_a_leader_whose_reign_is_over_repairs_nothing() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -266,7 +267,7 @@ async def test_a_leader_whose_reign_is_over_repairs_nothing() -> None:
     assert await scene.actual.deliveries.list_assigned(WORKER) == []
 
 
-@on_virtual_time
+@virtually
 async def test_running_attempts_are_compared_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rota.application.reconcile.PAGE", 2)
     scene = await a_scene()

@@ -15,7 +15,8 @@ from rota.domain.retry import RetryPolicy, RetryStrategy
 from rota.domain.task import FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, HOUR
-from tests.support.scene import BEAT, LEASE, Scene, a_scene, heard, on_virtual_time
+from tests.support.scene import BEAT, LEASE, Scene, a_scene, heard
+from tests.support.virtual import virtually
 
 SETTLED_IN = (2 * HEARTBEAT_EVERY).total_seconds()
 WORKER = WorkerId(1)
@@ -52,7 +53,7 @@ async def recover(scene: Scene, sight: Sight, *, seconds: float) -> None:
         await scene.pass_time(1)
 
 
-@on_virtual_time
+@virtually
 async def test_a_leader_is_blind_for_two_heartbeats_and_again_after_a_failure() -> None:
     scene = await a_scene()
     sight = Sight(scene.clock)
@@ -68,7 +69,7 @@ async def test_a_leader_is_blind_for_two_heartbeats_and_again_after_a_failure() 
     assert sight.is_clear
 
 
-@on_virtual_time
+@virtually
 async def test_a_failure_of_our_own_does_not_blind() -> None:
     scene = await a_scene()
     sight = Sight(scene.clock, settles_in=timedelta(0))
@@ -77,7 +78,7 @@ async def test_a_failure_of_our_own_does_not_blind() -> None:
     assert sight.is_clear
 
 
-@on_virtual_time
+@virtually
 async def test_the_tasks_of_a_dead_worker_go_back_to_the_queue() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -99,7 +100,7 @@ async def test_the_tasks_of_a_dead_worker_go_back_to_the_queue() -> None:
     assert scene.figures.count(metrics.ATTEMPTS_LOST, EMAIL) == 2
 
 
-@on_virtual_time
+@virtually
 async def test_listeners_hear_of_a_dead_worker_and_of_its_tasks() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -114,7 +115,7 @@ async def test_listeners_hear_of_a_dead_worker_and_of_its_tasks() -> None:
     ]
 
 
-@on_virtual_time
+@virtually
 async def test_a_worker_that_beats_is_never_given_up() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -125,7 +126,7 @@ async def test_a_worker_that_beats_is_never_given_up() -> None:
     assert await scene.alive() == [1]
 
 
-@on_virtual_time
+@virtually
 async def test_a_coordinator_that_lost_its_memory_is_no_evidence_of_death() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -137,7 +138,7 @@ async def test_a_coordinator_that_lost_its_memory_is_no_evidence_of_death() -> N
     assert await scene.alive() == [1]
 
 
-@on_virtual_time
+@virtually
 async def test_a_worker_that_the_store_has_not_seen_lives_while_the_pool_knows_it() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -150,7 +151,7 @@ async def test_a_worker_that_the_store_has_not_seen_lives_while_the_pool_knows_i
 
 @pytest.mark.parametrize("operation", ["pool.list_alive", "workers.list_all"])
 def test_nobody_is_given_up_right_after_an_outage(operation: str) -> None:
-    @on_virtual_time
+    @virtually
     async def story() -> None:
         scene = await a_scene()
         await scene.join(1)
@@ -167,7 +168,7 @@ def test_nobody_is_given_up_right_after_an_outage(operation: str) -> None:
     story()
 
 
-@on_virtual_time
+@virtually
 async def test_a_new_leader_gives_nobody_up_before_it_can_see() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -176,7 +177,7 @@ async def test_a_new_leader_gives_nobody_up_before_it_can_see() -> None:
     assert await scene.alive() == [1]
 
 
-@on_virtual_time
+@virtually
 async def test_a_task_that_took_its_third_worker_with_it_is_poison() -> None:
     scene = await a_scene()
     await scene.add(7)
@@ -192,7 +193,7 @@ async def test_a_task_that_took_its_third_worker_with_it_is_poison() -> None:
     assert await scene.queued() == [7, 7]  # the first two losses
 
 
-@on_virtual_time
+@virtually
 async def test_a_result_that_came_just_in_time_stands() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -208,7 +209,7 @@ async def test_a_result_that_came_just_in_time_stands() -> None:
     assert await scene.queued() == []
 
 
-@on_virtual_time
+@virtually
 async def test_a_burial_that_was_cut_short_is_finished_later() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -225,7 +226,7 @@ async def test_a_burial_that_was_cut_short_is_finished_later() -> None:
     assert (await scene.state_of(7)).status is PENDING
 
 
-@on_virtual_time
+@virtually
 async def test_a_leader_whose_reign_is_over_gives_nobody_up() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -237,7 +238,7 @@ async def test_a_leader_whose_reign_is_over_gives_nobody_up() -> None:
     assert await scene.alive() == [1]
 
 
-@on_virtual_time
+@virtually
 async def test_a_silent_attempt_past_its_deadline_is_tried_again_and_its_slot_is_free() -> None:
     scene = await a_scene()
     await scene.add(7, retry=ONCE_MORE)
@@ -253,7 +254,7 @@ async def test_a_silent_attempt_past_its_deadline_is_tried_again_and_its_slot_is
     assert await scene.actual.signals.find_cancelled([TaskId(7)]) == {7}
 
 
-@on_virtual_time
+@virtually
 async def test_the_request_to_stop_is_over_before_the_next_attempt() -> None:
     scene = await a_scene()
     await scene.add(7, retry=ONCE_MORE)
@@ -268,7 +269,7 @@ async def test_the_request_to_stop_is_over_before_the_next_attempt() -> None:
     assert await scene.queued() == [8]
 
 
-@on_virtual_time
+@virtually
 async def test_a_silent_attempt_without_a_retry_left_ends_as_timeout() -> None:
     scene = await a_scene()
     await scene.add(7, retry=NEVER)
@@ -282,7 +283,7 @@ async def test_a_silent_attempt_without_a_retry_left_ends_as_timeout() -> None:
     assert await scene.actual.signals.find_cancelled([TaskId(7)]) == {7}
 
 
-@on_virtual_time
+@virtually
 async def test_a_worker_has_a_moment_to_report_after_the_deadline() -> None:
     scene = await a_scene()
     await scene.add(7)
@@ -293,7 +294,7 @@ async def test_a_worker_has_a_moment_to_report_after_the_deadline() -> None:
     assert (await scene.state_of(7)).status is PROCESSING
 
 
-@on_virtual_time
+@virtually
 async def test_after_an_outage_workers_may_first_deliver_what_they_kept() -> None:
     scene = await a_scene()
     await scene.add(7)

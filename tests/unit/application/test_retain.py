@@ -9,7 +9,8 @@ from rota.domain.attempt import TaskResult
 from rota.domain.errors import FencedError
 from rota.domain.ids import TaskId, WorkerId
 from tests.support.builders import HOUR
-from tests.support.scene import Scene, a_scene, ids, on_virtual_time
+from tests.support.scene import Scene, a_scene, ids
+from tests.support.virtual import virtually
 
 DAY = timedelta(days=1)
 
@@ -36,7 +37,7 @@ async def kept(scene: Scene, up_to: int) -> list[TaskId]:
     return sorted(await scene.actual_store.tasks.load(ids(range(up_to + 1))))
 
 
-@on_virtual_time
+@virtually
 async def test_what_ended_is_kept_for_its_time_and_then_deleted_in_batches() -> None:
     scene = await a_scene()
     await end(scene, *range(1, 6))
@@ -50,7 +51,7 @@ async def test_what_ended_is_kept_for_its_time_and_then_deleted_in_batches() -> 
     assert await kept(scene, 7) == [6, 7]
 
 
-@on_virtual_time
+@virtually
 async def test_retired_workers_are_forgotten_and_live_ones_never() -> None:
     scene = await a_scene()
     await scene.join(1)
@@ -62,7 +63,7 @@ async def test_retired_workers_are_forgotten_and_live_ones_never() -> None:
     assert [record.worker.id for record in records] == [2]
 
 
-@on_virtual_time
+@virtually
 async def test_a_backlog_is_worked_off_in_one_go_however_long() -> None:
     scene = await a_scene()
     await end(scene, *range(1, 1011))
@@ -71,7 +72,7 @@ async def test_a_backlog_is_worked_off_in_one_go_however_long() -> None:
     assert await kept(scene, 1010) == []
 
 
-@on_virtual_time
+@virtually
 async def test_a_leader_whose_reign_is_over_deletes_nothing() -> None:
     scene = await a_scene()
     await end(scene, 1)

@@ -5,28 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.domain.errors import InvalidError
-from rota.domain.limits import Admission, ConcurrencyLimits, TokenBucket
+from rota.domain.limits import TokenBucket
 from tests.support.properties import BROAD_PROPERTY
 
 rates = st.floats(0.001, 100_000)
 bursts = st.floats(1, 100_000)
 instants = st.floats(0, 10_000_000)
-
-
-def test_a_type_without_a_limit_is_free() -> None:
-    assert ConcurrencyLimits().room("email", {"email": 1_000}) is None
-
-
-@pytest.mark.parametrize(("running", "room"), [(0, 3), (2, 1), (3, 0), (5, 0)])
-def test_a_limited_type_has_the_room_that_its_running_attempts_leave(running: int, room: int) -> None:
-    assert ConcurrencyLimits({"email": 3}).room("email", {"email": running}) == room
-
-
-def test_one_round_admits_no_more_than_the_limit_and_counts_what_already_runs() -> None:
-    admission = Admission(ConcurrencyLimits({"email": 3}), {"email": 1, "report": 9})
-
-    assert [admission.admits("email") for _ in range(4)] == [True, True, False, False]
-    assert all(admission.admits("report") for _ in range(100))
 
 
 @BROAD_PROPERTY

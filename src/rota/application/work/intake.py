@@ -22,7 +22,7 @@ from rota.application.work.settle import Settler
 from rota.application.work.standing import Standing
 from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId
-from rota.domain.task import PROCESSING, Task
+from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig
 
 TAKE_WAIT = timedelta(seconds=1)
@@ -58,7 +58,7 @@ class Desk:
             task = tasks.get(attempt.task_id)
             if attempt not in self.hands.taken:
                 continue  # the incarnation ended while the row was read
-            if task is None or not _is_ours(task, attempt):
+            if task is None or not task.state.is_held_by(attempt):
                 stale.append(attempt)
             else:
                 self._begin(
@@ -133,8 +133,3 @@ class Intake:
         worker = self.standing.worker
         if worker is not None:  # else the incarnation that they were meant for ended during the call
             self.desk.hands.take(attempts, worker.id)
-
-
-def _is_ours(task: Task, attempt: Attempt) -> bool:
-    state = task.state
-    return state.status is PROCESSING and state.attempt == attempt.number and state.worker_id == attempt.worker_id

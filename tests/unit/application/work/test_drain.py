@@ -11,10 +11,11 @@ from rota.domain.task import PENDING, PROCESSING, SUCCESS
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
 from tests.support.executors import Stubborn, never_end
-from tests.support.worker_stage import Stage, a_stage, on_virtual_time
+from tests.support.virtual import virtually
+from tests.support.worker_stage import Stage, a_stage
 
 
-@on_virtual_time
+@virtually
 async def test_an_idle_worker_leaves_at_once() -> None:
     stage = Stage()
     async with stage.running() as run:
@@ -26,7 +27,7 @@ async def test_an_idle_worker_leaves_at_once() -> None:
         assert await stage.store.workers.list_all() == []
 
 
-@on_virtual_time
+@virtually
 async def test_a_drain_waits_for_what_runs() -> None:
     async def slowly(job: Job, reports: Reports) -> Outcome:
         await stage.clock.sleep(SECOND * 20)
@@ -47,7 +48,7 @@ async def test_a_drain_waits_for_what_runs() -> None:
         assert await stage.store.workers.list_all() == []
 
 
-@on_virtual_time
+@virtually
 async def test_what_does_not_end_in_time_goes_back_without_spending_a_retry() -> None:
     async with a_stage(never_end, drain_timeout=SECOND * 5) as stage:
         [attempt] = await stage.grant(1)
@@ -65,7 +66,7 @@ async def test_what_does_not_end_in_time_goes_back_without_spending_a_retry() ->
         assert kinds == [EventKind.WORKER_ONLINE, EventKind.TASK_RELEASED, EventKind.WORKER_OFFLINE]
 
 
-@on_virtual_time
+@virtually
 async def test_what_was_assigned_and_not_begun_goes_back_at_once() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1)
@@ -79,7 +80,7 @@ async def test_what_was_assigned_and_not_begun_goes_back_at_once() -> None:
         assert len(stage.executor.begun) == 1
 
 
-@on_virtual_time
+@virtually
 async def test_a_drained_worker_can_resume() -> None:
     async with a_stage() as stage:
         stage.worker.apply(draining=True)
@@ -92,7 +93,7 @@ async def test_a_drained_worker_can_resume() -> None:
         await stage.until_status(1, SUCCESS)
 
 
-@on_virtual_time
+@virtually
 async def test_a_grant_that_the_worker_never_heard_of_goes_back_when_it_leaves() -> None:
     stage = Stage()
     async with stage.running() as run:
@@ -103,7 +104,7 @@ async def test_a_grant_that_the_worker_never_heard_of_goes_back_when_it_leaves()
         assert await stage.store.workers.list_all() == []
 
 
-@on_virtual_time
+@virtually
 async def test_a_grant_of_the_last_moment_goes_back_too() -> None:
     stage = Stage()
     async with stage.running() as run:
@@ -120,7 +121,7 @@ async def test_a_grant_of_the_last_moment_goes_back_too() -> None:
         assert await stage.store.workers.list_all() == []
 
 
-@on_virtual_time
+@virtually
 async def test_a_worker_that_cannot_reach_the_store_leaves_its_record_to_the_leader() -> None:
     stage = Stage(never_end, drain_timeout=SECOND * 5)
     await stage.store.configs.put(a_config())
@@ -138,7 +139,7 @@ async def test_a_worker_that_cannot_reach_the_store_leaves_its_record_to_the_lea
         assert len(await stage.spool.read()) == 1
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_that_does_not_end_keeps_the_incarnation_on_record() -> None:
     stubborn = Stubborn()
     stage = Stage(stubborn, drain_timeout=SECOND)
@@ -154,7 +155,7 @@ async def test_an_attempt_that_does_not_end_keeps_the_incarnation_on_record() ->
         await stage.pass_time(SECOND * 2)
 
 
-@on_virtual_time
+@virtually
 async def test_a_worker_that_never_got_in_can_leave() -> None:
     stage = Stage()
     stage.faults.inject("workers.register", Fault.GONE, times=None)

@@ -11,7 +11,8 @@ from rota.domain.ids import TaskId
 from rota.domain.task import PROCESSING, SUCCESS, LogKind
 from rota.testing.faults import Fault
 from tests.support.builders import MINUTE, SECOND, a_config
-from tests.support.worker_stage import Stage, a_stage, on_virtual_time
+from tests.support.virtual import virtually
+from tests.support.worker_stage import Stage, a_stage
 
 
 async def _talk(reports: Reports, count: int, *, size: int = 1) -> None:
@@ -19,7 +20,7 @@ async def _talk(reports: Reports, count: int, *, size: int = 1) -> None:
         reports.log(f"{number} " + "x" * size)
 
 
-@on_virtual_time
+@virtually
 async def test_lines_are_kept_in_order_after_the_grant_and_before_the_end() -> None:
     async def talk(job: Job, reports: Reports) -> Outcome:
         reports.log("one")
@@ -36,7 +37,7 @@ async def test_lines_are_kept_in_order_after_the_grant_and_before_the_end() -> N
         assert {entry.attempt for entry in record[2:4]} == {1}
 
 
-@on_virtual_time
+@virtually
 async def test_lines_can_be_read_while_the_attempt_runs() -> None:
     async def talk(job: Job, reports: Reports) -> Outcome:
         reports.log("half way")
@@ -54,7 +55,7 @@ async def test_lines_can_be_read_while_the_attempt_runs() -> None:
     listener.cancel()
 
 
-@on_virtual_time
+@virtually
 async def test_the_result_waits_for_the_lines() -> None:
     async def talk(job: Job, reports: Reports) -> Outcome:
         reports.log("last words")
@@ -70,7 +71,7 @@ async def test_the_result_waits_for_the_lines() -> None:
         assert [line.message for line in await stage.lines(1)] == ["last words"]
 
 
-@on_virtual_time
+@virtually
 async def test_a_line_whose_write_was_unanswered_is_kept_once() -> None:
     async def talk(job: Job, reports: Reports) -> Outcome:
         await _talk(reports, 3)
@@ -83,7 +84,7 @@ async def test_a_line_whose_write_was_unanswered_is_kept_once() -> None:
         assert len(await stage.lines(1)) == 3
 
 
-@on_virtual_time
+@virtually
 async def test_thousands_of_lines_of_several_attempts_all_arrive() -> None:
     async def talk(job: Job, reports: Reports) -> Outcome:
         for _ in range(5):
@@ -100,7 +101,7 @@ async def test_thousands_of_lines_of_several_attempts_all_arrive() -> None:
             assert len(await stage.store.logs.read(TaskId(task_id), limit=5000)) == 3 + 1500
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_that_says_too_much_is_cut_with_one_marker() -> None:
     async def talk(job: Job, reports: Reports) -> Outcome:
         await _talk(reports, 100, size=1000)
@@ -115,7 +116,7 @@ async def test_an_attempt_that_says_too_much_is_cut_with_one_marker() -> None:
         assert stage.figures.count(metrics.LOG_LINES_DROPPED) == 91
 
 
-@on_virtual_time
+@virtually
 async def test_the_lines_of_all_attempts_together_are_bounded_while_the_store_is_away() -> None:
     async def talk(job: Job, reports: Reports) -> Outcome:
         await _talk(reports, 20, size=1000)
@@ -140,7 +141,7 @@ async def test_the_lines_of_all_attempts_together_are_bounded_while_the_store_is
         assert stage.worker._logs.waiting == 0
 
 
-@on_virtual_time
+@virtually
 async def test_progress_is_told_once_a_second_and_at_the_end() -> None:
     async def advance(job: Job, reports: Reports) -> Outcome:
         for step in range(1, 11):
@@ -162,7 +163,7 @@ async def test_progress_is_told_once_a_second_and_at_the_end() -> None:
     listener.cancel()
 
 
-@on_virtual_time
+@virtually
 async def test_progress_beyond_its_bounds_is_brought_back() -> None:
     async def advance(job: Job, reports: Reports) -> Outcome:
         for fraction in (-1.0, 7.0, float("nan")):
@@ -178,7 +179,7 @@ async def test_progress_beyond_its_bounds_is_brought_back() -> None:
         assert [json.loads(line.detail)["progress"] for line in await stage.lines(1)] == [0.0, 1.0, 0.0]
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_that_was_taken_away_says_no_more() -> None:
     async def talk(job: Job, reports: Reports) -> Outcome:
         try:
@@ -199,7 +200,7 @@ async def test_an_attempt_that_was_taken_away_says_no_more() -> None:
         assert await stage.lines(1) == []
 
 
-@on_virtual_time
+@virtually
 async def test_progress_beyond_the_bound_of_the_log_is_dropped() -> None:
     async def talk(job: Job, reports: Reports) -> Outcome:
         reports.log("x" * 800)

@@ -14,7 +14,8 @@ from rota.domain.task import PENDING, PROCESSING, RETRYING, SUCCESS
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
 from tests.support.executors import Script, never_end
-from tests.support.worker_stage import COORDINATOR_CALLS, STORE_CALLS, Stage, a_stage, on_virtual_time
+from tests.support.virtual import virtually
+from tests.support.worker_stage import COORDINATOR_CALLS, STORE_CALLS, Stage, a_stage
 
 
 class FullSpool(MemorySpool):
@@ -36,7 +37,7 @@ class StickySpool(MemorySpool):
         await super().clear()
 
 
-@on_virtual_time
+@virtually
 async def test_results_survive_an_outage_of_the_store_and_none_is_lost() -> None:
     async with a_stage(capacity=20) as stage:
         stage.executor.script = _take_a_second(stage)
@@ -57,7 +58,7 @@ async def test_results_survive_an_outage_of_the_store_and_none_is_lost() -> None
         assert stage.figures.count(metrics.STALE_RESULTS, EMAIL) == 0
 
 
-@on_virtual_time
+@virtually
 async def test_the_spool_delivers_after_an_outage_and_a_restart() -> None:
     stage = Stage()
     stage.executor.script = _take_a_second(stage)
@@ -80,7 +81,7 @@ async def test_the_spool_delivers_after_an_outage_and_a_restart() -> None:
         assert stage.worker.load == 0
 
 
-@on_virtual_time
+@virtually
 async def test_results_that_could_not_be_spooled_are_delivered_from_memory() -> None:
     async with a_stage(spool=FullSpool()) as stage:
         stage.executor.script = _take_a_second(stage)
@@ -93,7 +94,7 @@ async def test_results_that_could_not_be_spooled_are_delivered_from_memory() -> 
         await stage.until_status(1, SUCCESS)
 
 
-@on_virtual_time
+@virtually
 async def test_a_full_spool_stops_the_intake_until_there_is_room() -> None:
     async with a_stage(spool=MemorySpool(most=1), capacity=5) as stage:
         stage.faults.inject("tasks.advance", Fault.GONE, times=None)
@@ -107,7 +108,7 @@ async def test_a_full_spool_stops_the_intake_until_there_is_room() -> None:
         await stage.until_status(2, SUCCESS)
 
 
-@on_virtual_time
+@virtually
 async def test_a_spool_that_refuses_to_be_cleared_is_cleared_later() -> None:
     async with a_stage(spool=StickySpool()) as stage:
         stage.faults.inject("tasks.advance", Fault.GONE, times=2)
@@ -117,7 +118,7 @@ async def test_a_spool_that_refuses_to_be_cleared_is_cleared_later() -> None:
         assert await stage.spool.read() == []
 
 
-@on_virtual_time
+@virtually
 async def test_results_are_written_though_the_spool_never_forgets() -> None:
     spool = StickySpool()
     spool.refusals = 1_000_000
@@ -129,7 +130,7 @@ async def test_results_are_written_though_the_spool_never_forgets() -> None:
         await stage.until_status(2, SUCCESS)
 
 
-@on_virtual_time
+@virtually
 async def test_a_write_whose_answer_was_lost_is_repeated_and_told_once() -> None:
     async def fail(job: Job, reports: Reports) -> Outcome:
         return Failed(TaskError("smtp"))
@@ -147,7 +148,7 @@ async def test_a_write_whose_answer_was_lost_is_repeated_and_told_once() -> None
         assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_RETRYING]
 
 
-@on_virtual_time
+@virtually
 async def test_two_results_of_one_task_are_written_one_after_the_other() -> None:
     stage = Stage(never_end)
     await stage.store.configs.put(a_config())
@@ -167,7 +168,7 @@ async def test_two_results_of_one_task_are_written_one_after_the_other() -> None
         await stage.until_status(1, SUCCESS)
 
 
-@on_virtual_time
+@virtually
 async def test_what_was_taken_while_the_store_was_away_runs_when_it_is_back() -> None:
     async with a_stage() as stage:
         stage.faults.inject("tasks.load", Fault.GONE, times=3)
@@ -177,7 +178,7 @@ async def test_what_was_taken_while_the_store_was_away_runs_when_it_is_back() ->
         assert len(stage.executor.begun) == 1
 
 
-@on_virtual_time
+@virtually
 async def test_a_take_whose_answer_was_lost_is_adopted() -> None:
     async with a_stage() as stage:
         await stage.pass_time(SECOND * 2)  # a take waits now; the next one loses its answer
@@ -191,7 +192,7 @@ async def test_a_take_whose_answer_was_lost_is_adopted() -> None:
         assert await stage.in_flight() == []
 
 
-@on_virtual_time
+@virtually
 async def test_an_acknowledgement_that_was_lost_is_made_up_for_by_the_next_heartbeat() -> None:
     async with a_stage() as stage:
         stage.faults.inject("deliveries.acknowledge", Fault.GONE)
@@ -204,7 +205,7 @@ async def test_an_acknowledgement_that_was_lost_is_made_up_for_by_the_next_heart
         assert stage.executor.begun == [attempt]
 
 
-@on_virtual_time
+@virtually
 async def test_a_coordinator_that_is_away_holds_up_no_result() -> None:
     async with a_stage() as stage:
         stage.executor.script = _take_a_second(stage)
@@ -216,7 +217,7 @@ async def test_a_coordinator_that_is_away_holds_up_no_result() -> None:
         await stage.until_free(within=SECOND)
 
 
-@on_virtual_time
+@virtually
 async def test_events_that_nobody_takes_do_not_slow_the_acknowledgements() -> None:
     async with a_stage() as stage:
         stage.faults.inject("signals.publish", Fault.GONE, times=None)
@@ -230,7 +231,7 @@ async def test_events_that_nobody_takes_do_not_slow_the_acknowledgements() -> No
 @pytest.mark.parametrize("call", [*STORE_CALLS, *COORDINATOR_CALLS])
 @pytest.mark.parametrize("fault", [Fault.GONE, Fault.EXECUTE_AND_TIMEOUT])
 def test_every_loop_survives_a_failure(call: str, fault: Fault) -> None:
-    @on_virtual_time
+    @virtually
     async def scene() -> None:
         async def talk(job: Job, reports: Reports) -> Outcome:
             reports.log("hello")

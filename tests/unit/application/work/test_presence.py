@@ -14,10 +14,11 @@ from rota.domain.task import PENDING, SUCCESS
 from rota.testing.faults import Fault
 from tests.support.builders import MINUTE, SECOND, a_config, a_worker
 from tests.support.executors import Stubborn, never_end, succeed
-from tests.support.worker_stage import Stage, a_stage, on_virtual_time
+from tests.support.virtual import virtually
+from tests.support.worker_stage import Stage, a_stage
 
 
-@on_virtual_time
+@virtually
 async def test_a_worker_is_known_to_the_store_and_the_pool() -> None:
     async with a_stage(capacity=7, address="10.0.0.7", labels={"zone": "a"}) as stage:
         [worker] = await stage.pool()
@@ -28,13 +29,13 @@ async def test_a_worker_is_known_to_the_store_and_the_pool() -> None:
         assert [event.kind for event in stage.events] == [EventKind.WORKER_ONLINE]
 
 
-@on_virtual_time
+@virtually
 async def test_dispatch_is_woken_for_a_new_worker() -> None:
     async with a_stage() as stage:
         assert await stage.coordinator.queue.wait_for_work(timedelta(0))
 
 
-@on_virtual_time
+@virtually
 async def test_it_stays_known_and_says_what_it_holds() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1, limit=MINUTE * 10)
@@ -49,7 +50,7 @@ async def test_it_stays_known_and_says_what_it_holds() -> None:
         assert stage.figures.observed[metrics.HEARTBEAT_SECONDS.name] >= 19
 
 
-@on_virtual_time
+@virtually
 async def test_the_store_hears_of_it_while_the_coordinator_is_away_and_the_other_way_round() -> None:
     async with a_stage() as stage:
         stage.faults.inject("pool.heartbeat", Fault.GONE, times=None)
@@ -62,7 +63,7 @@ async def test_the_store_hears_of_it_while_the_coordinator_is_away_and_the_other
         assert [worker.id for worker in await stage.pool()] == [stage.worker_id]
 
 
-@on_virtual_time
+@virtually
 async def test_it_joins_only_when_it_knows_the_time_of_the_store() -> None:
     stage = Stage()
     listener = asyncio.create_task(stage.listen())
@@ -73,7 +74,7 @@ async def test_it_joins_only_when_it_knows_the_time_of_the_store() -> None:
     listener.cancel()
 
 
-@on_virtual_time
+@virtually
 async def test_one_incarnation_is_registered_however_often_it_is_tried() -> None:
     stage = Stage()
     stage.faults.inject("pool.register", Fault.GONE, times=3)
@@ -82,7 +83,7 @@ async def test_one_incarnation_is_registered_however_often_it_is_tried() -> None
         assert not stage.faults.pending
 
 
-@on_virtual_time
+@virtually
 async def test_a_retired_incarnation_stops_everything_reports_nothing_and_starts_over() -> None:
     async with a_stage(never_end) as stage:
         [attempt] = await stage.grant(1)
@@ -100,7 +101,7 @@ async def test_a_retired_incarnation_stops_everything_reports_nothing_and_starts
         await stage.until_status(1, SUCCESS)
 
 
-@on_virtual_time
+@virtually
 async def test_an_incarnation_that_only_the_store_has_retired_starts_over_too() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1)
@@ -114,7 +115,7 @@ async def test_an_incarnation_that_only_the_store_has_retired_starts_over_too() 
         assert stage.executor.running == 0
 
 
-@on_virtual_time
+@virtually
 async def test_starting_over_does_not_need_the_coordinator_to_forget_the_old_one() -> None:
     async with a_stage() as stage:
         old = stage.worker_id
@@ -123,7 +124,7 @@ async def test_starting_over_does_not_need_the_coordinator_to_forget_the_old_one
         await stage.until(lambda: stage.worker.worker_id not in (None, old), within=SECOND * 6)
 
 
-@on_virtual_time
+@virtually
 async def test_the_neighbour_in_the_registry_is_not_taken_for_this_worker() -> None:
     async with a_stage() as stage:
         old = stage.worker_id
@@ -132,7 +133,7 @@ async def test_the_neighbour_in_the_registry_is_not_taken_for_this_worker() -> N
         await stage.until(lambda: stage.worker.worker_id not in (None, old), within=SECOND * 6)
 
 
-@on_virtual_time
+@virtually
 async def test_attempts_that_are_slow_to_stop_still_fill_their_slots() -> None:
     stubborn = Stubborn()
     async with a_stage(stubborn, capacity=1) as stage:
@@ -148,7 +149,7 @@ async def test_attempts_that_are_slow_to_stop_still_fill_their_slots() -> None:
         assert await stage.statuses([1]) == {PENDING}
 
 
-@on_virtual_time
+@virtually
 async def test_what_was_taken_for_the_old_incarnation_is_not_begun() -> None:
     async with a_stage() as stage:
         stage.faults.inject("tasks.load", Fault.GONE, times=None)
@@ -163,7 +164,7 @@ async def test_what_was_taken_for_the_old_incarnation_is_not_begun() -> None:
         assert stage.worker.load == 0
 
 
-@on_virtual_time
+@virtually
 async def test_what_was_being_read_when_the_incarnation_ended_is_not_begun() -> None:
     async with a_stage() as stage:
         stage.delay("load", SECOND * 10)
@@ -177,7 +178,7 @@ async def test_what_was_being_read_when_the_incarnation_ended_is_not_begun() -> 
         assert stage.figures.count(metrics.LOOP_FAILURES, "worker.intake") == 0
 
 
-@on_virtual_time
+@virtually
 async def test_a_take_that_the_old_incarnation_began_brings_nothing_to_the_new_one() -> None:
     async with a_stage() as stage:
         old = stage.worker_id
@@ -191,7 +192,7 @@ async def test_a_take_that_the_old_incarnation_began_brings_nothing_to_the_new_o
         assert stage.executor.begun == []
 
 
-@on_virtual_time
+@virtually
 async def test_both_loops_may_see_the_end_of_an_incarnation() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1)
@@ -205,7 +206,7 @@ async def test_both_loops_may_see_the_end_of_an_incarnation() -> None:
         assert len(await stage.store.workers.list_all()) == 1
 
 
-@on_virtual_time
+@virtually
 async def test_a_pool_that_lost_its_memory_is_joined_again_and_work_goes_on() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1, limit=MINUTE * 10)
@@ -217,7 +218,7 @@ async def test_a_pool_that_lost_its_memory_is_joined_again_and_work_goes_on() ->
         assert stage.executor.running == 1
 
 
-@on_virtual_time
+@virtually
 async def test_on_joining_again_attempts_that_were_taken_back_are_stopped() -> None:
     async with a_stage(never_end) as stage:
         [kept] = await stage.grant(1, limit=MINUTE * 10)
@@ -231,7 +232,7 @@ async def test_on_joining_again_attempts_that_were_taken_back_are_stopped() -> N
         assert stage.figures.count(metrics.STALE_RESULTS, "email") == 0
 
 
-@on_virtual_time
+@virtually
 async def test_an_incarnation_whose_time_ran_out_while_it_was_stopping_reports_nothing() -> None:
     stubborn = Stubborn()
     async with a_stage(stubborn) as stage:
@@ -245,7 +246,7 @@ async def test_an_incarnation_whose_time_ran_out_while_it_was_stopping_reports_n
         assert (await stage.task(1)).state.version == 3
 
 
-@on_virtual_time
+@virtually
 async def test_capacity_that_changes_while_it_joins_is_told() -> None:
     stage = Stage()
     await stage.store.configs.put(a_config())

@@ -17,10 +17,11 @@ from rota.domain.ids import TaskId, WorkerId
 from tests.support.builders import MINUTE, SECOND, a_config
 from tests.support.clock import FakeClock
 from tests.support.executors import Stubborn, never_end
-from tests.support.worker_stage import Stage, a_stage, on_virtual_time
+from tests.support.virtual import virtually
+from tests.support.worker_stage import Stage, a_stage
 
 
-@on_virtual_time
+@virtually
 async def test_a_loop_that_hangs_with_work_in_hand_ends_the_process() -> None:
     async def hang(task_ids: Sequence[TaskId]) -> frozenset[TaskId]:
         await asyncio.get_running_loop().create_future()
@@ -38,7 +39,7 @@ async def test_a_loop_that_hangs_with_work_in_hand_ends_the_process() -> None:
         assert not stage.executor.is_started
 
 
-@on_virtual_time
+@virtually
 async def test_slots_that_are_all_filled_with_attempts_that_do_not_stop_end_the_process() -> None:
     stubborn = Stubborn()
     stage = Stage(stubborn, capacity=2)
@@ -51,7 +52,7 @@ async def test_slots_that_are_all_filled_with_attempts_that_do_not_stop_end_the_
         await stage.pass_time(SECOND * 2)
 
 
-@on_virtual_time
+@virtually
 async def test_a_long_outage_is_no_reason_to_end() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1, limit=MINUTE * 60)

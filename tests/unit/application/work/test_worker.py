@@ -16,12 +16,13 @@ from rota.domain.retry import RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, a_state
 from tests.support.executors import Stubborn, never_end
-from tests.support.worker_stage import Stage, a_stage, on_virtual_time
+from tests.support.virtual import virtually
+from tests.support.worker_stage import Stage, a_stage
 
 ONE_TRY = RetryPolicy(max_retries=0)
 
 
-@on_virtual_time
+@virtually
 async def test_a_granted_attempt_is_run_recorded_and_acknowledged() -> None:
     async def answer(job: Job, reports: Reports) -> Outcome:
         return Succeeded(TaskResult(data='{"sent":true}'))
@@ -39,7 +40,7 @@ async def test_a_granted_attempt_is_run_recorded_and_acknowledged() -> None:
         assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_COMPLETED]
 
 
-@on_virtual_time
+@virtually
 async def test_five_hundred_attempts_are_written_in_few_batches() -> None:
     async with a_stage(capacity=500) as stage:
         await stage.grant(*range(1, 501))
@@ -48,7 +49,7 @@ async def test_five_hundred_attempts_are_written_in_few_batches() -> None:
         assert await stage.statuses(range(1, 501)) == {SUCCESS}
 
 
-@on_virtual_time
+@virtually
 async def test_no_more_attempts_are_held_than_the_capacity_allows() -> None:
     async def briefly(job: Job, reports: Reports) -> Outcome:
         await stage.clock.sleep(SECOND)
@@ -66,7 +67,7 @@ async def test_no_more_attempts_are_held_than_the_capacity_allows() -> None:
         assert stage.executor.most == 3
 
 
-@on_virtual_time
+@virtually
 async def test_a_failed_attempt_is_queued_again_for_its_time() -> None:
     async def fail(job: Job, reports: Reports) -> Outcome:
         return Failed(TaskError("smtp", "no answer"))
@@ -81,7 +82,7 @@ async def test_a_failed_attempt_is_queued_again_for_its_time() -> None:
         assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_RETRYING]
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_without_a_retry_left_ends_the_task() -> None:
     async def fail(job: Job, reports: Reports) -> Outcome:
         return Failed(TaskError("smtp", "no answer"))
@@ -93,7 +94,7 @@ async def test_an_attempt_without_a_retry_left_ends_the_task() -> None:
         assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_FAILED]
 
 
-@on_virtual_time
+@virtually
 async def test_a_snoozed_attempt_waits_without_spending_a_retry() -> None:
     async def snooze(job: Job, reports: Reports) -> Outcome:
         return Snoozed(MINUTE)
@@ -107,7 +108,7 @@ async def test_a_snoozed_attempt_waits_without_spending_a_retry() -> None:
         assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_RELEASED]
 
 
-@on_virtual_time
+@virtually
 async def test_a_task_may_end_itself_as_cancelled() -> None:
     async def give_up(job: Job, reports: Reports) -> Outcome:
         return Cancelled("nobody needs it")
@@ -119,7 +120,7 @@ async def test_a_task_may_end_itself_as_cancelled() -> None:
         assert [event.kind for event in stage.events if event.task_id == 1] == [EventKind.TASK_CANCELLED]
 
 
-@on_virtual_time
+@virtually
 async def test_an_executor_that_raises_costs_a_retry_and_nothing_else() -> None:
     async def explode(job: Job, reports: Reports) -> Outcome:
         raise RuntimeError("no such handler")
@@ -134,7 +135,7 @@ async def test_an_executor_that_raises_costs_a_retry_and_nothing_else() -> None:
         assert "RuntimeError: no such handler" in error.message
 
 
-@on_virtual_time
+@virtually
 async def test_an_executor_that_cannot_go_on_ends_the_worker_and_costs_no_retry() -> None:
     async def break_down(job: Job, reports: Reports) -> Outcome:
         raise FatalError("worn out")
@@ -150,7 +151,7 @@ async def test_an_executor_that_cannot_go_on_ends_the_worker_and_costs_no_retry(
         assert not stage.executor.is_started
 
 
-@on_virtual_time
+@virtually
 async def test_an_executor_that_cannot_go_on_after_a_stop_ends_the_worker_and_the_stop_counts() -> None:
     async def break_down(job: Job, reports: Reports) -> Outcome:
         try:
@@ -167,7 +168,7 @@ async def test_an_executor_that_cannot_go_on_after_a_stop_ends_the_worker_and_th
         assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "timed_out") == 1
 
 
-@on_virtual_time
+@virtually
 async def test_an_executor_that_cancels_itself_has_failed() -> None:
     async def leave(job: Job, reports: Reports) -> Outcome:
         raise asyncio.CancelledError
@@ -190,7 +191,7 @@ async def test_an_executor_that_cancels_itself_has_failed() -> None:
     ],
 )
 def test_an_outcome_that_makes_no_sense_does_not_hold_up_the_others(nonsense: Outcome) -> None:
-    @on_virtual_time
+    @virtually
     async def scene() -> None:
         async def answer(job: Job, reports: Reports) -> Outcome:
             return nonsense if job.task.id == 2 else Succeeded()
@@ -205,7 +206,7 @@ def test_an_outcome_that_makes_no_sense_does_not_hold_up_the_others(nonsense: Ou
     scene()
 
 
-@on_virtual_time
+@virtually
 async def test_a_timeout_ends_the_attempt_and_frees_the_slot() -> None:
     async with a_stage(never_end, capacity=1) as stage:
         [attempt] = await stage.grant(1, limit=SECOND * 5, retry=ONE_TRY)
@@ -219,7 +220,7 @@ async def test_a_timeout_ends_the_attempt_and_frees_the_slot() -> None:
         await stage.until_status(2, RETRYING, within=SECOND * 2)
 
 
-@on_virtual_time
+@virtually
 async def test_an_error_on_being_stopped_is_not_why_it_ended() -> None:
     async def clean_up_badly(job: Job, reports: Reports) -> Outcome:
         with suppress(asyncio.CancelledError):
@@ -231,7 +232,7 @@ async def test_an_error_on_being_stopped_is_not_why_it_ended() -> None:
         await stage.until_status(1, TIMEOUT, within=SECOND * 6)
 
 
-@on_virtual_time
+@virtually
 async def test_the_nearest_deadline_is_kept_though_it_came_last() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1, limit=MINUTE * 10)
@@ -241,7 +242,7 @@ async def test_the_nearest_deadline_is_kept_though_it_came_last() -> None:
         assert await stage.statuses([1]) == {PROCESSING}
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_that_came_too_late_is_not_begun_and_spends_no_retry() -> None:
     async with a_stage() as stage:
         attempt = await stage.write_grant(1, limit=SECOND)
@@ -255,7 +256,7 @@ async def test_an_attempt_that_came_too_late_is_not_begun_and_spends_no_retry() 
         assert await stage.in_flight() == []
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_that_made_it_in_spite_of_its_timeout_counts() -> None:
     async def finish_anyway(job: Job, reports: Reports) -> Outcome:
         try:
@@ -269,7 +270,7 @@ async def test_an_attempt_that_made_it_in_spite_of_its_timeout_counts() -> None:
         await stage.until_status(1, SUCCESS)
 
 
-@on_virtual_time
+@virtually
 async def test_many_short_attempts_with_long_timeouts_do_not_pile_up() -> None:
     async with a_stage(capacity=500) as stage:
         for start in range(1, 4001, 500):
@@ -278,7 +279,7 @@ async def test_many_short_attempts_with_long_timeouts_do_not_pile_up() -> None:
         assert len(stage.worker._running.deadlines._heap) <= 2 * 500 + 1001
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_does_not_end_before_it_began_though_the_leader_was_ahead() -> None:
     async with a_stage() as stage:
         soon = stage.clock.now() + SECOND / 25
@@ -289,7 +290,7 @@ async def test_an_attempt_does_not_end_before_it_began_though_the_leader_was_ahe
         assert state.started_at == state.completed_at == soon
 
 
-@on_virtual_time
+@virtually
 async def test_a_stale_attempt_never_runs() -> None:
     async with a_stage() as stage:
         attempt = await stage.write_grant(1)
@@ -302,7 +303,7 @@ async def test_a_stale_attempt_never_runs() -> None:
         assert await stage.statuses([1]) == {PENDING}
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_of_a_purged_task_never_runs() -> None:
     async with a_stage() as stage:
         attempt = await stage.write_grant(1)
@@ -315,7 +316,7 @@ async def test_an_attempt_of_a_purged_task_never_runs() -> None:
         assert await stage.in_flight() == []
 
 
-@on_virtual_time
+@virtually
 async def test_an_attempt_that_is_handed_over_twice_runs_once() -> None:
     async with a_stage(never_end) as stage:
         [attempt] = await stage.grant(1)
@@ -326,7 +327,7 @@ async def test_an_attempt_that_is_handed_over_twice_runs_once() -> None:
         assert stage.executor.begun == [attempt]
 
 
-@on_virtual_time
+@virtually
 async def test_a_type_nobody_here_can_run_goes_back_without_spending_a_retry() -> None:
     async with a_stage() as stage:
         await stage.store.configs.put(a_config("video", executor_type="cuda"))
@@ -345,7 +346,7 @@ async def test_a_type_nobody_here_can_run_goes_back_without_spending_a_retry() -
         assert stage.executor.begun == []
 
 
-@on_virtual_time
+@virtually
 async def test_a_config_that_an_executor_cannot_make_sense_of_harms_its_own_tasks_only() -> None:
     async with a_stage() as stage:
         await stage.store.configs.put(a_config("odd", executor_config="[]"))
@@ -357,7 +358,7 @@ async def test_a_config_that_an_executor_cannot_make_sense_of_harms_its_own_task
         assert error is not None and error.code == "executor_error"
 
 
-@on_virtual_time
+@virtually
 async def test_capacity_can_be_changed_while_it_runs() -> None:
     async with a_stage(never_end, capacity=1) as stage:
         await stage.grant(1, 2, 3)
@@ -376,7 +377,7 @@ async def test_capacity_can_be_changed_while_it_runs() -> None:
 
 @pytest.mark.parametrize("capacity", [0, 1001])
 def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
-    @on_virtual_time
+    @virtually
     async def scene() -> None:
         stage = Stage()
         with pytest.raises(InvalidError):
@@ -389,7 +390,7 @@ def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
     scene()
 
 
-@on_virtual_time
+@virtually
 async def test_a_cancelled_task_is_stopped_within_a_second() -> None:
     async with a_stage(never_end) as stage:
         [attempt] = await stage.grant(1)
@@ -403,7 +404,7 @@ async def test_a_cancelled_task_is_stopped_within_a_second() -> None:
         assert stage.figures.count(metrics.STALE_RESULTS, EMAIL) == 0
 
 
-@on_virtual_time
+@virtually
 async def test_a_cancel_that_was_meant_for_an_earlier_attempt_stops_nothing() -> None:
     async with a_stage(never_end) as stage:
         await stage.coordinator.signals.request_cancel([TaskId(1)], ttl=MINUTE)
@@ -412,7 +413,7 @@ async def test_a_cancel_that_was_meant_for_an_earlier_attempt_stops_nothing() ->
         assert stage.executor.stopped == []
 
 
-@on_virtual_time
+@virtually
 async def test_a_result_that_turned_stale_is_counted_and_acknowledged() -> None:
     async def slowly(job: Job, reports: Reports) -> Outcome:
         await stage.clock.sleep(SECOND * 2)
@@ -432,7 +433,7 @@ async def test_a_result_that_turned_stale_is_counted_and_acknowledged() -> None:
         assert await stage.statuses([1]) == {PENDING}
 
 
-@on_virtual_time
+@virtually
 async def test_stopping_twice_ends_it_at_once() -> None:
     stage = Stage(never_end)
     await stage.store.configs.put(a_config())
@@ -452,7 +453,7 @@ async def test_stopping_twice_ends_it_at_once() -> None:
         assert [result.attempt for result in await stage.spool.read()] == [attempt]  # or to the next process
 
 
-@on_virtual_time
+@virtually
 async def test_ending_at_once_does_not_wait_for_ever() -> None:
     stubborn = Stubborn()
     stage = Stage(stubborn)
@@ -467,7 +468,7 @@ async def test_ending_at_once_does_not_wait_for_ever() -> None:
         await stage.pass_time(SECOND * 2)
 
 
-@on_virtual_time
+@virtually
 async def test_the_executors_are_started_and_closed() -> None:
     async with a_stage() as stage:
         assert stage.executor.is_started

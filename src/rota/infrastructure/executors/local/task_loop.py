@@ -19,6 +19,7 @@ from types import FrameType
 import structlog
 
 from rota.domain.attempt import Failed, Outcome, TaskError
+from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.executors.local.channel import Said, ThreadChannel, deliver
 from rota.infrastructure.executors.local.mailbox import Mailbox
 from rota.sdk.async_handler import run_async
@@ -31,11 +32,6 @@ JOIN_S = 2.0
 MAX_LOST = 8  # loops that still block; each keeps a thread, perhaps for ever
 
 log = structlog.get_logger(__name__)
-
-try:
-    from uvloop import new_event_loop
-except ImportError:
-    new_event_loop = asyncio.new_event_loop  # type: ignore[assignment] # any loop will do
 
 
 @dataclass(slots=True, eq=False)
