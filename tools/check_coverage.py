@@ -34,7 +34,7 @@ class Covered:
 def main(arguments: Sequence[str]) -> int:
     path = Path(arguments[0] if arguments else ".coverage.json")
     if not path.exists():
-        print(f"{path} not found; try: make test", file=sys.stderr)
+        print(f"{path} not found; try: make test-all", file=sys.stderr)
         return 2
     layers = sum_layers(json.loads(path.read_text("utf-8"))["files"])
     problems = judge(layers)

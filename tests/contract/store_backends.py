@@ -24,6 +24,8 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.testing.contract.store import StoreBackend
 from tests.support.clock import FakeClock
 
+PATIENCE_S = 60.0  # the tests are about what the answer is, on a machine that may have much else to do
+
 # Called while no event loop runs: it may ask for fixtures that make a schema.
 OpenBackend = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[StoreBackend]]
 
@@ -67,7 +69,7 @@ class SqlBackend:
             await self._first.transact(_empty_tables)
 
     def _open(self) -> Database:
-        database = open_database(self._url, clock=SystemClock(), random=SystemRandom())
+        database = open_database(self._url, clock=SystemClock(), random=SystemRandom(), deadline_s=PATIENCE_S)
         self._stack.push_async_callback(database.close)
         return database
 

@@ -15,7 +15,7 @@ from tests.support.names import fresh_name
 from tests.support.servers.postgres import PostgresServer
 
 APP = Path(cluster_app.__file__)
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ import rota
 from rota.domain.task import SUCCESS, TaskStatus
 from rota.infrastructure.database.migrate import upgrade
 from tests.support import cluster_app
-from tests.support.cluster import Cluster, a_cluster, wait_until
+from tests.support.cluster import Cluster, a_cluster, at_most, wait_until
 from tests.support.names import fresh_name
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer
 
 APP = Path(cluster_app.__file__)
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(180)
 
 
 def on_redis(redis: RedisServer, store_url: str) -> dict[str, Any]:
@@ -62,7 +63,7 @@ async def a_client(cluster: Cluster) -> AsyncIterator[rota.Rota]:
         yield client
 
 
-async def end_of_all(handles: Sequence[rota.Handle], *, within: str) -> Counter[TaskStatus]:
+async def end_of_all(handles: Sequence[rota.Handle], *, within: str | timedelta) -> Counter[TaskStatus]:
     return Counter(task.status for task in await asyncio.gather(*(handle.wait(within) for handle in handles)))
 
 
@@ -98,7 +99,7 @@ async def test_the_tasks_of_a_killed_worker_succeed_elsewhere_within_fifteen_sec
         await begun(cluster, 5)
         busy.kill()
         cluster.launch("worker", "other")
-        assert await end_of_all(handles, within="17s") == {SUCCESS: 5}  # 15 s, and the nap of 2 s itself
+        assert await end_of_all(handles, within=at_most(15 + 2)) == {SUCCESS: 5}  # the nap takes 2 s
         assert {(await handle.get()).attempt for handle in handles} == {2}
 
 
@@ -107,11 +108,11 @@ async def test_dispatch_goes_on_within_eight_seconds_of_a_killed_leader(each_clu
     cluster.start_all("scheduler", "scheduler-1", "scheduler-2")
     cluster.start("worker", "worker")
     async with a_client(cluster) as client:
-        await (await client.submit("noop")).wait("20s")
+        await (await client.submit("noop")).wait("60s")
         leader = cluster.leader()
         leader.kill()
         handle = await client.submit("noop")
-        assert (await handle.wait("8s")).status is SUCCESS
+        assert (await handle.wait(at_most(8))).status is SUCCESS
     assert cluster.leader() is not leader
 
 
@@ -119,13 +120,11 @@ async def test_dispatch_goes_on_within_a_second_of_a_stopped_leader(cluster: Clu
     schedulers = cluster.start_all("scheduler", "scheduler-1", "scheduler-2")
     cluster.start("worker", "worker")
     async with a_client(cluster) as client:
-        await (await client.submit("noop")).wait("20s")
+        await (await client.submit("noop")).wait("60s")
         leader = cluster.leader()
         leader.send(signal.SIGTERM)
         handle = await client.submit("noop")
-        assert (
-            await handle.wait("1s" if "redis" in cluster.settings["coordinator"]["url"] else "2s")
-        ).status is SUCCESS
+        assert (await handle.wait(at_most(1))).status is SUCCESS
         leader.popen.wait(10)
     assert cluster.leader() in schedulers
 
@@ -135,11 +134,11 @@ async def test_a_terminated_worker_hands_its_tasks_on_without_spending_a_retry(c
     cluster.start("scheduler", "scheduler")
     first = cluster.start("worker", "first")
     async with a_client(cluster) as client:
-        handles = await client.submit_many("nap", [{"seconds": 4}] * 3)
+        handles = await client.submit_many("second_time_lucky", [{}] * 3)
         await begun(cluster, 3)
         cluster.start("worker", "second")
         assert first.stop() == 0
-        assert await end_of_all(handles, within="20s") == {SUCCESS: 3}
+        assert await end_of_all(handles, within="60s") == {SUCCESS: 3}
         assert {((await handle.get()).attempt, (await handle.get()).retry_count) for handle in handles} == {(2, 0)}
 
 
@@ -149,18 +148,18 @@ async def test_what_tasks_do_to_their_process_costs_that_attempt_alone(cluster: 
     worker = cluster.start("worker", "worker")
     async with a_client(cluster) as client:
         spin, leave, crash, gorge = [await client.submit(name) for name in ("spin", "leave", "crash", "gorge")]
-        ends = [(await handle.wait("20s")) for handle in (spin, leave, crash, gorge)]
+        ends = [(await handle.wait("60s")) for handle in (spin, leave, crash, gorge)]
         assert [view.status for view in ends] == ["TIMEOUT", "FAILED", "FAILED", "FAILED"]
         assert ends[0].completed_at is not None
         assert ends[0].started_at is not None
-        assert (ends[0].completed_at - ends[0].started_at).total_seconds() < 4
+        assert ends[0].completed_at - ends[0].started_at < at_most(2 + 2)
         assert [view.error and view.error.code for view in ends[1:]] == [
             "worker_process_died",
             "worker_process_died",
             "MemoryError",
         ]
         again = await client.submit_many("work", [{"seconds": 0}] * 10)
-        assert await end_of_all(again, within="20s") == {SUCCESS: 10}
+        assert await end_of_all(again, within="60s") == {SUCCESS: 10}
     assert worker.popen.poll() is None
 
 
@@ -170,7 +169,7 @@ async def test_a_blocked_task_loop_does_not_get_its_worker_declared_dead(cluster
     worker = cluster.start("worker", "worker")
     async with a_client(cluster) as client:
         handle = await client.submit("block_loop", {"seconds": 4})
-        view = await handle.wait("30s")
+        view = await handle.wait("60s")
         assert (view.status, view.attempt) == (SUCCESS, 1)
     assert worker.wait_for("task_loop.blocked")
 
@@ -180,7 +179,7 @@ async def test_a_limited_type_never_runs_beyond_its_limit(cluster: Cluster) -> N
     cluster.start_all("worker", "worker-1", "worker-2")
     async with a_client(cluster) as client:
         handles = await client.submit_many("limited", [{"seconds": 0.1}] * 12)
-        assert await end_of_all(handles, within="30s") == {SUCCESS: 12}
+        assert await end_of_all(handles, within="60s") == {SUCCESS: 12}
     running, most = 0, 0
     for note in map(json.loads, cluster.ledger.read_text().splitlines()):
         running += 1 if note["what"] == "began" else -1
@@ -198,7 +197,7 @@ async def test_settings_change_while_a_process_runs(cluster: Cluster) -> None:
     async with a_client(cluster) as client:
         handles = await client.submit_many("nap", [{"seconds": 3}] * 7)
         await begun(cluster, 7)
-        assert await end_of_all(handles, within="20s") == {SUCCESS: 7}
+        assert await end_of_all(handles, within="60s") == {SUCCESS: 7}
 
 
 async def test_several_worker_processes_under_one_command(cluster: Cluster) -> None:
@@ -209,6 +208,6 @@ async def test_several_worker_processes_under_one_command(cluster: Cluster) -> N
     )
     async with a_client(cluster) as client:
         handles = await client.submit_many("nap", [{"seconds": 0.5}] * 20)
-        assert await end_of_all(handles, within="20s") == {SUCCESS: 20}
+        assert await end_of_all(handles, within="60s") == {SUCCESS: 20}
         assert len({(await handle.get()).worker_id for handle in handles}) == 2
     assert group.stop() == 0

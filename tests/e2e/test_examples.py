@@ -13,7 +13,7 @@ import yaml
 from tests.support.cluster import a_cluster
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 SETTINGS: dict[str, Any] = yaml.safe_load((EXAMPLES / "rota.yaml").read_text("utf-8"))
 
 

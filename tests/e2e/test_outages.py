@@ -21,7 +21,7 @@ from tests.support.servers.redis import RedisServer
 
 APP = Path(cluster_app.__file__)
 TASKS = 5000
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(240)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ async def drained(client: rota.Rota) -> dict[TaskStatus, int]:
         counts = await client.count()
         return counts if set(counts) == {SUCCESS} else None
 
-    return await eventually(look, "every task to succeed", patience_s=60)
+    return await eventually(look, "every task to succeed", patience_s=120)
 
 
 def assert_unfinished(cluster: Cluster) -> None:

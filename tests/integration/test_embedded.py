@@ -66,7 +66,7 @@ async def until_running(handle: rota.Handle, app: rota.Rota) -> None:
 
 
 async def test_a_submitted_task_runs_and_its_result_is_waited_for(app: rota.Rota) -> None:
-    task = await (await app.submit("echo", {"value": [1, "ä"]})).wait("20s")
+    task = await (await app.submit("echo", {"value": [1, "ä"]})).wait("60s")
     assert (task.status, task.attempt) == (SUCCESS, 1)
     assert task.result is not None
     assert task.result.data == [1, "ä"]
@@ -83,7 +83,7 @@ async def test_what_was_submitted_outlives_the_program(tmp_path: Path, jobs: Job
 
 async def test_many_are_submitted_at_once_and_counted(app: rota.Rota) -> None:
     handles = await app.submit_many("echo", [{"value": number} for number in range(20)])
-    ends = await asyncio.gather(*(handle.wait("20s") for handle in handles))
+    ends = await asyncio.gather(*(handle.wait("60s") for handle in handles))
     assert [task.result and task.result.data for task in ends] == list(range(20))
     assert await app.count() == {SUCCESS: 20}
 
@@ -109,7 +109,7 @@ async def test_the_more_urgent_one_runs_first(app: rota.Rota, jobs: Jobs) -> Non
     handles = [await app.submit("echo", {"value": level}, priority=level) for level in ("normal", "urgent")]
     await first.cancel()
     for handle in handles:
-        await handle.wait("20s")
+        await handle.wait("60s")
     assert jobs.ran == ["hang", "urgent", "normal"]
 
 
@@ -126,14 +126,14 @@ async def test_a_running_task_is_cancelled(app: rota.Rota) -> None:
     await until_running(handle, app)
     assert (await handle.cancel("enough")).status is CANCELLED
     after = await app.submit("echo")
-    assert (await after.wait("20s")).status is SUCCESS, "its place is free again"
+    assert (await after.wait("60s")).status is SUCCESS, "its place is free again"
 
 
 async def test_a_failed_task_is_done_again_as_a_new_one(app: rota.Rota, jobs: Jobs) -> None:
     failed = await app.submit("fail")
-    assert (await failed.wait("20s")).status is FAILED
+    assert (await failed.wait("60s")).status is FAILED
     again = await app.retry(failed.id)
-    task = await again.wait("20s")
+    task = await again.wait("60s")
     assert (task.rerun_of, task.status) == (failed.id, FAILED)
     assert jobs.ran == ["fail", "fail"]
 
@@ -168,7 +168,7 @@ async def test_outside_of_its_context_it_says_how_it_is_used(tmp_path: Path, job
         with pytest.raises(ConflictError, match=r"async with rota\.Rota"):
             await app.get(NOWHERE)
         async with app:  # may be entered again
-            assert (await (await app.submit("echo")).wait("20s")).status is SUCCESS
+            assert (await (await app.submit("echo")).wait("60s")).status is SUCCESS
 
 
 async def test_leaving_waits_for_submissions_under_way(tmp_path: Path, jobs: Jobs) -> None:
@@ -201,13 +201,13 @@ async def test_leaving_lets_what_runs_finish(tmp_path: Path) -> None:
 async def test_all_of_it_works_in_memory(jobs: Jobs) -> None:
     settings = {"store": {"url": "memory://"}, "metrics": {"collector": "none"}}
     async with rota.Rota(settings, tasks=jobs.registry) as app:
-        assert (await (await app.submit("echo")).wait("20s")).status is SUCCESS
+        assert (await (await app.submit("echo")).wait("60s")).status is SUCCESS
 
 
 async def test_all_of_it_works_with_queues_in_the_database(tmp_path: Path, jobs: Jobs) -> None:
     settings = on_sqlite(tmp_path, coordinator={"url": "sql://"})
     async with rota.Rota(settings, tasks=jobs.registry) as app:
-        assert (await (await app.submit("echo")).wait("20s")).status is SUCCESS
+        assert (await (await app.submit("echo")).wait("60s")).status is SUCCESS
 
 
 async def test_settings_come_from_a_file_and_the_environment(
@@ -270,7 +270,7 @@ async def test_the_app_is_loaded_from_its_file(tmp_path: Path) -> None:
     )
     (tmp_path / "embedded_app.py").write_text(source, "utf-8")
     async with rota.Rota(on_sqlite(tmp_path), app=str(tmp_path / "embedded_app.py")) as app:
-        task = await (await app.submit("embedded_app_greet", {"name": "Ada"})).wait("20s")
+        task = await (await app.submit("embedded_app_greet", {"name": "Ada"})).wait("60s")
         assert task.result is not None
         assert task.result.data == "hi Ada"
 
@@ -282,7 +282,7 @@ async def test_a_waiting_task_is_made_more_urgent(app: rota.Rota) -> None:
 
 async def test_the_record_of_a_task_can_be_read(app: rota.Rota) -> None:
     handle = await app.submit("echo")
-    await handle.wait("20s")
+    await handle.wait("60s")
     statuses = [entry.to_status for entry in await app.logs(handle.id) if entry.to_status]
     assert statuses == [PENDING, PROCESSING, SUCCESS]
     with pytest.raises(NotFoundError):
@@ -327,4 +327,4 @@ async def test_a_worker_takes_the_types_that_it_has(tmp_path: Path, jobs: Jobs) 
     settings = on_sqlite(tmp_path, coordinator={"url": "sql://"})
     async with rota.Rota(settings, tasks=jobs.registry) as first, rota.Rota(settings, roles=["worker"], tasks=other):
         handles = await first.submit_many("echo", [{}] * 8) + [await first.submit("elsewhere")]
-        assert {(await handle.wait("20s")).attempt for handle in handles} == {1}
+        assert {(await handle.wait("60s")).attempt for handle in handles} == {1}

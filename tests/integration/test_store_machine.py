@@ -392,7 +392,7 @@ def _empty_file() -> bytes:
         return path.read_bytes()
 
 
-MemoryMachine.TestCase.settings = settings(LIFE, max_examples=100)
+MemoryMachine.TestCase.settings = settings(LIFE, max_examples=50)
 SqliteMachine.TestCase.settings = settings(LIFE, stateful_step_count=30)
 patiently = pytest.mark.timeout(300)  # of use only when it fails: to find a short example takes time
 TestTaskLifeInMemory = patiently(MemoryMachine.TestCase)

@@ -36,6 +36,12 @@ async def nap(ctx: rota.Context, seconds: float = 1.0) -> None:
     note(ctx, "ran")
 
 
+@rota.task("second_time_lucky", timeout="2m")
+async def second_time_lucky(ctx: rota.Context) -> None:
+    note(ctx, "began")
+    await asyncio.sleep(60 if ctx.attempt == 1 else 0)
+
+
 @rota.task("work", timeout="2m")
 def work(ctx: rota.Context, seconds: float = 0.0) -> str:
     note(ctx, "began")

@@ -34,10 +34,16 @@ OLDEST_SQLITE = (3, 35, 0)  # UPSERT, RETURNING
 
 
 def open_database(
-    url: str, *, clock: Clock, random: Random, unavailable: type[UnavailableError] = StoreUnavailableError
+    url: str,
+    *,
+    clock: Clock,
+    random: Random,
+    unavailable: type[UnavailableError] = StoreUnavailableError,
+    deadline_s: float = CALL_DEADLINE_S,
 ) -> Database:
     """A database by its URL: `sqlite:///path`, `mysql://…`, `mariadb://…` or `postgresql://…`. Connects lazily."""
-    return Database(open_runner(url), bulk_for(url, clock), clock=clock, random=random, unavailable=unavailable)
+    runner = open_runner(url, deadline_s=deadline_s)
+    return Database(runner, bulk_for(url, clock), clock=clock, random=random, unavailable=unavailable)
 
 
 def open_runner(url: str, *, deadline_s: float = CALL_DEADLINE_S) -> Runner:
