@@ -16,7 +16,7 @@ from tests.support.require import require_server
 from tests.support.servers.redis import RedisServer
 
 QUICK = RedisOptions(answer_within=timedelta(milliseconds=300), longest_block=timedelta(milliseconds=100))
-TIGHT = RedisOptions(answer_within=timedelta(milliseconds=300), connections=2, blocking_connections=2)
+TIGHT = RedisOptions(answer_within=timedelta(milliseconds=300), blocking_connections=2)
 LONG = timedelta(seconds=20)
 
 
@@ -72,7 +72,7 @@ async def private_client(private_server: RedisServer) -> AsyncIterator[RedisClie
 
 @pytest.fixture
 async def tight_client(redis_server: RedisServer) -> AsyncIterator[RedisClient]:
-    """With only two connections of each kind."""
+    """With only two connections for calls that block."""
     client = RedisClient(redis_server.url(), TIGHT)
     yield client
     await client.close()
@@ -175,32 +175,54 @@ async def test_after_cancelled_calls_every_caller_gets_its_own_answer(
         assert batches == [[nonce] for nonce in nonces]
 
 
-async def test_a_cancelled_call_closes_its_connection(client: RedisClient, proxy: FaultyProxy) -> None:
-    before = await client.command("CLIENT", "ID")
-    assert await client.command("CLIENT", "ID") == before, "an undisturbed connection is used again"
-    proxy.delay(30)
-    call = asyncio.create_task(client.command("PING"))
-    await asyncio.wait([call], timeout=0.05)
+async def test_the_answer_to_a_cancelled_call_reaches_nobody(client: RedisClient, proxy: FaultyProxy) -> None:
+    connection = await client.command("CLIENT", "ID")
+    proxy.delay(0.05)
+    call = asyncio.create_task(client.command("ECHO", "old"))
+    await asyncio.wait([call], timeout=0.01)
     await cancel(call)
+    assert await client.command("ECHO", "new") == b"new"
+    assert await client.command("CLIENT", "ID") == connection, "the others are not disturbed"
+
+
+async def test_calls_that_are_made_at_once_share_a_connection(client: RedisClient) -> None:
+    assert len(set(await asyncio.gather(*(client.command("CLIENT", "ID") for _ in range(20))))) == 1
+
+
+async def test_when_one_gets_no_answer_in_time_all_connect_anew(client: RedisClient, proxy: FaultyProxy) -> None:
+    before = await client.command("CLIENT", "ID")
+    proxy.drop_replies()
+    with pytest.raises(CoordinatorUnavailableError, match="no answer in time"):
+        await client.command("PING")
     proxy.heal()
     assert await client.command("CLIENT", "ID") != before
 
 
-async def test_cancelled_calls_give_their_place_in_the_pool_back(
-    tight_client: RedisClient, direct: RedisClient, key: str
-) -> None:
+async def test_a_large_batch_and_small_calls_beside_it_all_get_their_own(client: RedisClient, key: str) -> None:
+    large: list[list[str | int]] = [["SET", f"{key}:{number}", "x" * 10_000, "EX", 60] for number in range(500)]
+    batch, *echoes = await asyncio.gather(client.batch(large), *(client.command("ECHO", n) for n in range(50)))
+    assert batch == [b"OK"] * 500
+    assert echoes == [str(n).encode() for n in range(50)]
+
+
+async def test_an_atomic_batch_with_a_refused_command_is_told(client: RedisClient, key: str) -> None:
+    with pytest.raises(CoordinatorUnavailableError, match="not an integer"):
+        await client.batch([["SET", key, "text"], ["INCR", key]], atomic=True)
+
+
+async def test_cancelled_waits_give_their_place_back(tight_client: RedisClient, direct: RedisClient, key: str) -> None:
     for _ in range(20):
-        calls = [asyncio.create_task(tight_client.command("ECHO", "x")) for _ in range(10)]
+        calls = [asyncio.create_task(tight_client.wait_for_token(key, LONG)) for _ in range(10)]
         await asyncio.wait(calls, timeout=0.001)
         for call in calls:
             call.cancel()
         await asyncio.wait(calls, timeout=0)
         await cancel(*calls)  # once more, while they clean up
-    both = [asyncio.create_task(tight_client.command("BLPOP", key, 10)) for _ in range(2)]
+    both = [asyncio.create_task(tight_client.wait_for_token(key, LONG)) for _ in range(2)]
     while len(await _list_blocked(direct)) < len(both):
         assert not any(call.done() for call in both)
     await direct.command("RPUSH", key, 1, 2)
-    assert await asyncio.gather(*both)
+    assert await asyncio.gather(*both) == [True, True]
 
 
 async def _list_blocked(direct: RedisClient) -> list[bytes]:

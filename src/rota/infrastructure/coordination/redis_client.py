@@ -7,11 +7,12 @@ What redis-py does by default and must not do here:
 - It has a timeout for each step of a call, and some steps have none. Here every call has one deadline, which covers
   waiting for a connection, connecting, sending and the answer. (redis-py's own `socket_timeout` is off for that reason:
   it would add nothing but a quarter to the CPU time of a command.)
-- It lets calls that block share connections with those that do not. Here they have a pool of their own.
+- It takes a connection from a pool for each call. Here calls share one (`Wire`); those that block, and those that
+  listen, have connections of their own.
 
-A call that is cancelled or runs into its deadline closes its connection: the answer that may still come on it belongs
-to nobody, least of all to the next caller. A server that says it is a replica, or still loading, is not the one we
-want: all connections to it are dropped, so that the next call looks up and connects anew.
+A call that runs into its deadline closes the connection: a server that is silent for one is silent for all. A server
+that says it is a replica, or still loading, is not the one we want: all connections to it are dropped, so that the next
+call looks up and connects anew.
 """
 
 import asyncio
@@ -28,13 +29,20 @@ from redis.asyncio import BlockingConnectionPool, Connection, Redis
 from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import BusyLoadingError, MasterDownError, NoScriptError, ReadOnlyError, RedisError
+from redis.exceptions import (
+    BusyLoadingError,
+    MasterDownError,
+    NoScriptError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.typing import EncodableT
 
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
+from rota.infrastructure.coordination.redis_wire import Wire, open_wire
 
-HEALTH_CHECK_SECONDS = 15  # a connection unused for this long is tried with PING before it is trusted
 SHORTEST_BLOCK = timedelta(milliseconds=10)  # Redis 6 cuts a timeout below 1 ms down to 0, which blocks for ever
 
 Part = str | bytes | int | float
@@ -46,8 +54,7 @@ class RedisOptions:
 
     answer_within: timedelta = timedelta(seconds=1)  # all in all, beside the time that a call blocks on purpose
     longest_block: timedelta = timedelta(seconds=5)  # longer waits are cut into these: a silent server is noticed
-    connections: int = 32
-    blocking_connections: int = 64  # one for each call that blocks and each listener
+    blocking_connections: int = 64  # one for each call that blocks; as many again for listeners
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +81,33 @@ class RedisClient:
     def __init__(self, url: str, options: RedisOptions | None = None) -> None:
         self._options = options or RedisOptions()
         try:
-            self._commands = self._make_redis(url, self._options.connections)
-            self._blocking = self._make_redis(url, self._options.blocking_connections)
+            self._pool = self._make_pool(url)
         except ValueError as exc:
             raise ConfigError(f"redis url: {exc}; try redis://localhost:6379/0") from exc
+        self._shared: Wire | None = None
+        self._connecting = asyncio.Lock()
+        self._blocking = asyncio.Semaphore(self._options.blocking_connections)
+        self._idle: list[Wire] = []  # those for calls that block, between two of them
+        self._wires: set[Wire] = set()
 
     async def command(self, *parts: Part) -> Any:
         """One command, sent once."""
-        async with self._answered():
-            return await _send(self._commands, *parts)
+        return (await self._ask([parts]))[0]
 
     async def run(self, script: Script, *, keys: Sequence[str], args: Sequence[Part] = ()) -> Any:
         """One script, by its name; in full when the server does not know it (restarted, failed over)."""
-        async with self._answered():
-            try:
-                return await _send(self._commands, "EVALSHA", script.sha, len(keys), *keys, *args)
-            except NoScriptError:
-                return await _send(self._commands, "EVAL", script.text, len(keys), *keys, *args)
+        answer = await self.command("EVALSHA", script.sha, len(keys), *keys, *args)
+        if isinstance(answer, NoScriptError):
+            answer = await self.command("EVAL", script.text, len(keys), *keys, *args)
+        return answer
 
     async def batch(self, commands: Sequence[Sequence[Part]], *, atomic: bool = False) -> list[Any]:
         """Several commands in one round trip; the answers in order."""
-        async with self._answered(), self._commands.pipeline(atomic) as pipeline:
-            for parts in commands:
-                pipeline.execute_command(*parts)
-            return await pipeline.execute()
+        if not atomic:
+            return await self._ask(commands) if commands else []
+        *_, answers = await self._ask([["MULTI"], *commands, ["EXEC"]])
+        async with self._answered():
+            return [_accept(answer) for answer in answers]
 
     async def wait_for_token(self, key: str, wait: timedelta) -> bool:
         """Take one token from a list, waiting for it if there is none. False when the wait is over."""
@@ -105,9 +115,7 @@ class RedisClient:
             return await self.command("LPOP", key) is not None
         while wait > timedelta(0):
             block = max(min(wait, self._options.longest_block), SHORTEST_BLOCK)
-            async with self._answered(block):
-                token = await _send(self._blocking, "BLPOP", key, block.total_seconds())
-            if token is not None:
+            if await self._block("BLPOP", key, block.total_seconds(), block=block) is not None:
                 return True
             wait -= block
         return False
@@ -115,7 +123,7 @@ class RedisClient:
     @asynccontextmanager
     async def listen(self, channel: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """The messages of a channel, from the moment the context is entered. A lost connection ends them."""
-        async with self._blocking.pubsub() as pubsub:
+        async with Redis(connection_pool=self._pool).pubsub() as pubsub:
             async with self._answered():
                 await pubsub.subscribe(channel)
                 while await pubsub.get_message(timeout=self._options.answer_within.total_seconds()) is None:
@@ -124,9 +132,44 @@ class RedisClient:
 
     async def close(self) -> None:
         """End all connections. Whoever still waits on one gets an error."""
-        for redis in (self._commands, self._blocking):
-            with suppress(RedisError):  # a connection that does not close in time is gone all the same
-                await redis.connection_pool.disconnect()
+        await asyncio.gather(*(wire.end() for wire in self._wires))
+        with suppress(RedisError):  # a connection that does not close in time is gone all the same
+            await self._pool.disconnect()
+
+    async def _ask(self, commands: Sequence[Sequence[Part]]) -> list[Any]:
+        async with self._answered() as deadline:
+            wire = await self._find_shared()
+            return [_accept(answer) for answer in await _ask(wire, commands, deadline=deadline)]
+
+    async def _find_shared(self) -> Wire:
+        if self._shared is None or not self._shared.is_open:
+            async with self._connecting:
+                if self._shared is None or not self._shared.is_open:
+                    self._shared = await self._open_wire()
+        return self._shared
+
+    async def _open_wire(self) -> Wire:
+        wire = await open_wire(self._pool.make_connection())  # type: ignore[no-untyped-call]
+        self._wires = {wire, *(other for other in self._wires if other.is_open)}
+        return wire
+
+    async def _block(self, *parts: Part, block: timedelta) -> Any:
+        """One command that may wait at the server, on a connection of its own."""
+        async with self._answered(block) as deadline, self._blocking:
+            wire = self._pop_idle() or await self._open_wire()
+            try:
+                (answer,) = await _ask(wire, [parts], deadline=deadline)
+            except BaseException:
+                wire.close()  # its answer may still come
+                raise
+            self._idle.append(wire)
+            return _accept(answer)
+
+    def _pop_idle(self) -> Wire | None:
+        while self._idle:
+            if (wire := self._idle.pop()).is_open:
+                return wire
+        return None
 
     async def _read_messages(self, pubsub: PubSub) -> AsyncIterator[bytes]:
         is_asked = False  # after a silence we ask for a sign of life
@@ -142,11 +185,11 @@ class RedisClient:
                 yield message["data"]
 
     @asynccontextmanager
-    async def _answered(self, block: timedelta = timedelta(0)) -> AsyncIterator[None]:
+    async def _answered(self, block: timedelta = timedelta(0)) -> AsyncIterator[asyncio.Timeout]:
         """The border: the deadline of every call, and the translation of every error."""
         try:
-            async with asyncio.timeout((block + self._options.answer_within).total_seconds()):
-                yield
+            async with asyncio.timeout((block + self._options.answer_within).total_seconds()) as deadline:
+                yield deadline
         except (RedisError, OSError) as exc:  # TimeoutError is an OSError
             if _is_from_wrong_server(exc):
                 await self._drop_connections()
@@ -154,31 +197,28 @@ class RedisClient:
             raise CoordinatorUnavailableError(problem) from exc
 
     async def _drop_connections(self) -> None:
-        for redis in (self._commands, self._blocking):
-            pool = redis.connection_pool
-            await pool.update_active_connections_for_reconnect()  # type: ignore[no-untyped-call]
-            with suppress(RedisError):
-                await pool.disconnect(inuse_connections=False)
+        for wire in self._wires:
+            wire.close()
+        await self._pool.update_active_connections_for_reconnect()  # type: ignore[no-untyped-call]
 
-    def _make_redis(self, url: str, connections: int) -> Redis:
+    def _make_pool(self, url: str) -> BlockingConnectionPool:
+        """It makes the connections; those of listeners it also keeps."""
         seconds = self._options.answer_within.total_seconds()
-        pool = BlockingConnectionPool.from_url(
+        return BlockingConnectionPool.from_url(
             url,
             connection_class=_QuickConnection,  # for redis://; those of rediss:// and unix:// pack in Python
-            max_connections=connections,
+            max_connections=self._options.blocking_connections,
             timeout=seconds,
             retry=Retry(NoBackoff(), 0),
             socket_timeout=None,  # the deadline is in `_answered`
             socket_connect_timeout=seconds,  # bounds closing too
             socket_keepalive=True,
-            health_check_interval=HEALTH_CHECK_SECONDS,
             protocol=3,
             decode_responses=False,
             client_name="rota",
             driver_info=None,
             maint_notifications_config=MaintNotificationsConfig(enabled=False),
         )
-        return Redis(connection_pool=pool)
 
 
 class _QuickConnection(Connection):
@@ -193,5 +233,17 @@ def _is_from_wrong_server(error: Exception) -> bool:
     return isinstance(error, ReadOnlyError | BusyLoadingError | MasterDownError) or "READONLY" in str(error)
 
 
-async def _send(redis: Redis, *parts: Part) -> Any:
-    return await redis.execute_command(*parts)  # type: ignore[no-untyped-call]
+async def _ask(wire: Wire, commands: Sequence[Sequence[Part]], *, deadline: asyncio.Timeout) -> list[Any]:
+    try:
+        return await wire.ask(commands)
+    except asyncio.CancelledError:
+        if deadline.expired():
+            wire.close()
+        raise
+
+
+def _accept(answer: Any) -> Any:
+    """What the server said, unless it refused. (That it does not know a script is for the caller to mend.)"""
+    if isinstance(answer, ResponseError) and not isinstance(answer, NoScriptError):
+        raise answer
+    return answer

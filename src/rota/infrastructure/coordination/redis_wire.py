@@ -1,0 +1,106 @@
+"""One connection to Redis that many callers share.
+
+Commands go out as they come, and the server answers in that order; so a call costs one write and one wake, where taking
+a connection from a pool and giving it back costs three times the CPU. A caller that stops waiting leaves its place in
+the row: the answer is read and thrown away. When the connection breaks, everybody in the row gets the error.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+
+
+class _Call:
+    """Somebody who waits for this many answers."""
+
+    __slots__ = ("answers", "future", "wanted")
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self.answers: list[Any] = []
+        self.future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    def is_complete_with(self, answer: Any) -> bool:
+        """Note an answer; whether it was the last one."""
+        self.answers.append(answer)
+        if len(self.answers) < self.wanted:
+            return False
+        if not self.future.done():
+            self.future.set_result(self.answers)
+        return True
+
+    def fail(self, problem: str) -> None:
+        if not self.future.done():
+            self.future.set_exception(RedisConnectionError(problem))
+            self.future.exception()  # seen, even if the caller is just being cancelled
+
+
+class Wire:
+    """Open from `open_wire` until something breaks or `close`; then it stays closed."""
+
+    def __init__(self, connection: AbstractConnection) -> None:
+        self._connection = connection
+        self._row: deque[_Call] = deque()
+        self._reader = asyncio.create_task(self._read())
+        self.is_open = True
+
+    async def ask(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """Send commands in one piece; their answers in order, errors of the server among them."""
+        if not self.is_open:
+            raise RedisConnectionError("the connection is closed")
+        call = _Call(len(commands))
+        packed = [part for command in commands for part in self._connection.pack_command(*command)]
+        self._row.append(call)  # no waiting between this and the write, or the order would differ
+        try:
+            await self._connection.send_packed_command(packed, check_health=False)
+        except BaseException:
+            self.close()  # half a command may be on its way; redis-py would connect anew under the next one
+            raise
+        return await call.future
+
+    def close(self) -> None:
+        """Break the connection: whoever waits gets an error."""
+        self._fail("the connection was closed")
+        self._reader.cancel()  # which disconnects
+
+    async def end(self) -> None:
+        """Close, and wait until nothing is left."""
+        self.close()
+        await asyncio.gather(self._reader, return_exceptions=True)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                answer = await self._read_one()
+                if self._row[0].is_complete_with(answer):
+                    self._row.popleft()
+        except Exception as exc:  # whatever ends the reading must reach those who wait
+            self._fail(str(exc))
+        finally:
+            await self._connection.disconnect(nowait=True)
+
+    async def _read_one(self) -> Any:
+        try:
+            return await self._connection.read_response()
+        except ResponseError as exc:
+            return exc
+
+    def _fail(self, problem: str) -> None:
+        self.is_open = False
+        while self._row:
+            self._row.popleft().fail(problem)
+
+
+async def open_wire(connection: AbstractConnection) -> Wire:
+    """Connect. When that is cancelled, nothing stays behind."""
+    try:
+        await connection.connect()  # type: ignore[no-untyped-call]
+    except BaseException:
+        await connection.disconnect(nowait=True)
+        raise
+    return Wire(connection)
