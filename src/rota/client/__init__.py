@@ -1,0 +1,1 @@
+"""Talking to Rota from another program, over HTTP."""

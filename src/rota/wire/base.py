@@ -1,0 +1,40 @@
+"""What requests and answers have in common."""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+Item = TypeVar("Item")
+
+
+class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A body that a client sends. A misspelt field is an error, never silently without effect."""
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """A body that the server sends: every field is always there."""
+
+
+class Page(Answer, Generic[Item]):
+    """A piece of a list; with `next_cursor` as `cursor`, the same request gives the next one."""
+
+    items: list[Item]
+    next_cursor: str | None = None
+
+
+class FieldError(Answer):
+    """One thing that is wrong with a request."""
+
+    field: str
+    problem: str
+
+
+class Problem(Answer):
+    """What went wrong (RFC 9457). `code` is stable and for programs; `detail` says what to do."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: list[FieldError] = []

@@ -1,0 +1,85 @@
+"""Workers, queues, figures, and who leads."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from rota.domain.task import TaskStatus
+from rota.wire.base import Answer, Request
+
+
+class Worker(Answer):
+    """One incarnation of a worker. `load` is what it holds now; `alive`: its lease has not run out."""
+
+    id: str
+    name: str
+    address: str
+    capacity: int
+    load: int
+    types: list[str]
+    weight: int
+    labels: Mapping[str, str]
+    draining: bool
+    alive: bool
+    registered_at: datetime
+    seen_at: datetime
+    retired_at: datetime | None
+
+
+class PatchWorker(Request):
+    capacity: int
+
+
+class Queue(Answer):
+    """One level of priority: what is ready, and how long the first has waited."""
+
+    priority: int
+    ready: int
+    oldest_age_seconds: float | None
+
+
+class Queues(Answer):
+    items: list[Queue]
+    delayed: int
+    assigned: int  # handed to a worker that has not taken it yet
+    running: int
+
+
+class Stats(Answer):
+    """Counts by state, and what happened lately in this tenant."""
+
+    tasks: Mapping[TaskStatus, int]
+    created_per_second: float
+    completed_per_second: float
+    failed_per_second: float
+    window_seconds: float
+
+
+class Node(Answer):
+    id: str
+    roles: list[str]
+    is_leader: bool
+    version: str
+    seen_at: datetime
+
+
+class Cluster(Answer):
+    leader: str | None
+    term: int
+    nodes: list[Node]
+    store: str
+    coordinator: str
+    version: str
+    now: datetime
+
+
+class Event(Answer):
+    """One thing that happened. `id` is the place to go on from after a break (`Last-Event-ID`)."""
+
+    id: str
+    kind: str
+    at: datetime
+    task_id: str | None
+    task_type: str
+    status: TaskStatus | None
+    attempt: int
+    worker_id: str | None

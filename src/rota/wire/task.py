@@ -1,0 +1,157 @@
+"""Tasks."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rota.domain.retry import RetryStrategy
+from rota.domain.task import LogKind, TaskStatus
+from rota.domain.waiting import Reason
+from rota.wire.base import Answer, Request
+
+
+class Retry(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How often and after which pause a task is tried again."""
+
+    max_retries: int = 3
+    strategy: RetryStrategy = RetryStrategy.EXPONENTIAL
+    delay_seconds: float = 10.0
+    backoff_rate: float = 2.0
+    max_delay_seconds: float = 3600.0
+    jitter: float = 0.1
+
+
+class CreateTask(Request):
+    """A wish for one task; what is left out comes from the task config."""
+
+    type: str
+    payload: Any = None
+    name: str = ""
+    priority: int | str | None = None
+    metadata: Mapping[str, str] = {}
+    scheduled_at: datetime | None = None
+    delay_seconds: float | None = None
+    timeout_seconds: float | None = None
+    retry: Retry | None = None
+    idempotency_key: str | None = None
+
+
+class CreateTasks(Request):
+    """Many wishes, all or nothing."""
+
+    tasks: list[CreateTask]
+
+
+class CreatedTasks(Answer):
+    """The ids of the tasks, in the order of the request."""
+
+    ids: list[str]
+
+
+class PatchTask(Request):
+    """What may be changed while a task waits."""
+
+    priority: int | str | None = None
+    scheduled_at: datetime | None = None
+
+
+class CancelTask(Request):
+    reason: str = ""
+
+
+class TaskSelection(Request):
+    """Which tasks a bulk action is for: the filters of the list. All of them must be met; at least one is needed."""
+
+    status: list[TaskStatus] = []
+    type: list[str] = []
+    worker: str | None = None
+    priority: list[int] = []
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    q: str = ""
+    metadata: Mapping[str, str] = {}
+    ids: list[str] = []
+    reason: str = ""  # of a cancellation
+
+
+class BulkCount(Answer):
+    """What a bulk action did. `has_more`: it stopped at its bound; the same request goes on."""
+
+    matched: int
+    changed: int
+    skipped: int
+    has_more: bool
+
+
+class TaskResult(Answer):
+    code: int
+    message: str
+    data: Any
+
+
+class TaskError(Answer):
+    code: str
+    message: str
+    detail: str
+    retryable: bool
+
+
+class Task(Answer):
+    """One task, as it was when it was read."""
+
+    id: str
+    tenant: str
+    type: str
+    name: str
+    status: TaskStatus
+    priority: int
+    payload: Any
+    metadata: Mapping[str, str]
+    attempt: int
+    retry_count: int
+    max_retries: int
+    timeout_seconds: float
+    worker_id: str | None
+    scheduled_at: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    next_attempt_at: datetime | None
+    result: TaskResult | None
+    error: TaskError | None
+    rerun_of: str | None
+
+
+class LogLine(Answer):
+    """One line of a task's record: a transition, or what the task logged itself. `seq` is its place, and the cursor."""
+
+    seq: str
+    kind: LogKind
+    at: datetime
+    from_status: TaskStatus | None
+    to_status: TaskStatus | None
+    attempt: int
+    worker_id: str | None
+    message: str
+    detail: str
+
+
+class Explanation(Answer):
+    """Why a task is where it is."""
+
+    task_id: str
+    status: TaskStatus
+    reason: Reason
+    sentence: str
+    due_at: datetime | None
+    attempt: int
+    worker_id: str | None
+    workers: int | None
+    room: int | None
+    running: int | None
+    max_concurrent: int | None
+    rate_per_second: float | None
+    global_rate: float | None
+    ready: int | None
