@@ -53,8 +53,16 @@ $(STAMP): requirements/uv.txt requirements/dev.txt pyproject.toml
 	@touch $@
 
 .PHONY: dev
-dev: setup ## See Rota at work: scheduler, worker and SQLite in one program
-	@$(PY) examples/first_look.py
+dev: setup ## See Rota at work: API, scheduler, worker and SQLite in one process, with sample tasks
+	@$(BIN)/rota dev
+
+.PHONY: up
+up: setup servers ## A cluster to try: Redis, MariaDB and three pods on this machine
+	@$(PY) -m tools.try_cluster up
+
+.PHONY: down
+down: setup ## End the cluster of `make up`
+	@$(PY) -m tools.try_cluster down
 
 .PHONY: check
 check: setup ## Format, lint, types, layers, sizes, generated files; runs all, fails if one does

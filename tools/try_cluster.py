@@ -1,0 +1,169 @@
+"""A cluster for trying things out: Redis, MariaDB and three pods on this machine: `make up`, `make down`.
+
+    python -m tools.try_cluster up|down [--app FILE.py]
+
+`up` leaves a keeper behind, which owns the servers and the pods and ends them all when it is told to, or dies. The
+servers are private: free ports, a temporary folder, nothing of a Redis or MariaDB that may run here already.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rota.config.first_token import issue_token
+from rota.domain.access import Role
+from rota.infrastructure.database.migrate import upgrade
+from tests.support.cluster import a_cluster
+from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
+from tests.support.servers.redis import RedisServer
+
+FOLDER = Path(".rota/cluster")
+STATE = FOLDER / "state.json"
+LOG = FOLDER / "keeper.log"
+SAMPLES = Path(__file__).resolve().parents[1] / "src/rota/sdk/samples.py"
+FIRST_PORT = 8420
+PODS = 3
+READY_WITHIN_S = 120.0
+GONE_WITHIN_S = 60.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("what", choices=["up", "down", "keep"], help="keep is what up leaves behind")
+    parser.add_argument("--app", type=Path, default=SAMPLES, help="the file with the tasks (default: the samples)")
+    options = parser.parse_args(arguments)
+    match options.what:
+        case "up":
+            return up(options.app.resolve())
+        case "down":
+            return down()
+        case _:
+            return keep(options.app.resolve())
+
+
+def up(app: Path) -> int:
+    if (state := read_state()) is not None:
+        print(f"a cluster is up already (process {state['pid']}); end it first with: make down")
+        return 1
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    print("starting Redis, MariaDB and three pods …", flush=True)
+    with LOG.open("wb") as log:
+        keeper = subprocess.Popen(  # noqa: S603 ourselves
+            [sys.executable, "-m", "tools.try_cluster", "keep", "--app", str(app)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + READY_WITHIN_S
+    while (state := read_state()) is None:
+        if keeper.poll() is not None or time.monotonic() > deadline:
+            print(f"it did not start; its log ends with:\n{LOG.read_text('utf-8', errors='replace')[-2000:]}")
+            keeper.terminate()
+            return 1
+        time.sleep(0.1)
+    print(describe(state))
+    return 0
+
+
+def describe(state: dict[str, Any]) -> str:
+    first, *others = state["urls"]
+    lines = [
+        f"Rota is up: {len(state['urls'])} pods on Redis and MariaDB. Logs and settings: {FOLDER}",
+        f"  API    {first}  (also {', '.join(others)})",
+        f"  Docs   {first}/docs",
+        f"  Token  {state['token']}",
+        "",
+        "Next, in this shell:",
+        f"  export ROTA_URL={first} ROTA_TOKEN={state['token']}",
+        '  rota task submit sample_hello --payload \'{"name": "Ada"}\' --wait',
+        "  rota cluster            # who leads? kill that pod and look again",
+        "  make down               # ends everything",
+    ]
+    return "\n".join(lines)
+
+
+def down() -> int:
+    state = read_state()
+    if state is None:
+        print("no cluster is up; start one with: make up")
+        return 0
+    with suppress(ProcessLookupError):
+        os.kill(state["pid"], signal.SIGTERM)
+    deadline = time.monotonic() + GONE_WITHIN_S
+    while read_state() is not None:
+        if time.monotonic() > deadline:
+            print(f"process {state['pid']} is still ending; see {LOG}")
+            return 1
+        time.sleep(0.1)
+    print("the cluster is down; its data is gone with it")
+    return 0
+
+
+def read_state() -> dict[str, Any] | None:
+    """What a keeper that lives has written down."""
+    try:
+        state: dict[str, Any] = json.loads(STATE.read_text("utf-8"))
+        os.kill(state["pid"], 0)
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return None
+    return state
+
+
+def keep(app: Path) -> int:
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    ports = choose_ports()
+    with RedisServer(durable=True) as redis, MariaDbServer(MariaDbOptions(durable=True)) as mariadb:
+        settings = {"store": {"url": mariadb.url()}, "coordinator": {"url": redis.url()}}
+        asyncio.run(upgrade(mariadb.url()))
+        token = asyncio.run(issue_token(settings, name="make up", role=Role.ADMIN))
+        with a_cluster(FOLDER.resolve(), settings, app=app) as cluster:
+            pods = [
+                cluster.launch("server", f"pod-{place}", "--set", f"api.port={port}")
+                for place, port in enumerate(ports, start=1)
+            ]
+            for pod in pods:
+                pod.wait_for("node.ready")
+            write_state({"pid": os.getpid(), "token": token, "urls": [f"http://127.0.0.1:{port}" for port in ports]})
+            try:
+                ended.wait()
+            finally:
+                STATE.unlink(missing_ok=True)
+    return 0
+
+
+def write_state(state: dict[str, Any]) -> None:
+    """All of it or nothing, and for nobody else's eyes: the token is in it."""
+    draft = STATE.with_suffix(".new")
+    draft.touch(mode=0o600)
+    draft.write_text(json.dumps(state), "utf-8")
+    draft.replace(STATE)
+
+
+def choose_ports() -> list[int]:
+    """The first ones that nobody listens at."""
+    free: list[int] = []
+    port = FIRST_PORT
+    while len(free) < PODS:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                free.append(port)
+        port += 1
+    return free
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
