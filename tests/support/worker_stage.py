@@ -31,6 +31,7 @@ from rota.domain.worker import Worker
 from rota.infrastructure.coordination import memory as coordination_memory
 from rota.infrastructure.store.memory.store import memory_store
 from rota.infrastructure.system import NodeIds
+from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
@@ -234,8 +235,8 @@ class Stage:
 
     async def listen(self) -> None:
         async with self.coordinator.signals.subscribe() as events:
-            async for event in events:
-                self.events.append(event)
+            while True:
+                self.events.append(await hear(events))
 
     async def _grant_one(self, task_id: int, *, limit: timedelta, spec: dict[str, Any]) -> Attempt:
         state = a_state(task_id, due_at=self.clock.now())

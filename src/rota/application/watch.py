@@ -57,8 +57,10 @@ class TaskWatch:
         """Hear events, once somebody waits; run it as a loop. It raises when nothing can be heard any more."""
         await self._is_needed.wait()
         async with self._signals.subscribe() as events:
-            async for event in events:
-                if event.task_id in self._waits and event.status is not None and event.status.is_final:
+            async for _, event in events:
+                if event is None or event.task_id not in self._waits:
+                    continue  # what was missed is found by the look at all who wait
+                if event.status is not None and event.status.is_final:
                     self._tell(event.task_id)
 
     async def look(self) -> None:
