@@ -27,7 +27,7 @@ from rota.domain.events import Event
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.log import LogEntry
 from rota.domain.task import Task, TaskStatus
-from rota.domain.worker import Worker
+from rota.domain.worker import Worker, order_mark
 from rota.infrastructure.coordination import memory as coordination_memory
 from rota.infrastructure.store.memory.store import memory_store
 from rota.infrastructure.system import NodeIds
@@ -103,6 +103,8 @@ class Stage:
         self.faults = Faults()
         self.figures = Figures()
         self.executor = ScriptedExecutor(script)
+        self.sizes: list[int] = []  # what the executors were told of the capacity
+        self.executors = ExecutorRegistry({"local": self.executor}, resize=self.sizes.append)
         self.events: list[Event] = []
         self.spool = spool or MemorySpool()
         self.settings = WorkerSettings(**({"name": "worker-1"} | settings))
@@ -123,7 +125,7 @@ class Stage:
             collector=self.figures,
             spool=self.spool,
         )
-        return WorkerService(ports, self.settings, executors=ExecutorRegistry({"local": self.executor}))
+        return WorkerService(ports, self.settings, executors=self.executors)
 
     @asynccontextmanager
     async def running(self, *, is_awaited: bool = True) -> AsyncIterator["asyncio.Task[None]"]:
@@ -164,6 +166,11 @@ class Stage:
         state = (await self.task(task_id)).state
         await self.store.tasks.advance([state.cancelled("by test", at=self.clock.now())])
         await self.coordinator.signals.request_cancel([TaskId(task_id)], ttl=MINUTE)
+
+    async def order(self, *, capacity: int | None = None, draining: bool | None = None) -> None:
+        """An operator asks something of the worker."""
+        assert await self.store.workers.order(self.worker_id, capacity=capacity, draining=draining)
+        await self.coordinator.signals.request_cancel([order_mark(self.worker_id)], ttl=SECOND * 2)
 
     async def retire(self) -> WorkerId:
         """The leader holds the worker for dead."""

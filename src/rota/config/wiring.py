@@ -146,8 +146,7 @@ class Built:
         scheduler = settings.scheduler
         balancer = self.registries.balancers.get(scheduler.balancer)
         self.dispatcher.tune(DispatchSettings(scheduler.batch_size, balancer, scheduler.global_rate))
-        if self.roles.worker is not None and self.local is not None:
-            self.local.resize(settings.worker.capacity)
+        if self.roles.worker is not None:
             self.roles.worker.set_capacity(settings.worker.capacity)
         if self.roles.scheduler is not None:
             self.roles.scheduler.duties.retain.tune(Retention(tasks=settings.task.retention))
@@ -233,7 +232,7 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
     )
     executors = _list_executors(plan, local)
     settings = replace(_work_settings(plan.settings, node), types=_types(plan, executors))
-    return WorkerService(ports, settings, executors=ExecutorRegistry(executors))
+    return WorkerService(ports, settings, executors=ExecutorRegistry(executors, resize=local.resize))
 
 
 def _types(plan: Blueprint, executors: Mapping[str, Executor]) -> frozenset[str]:

@@ -188,6 +188,13 @@ class FaultyWorkerRegistry:
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
         await _around(self._faults, "workers.retire", call=lambda: self._inner.retire(worker_ids))
 
+    async def order(self, worker_id: WorkerId, *, capacity: int | None = None, draining: bool | None = None) -> bool:
+        return await _around(
+            self._faults,
+            "workers.order",
+            call=lambda: self._inner.order(worker_id, capacity=capacity, draining=draining),
+        )
+
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list[WorkerRecord]:

@@ -77,6 +77,7 @@ CALLS: dict[str, Call] = {
     "schedules.purge": lambda s: s.schedules.purge(fired_before=LONG_AFTER, limit=1),
     "workers.register": lambda s: s.workers.register(a_worker(2)),
     "workers.seen": lambda s: s.workers.seen({WORKER: 3}),
+    "workers.order": lambda s: s.workers.order(WORKER, capacity=2, draining=True),
     "workers.retire": lambda s: s.workers.retire([WORKER]),
     "workers.list_all": lambda s: s.workers.list_all(alive_only=False, after=WorkerId(0), limit=1),
     "workers.purge": lambda s: s.workers.purge(retired_before=LONG_AFTER, limit=1),

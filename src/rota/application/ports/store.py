@@ -12,7 +12,7 @@ Rules of every method, which the contract suite checks on every adapter:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import LiveTask, Task, TaskStatus, Transition
 from rota.domain.task_config import TaskConfig
-from rota.domain.worker import Worker
+from rota.domain.worker import Worker, WorkerOrders
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +193,12 @@ class WorkerRegistry(Protocol):
         """Note that incarnations have ended, by their own word or by their lease."""
         ...
 
+    async def order(self, worker_id: WorkerId, *, capacity: int | None = None, draining: bool | None = None) -> bool:
+        """Keep what an operator asks of an incarnation, for it to find with its record; what is None stays as it was.
+
+        False when there is none that has not retired. A repeat is a new wish for the same."""
+        ...
+
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list["WorkerRecord"]:
@@ -212,6 +218,7 @@ class WorkerRecord:
     registered_at: datetime
     seen_at: datetime
     retired_at: datetime | None
+    orders: WorkerOrders = field(default_factory=WorkerOrders)
 
 
 class TermStore(Protocol):

@@ -198,6 +198,10 @@ worker_registry = Table(
     number("retired_us"),
     Column("types_json", Text, nullable=False),
     Column("labels_json", Text, nullable=False),
+    count("wanted_capacity"),  # by an operator; counts if there was an order
+    count("capacity_order"),  # how many there were
+    small("wanted_draining"),
+    count("draining_order"),
     **MYSQL,
 )
 

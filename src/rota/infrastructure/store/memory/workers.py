@@ -36,6 +36,18 @@ class MemoryWorkerRegistry:
                 worker = replace(known.worker, load=0)
                 self._state.workers[worker_id] = replace(known, worker=worker, retired_at=now)
 
+    async def order(self, worker_id: WorkerId, *, capacity: int | None = None, draining: bool | None = None) -> bool:
+        known = self._state.workers.get(worker_id)
+        if known is None or known.retired_at is not None:
+            return False
+        orders = known.orders
+        if capacity is not None:
+            orders = orders.with_capacity(capacity)
+        if draining is not None:
+            orders = orders.with_draining(draining)
+        self._state.workers[worker_id] = replace(known, orders=orders)
+        return True
+
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list[WorkerRecord]:
