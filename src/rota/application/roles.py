@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from rota.application.attend import ATTEND_EVERY, Attendance
 from rota.application.elect import Leadership
 from rota.application.ids import RENEW_EVERY
 from rota.application.lead import SchedulerDuties
@@ -45,6 +46,7 @@ class Roles:
     watch: TaskWatch
     plugins: PluginHost
     guests: Sequence[PluginPlan] = ()
+    attendance: Attendance = field(kw_only=True)
     scheduler: SchedulerRole | None = None
     worker: WorkerService | None = None
     others: Sequence[Callable[[], Part]] = ()
@@ -70,6 +72,7 @@ class Roles:
         finally:
             await _end([scheduler, worker, *base])
             await self.plugins.stop()
+            await self.attendance.leave()
             log.info("node.stopped", node_id=self.node.id)
 
     async def _wait(self, running: Sequence["asyncio.Task[None]"]) -> None:
@@ -90,6 +93,7 @@ class Roles:
         return [
             keep("node.time", node.time.sync, every=RESYNC_EVERY),
             keep("node.ids", node.ids.keep, every=RENEW_EVERY),
+            keep("node.attend", self.attendance.attend, every=ATTEND_EVERY),
             keep("watch.listen", self.watch.listen),
             keep("watch.look", self.watch.look),
             self.plugins.run(),

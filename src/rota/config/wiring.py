@@ -15,6 +15,8 @@ from pathlib import Path
 
 import structlog
 
+from rota.__about__ import __version__
+from rota.application.attend import Attendance
 from rota.application.dispatch import Dispatcher, DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
 from rota.application.lead import Pace, SchedulerDuties
@@ -45,6 +47,7 @@ from rota.config.schema import prepare_schema
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
+from rota.domain.node import NodeInfo
 from rota.domain.worker import ANY_TYPE, MAX_TYPES
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
@@ -121,7 +124,9 @@ async def build_roles(plan: Blueprint, node: Node, *, roles: Collection[Role]) -
     dispatcher = Dispatcher(node.store.tasks, node.coordinator, configs=node.configs, time=node.time, loops=loops)
     watch = TaskWatch(node.store.tasks, node.coordinator.signals)
     guests = list_plugins(plan.settings, plan.registries)
-    built = Built(Roles(node, watch, plugins, guests), dispatcher, plan.registries)
+    info = NodeInfo(id=node.id, roles=tuple(sorted(roles)), version=__version__, address=socket.gethostname())
+    attendance = Attendance(node.store.nodes, node.time, info)
+    built = Built(Roles(node, watch, plugins, guests, attendance=attendance), dispatcher, plan.registries)
     if Role.SCHEDULER in roles:
         built.roles.scheduler = _build_scheduler(plan, node, dispatcher=dispatcher)
     if Role.WORKER in roles:

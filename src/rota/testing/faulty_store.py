@@ -8,6 +8,8 @@ from rota.application.ports.store import (
     Added,
     ConfigStore,
     LogStore,
+    NodeRecord,
+    NodeRegistry,
     ScheduleStore,
     SlotLease,
     SlotStore,
@@ -21,6 +23,7 @@ from rota.application.ports.store import (
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry
+from rota.domain.node import NodeInfo
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
@@ -42,6 +45,7 @@ def faulty_store(inner: Store, faults: Faults) -> Store:
         workers=FaultyWorkerRegistry(inner.workers, faults),
         terms=FaultyTermStore(inner.terms, faults),
         slots=FaultySlotStore(inner.slots, faults),
+        nodes=FaultyNodeRegistry(inner.nodes, faults),
     )
 
 
@@ -232,6 +236,26 @@ class FaultySlotStore:
 
     async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
         return await _around(self._faults, "slots.renew", call=lambda: self._inner.renew(node_id, lease, ttl=ttl))
+
+
+class FaultyNodeRegistry:
+    def __init__(self, inner: NodeRegistry, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def seen(self, node: NodeInfo) -> None:
+        await _around(self._faults, "nodes.seen", call=lambda: self._inner.seen(node))
+
+    async def leave(self, node_id: NodeId) -> None:
+        await _around(self._faults, "nodes.leave", call=lambda: self._inner.leave(node_id))
+
+    async def list_alive(self, *, since: datetime) -> list[NodeRecord]:
+        return await _around(self._faults, "nodes.list_alive", call=lambda: self._inner.list_alive(since=since))
+
+    async def purge(self, *, seen_before: datetime, limit: int) -> int:
+        return await _around(
+            self._faults, "nodes.purge", call=lambda: self._inner.purge(seen_before=seen_before, limit=limit)
+        )
 
 
 async def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> T:

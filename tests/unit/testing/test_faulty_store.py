@@ -10,6 +10,7 @@ import pytest
 from rota.application.ports.store import (
     ConfigStore,
     LogStore,
+    NodeRegistry,
     ScheduleStore,
     SlotLease,
     SlotStore,
@@ -22,6 +23,7 @@ from rota.application.ports.store import (
 from rota.domain.errors import IdempotencyMismatchError, StoreUnavailableError
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, WorkerId
 from rota.domain.log import LogEntry, place
+from rota.domain.node import NodeInfo
 from rota.domain.paging import TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.task import PENDING, PROCESSING, LogKind
@@ -45,6 +47,7 @@ PARTS = {
     "workers": WorkerRegistry,
     "terms": TermStore,
     "slots": SlotStore,
+    "nodes": NodeRegistry,
 }
 
 Call = Callable[[Store], Awaitable[Any]]
@@ -77,6 +80,10 @@ CALLS: dict[str, Call] = {
     "schedules.purge": lambda s: s.schedules.purge(fired_before=LONG_AFTER, limit=1),
     "workers.register": lambda s: s.workers.register(a_worker(2)),
     "workers.seen": lambda s: s.workers.seen({WORKER: 3}),
+    "nodes.seen": lambda s: s.nodes.seen(NodeInfo(id=NodeId("node"))),
+    "nodes.leave": lambda s: s.nodes.leave(NodeId("node")),
+    "nodes.list_alive": lambda s: s.nodes.list_alive(since=NOW),
+    "nodes.purge": lambda s: s.nodes.purge(seen_before=NOW, limit=1),
     "workers.order": lambda s: s.workers.order(WORKER, capacity=2, draining=True),
     "workers.retire": lambda s: s.workers.retire([WORKER]),
     "workers.list_all": lambda s: s.workers.list_all(alive_only=False, after=WorkerId(0), limit=1),

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from rota.domain.ids import TIME_SHIFT, NodeId, TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry
+from rota.domain.node import NodeInfo
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
@@ -231,6 +232,34 @@ class TermStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """What the store remembers of a process."""
+
+    node: NodeInfo
+    started_at: datetime
+    seen_at: datetime
+
+
+class NodeRegistry(Protocol):
+    async def seen(self, node: NodeInfo) -> None:
+        """Note that a process lives, by the store's clock."""
+        ...
+
+    async def leave(self, node_id: NodeId) -> None:
+        """Forget a process that ends in good order."""
+        ...
+
+    async def list_alive(self, *, since: datetime) -> list[NodeRecord]:
+        """The processes that were seen at this moment or later, by id; at most `MOST_NODES`."""
+        ...
+
+    async def purge(self, *, seen_before: datetime, limit: int) -> int:
+        """Forget up to `limit` processes that were last seen before this moment; says how many."""
+        ...
+
+
+MOST_NODES = 1024  # as many as there are id slots
 AHEAD_OF_CLOCK = 1000 << TIME_SHIFT  # a second of ids, 4 million: more than one lease uses before the clock is there
 
 
@@ -279,3 +308,4 @@ class Store:
     workers: WorkerRegistry
     terms: TermStore
     slots: SlotStore
+    nodes: NodeRegistry

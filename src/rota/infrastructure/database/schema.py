@@ -217,6 +217,19 @@ leadership = Table(  # one row, seeded by the migration
     **MYSQL,
 )
 
+node = Table(  # a row for each process that lives, or died not long ago
+    "node",
+    metadata,
+    Column("id", String(LONG), primary_key=True),
+    text("roles", LONG),
+    text("version", SHORT),
+    text("address", 255),
+    number("started_us"),
+    number("seen_us"),
+    tenant(),
+    **MYSQL,
+)
+
 node_slot = Table(
     "node_slot",
     metadata,

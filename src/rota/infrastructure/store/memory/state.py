@@ -6,7 +6,7 @@ Nothing here awaits, so that every method of the store is one step of the event 
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rota.application.ports.store import SlotLease, WorkerRecord
+from rota.application.ports.store import NodeRecord, SlotLease, WorkerRecord
 from rota.application.ports.system import Clock
 from rota.domain.errors import IdTakenError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
@@ -40,6 +40,7 @@ class MemoryState:
     revisions: dict[ConfigKey, list[TaskConfig]] = field(default_factory=dict)  # oldest first
     occurrences: dict[ConfigKey, dict[datetime, Occurrence]] = field(default_factory=dict)
     workers: dict[WorkerId, WorkerRecord] = field(default_factory=dict)
+    nodes: dict[NodeId, NodeRecord] = field(default_factory=dict)
     term: int = 0
     slots: list[HeldSlot] = field(default_factory=list)
 

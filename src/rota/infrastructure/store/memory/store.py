@@ -4,6 +4,7 @@ from rota.application.ports.store import Store
 from rota.application.ports.system import Clock
 from rota.infrastructure.store.memory.configs import MemoryConfigStore, MemoryScheduleStore
 from rota.infrastructure.store.memory.leadership import MemorySlotStore, MemoryTermStore
+from rota.infrastructure.store.memory.nodes import MemoryNodeRegistry
 from rota.infrastructure.store.memory.state import MemoryState
 from rota.infrastructure.store.memory.tasks import MemoryLogStore, MemoryTaskStore
 from rota.infrastructure.store.memory.workers import MemoryWorkerRegistry
@@ -24,4 +25,5 @@ def join_memory(state: MemoryState) -> Store:
         workers=MemoryWorkerRegistry(state),
         terms=MemoryTermStore(state),
         slots=MemorySlotStore(state),
+        nodes=MemoryNodeRegistry(state),
     )

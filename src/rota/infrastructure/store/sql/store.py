@@ -10,6 +10,7 @@ from rota.infrastructure.database.database import Database
 from rota.infrastructure.store.sql.configs import SqlConfigStore
 from rota.infrastructure.store.sql.leadership import SqlSlotStore, SqlTermStore
 from rota.infrastructure.store.sql.logs import SqlLogStore
+from rota.infrastructure.store.sql.nodes import SqlNodeRegistry
 from rota.infrastructure.store.sql.schedules import SqlScheduleStore
 from rota.infrastructure.store.sql.tasks import SqlTaskStore
 from rota.infrastructure.store.sql.workers import SqlWorkerRegistry
@@ -34,4 +35,5 @@ def sql_store(database: Database, random: Random) -> Store:
         workers=SqlWorkerRegistry(database),
         terms=SqlTermStore(database),
         slots=SqlSlotStore(database),
+        nodes=SqlNodeRegistry(database),
     )
