@@ -97,6 +97,9 @@ class FaultyTaskStore:
     async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
         return await _around(self._faults, "tasks.count_by_status", call=lambda: self._inner.count_by_status(tenant_id))
 
+    async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        return await _around(self._faults, "tasks.count_ended", call=lambda: self._inner.count_ended(tenant_id))
+
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         return await _around(
             self._faults,
@@ -224,6 +227,9 @@ class FaultyTermStore:
 
     async def confirm(self, number: int) -> bool:
         return await _around(self._faults, "terms.confirm", call=lambda: self._inner.confirm(number))
+
+    async def find_last(self) -> int:
+        return await _around(self._faults, "terms.find_last", call=self._inner.find_last)
 
 
 class FaultySlotStore:

@@ -66,6 +66,8 @@ CALLS: dict[str, Call] = {
     "tasks.list_held": lambda s: s.tasks.list_held(WORKER),
     "tasks.list_page": lambda s: s.tasks.list_page(TaskFilter()),
     "tasks.count_by_status": lambda s: s.tasks.count_by_status(DEFAULT_TENANT),
+    "tasks.count_ended": lambda s: s.tasks.count_ended(DEFAULT_TENANT),
+    "terms.find_last": lambda s: s.terms.find_last(),
     "tasks.purge": lambda s: s.tasks.purge(completed_before=NOW, limit=1),
     "logs.append": lambda s: s.logs.append([LINE]),
     "logs.read": lambda s: s.logs.read(TASK, after=0, limit=1),

@@ -106,6 +106,10 @@ class TaskStore(Protocol):
         """How many tasks are in each state; states without tasks are left out."""
         ...
 
+    async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        """How many tasks have ended how since the beginning, also those that were purged: numbers that only grow."""
+        ...
+
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         """Delete up to `limit` ended tasks with their results and logs, oldest id first; says how many."""
         ...
@@ -229,6 +233,10 @@ class TermStore(Protocol):
 
     async def confirm(self, number: int) -> bool:
         """Whether this term is still the newest; proves at the same time that the store can be written."""
+        ...
+
+    async def find_last(self) -> int:
+        """The newest term; 0 before the first."""
         ...
 
 

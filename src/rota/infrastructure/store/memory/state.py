@@ -3,6 +3,7 @@
 Nothing here awaits, so that every method of the store is one step of the event loop: atomic, like a transaction.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,7 +13,7 @@ from rota.domain.errors import IdTakenError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry, first_entry
 from rota.domain.schedule import Occurrence
-from rota.domain.task import Task
+from rota.domain.task import Task, TaskStatus
 from rota.domain.task_config import TaskConfig
 
 ConfigKey = tuple[TenantId, str]
@@ -34,6 +35,7 @@ class MemoryState:
     clock: Clock
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     live: set[TaskId] = field(default_factory=set)
+    ended: Counter[tuple[TenantId, TaskStatus]] = field(default_factory=Counter)  # since the beginning
     keys: dict[tuple[TenantId, str], tuple[TaskId, str]] = field(default_factory=dict)  # first task and its digest
     logs: dict[TaskId, dict[int, LogEntry]] = field(default_factory=dict)  # by place
     configs: dict[ConfigKey, TaskConfig] = field(default_factory=dict)
