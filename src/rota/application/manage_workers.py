@@ -4,13 +4,16 @@ An order is kept in the record of the worker's incarnation, which the worker rea
 read at once; if that is lost the order counts a heartbeat later.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 
+from rota.application.audit import Actor, record
 from rota.application.node import Node
 from rota.application.ports.store import WorkerRecord
+from rota.domain.audit import AuditEntry
 from rota.domain.checks import check_number
 from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError
 from rota.domain.ids import WorkerId
@@ -44,23 +47,32 @@ class ManageWorkers:
         except CoordinatorUnavailableError:
             return frozenset(record.worker.id for record in await self.node.store.workers.list_all())
 
-    async def drain(self, worker_id: WorkerId) -> WorkerRecord:
+    async def drain(self, worker_id: WorkerId, *, actor: Actor | None = None) -> WorkerRecord:
         """Let it take nothing new, and hand back what it has not begun. What runs goes on."""
-        return await self._order(worker_id, draining=True)
+        audit = record(self.node, actor, action="worker.drain", subject=worker_id)
+        return await self._order(worker_id, draining=True, audit=audit)
 
-    async def resume(self, worker_id: WorkerId) -> WorkerRecord:
+    async def resume(self, worker_id: WorkerId, *, actor: Actor | None = None) -> WorkerRecord:
         """Let it take work again."""
-        return await self._order(worker_id, draining=False)
+        audit = record(self.node, actor, action="worker.resume", subject=worker_id)
+        return await self._order(worker_id, draining=False, audit=audit)
 
-    async def set_capacity(self, worker_id: WorkerId, capacity: int) -> WorkerRecord:
+    async def set_capacity(self, worker_id: WorkerId, capacity: int, *, actor: Actor | None = None) -> WorkerRecord:
         """Let it hold up to this many attempts; what is beyond a smaller number runs to its end."""
         check_number("capacity", capacity, least=1, most=MAX_CAPACITY)
-        return await self._order(worker_id, capacity=capacity)
+        audit = record(self.node, actor, action="worker.patch", subject=worker_id, detail=f"capacity {capacity}")
+        return await self._order(worker_id, capacity=capacity, audit=audit)
 
     async def _order(
-        self, worker_id: WorkerId, *, capacity: int | None = None, draining: bool | None = None
+        self,
+        worker_id: WorkerId,
+        *,
+        capacity: int | None = None,
+        draining: bool | None = None,
+        audit: Sequence[AuditEntry],
     ) -> WorkerRecord:
-        if not await self.node.store.workers.order(worker_id, capacity=capacity, draining=draining):
+        workers = self.node.store.workers
+        if not await workers.order(worker_id, capacity=capacity, draining=draining, audit=audit):
             await self.get(worker_id)
             raise ConflictError(f"worker {worker_id} has retired; list the workers for one that is alive")
         try:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from rota.application.audit import Actor
 from rota.application.manage_workers import ManageWorkers
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, StoreUnavailableError
-from rota.domain.ids import WorkerId
+from rota.domain.ids import DEFAULT_TENANT, WorkerId
 from rota.domain.worker import WorkerOrders, order_mark
 from rota.testing.faults import Fault
 from tests.support.builders import HOUR, a_worker
@@ -60,6 +61,25 @@ async def test_an_order_is_kept_and_signalled() -> None:
     resized = await office.set_capacity(ONE, 7)
     assert (resized.orders.capacity, resized.orders.capacity_number) == (7, 1)
     assert resized.orders.is_draining is False
+
+
+@virtually
+async def test_an_order_is_recorded_with_who_asked_for_it() -> None:
+    bench, office = await an_office()
+    ada = Actor(tenant_id=DEFAULT_TENANT, name="ada", address="10.0.0.1")
+    await office.drain(ONE, actor=ada)
+    await office.resume(ONE, actor=ada)
+    await office.set_capacity(ONE, 7, actor=ada)
+    with pytest.raises(ConflictError):
+        await office.drain(TWO, actor=ada)
+    await office.drain(ONE)
+    entries = await bench.node.store.audit.list_page(DEFAULT_TENANT, before=None)
+    kept = [(entry.actor, entry.address, entry.action, entry.object, entry.detail) for entry in reversed(entries)]
+    assert kept == [
+        ("ada", "10.0.0.1", "worker.drain", "1", ""),
+        ("ada", "10.0.0.1", "worker.resume", "1", ""),
+        ("ada", "10.0.0.1", "worker.patch", "1", "capacity 7"),
+    ]
 
 
 @virtually

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from rota.application.ports.store import Store, WorkerRecord
-from rota.domain.ids import WorkerId
+from rota.domain.audit import AuditEntry
+from rota.domain.ids import DEFAULT_TENANT, WorkerId
 from rota.domain.worker import Worker, WorkerOrders
-from rota.testing.contract.store_backend import AWKWARD_TEXTS, HOUR, HUGE, WORKER_1, WORKER_2, StoreBackend
+from rota.testing.contract.store_backend import AWKWARD_TEXTS, HOUR, HUGE, NOON, WORKER_1, WORKER_2, StoreBackend
 
 UNKNOWN = WorkerId(99)
 
@@ -176,6 +177,17 @@ class TestWorkers:
         assert not await store.workers.order(WORKER_1, draining=True)
         assert not await store.workers.order(UNKNOWN, capacity=3)
         assert await _records(store) == before
+
+    async def test_an_order_is_recorded_if_it_counts(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        kept, dropped = (
+            AuditEntry(id=number, tenant_id=DEFAULT_TENANT, at=NOON, actor="ada", action="worker.drain", object="1")
+            for number in (1, 2)
+        )
+        await store.workers.order(WORKER_1, draining=True, audit=[kept])
+        await store.workers.order(UNKNOWN, draining=True, audit=[dropped])
+        assert await store.audit.list_page(DEFAULT_TENANT, before=None) == [kept]
 
     async def test_workers_are_listed_in_pages(self, backend: StoreBackend) -> None:
         store = await backend.connect()
