@@ -4,13 +4,15 @@ Each is a transition, written while the task is as it was read. When something e
 again: the caller's wish still stands, or the new state forbids it and says so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
 
+from rota.application.audit import Actor, record
 from rota.application.node import Node
+from rota.domain.audit import AuditEntry
 from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, TenantId
@@ -27,24 +29,36 @@ log = structlog.get_logger(__name__)
 class SteerTasks:
     node: Node
 
-    async def cancel(self, task_id: TaskId, tenant_id: TenantId, *, reason: str = "") -> Task:
+    async def cancel(
+        self, task_id: TaskId, tenant_id: TenantId, *, reason: str = "", actor: Actor | None = None
+    ) -> Task:
         """End it, waiting or running. What a running attempt still reports is stale from here on."""
-        step = await self._make(task_id, tenant_id, change=lambda state, at: state.cancelled(reason, at=at))
-        try:
-            await self._stop(step)
-        except CoordinatorUnavailableError as exc:  # the worker's result will be stale all the same
-            log.warning("cancel.not_signalled", task_id=task_id, error=str(exc))
+        audit = record(self.node, actor, action="task.cancel", subject=task_id)
+        step = await self._make(
+            task_id, tenant_id, change=lambda state, at: state.cancelled(reason, at=at), audit=audit
+        )
+        await self.stop([step])
         return await self._get(task_id, tenant_id)
 
-    async def reprioritise(self, task_id: TaskId, tenant_id: TenantId, *, priority: int) -> Task:
+    async def reprioritise(
+        self, task_id: TaskId, tenant_id: TenantId, *, priority: int, actor: Actor | None = None
+    ) -> Task:
         """Change how urgent a waiting task is."""
-        step = await self._make(task_id, tenant_id, change=lambda state, at: state.reprioritised(priority, at=at))
+        audit = record(self.node, actor, action="task.patch", subject=task_id, detail=f"priority {priority}")
+        step = await self._make(
+            task_id, tenant_id, change=lambda state, at: state.reprioritised(priority, at=at), audit=audit
+        )
         await self._queue_anew(step)
         return await self._get(task_id, tenant_id)
 
-    async def reschedule(self, task_id: TaskId, tenant_id: TenantId, *, due_at: datetime) -> Task:
+    async def reschedule(
+        self, task_id: TaskId, tenant_id: TenantId, *, due_at: datetime, actor: Actor | None = None
+    ) -> Task:
         """Change when a waiting task is due."""
-        step = await self._make(task_id, tenant_id, change=lambda state, at: state.rescheduled(due_at, at=at))
+        audit = record(self.node, actor, action="task.patch", subject=task_id, detail=f"due {due_at.isoformat()}")
+        step = await self._make(
+            task_id, tenant_id, change=lambda state, at: state.rescheduled(due_at, at=at), audit=audit
+        )
         await self._queue_anew(step)
         return await self._get(task_id, tenant_id)
 
@@ -55,23 +69,33 @@ class SteerTasks:
         return task
 
     async def _make(
-        self, task_id: TaskId, tenant_id: TenantId, *, change: Callable[[TaskState, datetime], Transition]
+        self,
+        task_id: TaskId,
+        tenant_id: TenantId,
+        *,
+        change: Callable[[TaskState, datetime], Transition],
+        audit: Sequence[AuditEntry],
     ) -> Transition:
         for _ in range(MOST_TRIES):
             task = await self._get(task_id, tenant_id)
             step = change(task.state, self.node.time.now())
-            written = await self.node.store.tasks.advance([step])
+            written = await self.node.store.tasks.advance([step], audit=audit)
             if task_id not in written.stale:
                 return step
         raise ConflictError(f"task {task_id} changed {MOST_TRIES} times while it was being changed; try again")
 
-    async def _stop(self, step: Transition) -> None:
-        before = step.before
-        if before.status is PROCESSING:
-            await self.node.coordinator.signals.request_cancel([before.id], ttl=CANCEL_KEPT)
-        elif before.status in WAITING:
-            await self.node.coordinator.queue.discard([QueueEntry(before.id, before.priority)])
-        await self.node.coordinator.signals.publish([_cancelled(step)])
+    async def stop(self, steps: Sequence[Transition]) -> None:
+        """Tell those who run or queue these tasks, and whoever listens, that they were cancelled."""
+        running = [step.task_id for step in steps if step.before.status is PROCESSING]
+        waiting = [QueueEntry(step.task_id, step.before.priority) for step in steps if step.before.status in WAITING]
+        try:
+            if running:
+                await self.node.coordinator.signals.request_cancel(running, ttl=CANCEL_KEPT)
+            if waiting:
+                await self.node.coordinator.queue.discard(waiting)
+            await self.node.coordinator.signals.publish([_cancelled(step) for step in steps])
+        except CoordinatorUnavailableError as exc:  # what a worker still reports will be stale all the same
+            log.warning("cancel.not_signalled", tasks=len(steps), error=str(exc))
 
     async def _queue_anew(self, step: Transition) -> None:
         """Put it where it belongs now. A ready entry left behind is harmless: dispatch grants a task once."""

@@ -6,21 +6,28 @@ from typing import TypeVar
 
 from rota.application.ports.store import (
     Added,
+    AuditStore,
     ConfigStore,
     LogStore,
+    NodeRecord,
+    NodeRegistry,
     ScheduleStore,
     SlotLease,
     SlotStore,
     Store,
     TaskStore,
     TermStore,
+    TokenStore,
     WorkerRecord,
     WorkerRegistry,
     Written,
 )
+from rota.domain.access import AccessToken
+from rota.domain.audit import AuditEntry
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry
+from rota.domain.node import NodeInfo
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
@@ -40,8 +47,11 @@ def faulty_store(inner: Store, faults: Faults) -> Store:
         configs=FaultyConfigStore(inner.configs, faults),
         schedules=FaultyScheduleStore(inner.schedules, faults),
         workers=FaultyWorkerRegistry(inner.workers, faults),
+        tokens=FaultyTokenStore(inner.tokens, faults),
+        audit=FaultyAuditStore(inner.audit, faults),
         terms=FaultyTermStore(inner.terms, faults),
         slots=FaultySlotStore(inner.slots, faults),
+        nodes=FaultyNodeRegistry(inner.nodes, faults),
     )
 
 
@@ -56,8 +66,8 @@ class FaultyTaskStore:
     async def add(self, new: Sequence[NewTask]) -> list[Added]:
         return await _around(self._faults, "tasks.add", call=lambda: self._inner.add(new))
 
-    async def advance(self, steps: Sequence[Transition]) -> Written:
-        return await _around(self._faults, "tasks.advance", call=lambda: self._inner.advance(steps))
+    async def advance(self, steps: Sequence[Transition], *, audit: Sequence[AuditEntry] = ()) -> Written:
+        return await _around(self._faults, "tasks.advance", call=lambda: self._inner.advance(steps, audit=audit))
 
     async def find(self, task_id: TaskId, tenant_id: TenantId) -> Task | None:
         return await _around(self._faults, "tasks.find", call=lambda: self._inner.find(task_id, tenant_id))
@@ -93,6 +103,9 @@ class FaultyTaskStore:
     async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
         return await _around(self._faults, "tasks.count_by_status", call=lambda: self._inner.count_by_status(tenant_id))
 
+    async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        return await _around(self._faults, "tasks.count_ended", call=lambda: self._inner.count_ended(tenant_id))
+
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         return await _around(
             self._faults,
@@ -120,9 +133,13 @@ class FaultyConfigStore:
         self._inner = inner
         self._faults = faults
 
-    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+    async def put(
+        self, config: TaskConfig, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> TaskConfig:
         return await _around(
-            self._faults, "configs.put", call=lambda: self._inner.put(config, expected_revision=expected_revision)
+            self._faults,
+            "configs.put",
+            call=lambda: self._inner.put(config, expected_revision=expected_revision, audit=audit),
         )
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
@@ -142,8 +159,10 @@ class FaultyConfigStore:
             call=lambda: self._inner.list_revisions(tenant_id, task_type, limit=limit),
         )
 
-    async def delete(self, tenant_id: TenantId, task_type: str) -> bool:
-        return await _around(self._faults, "configs.delete", call=lambda: self._inner.delete(tenant_id, task_type))
+    async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        return await _around(
+            self._faults, "configs.delete", call=lambda: self._inner.delete(tenant_id, task_type, audit=audit)
+        )
 
 
 class FaultyScheduleStore:
@@ -188,6 +207,20 @@ class FaultyWorkerRegistry:
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
         await _around(self._faults, "workers.retire", call=lambda: self._inner.retire(worker_ids))
 
+    async def order(
+        self,
+        worker_id: WorkerId,
+        *,
+        capacity: int | None = None,
+        draining: bool | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> bool:
+        return await _around(
+            self._faults,
+            "workers.order",
+            call=lambda: self._inner.order(worker_id, capacity=capacity, draining=draining, audit=audit),
+        )
+
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list[WorkerRecord]:
@@ -203,6 +236,52 @@ class FaultyWorkerRegistry:
         )
 
 
+class FaultyTokenStore:
+    def __init__(self, inner: TokenStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def add(self, token: AccessToken, *, audit: Sequence[AuditEntry] = ()) -> None:
+        await _around(self._faults, "tokens.add", call=lambda: self._inner.add(token, audit=audit))
+
+    async def find(self, token_id: str) -> AccessToken | None:
+        return await _around(self._faults, "tokens.find", call=lambda: self._inner.find(token_id))
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[AccessToken]:
+        return await _around(
+            self._faults, "tokens.list_page", call=lambda: self._inner.list_page(tenant_id, after=after, limit=limit)
+        )
+
+    async def revoke(
+        self, tenant_id: TenantId, token_id: str, *, at: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
+        return await _around(
+            self._faults, "tokens.revoke", call=lambda: self._inner.revoke(tenant_id, token_id, at=at, audit=audit)
+        )
+
+    async def touch(self, uses: Mapping[str, datetime]) -> None:
+        await _around(self._faults, "tokens.touch", call=lambda: self._inner.touch(uses))
+
+    async def purge(self, *, ended_before: datetime, limit: int) -> int:
+        return await _around(
+            self._faults, "tokens.purge", call=lambda: self._inner.purge(ended_before=ended_before, limit=limit)
+        )
+
+
+class FaultyAuditStore:
+    def __init__(self, inner: AuditStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def list_page(self, tenant_id: TenantId, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+        return await _around(
+            self._faults, "audit.list_page", call=lambda: self._inner.list_page(tenant_id, before=before, limit=limit)
+        )
+
+    async def purge(self, *, before: datetime, limit: int) -> int:
+        return await _around(self._faults, "audit.purge", call=lambda: self._inner.purge(before=before, limit=limit))
+
+
 class FaultyTermStore:
     def __init__(self, inner: TermStore, faults: Faults) -> None:
         self._inner = inner
@@ -213,6 +292,9 @@ class FaultyTermStore:
 
     async def confirm(self, number: int) -> bool:
         return await _around(self._faults, "terms.confirm", call=lambda: self._inner.confirm(number))
+
+    async def find_last(self) -> int:
+        return await _around(self._faults, "terms.find_last", call=self._inner.find_last)
 
 
 class FaultySlotStore:
@@ -225,6 +307,26 @@ class FaultySlotStore:
 
     async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
         return await _around(self._faults, "slots.renew", call=lambda: self._inner.renew(node_id, lease, ttl=ttl))
+
+
+class FaultyNodeRegistry:
+    def __init__(self, inner: NodeRegistry, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def seen(self, node: NodeInfo) -> None:
+        await _around(self._faults, "nodes.seen", call=lambda: self._inner.seen(node))
+
+    async def leave(self, node_id: NodeId) -> None:
+        await _around(self._faults, "nodes.leave", call=lambda: self._inner.leave(node_id))
+
+    async def list_alive(self, *, since: datetime) -> list[NodeRecord]:
+        return await _around(self._faults, "nodes.list_alive", call=lambda: self._inner.list_alive(since=since))
+
+    async def purge(self, *, seen_before: datetime, limit: int) -> int:
+        return await _around(
+            self._faults, "nodes.purge", call=lambda: self._inner.purge(seen_before=seen_before, limit=limit)
+        )
 
 
 async def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> T:

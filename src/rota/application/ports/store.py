@@ -9,21 +9,26 @@ Rules of every method, which the contract suite checks on every adapter:
 - Times are aware UTC datetimes, exact to the microsecond.
 - A purge deletes no more than `MAX_PURGE` (5,000) at once, whatever its `limit` says: repeat it until it says 0. A
   limit below 1 raises `InvalidError`.
+- `audit` says who asked for a change. It is kept in the same transaction and only if the change takes effect: a repeat,
+  a stale step, a lost race keep nothing of it. An entry whose id is there already is left alone.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from rota.domain.access import AccessToken
+from rota.domain.audit import AuditEntry
 from rota.domain.ids import TIME_SHIFT, NodeId, TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry
+from rota.domain.node import NodeInfo
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import LiveTask, Task, TaskStatus, Transition
 from rota.domain.task_config import TaskConfig
-from rota.domain.worker import Worker
+from rota.domain.worker import Worker, WorkerOrders
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +58,18 @@ class TaskStore(Protocol):
 
         A key seen before yields the first task instead; the same key with another digest raises
         `IdempotencyMismatchError` and adds nothing. May be repeated: a task that is already there is left alone; an
-        id that another task has raises `IdTakenError`.
+        id that another task has raises `IdTakenError`. The audit of each task that is new is kept, an entry that
+        several of them share once.
         """
         ...
 
-    async def advance(self, steps: Sequence[Transition]) -> Written:
+    async def advance(self, steps: Sequence[Transition], *, audit: Sequence[AuditEntry] = ()) -> Written:
         """Write transitions with their log entries, results and errors, in one transaction.
 
         Each is written only while the task's version is still the one it started from. Grants, ends, retries, releases,
         cancellations and changes of priority may share a batch; two steps of one task in it raise `InvalidError`.
+        An audit entry is about the task whose id is its `object`, and is kept if that task's step is applied; one about
+        no task of the batch raises `InvalidError`.
         """
         ...
 
@@ -105,6 +113,10 @@ class TaskStore(Protocol):
         """How many tasks are in each state; states without tasks are left out."""
         ...
 
+    async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        """How many tasks have ended how since the beginning, also those that were purged: numbers that only grow."""
+        ...
+
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         """Delete up to `limit` ended tasks with their results and logs, oldest id first; says how many."""
         ...
@@ -124,7 +136,9 @@ class LogStore(Protocol):
 
 
 class ConfigStore(Protocol):
-    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+    async def put(
+        self, config: TaskConfig, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> TaskConfig:
         """Create or replace a config as a new revision, which is returned.
 
         With `expected_revision` (0: must not exist) raises `RevisionConflictError` when another is current. The next
@@ -145,7 +159,7 @@ class ConfigStore(Protocol):
         """The revisions, newest first, also of a deleted config."""
         ...
 
-    async def delete(self, tenant_id: TenantId, task_type: str) -> bool:
+    async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """Remove the config; its revisions and its tasks stay. False when there was none."""
         ...
 
@@ -193,6 +207,19 @@ class WorkerRegistry(Protocol):
         """Note that incarnations have ended, by their own word or by their lease."""
         ...
 
+    async def order(
+        self,
+        worker_id: WorkerId,
+        *,
+        capacity: int | None = None,
+        draining: bool | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> bool:
+        """Keep what an operator asks of an incarnation, for it to find with its record; what is None stays as it was.
+
+        False when there is none that has not retired. A repeat is a new wish for the same."""
+        ...
+
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list["WorkerRecord"]:
@@ -212,6 +239,53 @@ class WorkerRecord:
     registered_at: datetime
     seen_at: datetime
     retired_at: datetime | None
+    orders: WorkerOrders = field(default_factory=WorkerOrders)
+
+
+class TokenStore(Protocol):
+    async def add(self, token: AccessToken, *, audit: Sequence[AuditEntry] = ()) -> None:
+        """Keep a new token. May be repeated; raises `ConflictError` when another token has its id."""
+        ...
+
+    async def find(self, token_id: str) -> AccessToken | None:
+        """The token, of whatever tenant and whether it is still good or not, or None."""
+        ...
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[AccessToken]:
+        """A page of the tenant's tokens by id, also of those that have ended."""
+        ...
+
+    async def revoke(
+        self, tenant_id: TenantId, token_id: str, *, at: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
+        """End a token at this moment, for good. May be repeated with the same moment.
+
+        False when this tenant has no such token, or it was revoked at another moment before.
+        """
+        ...
+
+    async def touch(self, uses: Mapping[str, datetime]) -> None:
+        """Note when tokens were last used. Never goes back; tokens that are gone are passed over."""
+        ...
+
+    async def purge(self, *, ended_before: datetime, limit: int) -> int:
+        """Delete up to `limit` tokens that were revoked or expired before this moment; says how many."""
+        ...
+
+
+class AuditStore(Protocol):
+    """Reads the record; what changes something writes it."""
+
+    async def list_page(self, tenant_id: TenantId, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+        """A page of the tenant's entries, newest id first."""
+        ...
+
+    async def purge(self, *, before: datetime, limit: int) -> int:
+        """Delete up to `limit` entries from before this moment, oldest id first; says how many.
+
+        One whose id is a day or more ahead of its moment may stay until its id is as old.
+        """
+        ...
 
 
 class TermStore(Protocol):
@@ -223,7 +297,39 @@ class TermStore(Protocol):
         """Whether this term is still the newest; proves at the same time that the store can be written."""
         ...
 
+    async def find_last(self) -> int:
+        """The newest term; 0 before the first."""
+        ...
 
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """What the store remembers of a process."""
+
+    node: NodeInfo
+    started_at: datetime
+    seen_at: datetime
+
+
+class NodeRegistry(Protocol):
+    async def seen(self, node: NodeInfo) -> None:
+        """Note that a process lives, by the store's clock."""
+        ...
+
+    async def leave(self, node_id: NodeId) -> None:
+        """Forget a process that ends in good order."""
+        ...
+
+    async def list_alive(self, *, since: datetime) -> list[NodeRecord]:
+        """The processes that were seen at this moment or later, by id; at most `MOST_NODES`."""
+        ...
+
+    async def purge(self, *, seen_before: datetime, limit: int) -> int:
+        """Forget up to `limit` processes that were last seen before this moment; says how many."""
+        ...
+
+
+MOST_NODES = 1024  # as many as there are id slots
 AHEAD_OF_CLOCK = 1000 << TIME_SHIFT  # a second of ids, 4 million: more than one lease uses before the clock is there
 
 
@@ -270,5 +376,8 @@ class Store:
     configs: ConfigStore
     schedules: ScheduleStore
     workers: WorkerRegistry
+    tokens: TokenStore
+    audit: AuditStore
     terms: TermStore
     slots: SlotStore
+    nodes: NodeRegistry

@@ -198,6 +198,41 @@ worker_registry = Table(
     number("retired_us"),
     Column("types_json", Text, nullable=False),
     Column("labels_json", Text, nullable=False),
+    count("wanted_capacity"),  # by an operator; counts if there was an order
+    count("capacity_order"),  # how many there were
+    small("wanted_draining"),
+    count("draining_order"),
+    **MYSQL,
+)
+
+access_token = Table(
+    "access_token",
+    metadata,
+    Column("id", sorted_text(SHORT), primary_key=True),
+    tenant(),
+    text("name", LONG),
+    text("role", SHORT),
+    text("digest", 64),  # of the secret, which is not here
+    number("created_us"),
+    number("expires_us"),
+    number("revoked_us"),
+    number("last_used_us"),
+    Index("access_token_tenant", "tenant_id", "id"),
+    **MYSQL,
+)
+
+audit_log = Table(
+    "audit_log",
+    metadata,
+    id_column(),
+    tenant(),
+    number("at_us"),
+    text("actor", LONG),
+    text("action", SHORT),
+    text("object", LONG),
+    text("address", 255),
+    Column("detail", Text, nullable=True),
+    Index("audit_log_tenant", "tenant_id", "id"),
     **MYSQL,
 )
 
@@ -209,6 +244,19 @@ leadership = Table(  # one row, seeded by the migration
     text("node_id", LONG),
     number("begun_us"),
     number("confirmed_us"),
+    tenant(),
+    **MYSQL,
+)
+
+node = Table(  # a row for each process that lives, or died not long ago
+    "node",
+    metadata,
+    Column("id", String(LONG), primary_key=True),
+    text("roles", LONG),
+    text("version", SHORT),
+    text("address", 255),
+    number("started_us"),
+    number("seen_us"),
     tenant(),
     **MYSQL,
 )

@@ -9,7 +9,7 @@ from rota.__about__ import __version__
 from rota.domain.errors import RotaError
 from rota.interfaces.cli.db import db
 from rota.interfaces.cli.errors import FAILURE, OK, report, report_usage
-from rota.interfaces.cli.run import scheduler, server, worker
+from rota.interfaces.cli.run import api, scheduler, server, worker
 from rota.interfaces.cli.settings import settings
 
 
@@ -24,7 +24,7 @@ def version() -> None:
     click.echo(f"rota {__version__}")
 
 
-for command in (server, scheduler, worker, settings, db):
+for command in (server, api, scheduler, worker, settings, db):
     cli.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""`rota server`, `rota scheduler`, `rota worker`: the processes of a cluster."""
+"""`rota server`, `rota api`, `rota scheduler`, `rota worker`: the processes of a cluster."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from rota.config.process import ProcessPlan, run_group, run_process
-from rota.config.wiring import Role
+from rota.config.wiring import FrontFactory, Role
 from rota.domain.errors import ConfigError
 from rota.interfaces.cli.options import config_option, load_settings, sources_of
 
@@ -30,8 +30,15 @@ def process_options(command: Command) -> Command:
 @click.command()
 @process_options
 def server(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
-    """Run a scheduler and a worker in one process."""
-    run_process(_plan(config, app, changes=changes, roles=(Role.SCHEDULER, Role.WORKER)))
+    """Run the API, a scheduler and a worker in one process."""
+    run_process(_plan(config, app, changes=changes, roles=(Role.API, Role.SCHEDULER, Role.WORKER)))
+
+
+@click.command()
+@process_options
+def api(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
+    """Run the HTTP API."""
+    run_process(_plan(config, app, changes=changes, roles=(Role.API,)))
 
 
 @click.command()
@@ -56,7 +63,18 @@ def worker(config: Path | None, app: str | None, *, changes: tuple[str, ...], pr
 
 def _plan(config: Path | None, app: str | None, *, changes: Collection[str], roles: tuple[Role, ...]) -> ProcessPlan:
     flags = _parse(changes)
-    return ProcessPlan(load_settings(config, flags), sources_of(config, flags), app=app, roles=roles)
+    return ProcessPlan(
+        load_settings(config, flags), sources_of(config, flags), app=app, roles=roles, open_front=_front_for(roles)
+    )
+
+
+def _front_for(roles: Collection[Role]) -> FrontFactory | None:
+    """What serves the API, imported only where it is served."""
+    if Role.API not in roles:
+        return None
+    from rota.interfaces.http.server import serve_http
+
+    return serve_http
 
 
 def _parse(changes: Collection[str]) -> dict[str, str]:
