@@ -4,6 +4,8 @@ A user's failing task is not one of them: executors return an `Outcome`. Each cl
 and says whether repeating the same call can help. `Unavailable` means *unknown*: the call may or may not have happened.
 """
 
+from datetime import timedelta
+
 
 class RotaError(Exception):
     """The root of the tree; catch it to catch everything of ours."""
@@ -16,6 +18,7 @@ class InvalidError(RotaError):
     """Bad input. Nothing was changed; `field` says where, the message says what to do."""
 
     code = "invalid_request"
+    errors: tuple[tuple[str, str], ...] = ()  # field and problem of each, where several were found at once
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -95,6 +98,37 @@ class RevisionConflictError(ConflictError):
         self.task_type = task_type
         self.expected = expected
         self.current = current
+
+
+class UnauthenticatedError(RotaError):
+    """Nobody that we know. It says the same for every reason, so that it tells nothing to whoever tries secrets."""
+
+    code = "unauthenticated"
+
+    def __init__(self) -> None:
+        super().__init__("a valid token is needed; send one as: Authorization: Bearer rota_…")
+
+
+class DeniedError(RotaError):
+    """Known, but not allowed to do this."""
+
+    code = "permission_denied"
+
+    def __init__(self, needed: str, *, present: str) -> None:
+        super().__init__(f"this needs the role {needed}, the token has {present}; use a token with the role {needed}")
+        self.needed = needed
+        self.present = present
+
+
+class RateLimitedError(RotaError):
+    """Too much at once. Nothing was changed."""
+
+    code = "rate_limited"
+    retryable = True
+
+    def __init__(self, retry_after: timedelta) -> None:
+        super().__init__(f"too many requests; try again in {retry_after.total_seconds():g} seconds")
+        self.retry_after = retry_after
 
 
 class FencedError(RotaError):
