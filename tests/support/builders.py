@@ -9,8 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rota.domain.access import AccessToken, Role, digest_of
 from rota.domain.attempt import Attempt, TaskError
-from rota.domain.ids import TaskId, WorkerId
+from rota.domain.audit import AuditEntry
+from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.priority import NORMAL
 from rota.domain.queue import QueueEntry
 from rota.domain.submission import NewTask, Submission
@@ -71,6 +73,26 @@ def an_entry(task_id: int = 1, **changes: Any) -> QueueEntry:
 
 def a_worker(worker_id: int = 1, **changes: Any) -> Worker:
     return replace(Worker(id=WorkerId(worker_id), name=f"worker-{worker_id}"), **changes)
+
+
+def a_token(token_id: str, **changes: Any) -> AccessToken:
+    """A token that is good, of a secret that nobody knows."""
+    token = AccessToken(
+        id=token_id,
+        tenant_id=DEFAULT_TENANT,
+        name=f"token {token_id}",
+        role=Role.OPERATOR,
+        digest=digest_of(f"secret {token_id}"),
+        created_at=NOW,
+    )
+    return replace(token, **changes)
+
+
+def an_audit_entry(entry_id: int = 1, **changes: Any) -> AuditEntry:
+    entry = AuditEntry(
+        id=entry_id, tenant_id=DEFAULT_TENANT, at=NOW, actor="ada", action="task.cancel", object=str(entry_id)
+    )
+    return replace(entry, **changes)
 
 
 def an_attempt(state: TaskState) -> Attempt:

@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 
-from rota.application.ports.store import TaskStore, WorkerRegistry
+from rota.application.ports.store import Store
 from rota.application.ports.system import Clock
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
@@ -23,14 +23,14 @@ class Retention:
 
     tasks: timedelta = timedelta(days=30)
     workers: timedelta = timedelta(days=1)
+    audit: timedelta = timedelta(days=400)  # and the tokens that it names: a year, and time to look at it
 
 
 @dataclass(slots=True, kw_only=True)
 class Retain:
-    """Keep ended tasks and retired workers for their time, and no longer."""
+    """Keep what has ended for its time, and no longer: tasks, workers, tokens, and the record of who changed what."""
 
-    tasks: TaskStore
-    workers: WorkerRegistry
+    store: Store
     time: StoreTime
     clock: Clock
     retention: Retention = Retention()
@@ -41,12 +41,16 @@ class Retain:
         self.retention = retention
 
     async def __call__(self, reign: Reign) -> None:
-        now = self.time.now()
-        ended = partial(self.tasks.purge, completed_before=now - self.retention.tasks, limit=self.batch)
-        retired = partial(self.workers.purge, retired_before=now - self.retention.workers, limit=self.batch)
-        tasks, workers = await self._purge(ended, reign), await self._purge(retired, reign)
-        if tasks or workers:
-            log.info("retention.purged", tasks=tasks, workers=workers)
+        now, store, kept = self.time.now(), self.store, self.retention
+        purges = {
+            "tasks": partial(store.tasks.purge, completed_before=now - kept.tasks),
+            "workers": partial(store.workers.purge, retired_before=now - kept.workers),
+            "tokens": partial(store.tokens.purge, ended_before=now - kept.audit),
+            "audit": partial(store.audit.purge, before=now - kept.audit),
+        }
+        purged = {name: await self._purge(partial(purge, limit=self.batch), reign) for name, purge in purges.items()}
+        if any(purged.values()):
+            log.info("retention.purged", **purged)
 
     async def _purge(self, purge: Callable[[], Awaitable[int]], reign: Reign) -> int:
         """Until nothing is left: a backlog must not grow faster than it is worked off."""

@@ -4,13 +4,15 @@ Each is a transition, written while the task is as it was read. When something e
 again: the caller's wish still stands, or the new state forbids it and says so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
 
+from rota.application.audit import Actor, record
 from rota.application.node import Node
+from rota.domain.audit import AuditEntry
 from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, TenantId
@@ -27,24 +29,39 @@ log = structlog.get_logger(__name__)
 class SteerTasks:
     node: Node
 
-    async def cancel(self, task_id: TaskId, tenant_id: TenantId, *, reason: str = "") -> Task:
+    async def cancel(
+        self, task_id: TaskId, tenant_id: TenantId, *, reason: str = "", actor: Actor | None = None
+    ) -> Task:
         """End it, waiting or running. What a running attempt still reports is stale from here on."""
-        step = await self._make(task_id, tenant_id, change=lambda state, at: state.cancelled(reason, at=at))
+        audit = record(self.node, actor, action="task.cancel", subject=task_id)
+        step = await self._make(
+            task_id, tenant_id, change=lambda state, at: state.cancelled(reason, at=at), audit=audit
+        )
         try:
             await self._stop(step)
         except CoordinatorUnavailableError as exc:  # the worker's result will be stale all the same
             log.warning("cancel.not_signalled", task_id=task_id, error=str(exc))
         return await self._get(task_id, tenant_id)
 
-    async def reprioritise(self, task_id: TaskId, tenant_id: TenantId, *, priority: int) -> Task:
+    async def reprioritise(
+        self, task_id: TaskId, tenant_id: TenantId, *, priority: int, actor: Actor | None = None
+    ) -> Task:
         """Change how urgent a waiting task is."""
-        step = await self._make(task_id, tenant_id, change=lambda state, at: state.reprioritised(priority, at=at))
+        audit = record(self.node, actor, action="task.patch", subject=task_id, detail=f"priority {priority}")
+        step = await self._make(
+            task_id, tenant_id, change=lambda state, at: state.reprioritised(priority, at=at), audit=audit
+        )
         await self._queue_anew(step)
         return await self._get(task_id, tenant_id)
 
-    async def reschedule(self, task_id: TaskId, tenant_id: TenantId, *, due_at: datetime) -> Task:
+    async def reschedule(
+        self, task_id: TaskId, tenant_id: TenantId, *, due_at: datetime, actor: Actor | None = None
+    ) -> Task:
         """Change when a waiting task is due."""
-        step = await self._make(task_id, tenant_id, change=lambda state, at: state.rescheduled(due_at, at=at))
+        audit = record(self.node, actor, action="task.patch", subject=task_id, detail=f"due {due_at.isoformat()}")
+        step = await self._make(
+            task_id, tenant_id, change=lambda state, at: state.rescheduled(due_at, at=at), audit=audit
+        )
         await self._queue_anew(step)
         return await self._get(task_id, tenant_id)
 
@@ -55,12 +72,17 @@ class SteerTasks:
         return task
 
     async def _make(
-        self, task_id: TaskId, tenant_id: TenantId, *, change: Callable[[TaskState, datetime], Transition]
+        self,
+        task_id: TaskId,
+        tenant_id: TenantId,
+        *,
+        change: Callable[[TaskState, datetime], Transition],
+        audit: Sequence[AuditEntry],
     ) -> Transition:
         for _ in range(MOST_TRIES):
             task = await self._get(task_id, tenant_id)
             step = change(task.state, self.node.time.now())
-            written = await self.node.store.tasks.advance([step])
+            written = await self.node.store.tasks.advance([step], audit=audit)
             if task_id not in written.stale:
                 return step
         raise ConflictError(f"task {task_id} changed {MOST_TRIES} times while it was being changed; try again")

@@ -6,10 +6,12 @@ leader's reconciliation queues it.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
 from rota.application import metrics
+from rota.application.audit import Actor, record
 from rota.application.group_commit import GroupCommit
 from rota.application.node import Node
 from rota.application.ports.store import Added
@@ -30,11 +32,13 @@ class SubmitTasks:
         self._node = node
         self._grouped: GroupCommit[NewTask, Added] = GroupCommit(self._add)
 
-    async def submit(self, wish: Submission) -> Added:
+    async def submit(self, wish: Submission, *, actor: Actor | None = None) -> Added:
         """Add one task; concurrent calls share a commit."""
-        return await self._grouped(await self._compose(wish))
+        new = await self._compose(wish)
+        audit = record(self._node, actor, action="task.create", subject=new.task.id, detail=new.task.spec.type)
+        return await self._grouped(replace(new, audit=audit))
 
-    async def submit_many(self, wishes: Sequence[Submission]) -> list[Added]:
+    async def submit_many(self, wishes: Sequence[Submission], *, actor: Actor | None = None) -> list[Added]:
         """Add tasks, all or none, in one transaction; answers in order. The field of an error names the place."""
         if len(wishes) > MOST_AT_ONCE:
             raise InvalidError("tasks", f"has {len(wishes)} tasks, at most {MOST_AT_ONCE} are allowed at once")
@@ -44,12 +48,13 @@ class SubmitTasks:
                 new.append(await self._compose(wish))
             except InvalidError as exc:
                 raise InvalidError(f"tasks[{place}].{exc.field}", exc.problem) from exc
-        return await self._add(new)
+        return await self._add(self._record_together(new, actor))
 
-    async def rerun(self, task: Task) -> Added:
+    async def rerun(self, task: Task, *, actor: Actor | None = None) -> Added:
         """Add a new task that does the work of an ended one again."""
         new = compose_rerun(task, task_id=TaskId(self._node.ids.next()), now=self._node.time.now())
-        return await self._grouped(new)
+        audit = record(self._node, actor, action="task.retry", subject=task.id, detail=f"as task {new.task.id}")
+        return await self._grouped(replace(new, audit=audit))
 
     async def close(self) -> None:
         await self._grouped.close()
@@ -57,6 +62,15 @@ class SubmitTasks:
     async def _compose(self, wish: Submission) -> NewTask:
         config = await self._node.configs.find(TenantId(wish.tenant_id), wish.type)
         return compose(wish, config, task_id=TaskId(self._node.ids.next()), now=self._node.time.now())
+
+    def _record_together(self, new: Sequence[NewTask], actor: Actor | None) -> list[NewTask]:
+        """The tasks with one entry for all, which is kept if any of them is new."""
+        if not new:
+            return []
+        types = ", ".join(sorted({item.task.spec.type for item in new}))
+        detail = f"{len(new)} tasks, {new[0].task.id} to {new[-1].task.id}"
+        audit = record(self._node, actor, action="task.create_many", subject=types, detail=detail)
+        return [replace(item, audit=audit) for item in new]
 
     async def _add(self, new: Sequence[NewTask]) -> list[Added]:
         added = await self._node.store.tasks.add(new)

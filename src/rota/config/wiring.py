@@ -199,7 +199,7 @@ def _build_duties(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> Sch
         reconcile_deliveries=ReconcileDeliveries(
             store=store, coordinator=coordinator, time=time, collector=collector, take_back=take_back
         ),
-        retain=Retain(tasks=store.tasks, workers=store.workers, time=time, clock=node.clock),
+        retain=Retain(store=store, time=time, clock=node.clock),
         observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=collector),
     )
 

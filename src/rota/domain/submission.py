@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rota.domain.audit import AuditEntry
 from rota.domain.checks import check_duration, check_instant, check_metadata, check_name, check_text, to_json
 from rota.domain.errors import IllegalTransitionError, InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
@@ -42,6 +43,7 @@ class NewTask:
     task: Task
     key: str | None = None
     digest: str = ""  # of the request, to tell a repeat from a different request under the same key
+    audit: tuple[AuditEntry, ...] = ()  # kept if the task is added; tasks that were asked for together may share one
 
 
 def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now: datetime) -> NewTask:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from rota.application.ports.store import (
     Added,
+    AuditStore,
     ConfigStore,
     LogStore,
     ScheduleStore,
@@ -14,10 +15,13 @@ from rota.application.ports.store import (
     Store,
     TaskStore,
     TermStore,
+    TokenStore,
     WorkerRecord,
     WorkerRegistry,
     Written,
 )
+from rota.domain.access import AccessToken
+from rota.domain.audit import AuditEntry
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry
@@ -40,6 +44,8 @@ def faulty_store(inner: Store, faults: Faults) -> Store:
         configs=FaultyConfigStore(inner.configs, faults),
         schedules=FaultyScheduleStore(inner.schedules, faults),
         workers=FaultyWorkerRegistry(inner.workers, faults),
+        tokens=FaultyTokenStore(inner.tokens, faults),
+        audit=FaultyAuditStore(inner.audit, faults),
         terms=FaultyTermStore(inner.terms, faults),
         slots=FaultySlotStore(inner.slots, faults),
     )
@@ -56,8 +62,8 @@ class FaultyTaskStore:
     async def add(self, new: Sequence[NewTask]) -> list[Added]:
         return await _around(self._faults, "tasks.add", call=lambda: self._inner.add(new))
 
-    async def advance(self, steps: Sequence[Transition]) -> Written:
-        return await _around(self._faults, "tasks.advance", call=lambda: self._inner.advance(steps))
+    async def advance(self, steps: Sequence[Transition], *, audit: Sequence[AuditEntry] = ()) -> Written:
+        return await _around(self._faults, "tasks.advance", call=lambda: self._inner.advance(steps, audit=audit))
 
     async def find(self, task_id: TaskId, tenant_id: TenantId) -> Task | None:
         return await _around(self._faults, "tasks.find", call=lambda: self._inner.find(task_id, tenant_id))
@@ -120,9 +126,13 @@ class FaultyConfigStore:
         self._inner = inner
         self._faults = faults
 
-    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+    async def put(
+        self, config: TaskConfig, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> TaskConfig:
         return await _around(
-            self._faults, "configs.put", call=lambda: self._inner.put(config, expected_revision=expected_revision)
+            self._faults,
+            "configs.put",
+            call=lambda: self._inner.put(config, expected_revision=expected_revision, audit=audit),
         )
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
@@ -142,8 +152,10 @@ class FaultyConfigStore:
             call=lambda: self._inner.list_revisions(tenant_id, task_type, limit=limit),
         )
 
-    async def delete(self, tenant_id: TenantId, task_type: str) -> bool:
-        return await _around(self._faults, "configs.delete", call=lambda: self._inner.delete(tenant_id, task_type))
+    async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        return await _around(
+            self._faults, "configs.delete", call=lambda: self._inner.delete(tenant_id, task_type, audit=audit)
+        )
 
 
 class FaultyScheduleStore:
@@ -201,6 +213,52 @@ class FaultyWorkerRegistry:
         return await _around(
             self._faults, "workers.purge", call=lambda: self._inner.purge(retired_before=retired_before, limit=limit)
         )
+
+
+class FaultyTokenStore:
+    def __init__(self, inner: TokenStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def add(self, token: AccessToken, *, audit: Sequence[AuditEntry] = ()) -> None:
+        await _around(self._faults, "tokens.add", call=lambda: self._inner.add(token, audit=audit))
+
+    async def find(self, token_id: str) -> AccessToken | None:
+        return await _around(self._faults, "tokens.find", call=lambda: self._inner.find(token_id))
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[AccessToken]:
+        return await _around(
+            self._faults, "tokens.list_page", call=lambda: self._inner.list_page(tenant_id, after=after, limit=limit)
+        )
+
+    async def revoke(
+        self, tenant_id: TenantId, token_id: str, *, at: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
+        return await _around(
+            self._faults, "tokens.revoke", call=lambda: self._inner.revoke(tenant_id, token_id, at=at, audit=audit)
+        )
+
+    async def touch(self, uses: Mapping[str, datetime]) -> None:
+        await _around(self._faults, "tokens.touch", call=lambda: self._inner.touch(uses))
+
+    async def purge(self, *, ended_before: datetime, limit: int) -> int:
+        return await _around(
+            self._faults, "tokens.purge", call=lambda: self._inner.purge(ended_before=ended_before, limit=limit)
+        )
+
+
+class FaultyAuditStore:
+    def __init__(self, inner: AuditStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def list_page(self, tenant_id: TenantId, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+        return await _around(
+            self._faults, "audit.list_page", call=lambda: self._inner.list_page(tenant_id, before=before, limit=limit)
+        )
+
+    async def purge(self, *, before: datetime, limit: int) -> int:
+        return await _around(self._faults, "audit.purge", call=lambda: self._inner.purge(before=before, limit=limit))
 
 
 class FaultyTermStore:

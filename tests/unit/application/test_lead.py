@@ -88,7 +88,7 @@ def duties(scene: Scene, dispatcher: ScriptedDispatcher) -> SchedulerDuties:
         reconcile_deliveries=ReconcileDeliveries(
             store=store, coordinator=coordinator, time=time, collector=figures, take_back=take_back
         ),
-        retain=Retain(tasks=store.tasks, workers=store.workers, time=time, clock=scene.clock),
+        retain=Retain(store=store, time=time, clock=scene.clock),
         observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=figures),
     )
 

@@ -7,8 +7,8 @@ import pytest
 from rota.application.retain import Retain, Retention
 from rota.domain.attempt import TaskResult
 from rota.domain.errors import FencedError
-from rota.domain.ids import TaskId, WorkerId
-from tests.support.builders import HOUR
+from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId, first_id_at
+from tests.support.builders import HOUR, a_token, an_audit_entry
 from tests.support.scene import Scene, a_scene, ids
 from tests.support.virtual import virtually
 
@@ -17,8 +17,7 @@ DAY = timedelta(days=1)
 
 def a_retention(scene: Scene, batch: int = 2) -> Retain:
     return Retain(
-        tasks=scene.store.tasks,
-        workers=scene.store.workers,
+        store=scene.store,
         time=scene.time,
         clock=scene.clock,
         retention=Retention(tasks=DAY, workers=HOUR),
@@ -61,6 +60,22 @@ async def test_retired_workers_are_forgotten_and_live_ones_never() -> None:
     await a_retention(scene)(scene.reign)
     records = await scene.actual_store.workers.list_all(alive_only=False)
     assert [record.worker.id for record in records] == [2]
+
+
+@virtually
+async def test_the_record_and_ended_tokens_are_kept_for_400_days() -> None:
+    scene = await a_scene()
+    now, tokens = scene.clock.now(), scene.actual_store.tokens
+    moments = {"old": now - 400 * DAY - HOUR, "young": now - 400 * DAY + HOUR}
+    for name, moment in moments.items():
+        entry = an_audit_entry(first_id_at(moment), at=moment, actor=name)
+        await tokens.add(a_token(f"{name}, expired", expires_at=moment), audit=[entry])
+        await tokens.add(a_token(f"{name}, revoked", revoked_at=moment))
+        await tokens.add(a_token(f"{name}, good", created_at=moment))
+    await Retain(store=scene.store, time=scene.time, clock=scene.clock)(scene.reign)
+    kept = [token.id for token in await tokens.list_page(DEFAULT_TENANT)]
+    assert kept == ["old, good", "young, expired", "young, good", "young, revoked"]
+    assert [entry.actor for entry in await scene.actual_store.audit.list_page(DEFAULT_TENANT)] == ["young"]
 
 
 @virtually

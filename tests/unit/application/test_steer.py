@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from rota.application.audit import Actor
 from rota.application.steer import MOST_TRIES, SteerTasks
 from rota.application.submit import SubmitTasks
 from rota.domain.errors import ConflictError, IllegalTransitionError, NotFoundError
@@ -16,6 +17,7 @@ from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_state, a_submission, a_task
 from tests.support.virtual import Bench, a_bench, virtually
 
+ADA = Actor(tenant_id=DEFAULT_TENANT, name="ada")
 URGENT_FIRST = tuple(reversed(LEVELS))
 
 
@@ -151,3 +153,30 @@ async def test_a_task_is_amended_though_the_coordinator_is_away() -> None:
     bench, steer, task_id = await a_wheel()
     bench.faults.inject("queue.push", Fault.TIMEOUT)
     assert (await steer.reprioritise(task_id, DEFAULT_TENANT, priority=URGENT)).state.priority == URGENT
+
+
+@virtually
+async def test_who_changed_a_task_is_recorded() -> None:
+    bench, steer, task_id = await a_wheel(a_submission(delay=HOUR))
+    due_at = bench.clock.now() + 2 * HOUR
+    await steer.reprioritise(task_id, DEFAULT_TENANT, priority=URGENT, actor=ADA)
+    await steer.reschedule(task_id, DEFAULT_TENANT, due_at=due_at, actor=ADA)
+    await steer.cancel(task_id, DEFAULT_TENANT, reason="not said in public", actor=ADA)
+    entries = await bench.node.store.audit.list_page(DEFAULT_TENANT)
+    assert [(entry.action, entry.detail) for entry in entries[::-1]] == [
+        ("task.patch", f"priority {URGENT}"),
+        ("task.patch", f"due {due_at.isoformat()}"),
+        ("task.cancel", ""),
+    ]
+    assert {(entry.actor, entry.object) for entry in entries} == {("ada", str(task_id))}
+
+
+@virtually
+async def test_what_did_not_happen_is_not_recorded() -> None:
+    bench, steer, task_id = await a_wheel()
+    with pytest.raises(NotFoundError):
+        await steer.cancel(TaskId(99), DEFAULT_TENANT, actor=ADA)
+    await steer.cancel(task_id, DEFAULT_TENANT)
+    with pytest.raises(IllegalTransitionError):
+        await steer.cancel(task_id, DEFAULT_TENANT, actor=ADA)
+    assert await bench.node.store.audit.list_page(DEFAULT_TENANT) == []

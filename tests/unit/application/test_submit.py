@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from rota.application.audit import Actor
 from rota.application.submit import MOST_AT_ONCE, SubmitTasks
 from rota.domain.errors import IdempotencyMismatchError, IllegalTransitionError, InvalidError, StoreUnavailableError
 from rota.domain.events import EventKind
@@ -14,6 +15,8 @@ from rota.domain.task import PENDING
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, HOUR, a_config, a_submission
 from tests.support.virtual import Bench, a_bench, virtually
+
+ADA = Actor(tenant_id=DEFAULT_TENANT, name="ada", address="192.0.2.7")
 
 
 async def a_desk() -> tuple[Bench, SubmitTasks]:
@@ -25,6 +28,12 @@ async def a_desk() -> tuple[Bench, SubmitTasks]:
 
 async def ready(bench: Bench) -> list[int]:
     return list((await bench.node.coordinator.queue.take(10_000, order=LEVELS)).task_ids)
+
+
+async def recorded(bench: Bench) -> list[tuple[str, str, str]]:
+    """What somebody did to what, oldest first."""
+    entries = await bench.node.store.audit.list_page(DEFAULT_TENANT)
+    return [(entry.actor, entry.action, entry.object) for entry in entries[::-1]]
 
 
 @virtually
@@ -142,3 +151,64 @@ async def test_a_changed_config_is_seen_within_seconds() -> None:
     added = await desk.submit(a_submission())
     task = (await bench.node.store.tasks.load([added.task_id]))[added.task_id]
     assert task.spec.timeout == timedelta(seconds=7)
+
+
+@virtually
+async def test_who_submitted_a_task_is_recorded_without_its_payload() -> None:
+    bench, desk = await a_desk()
+    added = await desk.submit(a_submission(payload={"to": "eve"}), actor=ADA)
+    [entry] = await bench.node.store.audit.list_page(DEFAULT_TENANT)
+    assert (entry.actor, entry.address, entry.at) == ("ada", "192.0.2.7", bench.clock.now())
+    assert (entry.action, entry.object, entry.detail) == ("task.create", str(added.task_id), EMAIL)
+    assert "eve" not in repr(entry)
+
+
+@virtually
+async def test_what_the_program_submits_is_not_recorded() -> None:
+    bench, desk = await a_desk()
+    await desk.submit(a_submission())
+    await desk.submit_many([a_submission()])
+    assert await recorded(bench) == []
+
+
+@virtually
+async def test_of_submissions_that_share_a_commit_each_is_recorded() -> None:
+    bench, desk = await a_desk()
+    actors = [Actor(tenant_id=DEFAULT_TENANT, name=f"client {number}") for number in range(5)]
+    added = await asyncio.gather(*(desk.submit(a_submission(), actor=actor) for actor in actors))
+    expected = [(actor.name, "task.create", str(one.task_id)) for actor, one in zip(actors, added, strict=True)]
+    assert await recorded(bench) == expected
+
+
+@virtually
+async def test_a_repeated_key_is_recorded_once() -> None:
+    bench, desk = await a_desk()
+    added = [await desk.submit(a_submission(idempotency_key="order-1"), actor=ADA) for _ in range(2)]
+    assert await recorded(bench) == [("ada", "task.create", str(added[0].task_id))]
+
+
+@virtually
+async def test_a_batch_is_recorded_once_with_the_number_of_its_tasks() -> None:
+    bench, desk = await a_desk()
+    await bench.node.store.configs.put(a_config("sms"))
+    await desk.submit(a_submission(idempotency_key="order-1"))
+    wishes = [a_submission(idempotency_key="order-1"), a_submission(type="sms"), a_submission()]
+    await desk.submit_many(wishes, actor=ADA)
+    await desk.submit_many([], actor=ADA)
+    await desk.submit_many([a_submission(idempotency_key="order-1")], actor=ADA)
+    [entry] = await bench.node.store.audit.list_page(DEFAULT_TENANT)
+    assert (entry.action, entry.object) == ("task.create_many", f"{EMAIL}, sms")
+    assert entry.detail.startswith("3 tasks, ")
+
+
+@virtually
+async def test_who_ran_a_task_again_is_recorded() -> None:
+    bench, desk = await a_desk()
+    added = await desk.submit(a_submission())
+    tasks = bench.node.store.tasks
+    task = (await tasks.load([added.task_id]))[added.task_id]
+    await tasks.advance([task.state.cancelled("", at=bench.clock.now())])
+    again = await desk.rerun((await tasks.load([added.task_id]))[added.task_id], actor=ADA)
+    [entry] = await bench.node.store.audit.list_page(DEFAULT_TENANT)
+    assert (entry.action, entry.object) == ("task.retry", str(added.task_id))
+    assert entry.detail == f"as task {again.task_id}"

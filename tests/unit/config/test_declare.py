@@ -1,6 +1,6 @@
 """What the code says becomes task configs, and what operators say stays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 from rota.application.ports.store import ConfigStore
 from rota.config.declare import MOST_TRIES, declare
 from rota.config.settings import TaskSettings
+from rota.domain.audit import AuditEntry
 from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.priority import HIGH
@@ -56,11 +57,13 @@ class Contended:
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
         return await self._inner.find(tenant_id, task_type)
 
-    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+    async def put(
+        self, config: TaskConfig, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> TaskConfig:
         if self.left:
             self.left -= 1
             await self._inner.put(self._rival())
-        return await self._inner.put(config, expected_revision=expected_revision)
+        return await self._inner.put(config, expected_revision=expected_revision, audit=audit)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

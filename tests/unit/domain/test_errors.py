@@ -1,18 +1,23 @@
+from datetime import timedelta
+
 import pytest
 
 from rota.domain.errors import (
     ConfigError,
     ConflictError,
     CoordinatorUnavailableError,
+    DeniedError,
     FencedError,
     IdempotencyMismatchError,
     IdTakenError,
     IllegalTransitionError,
     InvalidError,
     NotFoundError,
+    RateLimitedError,
     RevisionConflictError,
     RotaError,
     StoreUnavailableError,
+    UnauthenticatedError,
 )
 
 EVERY_KIND = [
@@ -35,6 +40,16 @@ EVERY_KIND = [
         "task config 'email' is at revision 3, not 2; read it again and retry",
     ),
     (IdTakenError(7), "id_taken", "id 7 belongs to another task; this node must lease a new id slot"),
+    (
+        UnauthenticatedError(),
+        "unauthenticated",
+        "a valid token is needed; send one as: Authorization: Bearer rota_…",
+    ),
+    (
+        DeniedError("admin", present="viewer"),
+        "permission_denied",
+        "this needs the role admin, the token has viewer; use a token with the role admin",
+    ),
     (FencedError("term", seen=4, current=5), "fenced", "term: 4 is stale, 5 is current"),
 ]
 
@@ -47,6 +62,13 @@ def test_an_error_has_a_stable_code_and_says_what_happened(error: RotaError, cod
 @pytest.mark.parametrize("kind", [StoreUnavailableError, CoordinatorUnavailableError])
 def test_only_an_unknown_outcome_is_worth_repeating(kind: type[RotaError]) -> None:
     assert (kind.code, kind.retryable) == ("unavailable", True)
+
+
+def test_too_much_at_once_says_when_to_come_back() -> None:
+    error = RateLimitedError(timedelta(seconds=1.5))
+
+    assert (error.code, error.retryable, error.retry_after) == ("rate_limited", True, timedelta(seconds=1.5))
+    assert str(error) == "too many requests; try again in 1.5 seconds"
 
 
 def test_an_illegal_transition_is_a_conflict_that_names_its_task() -> None:

@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from rota.application.ports.store import (
+    AuditStore,
     ConfigStore,
     LogStore,
     ScheduleStore,
@@ -16,6 +18,7 @@ from rota.application.ports.store import (
     Store,
     TaskStore,
     TermStore,
+    TokenStore,
     WorkerRegistry,
     Written,
 )
@@ -28,13 +31,25 @@ from rota.domain.task import PENDING, PROCESSING, LogKind
 from rota.infrastructure.store.memory.store import memory_store
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_store import faulty_store
-from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_new_task, a_state, a_worker
+from tests.support.builders import (
+    EMAIL,
+    HOUR,
+    MINUTE,
+    NOW,
+    a_config,
+    a_new_task,
+    a_state,
+    a_token,
+    a_worker,
+    an_audit_entry,
+)
 from tests.support.clock import FakeClock
 
 NODE, WORKER, TASK = NodeId("node-a"), WorkerId(1), TaskId(1)
 LEASE = timedelta(seconds=30)
 LONG_AFTER = NOW + timedelta(days=3650)
 GRANT = a_state(1).granted(WORKER, term=1, at=NOW, timeout=MINUTE)
+ENTRY = an_audit_entry(1)
 LINE = LogEntry(task_id=TASK, seq=place(1, 1), kind=LogKind.INFO, at=NOW, message="a line")
 SKIPPED = Occurrence(task_type=EMAIL, fire_at=NOW, reason="disabled")
 PARTS = {
@@ -43,6 +58,8 @@ PARTS = {
     "configs": ConfigStore,
     "schedules": ScheduleStore,
     "workers": WorkerRegistry,
+    "tokens": TokenStore,
+    "audit": AuditStore,
     "terms": TermStore,
     "slots": SlotStore,
 }
@@ -51,8 +68,8 @@ Call = Callable[[Store], Awaitable[Any]]
 
 CALLS: dict[str, Call] = {
     "tasks.now": lambda s: s.tasks.now(),
-    "tasks.add": lambda s: s.tasks.add([a_new_task(2)]),
-    "tasks.advance": lambda s: s.tasks.advance([GRANT]),
+    "tasks.add": lambda s: s.tasks.add([replace(a_new_task(2), audit=(ENTRY,))]),
+    "tasks.advance": lambda s: s.tasks.advance([GRANT], audit=[ENTRY]),
     "tasks.find": lambda s: s.tasks.find(TASK, DEFAULT_TENANT),
     "tasks.load": lambda s: s.tasks.load([TASK]),
     "tasks.find_live": lambda s: s.tasks.find_live([TASK]),
@@ -66,11 +83,11 @@ CALLS: dict[str, Call] = {
     "tasks.purge": lambda s: s.tasks.purge(completed_before=NOW, limit=1),
     "logs.append": lambda s: s.logs.append([LINE]),
     "logs.read": lambda s: s.logs.read(TASK, after=0, limit=1),
-    "configs.put": lambda s: s.configs.put(a_config("sms"), expected_revision=0),
+    "configs.put": lambda s: s.configs.put(a_config("sms"), expected_revision=0, audit=[ENTRY]),
     "configs.find": lambda s: s.configs.find(DEFAULT_TENANT, EMAIL),
     "configs.list_page": lambda s: s.configs.list_page(DEFAULT_TENANT, after="a", limit=1),
     "configs.list_revisions": lambda s: s.configs.list_revisions(DEFAULT_TENANT, EMAIL, limit=1),
-    "configs.delete": lambda s: s.configs.delete(DEFAULT_TENANT, EMAIL),
+    "configs.delete": lambda s: s.configs.delete(DEFAULT_TENANT, EMAIL, audit=[ENTRY]),
     "schedules.list_due": lambda s: s.schedules.list_due(1),
     "schedules.fire": lambda s: s.schedules.fire(SKIPPED, task=None, next_fire_at=NOW + HOUR),
     "schedules.list_occurrences": lambda s: s.schedules.list_occurrences(DEFAULT_TENANT, EMAIL, limit=1),
@@ -80,6 +97,14 @@ CALLS: dict[str, Call] = {
     "workers.retire": lambda s: s.workers.retire([WORKER]),
     "workers.list_all": lambda s: s.workers.list_all(alive_only=False, after=WorkerId(0), limit=1),
     "workers.purge": lambda s: s.workers.purge(retired_before=LONG_AFTER, limit=1),
+    "tokens.add": lambda s: s.tokens.add(a_token("9"), audit=[ENTRY]),
+    "tokens.find": lambda s: s.tokens.find("1"),
+    "tokens.list_page": lambda s: s.tokens.list_page(DEFAULT_TENANT, after="1", limit=1),
+    "tokens.revoke": lambda s: s.tokens.revoke(DEFAULT_TENANT, "1", at=NOW, audit=[ENTRY]),
+    "tokens.touch": lambda s: s.tokens.touch({"1": NOW}),
+    "tokens.purge": lambda s: s.tokens.purge(ended_before=LONG_AFTER, limit=1),
+    "audit.list_page": lambda s: s.audit.list_page(DEFAULT_TENANT, before=8, limit=1),
+    "audit.purge": lambda s: s.audit.purge(before=LONG_AFTER, limit=1),
     "terms.begin": lambda s: s.terms.begin(NODE),
     "terms.confirm": lambda s: s.terms.confirm(1),
     "slots.lease": lambda s: s.slots.lease(NODE, LEASE),
@@ -108,6 +133,8 @@ async def fill(store: Store) -> Store:
     await store.workers.register(a_worker(1))
     await store.workers.register(a_worker(3))
     await store.workers.retire([WorkerId(3)])
+    await store.tokens.add(a_token("1"), audit=[an_audit_entry(7)])
+    await store.tokens.add(a_token("2", revoked_at=NOW), audit=[an_audit_entry(8)])
     await store.terms.begin(NODE)
     await store.slots.lease(NODE, LEASE)
     return store
@@ -121,6 +148,8 @@ async def snapshot(store: Store) -> list[Any]:
         await store.configs.list_page(DEFAULT_TENANT),
         await store.schedules.list_occurrences(DEFAULT_TENANT, EMAIL),
         await store.workers.list_all(alive_only=False),
+        await store.tokens.list_page(DEFAULT_TENANT),
+        await store.audit.list_page(DEFAULT_TENANT),
         [await store.terms.confirm(number) for number in (1, 2)],
     ]
 

@@ -9,6 +9,8 @@ Rules of every method, which the contract suite checks on every adapter:
 - Times are aware UTC datetimes, exact to the microsecond.
 - A purge deletes no more than `MAX_PURGE` (5,000) at once, whatever its `limit` says: repeat it until it says 0. A
   limit below 1 raises `InvalidError`.
+- `audit` says who asked for a change. It is kept in the same transaction and only if the change takes effect: a repeat,
+  a stale step, a lost race keep nothing of it. An entry whose id is there already is left alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from rota.domain.access import AccessToken
+from rota.domain.audit import AuditEntry
 from rota.domain.ids import TIME_SHIFT, NodeId, TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry
 from rota.domain.paging import Page, TaskFilter
@@ -53,15 +57,18 @@ class TaskStore(Protocol):
 
         A key seen before yields the first task instead; the same key with another digest raises
         `IdempotencyMismatchError` and adds nothing. May be repeated: a task that is already there is left alone; an
-        id that another task has raises `IdTakenError`.
+        id that another task has raises `IdTakenError`. The audit of each task that is new is kept, an entry that
+        several of them share once.
         """
         ...
 
-    async def advance(self, steps: Sequence[Transition]) -> Written:
+    async def advance(self, steps: Sequence[Transition], *, audit: Sequence[AuditEntry] = ()) -> Written:
         """Write transitions with their log entries, results and errors, in one transaction.
 
         Each is written only while the task's version is still the one it started from. Grants, ends, retries, releases,
         cancellations and changes of priority may share a batch; two steps of one task in it raise `InvalidError`.
+        An audit entry is about the task whose id is its `object`, and is kept if that task's step is applied; one about
+        no task of the batch raises `InvalidError`.
         """
         ...
 
@@ -124,7 +131,9 @@ class LogStore(Protocol):
 
 
 class ConfigStore(Protocol):
-    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+    async def put(
+        self, config: TaskConfig, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> TaskConfig:
         """Create or replace a config as a new revision, which is returned.
 
         With `expected_revision` (0: must not exist) raises `RevisionConflictError` when another is current. The next
@@ -145,7 +154,7 @@ class ConfigStore(Protocol):
         """The revisions, newest first, also of a deleted config."""
         ...
 
-    async def delete(self, tenant_id: TenantId, task_type: str) -> bool:
+    async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """Remove the config; its revisions and its tasks stay. False when there was none."""
         ...
 
@@ -214,6 +223,52 @@ class WorkerRecord:
     retired_at: datetime | None
 
 
+class TokenStore(Protocol):
+    async def add(self, token: AccessToken, *, audit: Sequence[AuditEntry] = ()) -> None:
+        """Keep a new token. May be repeated; raises `ConflictError` when another token has its id."""
+        ...
+
+    async def find(self, token_id: str) -> AccessToken | None:
+        """The token, of whatever tenant and whether it is still good or not, or None."""
+        ...
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[AccessToken]:
+        """A page of the tenant's tokens by id, also of those that have ended."""
+        ...
+
+    async def revoke(
+        self, tenant_id: TenantId, token_id: str, *, at: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
+        """End a token at this moment, for good. May be repeated with the same moment.
+
+        False when this tenant has no such token, or it was revoked at another moment before.
+        """
+        ...
+
+    async def touch(self, uses: Mapping[str, datetime]) -> None:
+        """Note when tokens were last used. Never goes back; tokens that are gone are passed over."""
+        ...
+
+    async def purge(self, *, ended_before: datetime, limit: int) -> int:
+        """Delete up to `limit` tokens that were revoked or expired before this moment; says how many."""
+        ...
+
+
+class AuditStore(Protocol):
+    """Reads the record; what changes something writes it."""
+
+    async def list_page(self, tenant_id: TenantId, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+        """A page of the tenant's entries, newest id first."""
+        ...
+
+    async def purge(self, *, before: datetime, limit: int) -> int:
+        """Delete up to `limit` entries from before this moment, oldest id first; says how many.
+
+        One whose id is a day or more ahead of its moment may stay until its id is as old.
+        """
+        ...
+
+
 class TermStore(Protocol):
     async def begin(self, node_id: NodeId) -> int:
         """Begin a new reign of this node: a number greater than every one before it, ever."""
@@ -270,5 +325,7 @@ class Store:
     configs: ConfigStore
     schedules: ScheduleStore
     workers: WorkerRegistry
+    tokens: TokenStore
+    audit: AuditStore
     terms: TermStore
     slots: SlotStore

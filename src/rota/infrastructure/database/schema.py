@@ -201,6 +201,37 @@ worker_registry = Table(
     **MYSQL,
 )
 
+access_token = Table(
+    "access_token",
+    metadata,
+    Column("id", sorted_text(SHORT), primary_key=True),
+    tenant(),
+    text("name", LONG),
+    text("role", SHORT),
+    text("digest", 64),  # of the secret, which is not here
+    number("created_us"),
+    number("expires_us"),
+    number("revoked_us"),
+    number("last_used_us"),
+    Index("access_token_tenant", "tenant_id", "id"),
+    **MYSQL,
+)
+
+audit_log = Table(
+    "audit_log",
+    metadata,
+    id_column(),
+    tenant(),
+    number("at_us"),
+    text("actor", LONG),
+    text("action", SHORT),
+    text("object", LONG),
+    text("address", 255),
+    Column("detail", Text, nullable=True),
+    Index("audit_log_tenant", "tenant_id", "id"),
+    **MYSQL,
+)
+
 leadership = Table(  # one row, seeded by the migration
     "leadership",
     metadata,

@@ -11,6 +11,7 @@ pytest rewrites the assertions in here, for better messages, after
 
 from rota.testing.contract.store_add import TestAdd, TestIdempotencyKey
 from rota.testing.contract.store_advance import TestAdvance, TestOutcome, TestStaleStep
+from rota.testing.contract.store_audit import TestAudit, TestAuditOfConfigs, TestAuditOfTasks, TestAuditOfTokens
 from rota.testing.contract.store_backend import StoreBackend
 from rota.testing.contract.store_configs import TestConfigs, TestDeleteConfig, TestExpectedRevision
 from rota.testing.contract.store_counts import TestCounts, TestPurge
@@ -28,12 +29,17 @@ from rota.testing.contract.store_logs import TestLogs
 from rota.testing.contract.store_pages import TestListPage, TestPaging
 from rota.testing.contract.store_races import TestTwoNodes
 from rota.testing.contract.store_schedules import TestFire, TestListDueSchedules
+from rota.testing.contract.store_tokens import TestPurgeTokens, TestRevoke, TestTokens
 from rota.testing.contract.store_workers import TestWorkers
 
 __all__ = [
     "StoreBackend",
     "TestAdd",
     "TestAdvance",
+    "TestAudit",
+    "TestAuditOfConfigs",
+    "TestAuditOfTasks",
+    "TestAuditOfTokens",
     "TestClock",
     "TestConfigs",
     "TestCounts",
@@ -53,9 +59,12 @@ __all__ = [
     "TestOutcome",
     "TestPaging",
     "TestPurge",
+    "TestPurgeTokens",
+    "TestRevoke",
     "TestSlots",
     "TestStaleStep",
     "TestTerms",
+    "TestTokens",
     "TestTwoNodes",
     "TestWorkers",
 ]

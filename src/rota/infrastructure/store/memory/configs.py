@@ -1,8 +1,10 @@
 """Task configs and their schedules in memory."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from rota.domain.audit import AuditEntry
 from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
@@ -16,7 +18,9 @@ class MemoryConfigStore:
     def __init__(self, state: MemoryState) -> None:
         self._state = state
 
-    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+    async def put(
+        self, config: TaskConfig, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> TaskConfig:
         key = (config.tenant_id, config.type)
         current = self._state.configs.get(key)
         if current is not None and config.is_repeat_of(current, expected_revision=expected_revision):
@@ -31,6 +35,7 @@ class MemoryConfigStore:
         stored = replace(wanted, revision=len(revisions) + 1, created_at=created_at, updated_at=now)
         revisions.append(stored)
         self._state.configs[key] = stored
+        self._state.record(audit)
         return stored
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
@@ -43,8 +48,11 @@ class MemoryConfigStore:
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         return self._state.revisions.get((tenant_id, task_type), [])[::-1][:limit]
 
-    async def delete(self, tenant_id: TenantId, task_type: str) -> bool:
-        return self._state.configs.pop((tenant_id, task_type), None) is not None
+    async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        if self._state.configs.pop((tenant_id, task_type), None) is None:
+            return False
+        self._state.record(audit)
+        return True
 
 
 class MemoryScheduleStore:

@@ -3,11 +3,14 @@
 Nothing here awaits, so that every method of the store is one step of the event loop: atomic, like a transaction.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from rota.application.ports.store import SlotLease, WorkerRecord
 from rota.application.ports.system import Clock
+from rota.domain.access import AccessToken
+from rota.domain.audit import AuditEntry
 from rota.domain.errors import IdTakenError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry, first_entry
@@ -40,6 +43,8 @@ class MemoryState:
     revisions: dict[ConfigKey, list[TaskConfig]] = field(default_factory=dict)  # oldest first
     occurrences: dict[ConfigKey, dict[datetime, Occurrence]] = field(default_factory=dict)
     workers: dict[WorkerId, WorkerRecord] = field(default_factory=dict)
+    tokens: dict[str, AccessToken] = field(default_factory=dict)
+    audit: dict[int, AuditEntry] = field(default_factory=dict)
     term: int = 0
     slots: list[HeldSlot] = field(default_factory=list)
 
@@ -50,6 +55,11 @@ class MemoryState:
             self.tasks[task.id] = task
             self.live.add(task.id)
             self.keep(first_entry(task))
+
+    def record(self, audit: Iterable[AuditEntry]) -> None:
+        """Keep audit entries; one that is there already is left alone."""
+        for entry in audit:
+            self.audit.setdefault(entry.id, entry)
 
     def check_id(self, task: Task) -> None:
         """An id that stands for another task must never pass for a repeat."""

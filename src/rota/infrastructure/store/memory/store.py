@@ -2,10 +2,12 @@
 
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock
+from rota.infrastructure.store.memory.audit import MemoryAuditStore
 from rota.infrastructure.store.memory.configs import MemoryConfigStore, MemoryScheduleStore
 from rota.infrastructure.store.memory.leadership import MemorySlotStore, MemoryTermStore
 from rota.infrastructure.store.memory.state import MemoryState
 from rota.infrastructure.store.memory.tasks import MemoryLogStore, MemoryTaskStore
+from rota.infrastructure.store.memory.tokens import MemoryTokenStore
 from rota.infrastructure.store.memory.workers import MemoryWorkerRegistry
 
 
@@ -22,6 +24,8 @@ def join_memory(state: MemoryState) -> Store:
         configs=MemoryConfigStore(state),
         schedules=MemoryScheduleStore(state),
         workers=MemoryWorkerRegistry(state),
+        tokens=MemoryTokenStore(state),
+        audit=MemoryAuditStore(state),
         terms=MemoryTermStore(state),
         slots=MemorySlotStore(state),
     )

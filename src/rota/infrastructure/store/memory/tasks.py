@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from rota.application.ports.store import Added, Written
+from rota.domain.audit import AuditEntry, check_subjects, entries_about
 from rota.domain.errors import IdempotencyMismatchError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry, check_lines, entry_for
@@ -24,22 +25,26 @@ class MemoryTaskStore:
     async def add(self, new: Sequence[NewTask]) -> list[Added]:
         keys = self._claim_keys(new)
         owners = [keys[item.task.spec.tenant_id, item.key][0] if item.key is not None else item.task.id for item in new]
-        fresh = [item.task for item, owner in zip(new, owners, strict=True) if owner == item.task.id]
-        for task in fresh:
-            self._state.check_id(task)
+        fresh = [item for item, owner in zip(new, owners, strict=True) if owner == item.task.id]
+        for item in fresh:
+            self._state.check_id(item.task)
         self._state.keys.update(keys)
-        for task in fresh:
-            self._state.insert(task)
+        for item in fresh:
+            if item.task.id not in self._state.tasks:
+                self._state.insert(item.task)
+                self._state.record(item.audit)
         return [Added(owner, is_repeat=owner != item.task.id) for item, owner in zip(new, owners, strict=True)]
 
-    async def advance(self, steps: Sequence[Transition]) -> Written:
+    async def advance(self, steps: Sequence[Transition], *, audit: Sequence[AuditEntry] = ()) -> Written:
         check_one_step_each(steps)
+        check_subjects(audit, [step.task_id for step in steps])
         fitting = [step for step in steps if self._version_of(step.task_id) == step.before.version]
         applied = frozenset(step.task_id for step in fitting)
         others = [step for step in steps if step.task_id not in applied]
         repeated = frozenset(step.task_id for step in others if self._stands_at(step))
         for step in fitting:
             self._write(step)
+        self._state.record(entries_about(audit, applied))
         return Written(applied, repeated, stale=frozenset(step.task_id for step in others) - repeated)
 
     async def find(self, task_id: TaskId, tenant_id: TenantId) -> Task | None:

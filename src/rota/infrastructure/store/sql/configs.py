@@ -1,16 +1,19 @@
 """Task configs in SQL, every change a revision of its own."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from rota.domain.audit import AuditEntry
 from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import TenantId
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import task_config, task_config_revision
 from rota.infrastructure.instants import to_us
+from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.config_rows import config_to_json, to_config
 
 
@@ -18,8 +21,10 @@ class SqlConfigStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
-        work = partial(self._put, config=config, expected=expected_revision)
+    async def put(
+        self, config: TaskConfig, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> TaskConfig:
+        work = partial(self._put, config=config, expected=expected_revision, audit=audit)
         try:
             return await self._database.transact(work)
         except DuplicateKeyError:  # two created it at once: now there is one to replace, or to conflict with
@@ -47,15 +52,24 @@ class SqlConfigStore:
         )
         return await self._select(query)
 
-    async def delete(self, tenant_id: TenantId, task_type: str) -> bool:
+    async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         statement = delete(task_config).where(task_config.c.tenant_id == tenant_id, task_config.c.type == task_type)
-        return await self._database.transact(lambda connection: connection.execute(statement).rowcount) == 1
+
+        def work(connection: Connection) -> bool:
+            if connection.execute(statement).rowcount != 1:
+                return False
+            insert_audit(self._database.bulk, connection, audit=audit)
+            return True
+
+        return await self._database.transact(work)
 
     async def _select(self, query: Any) -> list[TaskConfig]:
         rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
         return [to_config(row) for row in rows]
 
-    def _put(self, connection: Connection, *, config: TaskConfig, expected: int | None) -> TaskConfig:
+    def _put(
+        self, connection: Connection, *, config: TaskConfig, expected: int | None, audit: Sequence[AuditEntry]
+    ) -> TaskConfig:
         current = _find(connection, config.tenant_id, task_type=config.type, lock=True)
         if current is not None and config.is_repeat_of(current, expected_revision=expected):
             return current
@@ -72,6 +86,7 @@ class SqlConfigStore:
             "config_json": config_to_json(config),
         }
         _write(connection, config, values=values, is_new=current is None)
+        insert_audit(self._database.bulk, connection, audit=audit)
         stored = _find(connection, config.tenant_id, task_type=config.type)
         assert stored is not None, "it was just written in this transaction"  # noqa: S101
         return stored

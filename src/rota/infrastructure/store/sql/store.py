@@ -7,11 +7,13 @@ from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Random
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database
+from rota.infrastructure.store.sql.audit import SqlAuditStore
 from rota.infrastructure.store.sql.configs import SqlConfigStore
 from rota.infrastructure.store.sql.leadership import SqlSlotStore, SqlTermStore
 from rota.infrastructure.store.sql.logs import SqlLogStore
 from rota.infrastructure.store.sql.schedules import SqlScheduleStore
 from rota.infrastructure.store.sql.tasks import SqlTaskStore
+from rota.infrastructure.store.sql.tokens import SqlTokenStore
 from rota.infrastructure.store.sql.workers import SqlWorkerRegistry
 
 
@@ -32,6 +34,8 @@ def sql_store(database: Database, random: Random) -> Store:
         configs=SqlConfigStore(database),
         schedules=SqlScheduleStore(database),
         workers=SqlWorkerRegistry(database),
+        tokens=SqlTokenStore(database),
+        audit=SqlAuditStore(database),
         terms=SqlTermStore(database),
         slots=SqlSlotStore(database),
     )

@@ -1,7 +1,7 @@
 """Tasks in SQL: adding, advancing, finding, counting, purging."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from operator import itemgetter
@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, func, select, text
 
 from rota.application.ports.store import Added, Written
 from rota.application.ports.system import Random
+from rota.domain.audit import AuditEntry, check_subjects
 from rota.domain.errors import IdempotencyMismatchError, IdTakenError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.paging import Page, TaskFilter, purge_limit
@@ -19,6 +20,7 @@ from rota.infrastructure.database import schema
 from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
 from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database
 from rota.infrastructure.instants import from_us, to_us
+from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.listing import select_page
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, creation_row
 from rota.infrastructure.store.sql.task_rows import (
@@ -53,12 +55,15 @@ class SqlTaskStore:
         again = partial(self._add, new=new, expect_present=True)
         return await self._database.transact(partial(self._add, new=new), again=again)
 
-    async def advance(self, steps: Sequence[Transition]) -> Written:
+    async def advance(self, steps: Sequence[Transition], *, audit: Sequence[AuditEntry] = ()) -> Written:
+        if audit:
+            check_subjects(audit, [step.task_id for step in steps])
         if not steps:
             return Written()
         check_one_step_each(steps)
-        swift, careful = self._writer().write_swiftly, self._writer().write_carefully
-        return await self._database.transact(partial(swift, steps=steps), again=partial(careful, steps=steps))
+        swift = partial(self._writer().write_swiftly, steps=steps, audit=audit)
+        careful = partial(self._writer().write_carefully, steps=steps, audit=audit)
+        return await self._database.transact(swift, again=careful)
 
     async def find(self, task_id: TaskId, tenant_id: TenantId) -> Task | None:
         task = (await self.load([task_id])).get(task_id)
@@ -125,23 +130,25 @@ class SqlTaskStore:
         keys = self._claim_keys(connection, [item for item in new if item.key is not None])
         added = [_answer(item, keys) for item in new]
         pairs = zip(new, added, strict=True)
-        fresh = list({item.task.id: item.task for item, answer in pairs if not answer.is_repeat}.values())
+        fresh = {item.task.id: item for item, answer in pairs if not answer.is_repeat}
         if expect_present:
             fresh = self._drop_present(connection, fresh)
-        insert_tasks(self._database, connection, tasks=fresh)
+        insert_tasks(self._database, connection, tasks=[item.task for item in fresh.values()])
+        audit = [entry for item in fresh.values() for entry in item.audit]
+        insert_audit(self._database.bulk, connection, audit=audit)
         return added
 
-    def _drop_present(self, connection: Connection, tasks: Sequence[Task]) -> list[Task]:
+    def _drop_present(self, connection: Connection, new: Mapping[TaskId, NewTask]) -> dict[TaskId, NewTask]:
         """The tasks that are not there yet. An id that stands for another task must never pass for a repeat."""
-        if not tasks:
-            return []
-        ids = [task.id for task in tasks]
+        if not new:
+            return {}
+        ids = list(new)
         rows = self._database.bulk.select_by_ids(connection, f"{SELECT_TASK} WHERE t.id {{ids}}", ids=ids)
         present = {task.id: task for task in map(to_task, rows)}
-        for task in tasks:
-            if task.id in present and present[task.id].spec != task.spec:
-                raise IdTakenError(task.id)
-        return [task for task in tasks if task.id not in present]
+        for task_id, item in new.items():
+            if task_id in present and present[task_id].spec != item.task.spec:
+                raise IdTakenError(task_id)
+        return {task_id: item for task_id, item in new.items() if task_id not in present}
 
     def _claim_keys(self, connection: Connection, keyed: Sequence[NewTask]) -> dict[tuple[str, str], tuple[int, str]]:
         """Register the keys that are new and say, for each, which task and digest it stands for."""

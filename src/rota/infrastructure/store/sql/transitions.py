@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from rota.application.ports.store import Written
+from rota.domain.audit import AuditEntry, entries_about
 from rota.domain.task import LIVE, Transition
 from rota.infrastructure.database import schema
 from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.codes import STATUS_CODES
 from rota.infrastructure.database.database import RunAgainError
+from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, transition_row
 from rota.infrastructure.store.sql.task_rows import (
     CHANGING_COLUMNS,
@@ -43,18 +45,24 @@ class TransitionWriter:
     bulk: Bulk
     shard: int  # of the counters
 
-    def write_swiftly(self, connection: Connection, steps: Sequence[Transition]) -> Written:
+    def write_swiftly(
+        self, connection: Connection, steps: Sequence[Transition], *, audit: Sequence[AuditEntry]
+    ) -> Written:
         """Write all steps, or raise `StaleBatchError` for the caller to roll back."""
         self._write(connection, steps)
+        insert_audit(self.bulk, connection, audit=audit)
         return Written(applied=frozenset([step.after.id for step in steps]))
 
-    def write_carefully(self, connection: Connection, steps: Sequence[Transition]) -> Written:
+    def write_carefully(
+        self, connection: Connection, steps: Sequence[Transition], *, audit: Sequence[AuditEntry]
+    ) -> Written:
         """Lock, look, and write the steps that still fit."""
         ids = sorted(step.task_id for step in steps)
         live = self._read_now(connection, _LIVE_NOW + self.bulk.row_lock, ids=ids)
         fitting = [step for step in steps if step.task_id in live and live[step.task_id][0] == step.before.version]
         self._write(connection, fitting)
         applied = frozenset(step.task_id for step in fitting)
+        insert_audit(self.bulk, connection, audit=entries_about(audit, applied))
         ended = self._read_now(connection, _ENDED_NOW, ids=ids)
         repeated = frozenset(step.task_id for step in steps if _is_written(step, live=live, ended=ended)) - applied
         return Written(applied, repeated, stale=frozenset(ids) - applied - repeated)

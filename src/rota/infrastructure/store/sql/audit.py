@@ -1,0 +1,67 @@
+"""The record of who changed what, in SQL."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, delete, select
+
+from rota.domain.audit import AuditEntry
+from rota.domain.ids import TenantId, first_id_at
+from rota.domain.paging import purge_limit
+from rota.infrastructure.database.bulk import Bulk
+from rota.infrastructure.database.database import Database
+from rota.infrastructure.database.schema import audit_log as table
+from rota.infrastructure.instants import from_us, to_us
+
+AHEAD = timedelta(days=1)  # by how much an id may be ahead of its entry's moment: more than clocks differ
+_COLUMNS = ("id", "tenant_id", "at_us", "actor", "action", "object", "address", "detail")
+
+
+class SqlAuditStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list_page(self, tenant_id: TenantId, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+        query = select(table).where(table.c.tenant_id == tenant_id)
+        if before is not None:
+            query = query.where(table.c.id < before)
+        newest = query.order_by(table.c.id.desc()).limit(limit)
+        rows = await self._database.read(lambda connection: connection.execute(newest).fetchall())
+        return [_to_entry(row) for row in rows]
+
+    async def purge(self, *, before: datetime, limit: int) -> int:
+        # The range of ids spares an index by time: without it, a purge that finds nothing would read everything.
+        old = select(table.c.id).where(table.c.id < first_id_at(before + AHEAD), table.c.at_us < to_us(before))
+        oldest = old.order_by(table.c.id).limit(purge_limit(limit))
+
+        def work(connection: Connection) -> int:
+            ids = connection.execute(oldest).scalars().all()
+            return connection.execute(delete(table).where(table.c.id.in_(ids))).rowcount if ids else 0
+
+        return await self._database.transact(work)
+
+
+def insert_audit(bulk: Bulk, connection: Connection, *, audit: Sequence[AuditEntry]) -> None:
+    """Keep entries, in the transaction of what they tell of; the caller owns it."""
+    if audit:
+        rows = [_to_row(entry) for entry in {entry.id: entry for entry in audit}.values()]
+        bulk.insert_missing(connection, table, columns=_COLUMNS, rows=rows)
+
+
+def _to_row(entry: AuditEntry) -> tuple[Any, ...]:
+    who = (entry.id, entry.tenant_id, to_us(entry.at), entry.actor)
+    return (*who, entry.action, entry.object, entry.address, entry.detail or None)
+
+
+def _to_entry(row: Any) -> AuditEntry:
+    return AuditEntry(
+        id=row.id,
+        tenant_id=TenantId(row.tenant_id),
+        at=from_us(row.at_us),
+        actor=row.actor,
+        action=row.action,
+        object=row.object,
+        address=row.address,
+        detail=row.detail or "",
+    )
