@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from rota.client import cluster_calls, task_calls
 from rota.client.following import Following
 from rota.client.place import DEFAULT_TIMEOUT, find_place
-from rota.client.sync_wire import SyncSystem, SyncWire
+from rota.client.sync_wire import SyncSystem, SyncWire, real_system
 from rota.client.task_calls import BulkAction, TaskFilters
 from rota.client.waiting import Waiting
 from rota.domain.durations import parse_duration
-from rota.infrastructure.system import BlockingClock, SystemRandom
 from rota.sdk.control import Duration
 from rota.sdk.options import SubmitOptions
 from rota.sdk.views import TaskView
@@ -68,7 +67,7 @@ class Client:
         transport: "httpx2.BaseTransport | None" = None,
     ) -> None:
         """`transport` and `system` (clock and chance) are for tests and for programs with their own connections."""
-        known = system or SyncSystem(BlockingClock(), SystemRandom())
+        known = system or real_system()
         self._wire = SyncWire(find_place(url, token, timeout=timeout), known, transport=transport)
         self.tasks = Tasks(self, self._wire)
         self.configs = Configs(self, self._wire)

@@ -49,10 +49,8 @@ def _problem_of(reply: Reply) -> Problem:
 def _invalid(problem: Problem, _reply: Reply) -> RotaError:
     if not problem.errors:
         return _told(InvalidError("request", problem.detail), problem)
-    first = problem.errors[0]
-    error = InvalidError(first.field, first.problem)
-    error.args = ("\n".join(f"{wrong.field}: {wrong.problem}" for wrong in problem.errors),)
-    error.errors = tuple((wrong.field, wrong.problem) for wrong in problem.errors)
+    error = InvalidError.of([InvalidError(wrong.field, wrong.problem) for wrong in problem.errors])
+    error.args = ("\n".join(map(str, error.parts)),)
     return error
 
 

@@ -14,6 +14,7 @@ from rota.client.exchange import Done, Exchange
 from rota.client.following import END, SILENCE, Following
 from rota.client.http import check_size, never_sent, request_of
 from rota.client.place import Place
+from rota.infrastructure.system import BlockingClock, SystemRandom
 from rota.wire.base import Page
 
 T = TypeVar("T")
@@ -33,6 +34,11 @@ class SyncSystem:
 
     clock: SyncClock
     random: Random
+
+
+def real_system() -> SyncSystem:
+    """This machine's own."""
+    return SyncSystem(BlockingClock(), SystemRandom())
 
 
 class SyncWire:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
+import msgspec
+
 from rota.client.call import Call, as_kind, path_of, reading, to_body, writing
 from rota.client.views import read_task, read_tasks
 from rota.domain.checks import check_aware, check_number
@@ -144,8 +146,10 @@ class BulkAction:
             changed=before.changed + count.changed,
             skipped=before.skipped + count.skipped,
             has_more=count.has_more,
+            next_cursor=count.next_cursor,
         )
-        self._is_over = not count.has_more
+        self._selection = msgspec.structs.replace(self._selection, cursor=count.next_cursor)
+        self._is_over = count.next_cursor is None
 
 
 def page_query(cursor: str | None, size: int) -> list[tuple[str, str]]:

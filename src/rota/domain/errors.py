@@ -4,6 +4,7 @@ A user's failing task is not one of them: executors return an `Outcome`. Each cl
 and says whether repeating the same call can help. `Unavailable` means *unknown*: the call may or may not have happened.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 
@@ -15,15 +16,22 @@ class RotaError(Exception):
 
 
 class InvalidError(RotaError):
-    """Bad input. Nothing was changed; `field` says where, the message says what to do."""
+    """Bad input. Nothing was changed; `field` says where, the message says what to do.
+
+    Of several mistakes it is the first one; `parts` has all of them."""
 
     code = "invalid_request"
-    errors: tuple[tuple[str, str], ...] = ()  # field and problem of each, where several were found at once
 
-    def __init__(self, field: str, problem: str) -> None:
+    def __init__(self, field: str, problem: str, *, parts: Sequence["InvalidError"] = ()) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+        self.parts = tuple(parts)
+
+    @classmethod
+    def of(cls, parts: Sequence["InvalidError"]) -> "InvalidError":
+        """Several mistakes in one."""
+        return cls(parts[0].field, parts[0].problem, parts=parts)
 
 
 class NotFoundError(RotaError):

@@ -83,3 +83,9 @@ class Event(Answer):
     status: TaskStatus | None
     attempt: int
     worker_id: str | None
+
+
+class Missed(Answer):
+    """More happened than is remembered: what was shown before is out of date. The stream goes on after `id`."""
+
+    id: str

@@ -62,7 +62,7 @@ class CancelTask(Request):
 
 
 class TaskSelection(Request):
-    """Which tasks a bulk action is for: the filters of the list. All of them must be met; at least one is needed."""
+    """Which tasks a bulk action is for: the filters of the list, all of which must be met, or `ids` alone."""
 
     status: list[TaskStatus] = []
     type: list[str] = []
@@ -74,15 +74,19 @@ class TaskSelection(Request):
     metadata: Mapping[str, str] = {}
     ids: list[str] = []
     reason: str = ""  # of a cancellation
+    cursor: str | None = None  # `next_cursor` of a call that stopped at its bound
 
 
 class BulkCount(Answer):
-    """What a bulk action did. `has_more`: it stopped at its bound; the same request goes on."""
+    """What a bulk action did. `has_more`: it stopped at its bound; the same request goes on with `next_cursor`.
+
+    Of those that match, `changed` were changed; what had moved on meanwhile was skipped."""
 
     matched: int
     changed: int
     skipped: int
     has_more: bool
+    next_cursor: str | None = None
 
 
 class TaskResult(Answer):

@@ -164,11 +164,12 @@ def test_a_bulk_action_goes_on_until_it_is_over(dial: Dial) -> None:
         lambda client: client.tasks.cancel_all(
             type="email", reason="wrong", progress=lambda count: told.append(count.changed)
         ),
-        httpx2.Response(200, json={**some, "has_more": True}),
+        httpx2.Response(200, json={**some, "has_more": True, "next_cursor": "abc"}),
         httpx2.Response(200, json={**some, "has_more": False}),
     )
     assert (total.matched, total.changed, total.skipped, told) == (20, 18, 2, [9, 18])
     assert body_of(dial.sent[0]) == {"type": ["email"], "reason": "wrong"}
+    assert body_of(dial.sent[1]) == {"type": ["email"], "reason": "wrong", "cursor": "abc"}
 
 
 def test_an_action_without_an_answer_reads_none(dial: Dial) -> None:

@@ -42,7 +42,10 @@ def test_every_bad_field_is_told(dial: Dial) -> None:
     errors = [{"field": "type", "problem": "is empty"}, {"field": "payload", "problem": "is large"}]
     with pytest.raises(InvalidError) as raised:
         dial.ask(lambda client: client.submit("email"), problem(422, "invalid_request", detail="two", errors=errors))
-    assert raised.value.errors == (("type", "is empty"), ("payload", "is large"))
+    assert [(part.field, part.problem) for part in raised.value.parts] == [
+        ("type", "is empty"),
+        ("payload", "is large"),
+    ]
     assert str(raised.value) == "type: is empty\npayload: is large"
 
 
