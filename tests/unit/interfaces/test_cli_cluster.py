@@ -6,7 +6,6 @@ from pathlib import Path
 
 import httpx2
 import pytest
-import yaml
 
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
@@ -48,7 +47,11 @@ def test_a_file_that_defines_nothing_sound_is_refused(api: FakeApi, capsys: Prin
 def test_what_a_type_is_shown_as_can_be_applied_again(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /task-configs/email", CONFIG)
     assert run(["config-type", "get", "email", "-o", "yaml"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out)["retry"]["max_retries"] == 3
+    Path("email.yaml").write_text(capsys.readouterr().out, "utf-8")
+    api.on("PUT /task-configs/email", {**CONFIG, "revision": 3})
+    assert run(["config-type", "apply", "-f", "email.yaml"]) == 0
+    (sent,) = api.bodies()
+    assert (sent["revision"], sent["retry"]["max_retries"]) == (2, 3)
 
 
 def test_types_are_listed_paused_resumed_run_and_deleted(
@@ -118,7 +121,7 @@ def test_top_without_a_terminal_shows_one_moment(api: FakeApi, capsys: Printed) 
     api.on("GET /tasks", page(task_like(status="PROCESSING")))
     assert run(["top"]) == 0
     told = capsys.readouterr().out
-    assert "leader pod-1-77, term 4, 1 nodes" in told
+    assert "leader pod-1-77, term 4, nodes 1" in told
     assert "PENDING 2  SUCCESS 40" in told
     assert "pod-1" in told
 

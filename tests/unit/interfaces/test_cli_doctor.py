@@ -37,7 +37,7 @@ def test_all_is_well(api: FakeApi, capsys: Printed) -> None:
     printed = capsys.readouterr().out
     assert "ok    clock: the store's and this machine's agree" in printed
     assert "ok    coordinator: in memory" in printed
-    assert "ok    server: answers, 1 nodes" in printed
+    assert "ok    server: answers, nodes 1" in printed
 
 
 def test_a_server_that_nobody_named_may_be_missing(

@@ -64,8 +64,8 @@ def _show_stats(found: "Stats", output: str) -> None:
     for status, number in document(found)["tasks"].items():
         click.echo(f"{status:<12}{number:>10}")
     click.echo(
-        f"per second over {found.window_seconds:g} s: {found.created_per_second:g} created,"
-        f" {found.completed_per_second:g} completed, {found.failed_per_second:g} failed"
+        f"per second over {found.window_seconds:.3g} s: {found.created_per_second:.3g} created,"
+        f" {found.completed_per_second:.3g} completed, {found.failed_per_second:.3g} failed"
     )
 
 

@@ -12,6 +12,7 @@ from rota.interfaces.cli.task_submit import read_payload, read_text
 from rota.interfaces.cli.text import safe
 
 MOST_BYTES = 4 * 1024**2
+TOLD_ONLY = ("tenant", "next_fire_at", "created_at", "updated_at")  # in what `get` shows, which can be applied again
 
 
 @click.group()
@@ -27,7 +28,8 @@ def apply(file: str, *, url: str | None) -> None:
     definitions = _read_definitions(file)
     with connect(url) as client:
         for definition in definitions:
-            stored = client.configs.put(definition["type"], definition)
+            wanted = {key: value for key, value in definition.items() if key not in TOLD_ONLY}
+            stored = client.configs.put(definition["type"], wanted)
             click.echo(f"{stored.type} is at revision {stored.revision}")
 
 

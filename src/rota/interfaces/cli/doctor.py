@@ -62,7 +62,7 @@ def _examine_server(url: str | None) -> "Iterator[Finding]":
         text = f"the nodes and this command have different releases: {', '.join(versions)}"
         yield Finding("server", text, fix=f"pip install rota=={versions[-1]}")
     else:
-        yield Finding("server", f"answers, {len(found.nodes)} nodes, release {found.version}")
+        yield Finding("server", f"answers, nodes {len(found.nodes)}, release {found.version}")
 
 
 def _examine_token_way(url: str | None) -> "Iterator[Finding]":

@@ -90,7 +90,7 @@ def watch(task_id: str, *, url: str | None) -> int:
     with connect(url) as client:
         for line in client.tasks.follow(task_id):
             if line.to_status is not None:
-                click.echo(_text_of(line))
+                click.echo(_head_of(line))
         ended = client.tasks.get(task_id)
     return OK if ended.status == "SUCCESS" else FAILURE
 
@@ -113,7 +113,10 @@ def amend(task_id: str, *, priority: str | None, scheduled_at: str | None, outpu
 
 
 def _text_of(line: "LogLine") -> str:
+    detail = [f"    {part}" for part in safe_lines(line.detail.rstrip())] if line.detail else []
+    return "\n".join([_head_of(line), *detail])
+
+
+def _head_of(line: "LogLine") -> str:
     change = f"{line.from_status or '-'} → {line.to_status}" if line.to_status is not None else ""
-    text = "  ".join(part for part in (moment(line.at), line.kind, change, safe(line.message)) if part)
-    detail = [f"    {part}" for part in safe_lines(line.detail)] if line.detail else []
-    return "\n".join([text, *detail])
+    return "  ".join(part for part in (moment(line.at), line.kind, change, safe(line.message)) if part)

@@ -79,17 +79,17 @@ def _head(glance: Glance) -> list[str]:
     counts = "  ".join(f"{status} {number}" for status, number in stats.tasks.items())
     leader = safe(cluster.leader or "nobody")
     return [
-        f"{moment(cluster.now)}  leader {leader}, term {cluster.term}, {len(cluster.nodes)} nodes",
+        f"{moment(cluster.now)}  leader {leader}, term {cluster.term}, nodes {len(cluster.nodes)}",
         counts or "no tasks yet",
-        f"per second: {stats.created_per_second:g} created, {stats.completed_per_second:g} completed,"
-        f" {stats.failed_per_second:g} failed; delayed {queues.delayed}, assigned {queues.assigned},"
+        f"per second: {stats.created_per_second:.3g} created, {stats.completed_per_second:.3g} completed,"
+        f" {stats.failed_per_second:.3g} failed; delayed {queues.delayed}, assigned {queues.assigned},"
         f" running {queues.running}",
     ]
 
 
 def _sections(glance: Glance) -> list[tuple[str, list[object], Table]]:
     return [
-        ("Queues", [*glance.queues.items], QUEUES),
+        ("Queues", [level for level in glance.queues.items if level.ready], QUEUES),
         ("Workers", [*glance.workers], WORKERS),
         ("Running", [*glance.running], TASKS),
     ]
