@@ -67,6 +67,7 @@ check: setup ## Format, lint, types, layers, sizes, generated files; runs all, f
 	step diagram $(PY) tools/state_diagram.py --check; \
 	step settings $(PY) -m tools.settings_reference --check; \
 	step metrics $(PY) -m tools.metrics_reference --check; \
+	step http $(PY) -m tools.http_reference --check; \
 	step commands $(PY) -m tools.cli_reference --check; \
 	if [ -n "$$failed" ]; then echo "check failed:$$failed" >&2; exit 1; fi
 
@@ -100,6 +101,7 @@ docs: setup ## Regenerate the documentation that is made from code
 	@$(PY) tools/state_diagram.py
 	@$(PY) -m tools.settings_reference
 	@$(PY) -m tools.metrics_reference
+	@$(PY) -m tools.http_reference
 	@$(PY) -m tools.cli_reference
 
 .PHONY: lock

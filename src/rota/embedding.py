@@ -151,7 +151,7 @@ class Rota:
         task = await self._node.store.tasks.find(_id(task_id), DEFAULT_TENANT)
         if task is None:
             raise NotFoundError("task", task_id)
-        return Handle(str((await self._desk.rerun(task)).task_id), self)
+        return Handle(str((await self._desk.rerun(task)).task.id), self)
 
     async def count(self) -> dict[TaskStatus, int]:
         """How many tasks are in each state; states without tasks are left out."""

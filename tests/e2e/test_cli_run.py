@@ -31,7 +31,7 @@ async def submit(cluster: Cluster, task_type: str, **payload: float) -> None:
         await client.submit(task_type, payload)
 
 
-@pytest.mark.parametrize("role", ["server", "scheduler", "worker"])
+@pytest.mark.parametrize("role", ["server", "api", "scheduler", "worker"])
 def test_a_process_ends_in_good_order_when_it_is_told_to(alone: Cluster, role: str) -> None:
     process = alone.start(role, "pod")
     assert process.stop() == 0

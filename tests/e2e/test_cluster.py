@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rota
+from rota.application.manage_workers import ManageWorkers
+from rota.application.ports.store import WorkerRecord
 from rota.domain.task import SUCCESS, TaskStatus
 from rota.infrastructure.database.migrate import upgrade
 from tests.support import cluster_app
-from tests.support.cluster import Cluster, a_cluster, at_most, wait_until
+from tests.support.cluster import Cluster, a_cluster, at_most, eventually, wait_until
 from tests.support.names import fresh_name
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.postgres import PostgresServer
@@ -101,6 +104,27 @@ async def test_the_tasks_of_a_killed_worker_succeed_elsewhere_within_fifteen_sec
         cluster.launch("worker", "other")
         assert await end_of_all(handles, within=at_most(15 + 2)) == {SUCCESS: 5}  # the nap takes 2 s
         assert {(await handle.get()).attempt for handle in handles} == {2}
+
+
+async def test_a_worker_is_drained_resized_and_resumed_through_another_node(each_cluster: Cluster) -> None:
+    cluster = each_cluster
+    cluster.start("scheduler", "scheduler")
+    cluster.start("worker", "only")
+    async with a_client(cluster) as client:
+        office = ManageWorkers(client._get_built().roles.node)
+
+        async def seen(capacity: int, is_draining: bool) -> WorkerRecord | None:
+            [record] = await office.list(alive_only=True)
+            return record if (record.worker.capacity, record.worker.is_draining) == (capacity, is_draining) else None
+
+        record = await eventually(partial(seen, 10, False), "the worker to join")
+        await office.set_capacity(record.worker.id, 2)
+        await office.drain(record.worker.id)
+        await eventually(partial(seen, 2, True), "the worker to drain")
+        handles = await client.submit_many("work", [{"seconds": 0}] * 3)
+        await office.resume(record.worker.id)
+        assert await end_of_all(handles, within="60s") == {SUCCESS: 3}
+        await eventually(partial(seen, 2, False), "the worker to resume")
 
 
 async def test_dispatch_goes_on_within_eight_seconds_of_a_killed_leader(each_cluster: Cluster) -> None:

@@ -60,8 +60,8 @@ async def until_running(handle: rota.Handle, app: rota.Rota) -> None:
     """Wait for the event of its grant, or see that it was before."""
     async with asyncio.timeout(20), app._node.coordinator.signals.subscribe() as events:
         if (await handle.get()).status is PENDING:
-            async for event in events:
-                if str(event.task_id) == handle.id and event.status is PROCESSING:
+            async for _, event in events:
+                if event is not None and str(event.task_id) == handle.id and event.status is PROCESSING:
                     return
 
 

@@ -31,6 +31,7 @@ from rota.testing.contract.coordinator_backend import (
     NOON,
     WORKER_1,
     WORKER_2,
+    hear,
     make_attempts,
     make_entries,
     make_ids,
@@ -165,11 +166,11 @@ async def test_a_listener_goes_on_when_redis_dies(site: Site) -> None:
     event = Event(kind=EventKind.TASK_CREATED, at=NOON, task_id=make_ids(1)[0])
     async with site.start() as api, site.start() as worker, api.node.signals.subscribe() as events:
         await worker.node.signals.publish([event])
-        assert await anext(events) == event
+        assert await hear(events) == event
         site.redis.kill()
         await worker.node.signals.publish([event])
         async with asyncio.timeout(DISPATCH_WITHIN_S):
-            assert await anext(events) == event
+            assert await hear(events) == event
 
 
 @pytest.mark.slow

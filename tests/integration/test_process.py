@@ -20,7 +20,7 @@ from rota.config import process
 from rota.interfaces.cli.main import run
 from tests.support.cluster import wait_until
 
-IN_MEMORY = ("--set", "store.url=memory://", "--set", "metrics.collector=none")
+IN_MEMORY = ("--set", "store.url=memory://", "--set", "metrics.collector=none", "--set", "api.port=0")
 
 
 class Journal(io.StringIO):
@@ -73,7 +73,8 @@ def send(number: signal.Signals) -> None:
 @pytest.mark.parametrize(
     ("role", "lines"),
     [
-        ("server", {"leader.won", "worker.online"}),
+        ("server", {"leader.won", "worker.online", "api.listening"}),
+        ("api", {"api.listening"}),
         ("scheduler", {"leader.won"}),
         ("worker", {"worker.online"}),
     ],
@@ -85,7 +86,7 @@ def test_a_process_plays_its_role_until_it_is_told_to_end(journal: Journal, role
 
     with meanwhile(journal, wait_for_all):
         assert run([role, *IN_MEMORY]) == 0
-    others = {"leader.won", "worker.online"} - lines
+    others = {"leader.won", "worker.online", "api.listening"} - lines
     assert not any(journal.lines(other) for other in others)
     assert journal.lines("node.stopped")
 

@@ -19,6 +19,7 @@ from rota.domain.queue import QueueEntry
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator, redis_coordinator
 from rota.infrastructure.coordination.redis_client import RedisClient
+from rota.testing.contract.coordinator_backend import hear
 from tests.support.proxy import FaultyProxy
 from tests.support.servers.redis import RedisServer
 
@@ -77,6 +78,7 @@ async def use_everything(coordinator: Coordinator) -> None:
     await coordinator.deliveries.assign([ATTEMPT, Attempt(TASK, 4, WORKER)])
     await coordinator.deliveries.take(WORKER, 1, wait=AT_ONCE)
     await coordinator.signals.request_cancel([TASK], ttl=LEASE)
+    await coordinator.signals.publish([Event(kind=EventKind.TASK_CREATED, at=DUE, task_id=TASK)])
 
 
 async def test_the_keys_have_their_public_names(bench: Bench) -> None:
@@ -84,14 +86,16 @@ async def test_the_keys_have_their_public_names(bench: Bench) -> None:
     levels = {"queue:normal", "queue:high", "queue:urgent"} | {f"queue:{level}" for level in (1, 2, 3, 4, 6, 7, 8)}
     worker = {f"worker:{WORKER}{part}" for part in ("", ":queue", ":inflight", ":wake")}
     others = {"queue:delayed", "workers", "scheduler:leader", "scheduler:lease", "scheduler:wake"}
-    assert await bench.list_names() == levels | worker | others | {f"task:cancel:{TASK}"}
+    events = {"task:events:log", "task:events:last"}
+    assert await bench.list_names() == levels | worker | others | events | {f"task:cancel:{TASK}"}
 
 
 async def test_every_key_that_is_not_bounded_by_itself_expires(bench: Bench) -> None:
     await use_everything(bench.coordinator)
     lasting = {name for name in await bench.list_names() if await bench.read("TTL", name) == -1}
     queues = {name for name in await bench.list_names() if name.startswith("queue:")}
-    assert lasting == queues | {"workers", "scheduler:lease", "scheduler:wake"}
+    bounded = {"workers", "scheduler:lease", "scheduler:wake", "task:events:log", "task:events:last"}
+    assert lasting == queues | bounded
 
 
 async def test_operators_can_read_the_values(bench: Bench) -> None:
@@ -212,7 +216,44 @@ async def test_what_cannot_be_read_on_the_channel_is_left_out(bench: Bench) -> N
         for message in strange:
             await bench.read("PUBLISH", "task:events", message)
         await bench.coordinator.signals.publish([event])
-        assert await anext(events) == event
+        assert await hear(events) == event
+
+
+async def test_what_cannot_be_read_in_the_memory_of_events_is_left_out(bench: Bench) -> None:
+    events = [Event(kind=EventKind.TASK_CREATED, at=DUE, task_id=TaskId(TASK + number)) for number in range(2)]
+    async with bench.coordinator.signals.subscribe() as listening:
+        await bench.coordinator.signals.publish(events[:1])
+        told = await anext(listening)
+    last = int(told.id[1:])
+    await bench.read("INCRBY", "task:events:last", 2)
+    await bench.read("XADD", "task:events:log", f"{last + 1}-0", "events", b"hello")
+    await bench.read("XADD", "task:events:log", f"{last + 2}-0", "events", b'[{"kind": "task.teleported"}]')
+    await bench.coordinator.signals.publish(events[1:])
+    async with bench.coordinator.signals.subscribe(after=f"r{last + 1}") as listening:
+        assert await hear(listening) == events[1]
+    async with bench.coordinator.signals.subscribe(after=told.id) as listening:
+        assert (await anext(listening)).event is None, "who knows how many there were"
+
+
+async def test_some_more_than_ten_thousand_events_are_remembered_however_they_came(bench: Bench) -> None:
+    event = Event(kind=EventKind.TASK_CREATED, at=DUE, task_id=TASK)
+    for size, times in ((BATCH, 30), (1, 50), (BATCH, 30), (BATCH - 1, 1)):
+        for _ in range(times):
+            await bench.coordinator.signals.publish([event] * size)
+    async with bench.coordinator.signals.subscribe(after="") as listening:
+        last = int((await anext(listening)).id[1:])
+    async with bench.coordinator.signals.subscribe(after=f"r{last - 10_000}") as listening:
+        assert [(await anext(listening)).id for _ in range(10_000)][-1] == f"r{last}"
+    async with bench.coordinator.signals.subscribe(after=f"r{last - 12_000}") as listening:
+        assert (await anext(listening)).event is None
+
+
+async def test_events_are_published_in_one_round_trip(bench: Bench) -> None:
+    event = Event(kind=EventKind.TASK_CREATED, at=DUE, task_id=TASK)
+    await bench.coordinator.signals.publish([event])
+    before = await bench.count_round_trips()
+    await bench.coordinator.signals.publish([event] * 3 * BATCH)
+    assert await bench.count_round_trips() == before + 1
 
 
 @pytest.mark.parametrize("strange", STRANGE_IDS)
@@ -333,9 +374,10 @@ async def test_ids_on_the_channel_are_strings(bench: Bench) -> None:
     event = Event(kind=EventKind.TASK_ASSIGNED, at=DUE, task_id=TASK, worker_id=WORKER)
     async with bench.client.listen(f"{{{bench.prefix}}}:task:events") as messages:
         await bench.coordinator.signals.publish([event])
-        (read,) = msgspec.json.decode(await anext(messages))
+        last, read = msgspec.json.decode(await anext(messages))
     assert read["task_id"] == str(TASK)
     assert read["worker_id"] == str(WORKER)
+    assert await bench.read("GET", "task:events:last") == str(last).encode()
 
 
 async def test_a_listener_is_told_when_it_cannot_hear_any_more(bench: Bench, redis_server: RedisServer) -> None:

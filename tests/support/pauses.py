@@ -97,5 +97,8 @@ class GatedTerms:
     async def begin(self, node_id: NodeId) -> int:
         return await self._gate.passed(lambda: self._inner.begin(node_id))
 
+    async def find_last(self) -> int:
+        return await self._inner.find_last()
+
     async def confirm(self, number: int) -> bool:
         return await self._gate.passed(lambda: self._inner.confirm(number))

@@ -18,6 +18,7 @@ from rota.domain.term import Term
 from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination import memory
 from rota.infrastructure.store.memory.store import memory_store
+from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
@@ -110,7 +111,7 @@ async def heard(scene: Scene, act: Callable[[], Awaitable[object]], *, most: int
         await act()
         while len(events) < most:
             try:
-                events.append(await asyncio.wait_for(anext(listener), 0.001))
+                events.append(await asyncio.wait_for(hear(listener), 0.001))
             except TimeoutError:
                 break
     return events

@@ -27,10 +27,11 @@ from rota.domain.events import Event
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.log import LogEntry
 from rota.domain.task import Task, TaskStatus
-from rota.domain.worker import Worker
+from rota.domain.worker import Worker, order_mark
 from rota.infrastructure.coordination import memory as coordination_memory
 from rota.infrastructure.store.memory.store import memory_store
 from rota.infrastructure.system import NodeIds
+from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
@@ -102,6 +103,8 @@ class Stage:
         self.faults = Faults()
         self.figures = Figures()
         self.executor = ScriptedExecutor(script)
+        self.sizes: list[int] = []  # what the executors were told of the capacity
+        self.executors = ExecutorRegistry({"local": self.executor}, resize=self.sizes.append)
         self.events: list[Event] = []
         self.spool = spool or MemorySpool()
         self.settings = WorkerSettings(**({"name": "worker-1"} | settings))
@@ -122,7 +125,7 @@ class Stage:
             collector=self.figures,
             spool=self.spool,
         )
-        return WorkerService(ports, self.settings, executors=ExecutorRegistry({"local": self.executor}))
+        return WorkerService(ports, self.settings, executors=self.executors)
 
     @asynccontextmanager
     async def running(self, *, is_awaited: bool = True) -> AsyncIterator["asyncio.Task[None]"]:
@@ -163,6 +166,11 @@ class Stage:
         state = (await self.task(task_id)).state
         await self.store.tasks.advance([state.cancelled("by test", at=self.clock.now())])
         await self.coordinator.signals.request_cancel([TaskId(task_id)], ttl=MINUTE)
+
+    async def order(self, *, capacity: int | None = None, draining: bool | None = None) -> None:
+        """An operator asks something of the worker."""
+        assert await self.store.workers.order(self.worker_id, capacity=capacity, draining=draining)
+        await self.coordinator.signals.request_cancel([order_mark(self.worker_id)], ttl=SECOND * 2)
 
     async def retire(self) -> WorkerId:
         """The leader holds the worker for dead."""
@@ -234,8 +242,8 @@ class Stage:
 
     async def listen(self) -> None:
         async with self.coordinator.signals.subscribe() as events:
-            async for event in events:
-                self.events.append(event)
+            while True:
+                self.events.append(await hear(events))
 
     async def _grant_one(self, task_id: int, *, limit: timedelta, spec: dict[str, Any]) -> Attempt:
         state = a_state(task_id, due_at=self.clock.now())

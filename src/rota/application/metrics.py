@@ -45,6 +45,11 @@ STALE_RESULTS = _counter("worker_stale_results", "Results refused because the ta
 RESULTS_SPOOLED = _gauge("worker_results_spooled", "Results that wait for the store")
 LOG_LINES_DROPPED = _counter("worker_log_lines_dropped", "Log lines beyond a task's bound")
 
+HTTP_REQUESTS = _counter("http_requests", "Requests to the API that were answered", "operation", "status")
+HTTP_SECONDS = _histogram("http_request_seconds", "Duration of a request to the API, streams aside", "operation")
+HTTP_STREAMS = _gauge("http_streams", "Streams that are followed at this node")
+HTTP_DENIED = _counter("http_denied", "Requests to the API that were turned away", "code")
+
 LOOP_FAILURES = _counter("loop_failures", "Exceptions in background loops", "loop")
 PLUGIN_FAILURES = _counter("plugin_failures", "Failures of plugins, by what they were doing", "plugin", "doing")
 PLUGIN_EVENTS_DROPPED = _counter("plugin_events_dropped", "Events that a plugin was too slow for", "plugin")

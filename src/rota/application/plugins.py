@@ -55,6 +55,7 @@ class PluginHost:
         self._loops = loops
         self._collector = collector
         self._guests: list[_Guest] = []
+        self._heard_until: str | None = None
 
     @property
     def running(self) -> list[str]:
@@ -71,7 +72,7 @@ class PluginHost:
                 await self._stop(guest)
 
     async def run(self) -> None:
-        """Hear events and pass them on, until cancelled. A lost subscription is made anew."""
+        """Hear events and pass them on, until cancelled. A lost subscription is made anew and goes on where it was."""
         listeners = [guest for guest in self._guests if guest.handlers]
         if not listeners:
             await asyncio.Event().wait()  # nobody wants events: spare the process what it costs to hear them
@@ -106,10 +107,11 @@ class PluginHost:
     async def _listen(self, listeners: Sequence[_Guest]) -> None:
         has_heard = False
         try:
-            async with self._signals.subscribe() as events:
-                async for event in events:
+            async with self._signals.subscribe(after=self._heard_until) as events:
+                async for self._heard_until, event in events:
                     has_heard = True
-                    self._hand_out(event, listeners)
+                    if event is not None:
+                        self._hand_out(event, listeners)
         except CoordinatorUnavailableError as exc:
             if not has_heard:
                 raise  # to the loop, which pauses longer each time

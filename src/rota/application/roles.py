@@ -1,16 +1,18 @@
 """What one process does: the base that every node needs, and the roles it plays, from start to a stop in good order.
 
 Stopping: leadership is given up at once, so that another node goes on within a second; the worker finishes what it
-runs; then the base ends. A role that cannot go on (`FatalError`) ends the process, for its supervisor to start it anew.
+runs, the API what it was asked; then the base ends. A role that cannot go on (`FatalError`) ends the process, for its
+supervisor to start it anew.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
+from rota.application.attend import ATTEND_EVERY, Attendance
 from rota.application.elect import Leadership
 from rota.application.ids import RENEW_EVERY
 from rota.application.lead import SchedulerDuties
@@ -37,6 +39,18 @@ class SchedulerRole:
         await self.leadership.run(self.duties)
 
 
+class Front(Protocol):
+    """What people and programs outside talk to."""
+
+    def stop(self) -> None:
+        """Take nothing new, and end what is under way in good order."""
+        ...
+
+    async def run(self) -> None:
+        """Until it is stopped."""
+        ...
+
+
 @dataclass(slots=True)
 class Roles:
     """Run once. `stop` ends it in good order, a second `stop` at once."""
@@ -45,14 +59,18 @@ class Roles:
     watch: TaskWatch
     plugins: PluginHost
     guests: Sequence[PluginPlan] = ()
+    attendance: Attendance = field(kw_only=True)
     scheduler: SchedulerRole | None = None
     worker: WorkerService | None = None
-    others: Sequence[Callable[[], Part]] = ()
+    front: Front | None = None
+    others: list[Callable[[], Part]] = field(default_factory=list)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def stop(self) -> None:
         if self.worker is not None:
             self.worker.stop()
+        if self.front is not None:
+            self.front.stop()
         self._stopping.set()
 
     async def run(self) -> None:
@@ -61,15 +79,16 @@ class Roles:
         base = [_start(part) for part in self._list_base()]
         scheduler = _start(self.scheduler.run()) if self.scheduler is not None else None
         worker = _start(self.worker.run()) if self.worker is not None else None
+        front = _start(self.front.run()) if self.front is not None else None
         log.info("node.ready", node_id=self.node.id)
         try:
-            await self._wait([part for part in (*base, scheduler, worker) if part is not None])
+            await self._wait([part for part in (*base, scheduler, worker, front) if part is not None])
             await _end([scheduler])
-            if worker is not None:
-                await worker
+            await asyncio.gather(*(part for part in (worker, front) if part is not None))
         finally:
-            await _end([scheduler, worker, *base])
+            await _end([scheduler, worker, front, *base])
             await self.plugins.stop()
+            await self.attendance.leave()
             log.info("node.stopped", node_id=self.node.id)
 
     async def _wait(self, running: Sequence["asyncio.Task[None]"]) -> None:
@@ -90,6 +109,7 @@ class Roles:
         return [
             keep("node.time", node.time.sync, every=RESYNC_EVERY),
             keep("node.ids", node.ids.keep, every=RENEW_EVERY),
+            keep("node.attend", self.attendance.attend, every=ATTEND_EVERY),
             keep("watch.listen", self.watch.listen),
             keep("watch.look", self.watch.look),
             self.plugins.run(),

@@ -37,10 +37,7 @@ class SteerTasks:
         step = await self._make(
             task_id, tenant_id, change=lambda state, at: state.cancelled(reason, at=at), audit=audit
         )
-        try:
-            await self._stop(step)
-        except CoordinatorUnavailableError as exc:  # the worker's result will be stale all the same
-            log.warning("cancel.not_signalled", task_id=task_id, error=str(exc))
+        await self.stop([step])
         return await self._get(task_id, tenant_id)
 
     async def reprioritise(
@@ -87,13 +84,18 @@ class SteerTasks:
                 return step
         raise ConflictError(f"task {task_id} changed {MOST_TRIES} times while it was being changed; try again")
 
-    async def _stop(self, step: Transition) -> None:
-        before = step.before
-        if before.status is PROCESSING:
-            await self.node.coordinator.signals.request_cancel([before.id], ttl=CANCEL_KEPT)
-        elif before.status in WAITING:
-            await self.node.coordinator.queue.discard([QueueEntry(before.id, before.priority)])
-        await self.node.coordinator.signals.publish([_cancelled(step)])
+    async def stop(self, steps: Sequence[Transition]) -> None:
+        """Tell those who run or queue these tasks, and whoever listens, that they were cancelled."""
+        running = [step.task_id for step in steps if step.before.status is PROCESSING]
+        waiting = [QueueEntry(step.task_id, step.before.priority) for step in steps if step.before.status in WAITING]
+        try:
+            if running:
+                await self.node.coordinator.signals.request_cancel(running, ttl=CANCEL_KEPT)
+            if waiting:
+                await self.node.coordinator.queue.discard(waiting)
+            await self.node.coordinator.signals.publish([_cancelled(step) for step in steps])
+        except CoordinatorUnavailableError as exc:  # what a worker still reports will be stale all the same
+            log.warning("cancel.not_signalled", tasks=len(steps), error=str(exc))
 
     async def _queue_anew(self, step: Transition) -> None:
         """Put it where it belongs now. A ready entry left behind is harmless: dispatch grants a task once."""

@@ -6,7 +6,7 @@ leader's reconciliation queues it.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -15,7 +15,7 @@ from rota.application.audit import Actor, record
 from rota.application.group_commit import GroupCommit
 from rota.application.node import Node
 from rota.application.ports.store import Added
-from rota.domain.errors import CoordinatorUnavailableError, InvalidError
+from rota.domain.errors import CoordinatorUnavailableError, InvalidError, NotFoundError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.queue import QueueEntry
@@ -23,8 +23,21 @@ from rota.domain.submission import NewTask, Submission, compose, compose_rerun
 from rota.domain.task import Task
 
 MOST_AT_ONCE = 10_000
+MOST_ERRORS = 100  # that are told of one batch
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A task that was added, or the one that the same key made before."""
+
+    task: Task
+    is_repeat: bool = False
+
+    @property
+    def task_id(self) -> TaskId:
+        return self.task.id
 
 
 class SubmitTasks:
@@ -34,30 +47,58 @@ class SubmitTasks:
 
     async def submit(self, wish: Submission, *, actor: Actor | None = None) -> Added:
         """Add one task; concurrent calls share a commit."""
-        new = await self._compose(wish)
-        audit = record(self._node, actor, action="task.create", subject=new.task.id, detail=new.task.spec.type)
-        return await self._grouped(replace(new, audit=audit))
+        return await self._grouped(await self._prepare(wish, actor))
+
+    async def create(self, wish: Submission, *, actor: Actor | None = None) -> Created:
+        """The same, with the task: as it was added, or as it is now if the key made it before."""
+        return await self._create(await self._prepare(wish, actor))
 
     async def submit_many(self, wishes: Sequence[Submission], *, actor: Actor | None = None) -> list[Added]:
         """Add tasks, all or none, in one transaction; answers in order. The field of an error names the place."""
         if len(wishes) > MOST_AT_ONCE:
             raise InvalidError("tasks", f"has {len(wishes)} tasks, at most {MOST_AT_ONCE} are allowed at once")
-        new = []
+        new: list[NewTask] = []
+        errors: list[InvalidError] = []
         for place, wish in enumerate(wishes):
             try:
                 new.append(await self._compose(wish))
             except InvalidError as exc:
-                raise InvalidError(f"tasks[{place}].{exc.field}", exc.problem) from exc
+                errors.append(InvalidError(f"tasks[{place}].{exc.field}", exc.problem))
+                if len(errors) == MOST_ERRORS:
+                    break
+        if errors:
+            raise InvalidError.of(errors)
         return await self._add(self._record_together(new, actor))
 
-    async def rerun(self, task: Task, *, actor: Actor | None = None) -> Added:
-        """Add a new task that does the work of an ended one again."""
-        new = compose_rerun(task, task_id=TaskId(self._node.ids.next()), now=self._node.time.now())
-        audit = record(self._node, actor, action="task.retry", subject=task.id, detail=f"as task {new.task.id}")
-        return await self._grouped(replace(new, audit=audit))
+    async def rerun(self, task: Task, *, key: str | None = None, actor: Actor | None = None) -> Created:
+        """Add a new task that does the work of an ended one again; a repeat with the same key finds the first."""
+        return await self._create(self._prepare_rerun(task, actor, key=key))
+
+    async def rerun_many(self, tasks: Sequence[Task], *, actor: Actor | None = None) -> list[Added]:
+        """The same for many ended tasks, all or none, in one transaction."""
+        return await self._add([self._prepare_rerun(task, actor) for task in tasks])
 
     async def close(self) -> None:
         await self._grouped.close()
+
+    async def _create(self, new: NewTask) -> Created:
+        added = await self._grouped(new)
+        if not added.is_repeat:
+            return Created(new.task)
+        first = await self._node.store.tasks.find(added.task_id, new.task.spec.tenant_id)
+        if first is None:
+            raise NotFoundError("task", added.task_id)
+        return Created(first, is_repeat=True)
+
+    async def _prepare(self, wish: Submission, actor: Actor | None) -> NewTask:
+        new = await self._compose(wish)
+        audit = record(self._node, actor, action="task.create", subject=new.task.id, detail=new.task.spec.type)
+        return replace(new, audit=audit)
+
+    def _prepare_rerun(self, task: Task, actor: Actor | None, *, key: str | None = None) -> NewTask:
+        new = compose_rerun(task, task_id=TaskId(self._node.ids.next()), now=self._node.time.now(), key=key)
+        audit = record(self._node, actor, action="task.retry", subject=task.id, detail=f"as task {new.task.id}")
+        return replace(new, audit=audit)
 
     async def _compose(self, wish: Submission) -> NewTask:
         config = await self._node.configs.find(TenantId(wish.tenant_id), wish.type)

@@ -33,6 +33,7 @@ class TaskWatch:
         self._signals = signals
         self._waits: dict[TaskId, set[_Wait]] = {}
         self._is_needed = asyncio.Event()  # somebody has waited: most processes of a cluster never do
+        self._news: dict[TaskId, set[asyncio.Event]] = {}
         self._rung = asyncio.Event()
         self._told: set[TaskId] = set()
         self._look_at_all_at = 0.0  # by the event loop's clock, whatever is told before
@@ -53,12 +54,34 @@ class TaskWatch:
             first_look.cancel()
             self._leave(task_id, wait)
 
+    async def wait_for_news(self, task_id: TaskId, *, most: timedelta) -> None:
+        """Until something was heard of the task, or `most` is over: a hint to look at it again."""
+        heard = asyncio.Event()
+        others = self._news.setdefault(task_id, set())
+        others.add(heard)
+        self._is_needed.set()
+        try:
+            async with asyncio.timeout(most.total_seconds()):
+                await heard.wait()
+        except TimeoutError:
+            pass
+        finally:
+            others.discard(heard)
+            if not others:
+                self._news.pop(task_id, None)
+
     async def listen(self) -> None:
         """Hear events, once somebody waits; run it as a loop. It raises when nothing can be heard any more."""
         await self._is_needed.wait()
         async with self._signals.subscribe() as events:
-            async for event in events:
-                if event.task_id in self._waits and event.status is not None and event.status.is_final:
+            async for _, event in events:
+                if event is None or event.task_id is None:
+                    continue  # what was missed is found by the look at all who wait
+                for heard in self._news.get(event.task_id, ()):
+                    heard.set()
+                if event.task_id not in self._waits:
+                    continue
+                if event.status is not None and event.status.is_final:
                     self._tell(event.task_id)
 
     async def look(self) -> None:

@@ -8,16 +8,16 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from rota.__about__ import __version__
+from rota.config.exposure import check_exposure, is_loopback
 from rota.config.load import Loaded
 from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, scheme_of
 from rota.config.schema import read_schema
 from rota.config.settings import Settings
-from rota.domain.errors import RotaError
+from rota.domain.errors import ConfigError, RotaError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.infrastructure.system import SystemClock, SystemRandom
 
@@ -178,22 +178,13 @@ def examine_network(settings: Settings) -> Iterator[Finding]:
 
 def _examine_bind(settings: Settings) -> Iterator[Finding]:
     host = settings.api.host
-    if is_loopback(host):
-        yield Finding("api.host", f"{host}: this machine alone")
-    else:
-        yield Finding(
-            "api.host", f"{host}: reachable from elsewhere, without TLS", fix="rota server --set api.host=127.0.0.1"
-        )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine is there."""
-    if host in ("localhost", ""):
-        return True
     try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+        check_exposure(settings.api)
+    except ConfigError as error:
+        yield Finding("api.host", error.problem, fix=error.fix)
+        return
+    way = "this machine alone" if is_loopback(host) else "with TLS" if settings.api.tls_cert else "behind a TLS proxy"
+    yield Finding("api.host", f"{host}: {way}")
 
 
 def _examine_mode(path: Path) -> Finding:

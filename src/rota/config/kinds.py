@@ -141,6 +141,33 @@ def host() -> Kind[str]:
     return Kind(allowed, read, _same)
 
 
+def hosts() -> Kind[tuple[str, ...]]:
+    """A list of host names; in a variable or flag separated by commas."""
+    allowed = "a list of host names such as [rota.example.com]"
+    one = host()
+
+    def read(key: str, raw: Any) -> tuple[str, ...]:
+        items = _split(raw)
+        if not isinstance(items, list | tuple) or len(items) > MOST_ITEMS:
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
+        return tuple(one.read(key, item) for item in items)
+
+    return Kind(allowed, read, list)
+
+
+def truth() -> Kind[bool]:
+    """Yes or no."""
+    words = {"true": True, "false": False}
+
+    def read(key: str, raw: Any) -> bool:
+        value = words.get(raw.strip().lower()) if isinstance(raw, str) else raw
+        if not isinstance(value, bool):
+            raise InvalidError(key, f"{_show(raw)} is not true or false")
+        return value
+
+    return Kind("true or false", read, _same)
+
+
 def path() -> Kind[str]:
     """A path in the file system."""
     return Kind("a path", lambda key, raw: _filled(key, check_text(key, raw, longest=LONGEST_TEXT)), _same)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import structlog
 
 from rota.application.ports.system import System
+from rota.config.exposure import check_exposure
 from rota.config.load import Loaded, Sources, load
 from rota.config.registry import check_names
 from rota.config.reload import POLL_EVERY, LiveSettings
 from rota.config.settings import Settings
-from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
+from rota.config.wiring import Blueprint, Built, FrontFactory, Role, build_roles, open_node
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.process_group import ProcessGroup
 from rota.infrastructure.system import SystemClock, SystemRandom
@@ -37,6 +38,7 @@ class ProcessPlan:
     sources: Sources
     app: str | None
     roles: tuple[Role, ...]
+    open_front: FrontFactory | None = None  # where the role api is among them
 
 
 def run_process(plan: ProcessPlan) -> None:
@@ -52,11 +54,14 @@ async def _run(plan: ProcessPlan) -> None:
         settings=settings,
         system=System(SystemClock(), SystemRandom()),
         app=None if plan.app is None else AppRef(plan.app),
+        open_front=plan.open_front,
     )
+    if Role.API in plan.roles:
+        check_exposure(settings.api)  # before anything is opened
     async with open_node(blueprint) as node:
         built = await build_roles(blueprint, node, roles=plan.roles)
         live = _live_settings(plan, built)
-        built.roles.others = [lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY)]
+        built.roles.others.append(lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY))
         _listen(built, live)
         await built.roles.run()
 

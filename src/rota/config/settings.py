@@ -53,6 +53,32 @@ class ApiSettings:
     host: str = setting("127.0.0.1", kinds.host(), text="The address to listen at.")
     port: int = setting(8420, kinds.whole(0, 65535), text="The port of HTTP and the console; 0 takes any free one.")
     grpc_port: int = setting(8421, kinds.whole(0, 65535), text="The port of gRPC; 0 takes any free one.")
+    tls_cert: str | None = setting(
+        None, kinds.optional(kinds.path()), text="A PEM file with the certificate, and those it depends on."
+    )
+    tls_key: str | None = setting(None, kinds.optional(kinds.path()), text="A PEM file with the certificate's key.")
+    behind_tls_proxy: bool = setting(
+        False,
+        kinds.truth(),
+        text="A proxy in front does TLS: another address than loopback is safe without a certificate.",
+    )
+    hosts: tuple[str, ...] = setting(
+        (),
+        kinds.hosts(),
+        text="The names that clients reach it by. Those of loopback are known; elsewhere none means any.",
+    )
+    rate: float | None = setting(
+        100.0,
+        kinds.optional(kinds.real(0.1, 1_000_000)),
+        text="The most requests per second with one token; twice as many may come at once. null: no limit.",
+        live=True,
+    )
+    max_connections: int = setting(
+        1000, kinds.whole(10, 100_000), text="The most connections; what comes beyond is told to try later."
+    )
+    max_streams: int = setting(
+        100, kinds.whole(1, 10_000), text="The most streams of events or log lines that are followed at once."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

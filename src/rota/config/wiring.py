@@ -9,16 +9,20 @@ import os
 import shlex
 import socket
 import traceback
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 
+from rota.__about__ import __version__
+from rota.application.attend import Attendance
 from rota.application.dispatch import Dispatcher, DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
+from rota.application.figures import Figures
 from rota.application.lead import Pace, SchedulerDuties
 from rota.application.loop import Loops
 from rota.application.node import Node, join
@@ -32,8 +36,10 @@ from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
 from rota.application.recover import SILENCE, EndSilentAttempts, RecoverLostWorkers
 from rota.application.retain import Retain, Retention
-from rota.application.roles import Roles, SchedulerRole
+from rota.application.roles import Front, Roles, SchedulerRole
+from rota.application.services import Services, build_services
 from rota.application.take_back import TakeBack
+from rota.application.tokens import Tokens
 from rota.application.watch import TaskWatch
 from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.settings import WorkerPorts
@@ -42,11 +48,13 @@ from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
 from rota.config.alone import alone
 from rota.config.declare import declare
+from rota.config.exposure import check_exposure
 from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, list_plugins, open_fallback, scheme_of
 from rota.config.schema import prepare_schema
-from rota.config.settings import Settings
+from rota.config.settings import ApiSettings, Settings
 from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
+from rota.domain.node import NodeInfo
 from rota.domain.worker import ANY_TYPE, MAX_TYPES
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
@@ -61,6 +69,7 @@ log = structlog.get_logger(__name__)
 class Role(StrEnum):
     """What a process does in the cluster."""
 
+    API = "api"
     SCHEDULER = "scheduler"
     WORKER = "worker"
 
@@ -74,10 +83,20 @@ class Blueprint:
     registries: Registries = field(default_factory=Registries)
     app: AppRef | None = None  # the file or module with the user's tasks
     tasks: TaskRegistry = REGISTRY
+    open_front: "FrontFactory | None" = None  # what serves the API: an interface, which nothing here knows
 
     @property
     def around(self) -> Surroundings:
         return Surroundings(self.settings, self.system.clock, self.system.random)
+
+
+class TunableFront(Front, Protocol):
+    """An API server whose settings can change while it runs."""
+
+    def tune(self, api: ApiSettings) -> None: ...
+
+
+FrontFactory = Callable[[Services, ApiSettings], TunableFront]
 
 
 @asynccontextmanager
@@ -123,12 +142,16 @@ async def build_roles(plan: Blueprint, node: Node, *, roles: Collection[Role]) -
     dispatcher = Dispatcher(node.store.tasks, node.coordinator, configs=node.configs, time=node.time, loops=loops)
     watch = TaskWatch(node.store.tasks, node.coordinator.signals)
     guests = list_plugins(plan.settings, plan.registries)
-    built = Built(Roles(node, watch, plugins, guests), dispatcher, plan.registries)
+    info = NodeInfo(id=node.id, roles=tuple(sorted(roles)), version=__version__, address=socket.gethostname())
+    attendance = Attendance(node.store.nodes, node.time, info)
+    built = Built(Roles(node, watch, plugins, guests, attendance=attendance), dispatcher, plan.registries)
     if Role.SCHEDULER in roles:
         built.roles.scheduler = _build_scheduler(plan, node, dispatcher=dispatcher)
     if Role.WORKER in roles:
         built.local = _build_local(plan, node)
         built.roles.worker = await _build_worker(plan, node, local=built.local)
+    if Role.API in roles:
+        built.front = built.roles.front = _open_front(plan, built)
     built.tune(plan.settings)
     return built
 
@@ -141,6 +164,7 @@ class Built:
     dispatcher: Dispatcher
     registries: Registries
     local: LocalExecutor | None = None
+    front: TunableFront | None = None
     running: "asyncio.Task[None] | None" = None  # where it runs in the background
 
     def tune(self, settings: Settings) -> None:
@@ -148,12 +172,29 @@ class Built:
         scheduler = settings.scheduler
         balancer = self.registries.balancers.get(scheduler.balancer)
         self.dispatcher.tune(DispatchSettings(scheduler.batch_size, balancer, scheduler.global_rate))
-        if self.roles.worker is not None and self.local is not None:
-            self.local.resize(settings.worker.capacity)
+        if self.roles.worker is not None:
             self.roles.worker.set_capacity(settings.worker.capacity)
+        if self.front is not None:
+            self.front.tune(settings.api)
         if self.roles.scheduler is not None:
             self.roles.scheduler.duties.retain.tune(Retention(tasks=settings.task.retention))
             self.roles.scheduler.duties.pace.reconcile_every = scheduler.reconcile_interval
+
+
+def _open_front(plan: Blueprint, built: Built) -> TunableFront:
+    if plan.open_front is None:
+        raise ConfigError("this program cannot serve the API", fix="rota api, beside it")
+    settings, node = plan.settings, built.roles.node
+    check_exposure(settings.api)
+    services = build_services(
+        node,
+        built.roles.watch,
+        tokens=Tokens(node),
+        figures=Figures(node, store=scheme_of(settings.store.url), coordinator=scheme_of(settings.coordinator.url)),
+        global_rate=settings.scheduler.global_rate,
+    )
+    built.roles.others.append(services.tokens.run)
+    return plan.open_front(services, settings.api)
 
 
 def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerRole:
@@ -235,7 +276,7 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
     )
     executors = _list_executors(plan, local)
     settings = replace(_work_settings(plan.settings, node), types=_types(plan, executors))
-    return WorkerService(ports, settings, executors=ExecutorRegistry(executors))
+    return WorkerService(ports, settings, executors=ExecutorRegistry(executors, resize=local.resize))
 
 
 def _load_app(app: AppRef) -> None:

@@ -73,13 +73,14 @@ def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now
     return NewTask(Task(spec=spec, state=state), *_key(wish))
 
 
-def compose_rerun(task: Task, *, task_id: TaskId, now: datetime) -> NewTask:
-    """A new task that does the work of an ended one again; the old one stays as it is."""
+def compose_rerun(task: Task, *, task_id: TaskId, now: datetime, key: str | None = None) -> NewTask:
+    """A new task that does the work of an ended one again; the old one stays. A key makes a repeat harmless."""
     if not task.state.status.is_final:
         raise IllegalTransitionError(task.id, present=task.state.status, wanted="rerun before it has ended")
     spec = replace(task.spec, id=task_id, created_at=now, scheduled_at=None, rerun_of=task.id)
     state = TaskState(id=task_id, tenant_id=spec.tenant_id, status=PENDING, due_at=now, priority=task.state.priority)
-    return NewTask(Task(spec=spec, state=state))
+    digest = "" if key is None else hashlib.sha256(f"rerun of {task.id}".encode()).hexdigest()
+    return NewTask(Task(spec=spec, state=state), None if key is None else _check_key(key), digest)
 
 
 def _scheduled_at(wish: Submission, now: datetime) -> datetime | None:
@@ -93,10 +94,14 @@ def _scheduled_at(wish: Submission, now: datetime) -> datetime | None:
 def _key(wish: Submission) -> tuple[str | None, str]:
     if wish.idempotency_key is None:
         return None, ""
-    key = check_text("idempotency_key", wish.idempotency_key, longest=MAX_KEY_LENGTH)
+    return _check_key(wish.idempotency_key), _digest(wish)
+
+
+def _check_key(given: str) -> str:
+    key = check_text("idempotency_key", given, longest=MAX_KEY_LENGTH)
     if not key or key != key.strip():  # some databases take a space at the end for nothing
         raise InvalidError("idempotency_key", "must not be empty, nor begin or end with white space")
-    return key, _digest(wish)
+    return key
 
 
 def _digest(wish: Submission) -> str:

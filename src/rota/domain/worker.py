@@ -1,7 +1,7 @@
 """A worker process as the scheduler sees it."""
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rota.domain.checks import check_metadata, check_name, check_number, check_text, to_json
 from rota.domain.errors import InvalidError
@@ -72,6 +72,31 @@ class Heartbeat:
         check_number("heartbeat.completed", self.completed, least=0, most=MAX_COMPLETED)
         if len(self.held) > MAX_CAPACITY:
             raise InvalidError("heartbeat.held", f"has {len(self.held)} attempts, at most {MAX_CAPACITY} are allowed")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOrders:
+    """What operators have asked of an incarnation. Each wish has a number that grows when it is made anew, so that the
+    worker follows it once: its own settings may change later, and then count."""
+
+    capacity: int | None = None
+    capacity_number: int = 0
+    is_draining: bool | None = None
+    draining_number: int = 0
+
+    def with_capacity(self, capacity: int) -> "WorkerOrders":
+        return replace(self, capacity=capacity, capacity_number=self.capacity_number + 1)
+
+    def with_draining(self, is_draining: bool) -> "WorkerOrders":
+        return replace(self, is_draining=is_draining, draining_number=self.draining_number + 1)
+
+
+def order_mark(worker_id: WorkerId) -> TaskId:
+    """What stands for a worker among the requests to cancel, and tells it that there is an order.
+
+    Tasks and workers have their ids from the same source, so no task has this one.
+    """
+    return TaskId(worker_id)
 
 
 def _check_types(types: object) -> None:

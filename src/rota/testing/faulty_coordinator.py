@@ -8,7 +8,7 @@ from typing import TypeVar
 from rota.application.ports.coordinator import Coordinator, Deliveries, Election, Signals, TaskQueue, WorkerPool
 from rota.domain.attempt import Attempt
 from rota.domain.errors import CoordinatorUnavailableError
-from rota.domain.events import Event
+from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.domain.worker import Heartbeat, Worker
@@ -147,8 +147,8 @@ class FaultySignals:
         await _around(self._faults, "signals.publish", call=lambda: self._inner.publish(events))
 
     @asynccontextmanager
-    async def subscribe(self) -> AsyncIterator[AsyncIterator[Event]]:
-        async with self._inner.subscribe() as events:
+    async def subscribe(self, *, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
+        async with self._inner.subscribe(after=after) as events:
             await _around(self._faults, "signals.subscribe", call=_nothing)
             yield events
 

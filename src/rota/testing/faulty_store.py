@@ -9,6 +9,8 @@ from rota.application.ports.store import (
     AuditStore,
     ConfigStore,
     LogStore,
+    NodeRecord,
+    NodeRegistry,
     ScheduleStore,
     SlotLease,
     SlotStore,
@@ -25,6 +27,7 @@ from rota.domain.audit import AuditEntry
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry
+from rota.domain.node import NodeInfo
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
@@ -48,6 +51,7 @@ def faulty_store(inner: Store, faults: Faults) -> Store:
         audit=FaultyAuditStore(inner.audit, faults),
         terms=FaultyTermStore(inner.terms, faults),
         slots=FaultySlotStore(inner.slots, faults),
+        nodes=FaultyNodeRegistry(inner.nodes, faults),
     )
 
 
@@ -98,6 +102,9 @@ class FaultyTaskStore:
 
     async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
         return await _around(self._faults, "tasks.count_by_status", call=lambda: self._inner.count_by_status(tenant_id))
+
+    async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        return await _around(self._faults, "tasks.count_ended", call=lambda: self._inner.count_ended(tenant_id))
 
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         return await _around(
@@ -200,6 +207,20 @@ class FaultyWorkerRegistry:
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
         await _around(self._faults, "workers.retire", call=lambda: self._inner.retire(worker_ids))
 
+    async def order(
+        self,
+        worker_id: WorkerId,
+        *,
+        capacity: int | None = None,
+        draining: bool | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> bool:
+        return await _around(
+            self._faults,
+            "workers.order",
+            call=lambda: self._inner.order(worker_id, capacity=capacity, draining=draining, audit=audit),
+        )
+
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list[WorkerRecord]:
@@ -272,6 +293,9 @@ class FaultyTermStore:
     async def confirm(self, number: int) -> bool:
         return await _around(self._faults, "terms.confirm", call=lambda: self._inner.confirm(number))
 
+    async def find_last(self) -> int:
+        return await _around(self._faults, "terms.find_last", call=self._inner.find_last)
+
 
 class FaultySlotStore:
     def __init__(self, inner: SlotStore, faults: Faults) -> None:
@@ -283,6 +307,26 @@ class FaultySlotStore:
 
     async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
         return await _around(self._faults, "slots.renew", call=lambda: self._inner.renew(node_id, lease, ttl=ttl))
+
+
+class FaultyNodeRegistry:
+    def __init__(self, inner: NodeRegistry, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def seen(self, node: NodeInfo) -> None:
+        await _around(self._faults, "nodes.seen", call=lambda: self._inner.seen(node))
+
+    async def leave(self, node_id: NodeId) -> None:
+        await _around(self._faults, "nodes.leave", call=lambda: self._inner.leave(node_id))
+
+    async def list_alive(self, *, since: datetime) -> list[NodeRecord]:
+        return await _around(self._faults, "nodes.list_alive", call=lambda: self._inner.list_alive(since=since))
+
+    async def purge(self, *, seen_before: datetime, limit: int) -> int:
+        return await _around(
+            self._faults, "nodes.purge", call=lambda: self._inner.purge(seen_before=seen_before, limit=limit)
+        )
 
 
 async def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> T:

@@ -10,11 +10,12 @@ from rota.application.dispatch import DispatchSettings
 from rota.domain.attempt import Attempt
 from rota.domain.balancing import round_robin
 from rota.domain.errors import InvalidError
-from rota.domain.events import Event, EventKind
+from rota.domain.events import EventKind
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import URGENT
 from rota.domain.task import PROCESSING
 from rota.domain.waiting import Reason
+from rota.testing.contract.coordinator_backend import hear
 from tests.support.builders import EMAIL, a_config, an_entry
 from tests.support.stage import TERM, Stage, staged
 
@@ -32,7 +33,7 @@ async def test_a_waiting_task_is_granted_handed_over_and_told(stage: Stage) -> N
     await stage.hire(1)
     async with stage.coordinator.signals.subscribe() as events, stage.reigning():
         await stage.submit(5)
-        event: Event = await anext(events)
+        event = await hear(events)
 
         [live] = await stage.truth.tasks.find_live([TaskId(5)])
         assert (live.state.status, live.state.worker_id, live.state.term) == (PROCESSING, 1, TERM)

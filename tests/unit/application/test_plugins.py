@@ -282,9 +282,29 @@ def test_a_lost_subscription_is_made_anew() -> None:
             await house.publish(an_event(1))
             [listener] = house.state.listeners
             listener.fail(CoordinatorUnavailableError("connection lost"))
+            house.state.listeners.clear()
+            await join_memory(house.state).signals.publish([an_event(2)])
+            house.state.listeners.add(listener)
+            await settle()
+            await house.publish(an_event(3))
+        assert [event.task_id for event in guest.heard] == [1, 2, 3], "after good service it is made anew at once"
+
+    run_virtually(main())
+
+
+def test_a_guest_is_not_called_for_what_was_missed() -> None:
+    async def main() -> None:
+        house = House()
+        guest = house.a_guest("a")
+        await house.start(guest)
+        async with house.running():
+            await house.publish(an_event(1))
+            [listener] = house.state.listeners
+            listener.fail(CoordinatorUnavailableError("connection lost"))
+            house.state.forget()
             await settle()
             await house.publish(an_event(2))
-        assert [event.task_id for event in guest.heard] == [1, 2], "after good service it is made anew at once"
+        assert [event.task_id for event in guest.heard] == [1, 2]
 
     run_virtually(main())
 

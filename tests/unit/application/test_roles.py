@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 from structlog.testing import capture_logs
 
+from rota.__about__ import __version__
+from rota.application.attend import ALIVE_FOR
 from rota.application.loop import FatalError
 from rota.application.plugins import PluginPlan
 from rota.application.ports.executor import Job, Reports
@@ -115,6 +117,18 @@ async def test_a_process_of_both_roles_runs_what_is_submitted() -> None:
     process = await a_process(BOTH)
     async with running(process):
         await process.until(await process.submit(), SUCCESS)
+
+
+@virtually
+async def test_a_process_is_seen_from_start_to_stop() -> None:
+    process = await a_process(BOTH)
+    nodes = process.bench.node.store.nodes
+    async with running(process):
+        await pass_time(60)
+        [record] = await nodes.list_alive(since=process.bench.clock.now() - ALIVE_FOR)
+        assert (record.node.id, record.node.roles) == (process.bench.node.id, ("scheduler", "worker"))
+        assert record.node.version == __version__
+    assert await nodes.list_alive(since=record.started_at) == []
 
 
 @virtually

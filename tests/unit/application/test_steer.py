@@ -13,6 +13,7 @@ from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.priority import LEVELS, URGENT
 from rota.domain.submission import NewTask, Submission
 from rota.domain.task import BLOCKED, CANCELLED
+from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_state, a_submission, a_task
 from tests.support.virtual import Bench, a_bench, virtually
@@ -40,7 +41,7 @@ async def test_a_waiting_task_is_cancelled() -> None:
     bench, steer, task_id = await a_wheel()
     async with bench.node.coordinator.signals.subscribe() as events:
         task = await steer.cancel(task_id, DEFAULT_TENANT, reason="no longer wanted")
-        event = await anext(aiter(events))
+        event = await hear(events)
     assert task.state.status is CANCELLED
     assert task.error is not None
     assert task.error.message == "no longer wanted"

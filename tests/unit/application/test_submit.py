@@ -12,6 +12,7 @@ from rota.domain.events import EventKind
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.priority import LEVELS
 from rota.domain.task import PENDING
+from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, HOUR, a_config, a_submission
 from tests.support.virtual import Bench, a_bench, virtually
@@ -51,7 +52,7 @@ async def test_listeners_hear_of_it() -> None:
     bench, desk = await a_desk()
     async with bench.node.coordinator.signals.subscribe() as events:
         added = await desk.submit(a_submission())
-        event = await anext(aiter(events))
+        event = await hear(events)
     assert (event.kind, event.task_id, event.task_type) == (EventKind.TASK_CREATED, added.task_id, EMAIL)
 
 

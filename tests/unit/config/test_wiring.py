@@ -198,7 +198,15 @@ async def test_a_balancer_that_nobody_knows_changes_nothing(registries: Registri
         assert worker.capacity == 10
 
 
-@pytest.mark.parametrize("role", list(Role))
+@virtually
+async def test_a_program_that_brings_no_server_cannot_serve_the_api(registries: Registries, tmp_path: Path) -> None:
+    plan = a_plan(registries, settings_of(tmp_path))
+    async with open_node(plan) as node:
+        with pytest.raises(ConfigError, match="cannot serve the API; try: rota api"):
+            await build_roles(plan, node, roles=[Role.API])
+
+
+@pytest.mark.parametrize("role", [Role.SCHEDULER, Role.WORKER])
 @virtually
 async def test_a_process_plays_the_roles_it_was_asked_for(registries: Registries, tmp_path: Path, role: Role) -> None:
     plan = a_plan(registries, settings_of(tmp_path))

@@ -130,7 +130,7 @@ def test_every_error_has_its_exit_code_and_ends_with_what_to_try(
     assert capsys.readouterr().err.splitlines()[-1].startswith("try: ")
 
 
-@pytest.mark.parametrize("role", ["server", "scheduler", "worker"])
+@pytest.mark.parametrize("role", ["server", "api", "scheduler", "worker"])
 def test_a_setting_without_a_value_is_told_with_how_it_is_written(
     role: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from rota.config.doctor import examine_network, is_loopback
+from rota.config.doctor import examine_network
 from rota.config.load import Sources, load
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
@@ -102,12 +102,11 @@ def test_a_redis_elsewhere_without_tls_is_a_finding() -> None:
     assert found["api.host"].is_sound
 
 
-@pytest.mark.parametrize(
-    ("host", "is_local"),
-    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("a", False)],  # noqa: S104 not bound
-)
-def test_loopback_is_this_machine(host: str, is_local: bool) -> None:
-    assert is_loopback(host) is is_local
+def test_listening_elsewhere_is_sound_with_tls_alone() -> None:
+    for more, is_sound in (({}, False), ({"api.behind_tls_proxy": "true"}, True)):
+        loaded = load(Sources(flags={"api.host": "10.0.0.1", **more}))
+        found = {item.subject: item for item in examine_network(loaded.settings)}
+        assert found["api.host"].is_sound is is_sound
 
 
 def test_the_first_token_comes_from_the_store(api: FakeApi, capsys: Printed) -> None:

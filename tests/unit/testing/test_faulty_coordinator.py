@@ -17,6 +17,7 @@ from rota.domain.priority import LEVELS
 from rota.domain.queue import QueueEntry
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.memory import memory_coordinator
+from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from tests.support.clock import FakeClock
@@ -111,4 +112,4 @@ async def test_a_faulty_subscription_hears_what_the_real_one_does(faults: Faults
     event = Event(kind=EventKind.TASK_CREATED, at=NOW)
     async with faulty.signals.subscribe() as events:
         await faulty.signals.publish([event])
-        assert await anext(events) == event
+        assert await hear(events) == event

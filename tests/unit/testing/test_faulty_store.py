@@ -12,6 +12,7 @@ from rota.application.ports.store import (
     AuditStore,
     ConfigStore,
     LogStore,
+    NodeRegistry,
     ScheduleStore,
     SlotLease,
     SlotStore,
@@ -25,6 +26,7 @@ from rota.application.ports.store import (
 from rota.domain.errors import IdempotencyMismatchError, StoreUnavailableError
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, WorkerId
 from rota.domain.log import LogEntry, place
+from rota.domain.node import NodeInfo
 from rota.domain.paging import TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.task import PENDING, PROCESSING, LogKind
@@ -62,6 +64,7 @@ PARTS = {
     "audit": AuditStore,
     "terms": TermStore,
     "slots": SlotStore,
+    "nodes": NodeRegistry,
 }
 
 Call = Callable[[Store], Awaitable[Any]]
@@ -80,6 +83,8 @@ CALLS: dict[str, Call] = {
     "tasks.list_held": lambda s: s.tasks.list_held(WORKER),
     "tasks.list_page": lambda s: s.tasks.list_page(TaskFilter()),
     "tasks.count_by_status": lambda s: s.tasks.count_by_status(DEFAULT_TENANT),
+    "tasks.count_ended": lambda s: s.tasks.count_ended(DEFAULT_TENANT),
+    "terms.find_last": lambda s: s.terms.find_last(),
     "tasks.purge": lambda s: s.tasks.purge(completed_before=NOW, limit=1),
     "logs.append": lambda s: s.logs.append([LINE]),
     "logs.read": lambda s: s.logs.read(TASK, after=0, limit=1),
@@ -94,6 +99,11 @@ CALLS: dict[str, Call] = {
     "schedules.purge": lambda s: s.schedules.purge(fired_before=LONG_AFTER, limit=1),
     "workers.register": lambda s: s.workers.register(a_worker(2)),
     "workers.seen": lambda s: s.workers.seen({WORKER: 3}),
+    "nodes.seen": lambda s: s.nodes.seen(NodeInfo(id=NodeId("node"))),
+    "nodes.leave": lambda s: s.nodes.leave(NodeId("node")),
+    "nodes.list_alive": lambda s: s.nodes.list_alive(since=NOW),
+    "nodes.purge": lambda s: s.nodes.purge(seen_before=NOW, limit=1),
+    "workers.order": lambda s: s.workers.order(WORKER, capacity=2, draining=True, audit=[an_audit_entry()]),
     "workers.retire": lambda s: s.workers.retire([WORKER]),
     "workers.list_all": lambda s: s.workers.list_all(alive_only=False, after=WorkerId(0), limit=1),
     "workers.purge": lambda s: s.workers.purge(retired_before=LONG_AFTER, limit=1),

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from rota.domain.attempt import Attempt
-from rota.domain.events import Event
+from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.domain.worker import Heartbeat, Worker
@@ -179,14 +179,17 @@ class Signals(Protocol):
         ...
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Tell the listeners, in order. Not stored: who does not listen misses it."""
+        """Tell the listeners, in order. The last 10,000 or so are remembered for those who come back."""
         ...
 
-    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        """Listen: every event published after the context was entered, in the publisher's order. A listener that
-        falls far behind (ten thousand events or so) loses the oldest rather than hold up the others. One that can
-        hear no more gets `CoordinatorUnavailableError` in place of the next event: listen anew, and ask the store for
-        what was missed."""
+    def subscribe(self, *, after: str | None = None) -> AbstractAsyncContextManager[AsyncIterator[Told]]:
+        """Listen: every event published after the context was entered, in the publisher's order.
+
+        `after` is the id of what was heard last, on this node or another: what has been published since then comes
+        first, without gap or repeat. When that is not remembered any more, or the id is not of this coordinator's
+        making, a `Told` without an event comes first. A listener that falls far behind (ten thousand events or so)
+        loses the oldest rather than hold up the others, and is told so in the same way. One that can hear no more gets
+        `CoordinatorUnavailableError` in place of the next event: listen anew, after the last id."""
         ...
 
 

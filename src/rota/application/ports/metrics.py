@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class MetricKind(StrEnum):
@@ -34,6 +34,18 @@ class MetricsCollector(Protocol):
 
     def observe(self, histogram: Metric, *labels: str, value: float) -> None:
         """Note one duration in seconds, or one size."""
+        ...
+
+
+@runtime_checkable
+class MetricsPage(Protocol):
+    """What a collector can do as well, whose figures are fetched rather than sent."""
+
+    @property
+    def content_type(self) -> str: ...
+
+    def render(self) -> bytes:
+        """All figures of this process."""
         ...
 
 

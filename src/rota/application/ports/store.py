@@ -14,7 +14,7 @@ Rules of every method, which the contract suite checks on every adapter:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -22,12 +22,13 @@ from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
 from rota.domain.ids import TIME_SHIFT, NodeId, TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry
+from rota.domain.node import NodeInfo
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import LiveTask, Task, TaskStatus, Transition
 from rota.domain.task_config import TaskConfig
-from rota.domain.worker import Worker
+from rota.domain.worker import Worker, WorkerOrders
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,10 @@ class TaskStore(Protocol):
 
     async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
         """How many tasks are in each state; states without tasks are left out."""
+        ...
+
+    async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        """How many tasks have ended how since the beginning, also those that were purged: numbers that only grow."""
         ...
 
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
@@ -202,6 +207,19 @@ class WorkerRegistry(Protocol):
         """Note that incarnations have ended, by their own word or by their lease."""
         ...
 
+    async def order(
+        self,
+        worker_id: WorkerId,
+        *,
+        capacity: int | None = None,
+        draining: bool | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> bool:
+        """Keep what an operator asks of an incarnation, for it to find with its record; what is None stays as it was.
+
+        False when there is none that has not retired. A repeat is a new wish for the same."""
+        ...
+
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list["WorkerRecord"]:
@@ -221,6 +239,7 @@ class WorkerRecord:
     registered_at: datetime
     seen_at: datetime
     retired_at: datetime | None
+    orders: WorkerOrders = field(default_factory=WorkerOrders)
 
 
 class TokenStore(Protocol):
@@ -278,7 +297,39 @@ class TermStore(Protocol):
         """Whether this term is still the newest; proves at the same time that the store can be written."""
         ...
 
+    async def find_last(self) -> int:
+        """The newest term; 0 before the first."""
+        ...
 
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """What the store remembers of a process."""
+
+    node: NodeInfo
+    started_at: datetime
+    seen_at: datetime
+
+
+class NodeRegistry(Protocol):
+    async def seen(self, node: NodeInfo) -> None:
+        """Note that a process lives, by the store's clock."""
+        ...
+
+    async def leave(self, node_id: NodeId) -> None:
+        """Forget a process that ends in good order."""
+        ...
+
+    async def list_alive(self, *, since: datetime) -> list[NodeRecord]:
+        """The processes that were seen at this moment or later, by id; at most `MOST_NODES`."""
+        ...
+
+    async def purge(self, *, seen_before: datetime, limit: int) -> int:
+        """Forget up to `limit` processes that were last seen before this moment; says how many."""
+        ...
+
+
+MOST_NODES = 1024  # as many as there are id slots
 AHEAD_OF_CLOCK = 1000 << TIME_SHIFT  # a second of ids, 4 million: more than one lease uses before the clock is there
 
 
@@ -329,3 +380,4 @@ class Store:
     audit: AuditStore
     terms: TermStore
     slots: SlotStore
+    nodes: NodeRegistry

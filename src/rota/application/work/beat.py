@@ -4,6 +4,9 @@ Both are told on their own, so that one that is away does not make the worker lo
 who this worker is: an incarnation that the store has retired is over, whatever still runs of it. Its attempts belong to
 others by then; they are stopped, nothing is reported, and the worker starts over under a new id. A pool that has merely
 forgotten the worker is joined again, and every attempt in hand is compared with the store.
+
+What operators ask of this incarnation stands in its record, which is read with each heartbeat, and at once when a
+signal says that there is something new (`cancel.py`).
 """
 
 from dataclasses import dataclass, replace
@@ -12,6 +15,7 @@ from datetime import timedelta
 import structlog
 
 from rota.application import metrics
+from rota.application.ports.store import WorkerRecord
 from rota.application.work.cancel import find_foreign
 from rota.application.work.hands import Hands, Stop
 from rota.application.work.intake import Intake
@@ -47,7 +51,7 @@ class Presence:
     _in_registry: Worker | None = None
 
     async def beat_registry(self) -> None:
-        """Tell the store, and hear from it whether this incarnation still counts."""
+        """Tell the store, and hear from it whether this incarnation still counts and what operators ask of it."""
         worker = self.standing.worker
         if worker is None:
             await self._join()
@@ -56,8 +60,7 @@ class Presence:
                 await self.ports.store.workers.register(self._loaded(worker))
                 self._in_registry = worker
             await self.ports.store.workers.seen({worker.id: self.hands.load})
-            if await self._is_retired(worker.id):
-                await self._start_over(worker)
+            await self._look_up(worker)
         await self.registry_nudge.wait(self.every)
 
     async def beat_pool(self) -> None:
@@ -99,6 +102,14 @@ class Presence:
         self.ports.collector.put(metrics.WORKER_LOAD, value=self.hands.load)
         self.ports.collector.put(metrics.WORKER_CAPACITY, value=self.standing.capacity)
 
+    async def _look_up(self, worker: Worker) -> None:
+        """Whether it is still this one, and what operators ask of it."""
+        record = await self._find_record(worker.id)
+        if record is None:
+            await self._start_over(worker)
+        elif self._is_present(worker):
+            self.standing.follow(record.orders)
+
     def _heartbeat(self, worker_id: WorkerId) -> Heartbeat:
         held = self.hands.list_held(worker_id)[:MAX_CAPACITY]
         return Heartbeat(
@@ -109,7 +120,7 @@ class Presence:
 
     async def _rejoin(self, worker: Worker) -> None:
         """The pool does not know us: its lease ran out, it lost its memory, or we were removed."""
-        if await self._is_retired(worker.id):
+        if await self._find_record(worker.id) is None:
             await self._start_over(worker)
             return
         log.warning("worker.rejoined", worker_id=worker.id)
@@ -118,7 +129,7 @@ class Presence:
             self.running.stop(holding, Stop.FENCED)
 
     async def _start_over(self, worker: Worker) -> None:
-        if self.standing.worker is None or self.standing.worker.id != worker.id:
+        if not self._is_present(worker):
             return  # the other loop saw it first
         log.warning("worker.fenced", worker_id=worker.id, running=len(self.hands.running))
         self.standing.end()
@@ -129,9 +140,13 @@ class Presence:
         except CoordinatorUnavailableError as exc:
             log.warning("worker.remove_failed", worker_id=worker.id, error=str(exc))
 
-    async def _is_retired(self, worker_id: WorkerId) -> bool:
+    async def _find_record(self, worker_id: WorkerId) -> WorkerRecord | None:
+        """What the store has about an incarnation; None when it has retired."""
         found = await self.ports.store.workers.list_all(alive_only=True, after=WorkerId(worker_id - 1), limit=1)
-        return not found or found[0].worker.id != worker_id
+        return found[0] if found and found[0].worker.id == worker_id else None
+
+    def _is_present(self, worker: Worker) -> bool:
+        return self.standing.worker is not None and self.standing.worker.id == worker.id
 
     def _loaded(self, worker: Worker) -> Worker:
         return replace(worker, load=self.hands.load)

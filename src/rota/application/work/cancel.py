@@ -2,6 +2,8 @@
 
 The signal names the task, not the attempt, and is remembered for a while: it may be meant for an attempt of the past.
 So the row decides here too. An attempt whose row is still its own runs on.
+
+An operator's order to this worker is announced in the same way, under the worker's own id; its record is read then.
 """
 
 from dataclasses import dataclass
@@ -9,24 +11,30 @@ from dataclasses import dataclass
 from rota.application.ports.coordinator import Signals
 from rota.application.ports.store import TaskStore
 from rota.application.work.hands import Hands, Holding, Stop
+from rota.application.work.nudge import Nudge
 from rota.application.work.running import Running
+from rota.application.work.standing import Standing
+from rota.domain.worker import order_mark
 
 
 @dataclass(frozen=True, slots=True)
 class StopCancelled:
-    """Stops the attempts whose task was cancelled, or taken away."""
+    """Stops the attempts whose task was cancelled, or taken away, and hears that there are orders."""
 
     signals: Signals
     tasks: TaskStore
     hands: Hands
     running: Running
+    standing: Standing
+    registry_nudge: Nudge
 
     async def __call__(self) -> None:
         """One look."""
         holdings = [holding for holding in self.hands.running.values() if holding.stop is None]
-        if not holdings:
-            return
-        asked = await self.signals.find_cancelled([holding.attempt.task_id for holding in holdings])
+        marks = [] if self.standing.worker is None else [order_mark(self.standing.worker.id)]
+        asked = await self.signals.find_cancelled([holding.attempt.task_id for holding in holdings] + marks)
+        if not asked.isdisjoint(marks):
+            self.registry_nudge.give()
         named = [holding for holding in holdings if holding.attempt.task_id in asked]
         for holding in await find_foreign(self.tasks, named):
             self.running.stop(holding, Stop.CANCEL)

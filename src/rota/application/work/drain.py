@@ -40,7 +40,7 @@ class Departure:
     timeout: timedelta
 
     async def __call__(self) -> None:
-        self.standing.set_draining(True)
+        self.standing.depart()
         log.info("worker.draining", running=len(self.hands.running))
         await self.until(lambda: not self.hands.running, self.timeout)
         self.running.stop_all(Stop.DRAIN)

@@ -1,6 +1,6 @@
 """The executors that this worker has, by the name that task configs call them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -13,8 +13,9 @@ log = structlog.get_logger(__name__)
 
 
 class ExecutorRegistry:
-    def __init__(self, executors: Mapping[str, Executor]) -> None:
+    def __init__(self, executors: Mapping[str, Executor], *, resize: Callable[[int], None] = lambda _: None) -> None:
         self._executors = dict(executors)
+        self.resize = resize  # tells those that hold something for each slot what the worker's capacity is now
         self._complained: set[str] = set()
 
     def find(self, config: TaskConfig) -> Executor | None:

@@ -50,7 +50,7 @@ class WorkerService:
         batch = settings.batch_size
         self._ports = ports
         self._executors = executors
-        self._standing = standing = Standing(settings, nudges=(pool, registry, freed))
+        self._standing = standing = Standing(settings, nudges=(pool, registry, freed), on_capacity=executors.resize)
         self._hands = hands = Hands(freed)
         self._settler = settler = Settler(ports, hands)
         self._logs = logs = LogBook(ports, bounds, tell=settler.tell)
@@ -61,7 +61,9 @@ class WorkerService:
         self._presence = Presence(
             ports, standing, hands, running, intake, settler, settings.lease, settings.heartbeat_every, pool, registry
         )
-        self._cancelled = StopCancelled(ports.coordinator.signals, ports.store.tasks, hands, running)
+        self._cancelled = StopCancelled(
+            ports.coordinator.signals, ports.store.tasks, hands, running, standing, registry
+        )
         self._departure = Departure(ports, standing, hands, running, reporter, settler, settings.drain_timeout)
         self._watchdog = Watchdog(clock, hands, standing)
         self._stopping = asyncio.Event()
@@ -91,23 +93,8 @@ class WorkerService:
         return self._standing.is_draining
 
     def set_capacity(self, capacity: int) -> None:
-        """From now on hold up to this many; what is beyond a smaller one runs to its end."""
+        """By its settings it may hold up to this many from now on; what is beyond a smaller one runs to its end."""
         self._standing.set_capacity(capacity)
-
-    def drain(self) -> None:
-        """Take nothing new, and hand back what was assigned and not begun."""
-        self._standing.set_draining(True)
-
-    def resume(self) -> None:
-        """Take work again."""
-        self._standing.set_draining(False)
-
-    def apply(self, *, capacity: int | None = None, draining: bool | None = None) -> None:
-        """What an operator has set elsewhere."""
-        if capacity is not None:
-            self.set_capacity(capacity)
-        if draining is not None:
-            self._standing.set_draining(draining)
 
     def stop(self) -> None:
         """Drain, then end. A second time: end at once."""

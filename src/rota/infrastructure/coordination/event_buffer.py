@@ -2,23 +2,31 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from typing import Self
 
-from rota.domain.events import Event
+from rota.domain.events import Told
 
 LISTENER_BACKLOG = 10_000  # events, a few MB: some seconds of a busy cluster
+REMEMBERED = 10_000  # events that one who comes back can still get
+LONGEST_NUMBER = 18  # digits: fits 63 bits
 
 
 class EventBuffer:
     """An iterator over events, filled from outside. One reader."""
 
-    def __init__(self, size: int = LISTENER_BACKLOG) -> None:
-        self._events: deque[Event] = deque(maxlen=size)
+    def __init__(self, replayed: Iterable[Told] = (), *, size: int = LISTENER_BACKLOG) -> None:
+        self._replayed = deque(replayed)  # read first
+        self._events: deque[Told] = deque()
+        self._size = size
+        self._lost_until: str | None = None
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
 
-    def put(self, event: Event) -> None:
-        self._events.append(event)
+    def put(self, told: Told) -> None:
+        if len(self._events) == self._size:
+            self._lost_until = self._events.popleft().id
+        self._events.append(told)
         self._changed.set()
 
     def fail(self, failure: BaseException) -> None:
@@ -29,10 +37,23 @@ class EventBuffer:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> Told:
+        if self._replayed:
+            return self._replayed.popleft()
+        if self._lost_until is not None:
+            gap, self._lost_until = Told(self._lost_until, None), None
+            return gap
         while not self._events:
             if self._failure is not None:
                 raise self._failure
             self._changed.clear()
             await self._changed.wait()
         return self._events.popleft()
+
+
+def find_number(position: str, kind: str) -> int | None:
+    """The number of an event in an id such as `r17`; None when the id is of another kind."""
+    digits = position.removeprefix(kind)
+    if digits == position or not (digits.isascii() and digits.isdigit()) or len(digits) > LONGEST_NUMBER:
+        return None
+    return int(digits)

@@ -17,12 +17,14 @@ from itertools import islice
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.system import Clock
 from rota.domain.attempt import Attempt
-from rota.domain.events import Event
+from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.domain.worker import Heartbeat, Worker
-from rota.infrastructure.coordination.event_buffer import EventBuffer
+from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
+
+EVENT_ID = "m"
 
 
 class Bell:
@@ -110,6 +112,7 @@ class _Memory:
     assigned: dict[WorkerId, dict[Attempt, None]] = field(default_factory=dict)  # sets, oldest first
     in_flight: dict[WorkerId, set[Attempt]] = field(default_factory=dict)
     cancelled: dict[TaskId, float] = field(default_factory=dict)  # with the end of the request
+    events: deque[Told] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
 
 class MemoryState:
@@ -119,6 +122,7 @@ class MemoryState:
         self.clock = clock
         self.memory = _Memory()
         self.last_lease = 0  # survives `forget`: a number is never used twice
+        self.last_event = 0  # so does this one
         self.work = Bell(clock)
         self.vacancy = Bell(clock)
         self.deliveries: dict[WorkerId, Bell] = {}
@@ -127,6 +131,7 @@ class MemoryState:
     def forget(self) -> None:
         """Lose everything, like a server that was flushed: those who wait or listen stay connected."""
         self.memory = _Memory()
+        self.last_event += 1  # so that nobody who comes back seems to have missed nothing
         for bell in (self.work, *self.deliveries.values()):
             bell.hush()
 
@@ -356,18 +361,28 @@ class MemorySignals:
         return frozenset(task_id for task_id in task_ids if cancelled.get(task_id, now) > now)
 
     async def publish(self, events: Sequence[Event]) -> None:
-        for listener in self._state.listeners:
-            for event in events:
-                listener.put(event)
+        for event in events:
+            self._state.last_event += 1
+            told = Told(f"{EVENT_ID}{self._state.last_event}", event)
+            self._state.memory.events.append(told)
+            for listener in self._state.listeners:
+                listener.put(told)
 
     @asynccontextmanager
-    async def subscribe(self) -> AsyncIterator[AsyncIterator[Event]]:
-        listener = EventBuffer()
+    async def subscribe(self, *, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
+        listener = EventBuffer(() if after is None else self._recall(after))
         self._state.listeners.add(listener)
         try:
             yield listener
         finally:
             self._state.listeners.remove(listener)
+
+    def _recall(self, after: str) -> list[Told]:
+        known, last = self._state.memory.events, self._state.last_event
+        number = find_number(after, EVENT_ID)
+        if number is None or not known or not last - len(known) <= number <= last:
+            return [Told(f"{EVENT_ID}{last}", None)]
+        return list(islice(known, number - (last - len(known)), None))
 
 
 def memory_coordinator(clock: Clock) -> Coordinator:

@@ -198,6 +198,10 @@ worker_registry = Table(
     number("retired_us"),
     Column("types_json", Text, nullable=False),
     Column("labels_json", Text, nullable=False),
+    count("wanted_capacity"),  # by an operator; counts if there was an order
+    count("capacity_order"),  # how many there were
+    small("wanted_draining"),
+    count("draining_order"),
     **MYSQL,
 )
 
@@ -240,6 +244,19 @@ leadership = Table(  # one row, seeded by the migration
     text("node_id", LONG),
     number("begun_us"),
     number("confirmed_us"),
+    tenant(),
+    **MYSQL,
+)
+
+node = Table(  # a row for each process that lives, or died not long ago
+    "node",
+    metadata,
+    Column("id", String(LONG), primary_key=True),
+    text("roles", LONG),
+    text("version", SHORT),
+    text("address", 255),
+    number("started_us"),
+    number("seen_us"),
     tenant(),
     **MYSQL,
 )

@@ -40,6 +40,8 @@ log = structlog.get_logger(__name__)
 class PrometheusCollector:
     """Keeps every figure of the catalogue, and those of the process itself: CPU time, memory, open files."""
 
+    content_type = CONTENT_TYPE
+
     def __init__(self, *, most_types: int = MOST_TYPES) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # twice as many series, which nobody reads
         self._registry = CollectorRegistry()

@@ -68,11 +68,12 @@ def _examine_server(url: str | None) -> "Iterator[Finding]":
 def _examine_token_way(url: str | None) -> "Iterator[Finding]":
     from urllib.parse import urlsplit
 
-    from rota.config.doctor import Finding, is_loopback
+    from rota.config.doctor import Finding
+    from rota.config.exposure import is_loopback
 
     named = url or os.environ.get("ROTA_URL", "")
     parts = urlsplit(named)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+    if parts.scheme == "http" and not is_loopback(parts.hostname or "localhost"):
         yield Finding(
             "ROTA_URL", "tokens would go over the network in clear text", fix=f"ROTA_URL=https://{parts.netloc}"
         )

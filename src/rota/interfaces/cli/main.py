@@ -13,6 +13,7 @@ from rota.interfaces.cli.lazy import LazyGroup
 HERE = "rota.interfaces.cli"
 PLACES = {
     "server": f"{HERE}.run",
+    "api": f"{HERE}.run",
     "scheduler": f"{HERE}.run",
     "worker": f"{HERE}.worker",
     "task": f"{HERE}.task",

@@ -1,4 +1,4 @@
-"""`rota server`, `rota scheduler`, and the running part of `rota worker`: the processes of a cluster.
+"""`rota server`, `rota api`, `rota scheduler`, and the running part of `rota worker`: the processes of a cluster.
 
 What they are built from is imported when they run.
 """
@@ -13,13 +13,21 @@ from rota.interfaces.cli.options import load_settings, process_options, read_cha
 
 if TYPE_CHECKING:
     from rota.config.process import ProcessPlan
+    from rota.config.wiring import FrontFactory
 
 
 @click.command()
 @process_options
 def server(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
-    """Run a scheduler and a worker in one process."""
-    _run(_plan(config, app, changes=changes, roles=("scheduler", "worker")))
+    """Run the API, a scheduler and a worker in one process."""
+    _run(_plan(config, app, changes=changes, roles=("api", "scheduler", "worker")))
+
+
+@click.command()
+@process_options
+def api(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
+    """Run the HTTP API."""
+    _run(_plan(config, app, changes=changes, roles=("api",)))
 
 
 @click.command()
@@ -53,4 +61,19 @@ def _plan(config: Path | None, app: str | None, *, changes: Collection[str], rol
 
     flags = read_changes(changes)
     loaded = load_settings(config, flags)
-    return ProcessPlan(loaded, sources_of(config, flags), app=app, roles=tuple(map(Role, roles)))
+    return ProcessPlan(
+        loaded,
+        sources_of(config, flags),
+        app=app,
+        roles=tuple(map(Role, roles)),
+        open_front=_front_for(roles),
+    )
+
+
+def _front_for(roles: Collection[str]) -> "FrontFactory | None":
+    """What serves the API, imported only where it is served."""
+    if "api" not in roles:
+        return None
+    from rota.interfaces.http.server import serve_http
+
+    return serve_http

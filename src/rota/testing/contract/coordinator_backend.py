@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from rota.application.ports.coordinator import Coordinator
 from rota.domain.attempt import Attempt
+from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.queue import QueueEntry
 from rota.domain.worker import Worker
@@ -72,6 +73,13 @@ def make_attempts(ids: Iterable[TaskId], *, worker_id: WorkerId = WORKER_1, numb
 
 def make_worker(worker_id: WorkerId = WORKER_1, *, capacity: int = 10, load: int = 0) -> Worker:
     return Worker(id=worker_id, name=f"worker-{worker_id}", capacity=capacity, load=load)
+
+
+async def hear(events: AsyncIterator[Told]) -> Event:
+    """The next event, of which none was missed."""
+    event = (await anext(events)).event
+    assert event is not None, "some events were missed"
+    return event
 
 
 async def make_pages(*pages: Sequence[QueueEntry]) -> AsyncIterator[Sequence[QueueEntry]]:

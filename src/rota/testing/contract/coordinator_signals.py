@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rota.domain.events import Event, EventKind
+from rota.domain.events import Event, EventKind, Told
 from rota.domain.ids import TenantId
 from rota.domain.task import TaskStatus
 from rota.testing.contract.coordinator_backend import (
@@ -16,6 +16,7 @@ from rota.testing.contract.coordinator_backend import (
     WORKER_1,
     CoordinatorBackend,
     begin,
+    hear,
     make_ids,
 )
 
@@ -26,8 +27,8 @@ def make_events(count: int) -> list[Event]:
     return [Event(kind=EventKind.TASK_CREATED, at=NOON, task_id=task_id) for task_id in make_ids(count)]
 
 
-async def read(events: AsyncIterator[Event], count: int) -> list[Event]:
-    return [await anext(events) for _ in range(count)]
+async def read(events: AsyncIterator[Told], count: int) -> list[Event]:
+    return [await hear(events) for _ in range(count)]
 
 
 @pytest.mark.asyncio
@@ -93,14 +94,14 @@ class TestSignals:
         )
         async with a.signals.subscribe() as events:
             await b.signals.publish([event])
-            assert await anext(events) == event
+            assert await hear(events) == event
 
     async def test_an_event_about_no_task_is_heard_too(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
         event = Event(kind=EventKind.WORKER_ONLINE, at=NOON, worker_id=WORKER_1)
         async with node.signals.subscribe() as events:
             await node.signals.publish([event])
-            assert await anext(events) == event
+            assert await hear(events) == event
 
     async def test_events_are_heard_in_the_order_of_their_publisher(self, backend: CoordinatorBackend) -> None:
         a, b = await backend.connect(), await backend.connect()
@@ -132,7 +133,7 @@ class TestSignals:
         await node.signals.publish([early])
         async with node.signals.subscribe() as events:
             await node.signals.publish([late])
-            assert await anext(events) == late
+            assert await hear(events) == late
 
     async def test_a_listener_that_has_left_disturbs_nobody(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
@@ -140,9 +141,97 @@ class TestSignals:
         async with node.signals.subscribe() as staying:
             async with node.signals.subscribe() as leaving:
                 await node.signals.publish(published[:1])
-                assert await anext(leaving) == published[0]
+                assert await hear(leaving) == published[0]
             await node.signals.publish(published[1:])
             assert await read(staying, 2) == published
+
+    async def test_who_comes_back_gets_what_was_published_since_and_then_what_comes(
+        self, backend: CoordinatorBackend
+    ) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        published = make_events(MANY)
+        async with a.signals.subscribe() as events:
+            await a.signals.publish(published[:10])
+            told = [await anext(events) for _ in range(10)]
+        await a.signals.publish(published[10:1000])
+        for place in (0, 4, 9):  # also in the midst of a batch, and on another node
+            async with b.signals.subscribe(after=told[place].id) as events:
+                assert await read(events, 999 - place) == published[place + 1 : 1000]
+        async with b.signals.subscribe(after=told[-1].id) as events:
+            await a.signals.publish(published[1000:])
+            assert await read(events, MANY - 10) == published[10:]
+
+    async def test_who_has_missed_nothing_hears_only_what_is_new(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        early, late = make_events(2)
+        async with node.signals.subscribe() as events:
+            await node.signals.publish([early])
+            last = await anext(events)
+        async with node.signals.subscribe(after=last.id) as events:
+            await node.signals.publish([late])
+            assert await hear(events) == late
+
+    async def test_what_is_told_again_has_the_id_it_had(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        async with node.signals.subscribe() as events:
+            await node.signals.publish(make_events(3))
+            first, *rest = [await anext(events) for _ in range(3)]
+        assert len({first.id, *(told.id for told in rest)}) == 3
+        async with node.signals.subscribe(after=first.id) as events:
+            assert [await anext(events) for _ in range(2)] == rest
+
+    async def test_nothing_is_missed_or_repeated_while_others_publish(self, backend: CoordinatorBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        published = make_events(600)
+
+        async def publish() -> None:
+            for start in range(0, 600, 3):
+                await a.signals.publish(published[start : start + 3])
+
+        async with a.signals.subscribe() as events:
+            publishing = asyncio.create_task(publish())
+            told = await anext(events)
+        heard = [told.event]
+        while len(heard) < 600:
+            async with b.signals.subscribe(after=told.id) as events:
+                for _ in range(min(50, 600 - len(heard))):
+                    told = await anext(events)
+                    heard.append(told.event)
+        await publishing
+        assert heard == published
+
+    @pytest.mark.parametrize("after", ["", "x", "17", "r-1", "s٣", "m1.5", "r" + "9" * 30, "~"])
+    async def test_an_id_of_another_kind_is_answered_that_some_were_missed(
+        self, backend: CoordinatorBackend, after: str
+    ) -> None:
+        node = await backend.connect()
+        early, late = make_events(2)
+        await node.signals.publish([early])
+        async with node.signals.subscribe(after=after) as events:
+            await node.signals.publish([late])
+            assert (await anext(events)).event is None
+            assert await hear(events) == late
+
+    async def test_after_a_lost_memory_who_comes_back_is_told_that_some_were_missed(
+        self, backend: CoordinatorBackend
+    ) -> None:
+        node = await backend.connect()
+        early, lost, late, last = make_events(4)
+        async with node.signals.subscribe() as events:
+            await node.signals.publish([early])
+            told = await anext(events)
+        await backend.forget()
+        async with node.signals.subscribe(after=told.id) as events:
+            assert (await anext(events)).event is None
+        await node.signals.publish([lost])
+        async with node.signals.subscribe(after=told.id) as events:
+            gap = await anext(events)
+            assert gap.event is None
+            await node.signals.publish([late])
+            assert await hear(events) == late
+        async with node.signals.subscribe(after=gap.id) as events:
+            await node.signals.publish([last])
+            assert await read(events, 2) == [late, last], "the word that some were missed has a place of its own"
 
     async def test_a_slow_listener_holds_up_nobody_and_loses_the_oldest(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
@@ -152,8 +241,9 @@ class TestSignals:
                 await node.signals.publish(make_events(MANY))
                 assert len(await read(quick, MANY)) == MANY
             await node.signals.publish([last])
-            assert await anext(quick) == last
+            assert await hear(quick) == last
             await backend.wait(backend.tick)  # what was sent has arrived at the slow one too
+            assert (await anext(slow)).event is None, "it is told"
             assert await _count_until(slow, last) < FLOOD * MANY
 
     async def test_leaving_ends_a_subscription_that_heard_nothing(self, backend: CoordinatorBackend) -> None:
@@ -164,8 +254,8 @@ class TestSignals:
         assert asyncio.all_tasks() <= before
 
 
-async def _count_until(events: AsyncIterator[Event], last: Event) -> int:
+async def _count_until(events: AsyncIterator[Told], last: Event) -> int:
     count = 0
-    while await anext(events) != last:
-        count += 1
+    while (event := (await anext(events)).event) != last:
+        count += event is not None
     return count

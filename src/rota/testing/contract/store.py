@@ -26,6 +26,7 @@ from rota.testing.contract.store_find import (
 )
 from rota.testing.contract.store_leadership import TestSlots, TestTerms
 from rota.testing.contract.store_logs import TestLogs
+from rota.testing.contract.store_nodes import TestNodes
 from rota.testing.contract.store_pages import TestListPage, TestPaging
 from rota.testing.contract.store_races import TestTwoNodes
 from rota.testing.contract.store_schedules import TestFire, TestListDueSchedules
@@ -56,6 +57,7 @@ __all__ = [
     "TestListPage",
     "TestListRunning",
     "TestLogs",
+    "TestNodes",
     "TestOutcome",
     "TestPaging",
     "TestPurge",

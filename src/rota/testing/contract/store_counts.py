@@ -53,6 +53,18 @@ class TestCounts:
         counts = await store.tasks.count_by_status(DEFAULT_TENANT)
         assert counts == {PENDING: 2, PROCESSING: 1, RETRYING: 2, SUCCESS: 3, FAILED: 1, CANCELLED: 1}
 
+    async def test_those_that_have_ended_are_counted_for_ever(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        assert await store.tasks.count_ended(DEFAULT_TENANT) == {}
+        tasks = await add(store, make_tasks(5))
+        foreign = await add(store, make_tasks(1, at=NOON + HOUR, tenant_id=OTHER_TENANT))
+        await end(store, await grant(store, [*tasks[:2], *foreign]))
+        await write(store, [tasks[2]], steps=[cancel_step(tasks[2])])
+        assert await store.tasks.count_ended(DEFAULT_TENANT) == {SUCCESS: 2, CANCELLED: 1}
+        assert await store.tasks.purge(completed_before=NOON + HOUR * 2, limit=10) == 4
+        assert await store.tasks.count_ended(DEFAULT_TENANT) == {SUCCESS: 2, CANCELLED: 1}
+        assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PENDING: 2}
+
     async def test_tenants_are_counted_apart(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         own = await add(store, make_tasks(3))

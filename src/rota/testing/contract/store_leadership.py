@@ -13,6 +13,13 @@ from rota.testing.contract.store_backend import HOUR, NODE_A, NODE_B, NODE_C, St
 
 @pytest.mark.asyncio
 class TestTerms:
+    async def test_the_newest_term_can_be_asked_for(self, backend: StoreBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        number = await a.terms.begin(NODE_A)
+        assert await b.terms.find_last() == number
+        newer = await b.terms.begin(NODE_B)
+        assert await a.terms.find_last() == newer
+
     async def test_each_term_is_greater_than_all_before(self, backend: StoreBackend) -> None:
         a, b = await backend.connect(), await backend.connect()
         terms = [await node.terms.begin(name) for node, name in ((a, NODE_A), (b, NODE_B), (a, NODE_A), (a, NODE_A))]

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from rota.application.ports.store import Store, WorkerRecord
-from rota.domain.ids import WorkerId
-from rota.domain.worker import Worker
-from rota.testing.contract.store_backend import AWKWARD_TEXTS, HOUR, HUGE, WORKER_1, WORKER_2, StoreBackend
+from rota.domain.audit import AuditEntry
+from rota.domain.ids import DEFAULT_TENANT, WorkerId
+from rota.domain.worker import Worker, WorkerOrders
+from rota.testing.contract.store_backend import AWKWARD_TEXTS, HOUR, HUGE, NOON, WORKER_1, WORKER_2, StoreBackend
 
 UNKNOWN = WorkerId(99)
 
@@ -138,6 +139,55 @@ class TestWorkers:
         assert await store.workers.list_all() == []
         after = await _records(store)
         assert after[WORKER_1].retired_at == before[WORKER_1].retired_at
+
+    async def test_a_new_worker_has_no_orders(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        assert (await _records(store))[WORKER_1].orders == WorkerOrders()
+
+    async def test_an_order_is_kept_beside_what_the_worker_says_of_itself(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for worker_id in (WORKER_1, WORKER_2):
+            await store.workers.register(_worker(worker_id))
+        before = await _records(store)
+        assert await store.workers.order(WORKER_1, capacity=3)
+        assert await store.workers.order(WORKER_1, draining=True)
+        await store.workers.register(_worker(WORKER_1))
+        after = await _records(store)
+        assert after[WORKER_1].worker == before[WORKER_1].worker
+        orders = WorkerOrders(capacity=3, capacity_number=1, is_draining=True, draining_number=1)
+        assert after[WORKER_1].orders == orders
+        assert after[WORKER_2] == before[WORKER_2]
+
+    async def test_each_wish_is_counted_for_itself(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        await store.workers.order(WORKER_1, capacity=3, draining=True)
+        await store.workers.order(WORKER_1, capacity=3)
+        await store.workers.order(WORKER_1, draining=False)
+        assert await store.workers.order(WORKER_1), "a wish for nothing changes nothing"
+        orders = WorkerOrders(capacity=3, capacity_number=2, is_draining=False, draining_number=2)
+        assert (await _records(store))[WORKER_1].orders == orders
+
+    async def test_orders_to_the_unknown_and_the_retired_are_refused(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        await store.workers.retire([WORKER_1])
+        before = await _records(store)
+        assert not await store.workers.order(WORKER_1, draining=True)
+        assert not await store.workers.order(UNKNOWN, capacity=3)
+        assert await _records(store) == before
+
+    async def test_an_order_is_recorded_if_it_counts(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await store.workers.register(_worker())
+        kept, dropped = (
+            AuditEntry(id=number, tenant_id=DEFAULT_TENANT, at=NOON, actor="ada", action="worker.drain", object="1")
+            for number in (1, 2)
+        )
+        await store.workers.order(WORKER_1, draining=True, audit=[kept])
+        await store.workers.order(UNKNOWN, draining=True, audit=[dropped])
+        assert await store.audit.list_page(DEFAULT_TENANT, before=None) == [kept]
 
     async def test_workers_are_listed_in_pages(self, backend: StoreBackend) -> None:
         store = await backend.connect()

@@ -71,26 +71,13 @@ async def test_what_was_assigned_and_not_begun_goes_back_at_once() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1)
         await stage.until(lambda: stage.executor.running == 1)
-        stage.worker.drain()
-        assert stage.worker.is_draining
+        await stage.order(draining=True)
+        await stage.until(lambda: stage.worker.is_draining, within=SECOND)
         await stage.grant(2)
         await stage.until_status(2, PENDING, within=SECOND * 2)
         assert (await stage.task(2)).state.retry_count == 0
         assert await stage.statuses([1]) == {PROCESSING}
         assert len(stage.executor.begun) == 1
-
-
-@virtually
-async def test_a_drained_worker_can_resume() -> None:
-    async with a_stage() as stage:
-        stage.worker.apply(draining=True)
-        await stage.pass_time()
-        assert [worker.is_draining for worker in await stage.pool()] == [True]
-        stage.worker.resume()
-        await stage.pass_time()
-        assert [worker.is_draining for worker in await stage.pool()] == [False]
-        await stage.grant(1)
-        await stage.until_status(1, SUCCESS)
 
 
 @virtually

@@ -82,7 +82,8 @@ async def test_an_idle_worker_is_not_stuck() -> None:
 def _watchdog() -> tuple[Watchdog, FakeClock, Hands]:
     clock = FakeClock()
     hands = Hands(Nudge(clock))
-    return Watchdog(clock, hands, Standing(WorkerSettings(name="worker-1"), nudges=())), clock, hands
+    standing = Standing(WorkerSettings(name="worker-1"), nudges=(), on_capacity=lambda _: None)
+    return Watchdog(clock, hands, standing), clock, hands
 
 
 async def _nothing() -> None:

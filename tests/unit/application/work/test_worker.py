@@ -371,7 +371,7 @@ async def test_capacity_can_be_changed_while_it_runs() -> None:
         assert [worker.capacity for worker in await stage.pool()] == [3]
         assert [record.worker.capacity for record in await stage.store.workers.list_all()] == [3]
         assert stage.figures.gauges[metrics.WORKER_CAPACITY.name] == 3
-        stage.worker.apply(capacity=1)
+        stage.worker.set_capacity(1)
         assert stage.executor.running == 3  # what runs is left alone
 
 
@@ -382,8 +382,6 @@ def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
         stage = Stage()
         with pytest.raises(InvalidError):
             stage.worker.set_capacity(capacity)
-        with pytest.raises(InvalidError):
-            stage.worker.apply(capacity=capacity)
         with pytest.raises(InvalidError):
             Stage(capacity=capacity)
 

@@ -32,7 +32,9 @@ class RedisKeys:
         self.vacancy = self._key("scheduler:vacancy")
         self.wake = self._key("scheduler:wake")
         self.workers = self._key("workers")
-        self.events = self._key("task:events")
+        self.events = self._key("task:events")  # a channel
+        self.remembered_events = self._key("task:events:log")
+        self.last_event = self._key("task:events:last")
 
     def worker(self, worker_id: WorkerId) -> str:
         return self._key(f"worker:{worker_id}")

@@ -1,8 +1,12 @@
 """Cancel requests as keys that expire, and events as JSON on a channel.
 
-A message is an array of events, because redis-py takes some 50 µs for each message, however small. A listener reads all
-the time, into a buffer of its own: Redis would otherwise store up what a slow one has not read, and in the end hang up
-on it. What this release cannot read comes from a newer one, or from a stranger, and is left out.
+A message is an array of events, because redis-py takes some 50 µs for each message, however small. Its first element is
+the number of its last event: events are numbered one by one. A listener reads all the time, into a buffer of its own:
+Redis would otherwise store up what a slow one has not read, and in the end hang up on it. What this release cannot read
+comes from a newer one, or from a stranger, and is left out.
+
+The same script that publishes a batch keeps it in a stream. Who comes back listens first and reads the stream then, so
+that nothing is missed in between; what came both ways is told once.
 """
 
 import asyncio
@@ -12,14 +16,15 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from rota.domain.events import Event, EventKind
+from rota.domain.events import Event, EventKind, Told
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import TaskStatus
-from rota.infrastructure.coordination.event_buffer import EventBuffer
+from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
 from rota.infrastructure.coordination.redis.keys import RedisKeys, milliseconds
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
 
 LONGEST_MESSAGE = 500  # events, about 100 KB
+EVENT_ID = "r"
 
 
 class RedisSignals:
@@ -27,6 +32,7 @@ class RedisSignals:
         self._client = client
         self._keys = keys
         self._request_cancel = load_script("request_cancel")
+        self._publish = load_script("publish")
 
     async def request_cancel(self, task_ids: Sequence[TaskId], *, ttl: timedelta) -> None:
         if task_ids:
@@ -40,26 +46,47 @@ class RedisSignals:
         return frozenset(task_id for task_id, mark in zip(task_ids, marks, strict=True) if mark is not None)
 
     async def publish(self, events: Sequence[Event]) -> None:
-        chunks = (events[first : first + LONGEST_MESSAGE] for first in range(0, len(events), LONGEST_MESSAGE))
-        await self._client.batch([["PUBLISH", self._keys.events, _to_json(chunk)] for chunk in chunks])
+        if not events:
+            return
+        args: list[bytes | int] = [REMEMBERED]
+        for first in range(0, len(events), LONGEST_MESSAGE):
+            chunk = events[first : first + LONGEST_MESSAGE]
+            args += (len(chunk), _to_json(chunk))
+        keys = (self._keys.remembered_events, self._keys.last_event, self._keys.events)
+        await self._client.run(self._publish, keys=keys, args=args)
 
     @asynccontextmanager
-    async def subscribe(self) -> AsyncIterator[AsyncIterator[Event]]:
-        buffer = EventBuffer()
+    async def subscribe(self, *, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
         async with self._client.listen(self._keys.events) as messages:
-            reader = asyncio.create_task(_read(messages, buffer))
+            last, replayed = (0, []) if after is None else await self._recall(find_number(after, EVENT_ID))
+            buffer = EventBuffer(replayed)
+            reader = asyncio.create_task(_read(messages, buffer, replayed=last))
             try:
                 yield buffer
             finally:
                 reader.cancel()
                 await asyncio.gather(reader, return_exceptions=True)
 
+    async def _recall(self, after: int | None) -> tuple[int, list[Told]]:
+        """The number up to which events were told, and what to tell of those after the one asked for."""
+        first = "+" if after is None else f"{after + 1}-0"  # an entry has the number of its last event
+        read_last, read_log = ["GET", self._keys.last_event], ["XRANGE", self._keys.remembered_events, first, "+"]
+        counted, entries = await self._client.batch([read_last, read_log])
+        batches = [(int(entry_id.partition(b"-")[0]), _split(fields[1])) for entry_id, fields in entries]
+        last = batches[-1][0] if batches else int(counted or 0)
+        if after is None or not (batches[0][0] - len(batches[0][1]) <= after if batches else after == last):
+            return last, [Told(f"{EVENT_ID}{last}", None)]
+        return last, [told for end, texts in batches for told in _tell(texts, end, after=after)]
 
-async def _read(messages: AsyncIterator[bytes], buffer: EventBuffer) -> None:
+
+async def _read(messages: AsyncIterator[bytes], buffer: EventBuffer, *, replayed: int) -> None:
     try:
         async for message in messages:
-            for event in _from_json(message):
-                buffer.put(event)
+            end, texts = _open(message)
+            for told in _tell(texts, end, after=replayed):
+                buffer.put(told)
+            if end > replayed:
+                replayed = 0  # what came both ways is past; whatever is counted from now on is new
     except Exception as exc:  # whatever ends the reading must reach the listener, or it would wait for ever
         buffer.fail(exc)
 
@@ -77,7 +104,8 @@ class _Event(msgspec.Struct, omit_defaults=True):
     worker_id: str | None = None
 
 
-_MESSAGE = msgspec.json.Decoder(list[msgspec.Raw])
+_BATCH = msgspec.json.Decoder(list[msgspec.Raw])
+_NUMBER = msgspec.json.Decoder(int)
 _EVENT = msgspec.json.Decoder(_Event)
 
 
@@ -85,11 +113,28 @@ def _to_json(events: Sequence[Event]) -> bytes:
     return msgspec.json.encode([_to_wire(event) for event in events])
 
 
-def _from_json(message: bytes) -> Iterator[Event]:
-    with suppress(msgspec.DecodeError):
-        for text in _MESSAGE.decode(message):
+def _split(batch: bytes) -> list[msgspec.Raw]:
+    try:
+        return _BATCH.decode(batch)
+    except msgspec.DecodeError:
+        return []
+
+
+def _open(message: bytes) -> tuple[int, list[msgspec.Raw]]:
+    """The number of the last event of a message, and its events."""
+    texts = _split(message)
+    try:
+        return _NUMBER.decode(texts[0]), texts[1:]
+    except (msgspec.DecodeError, IndexError):
+        return 0, []
+
+
+def _tell(texts: Sequence[msgspec.Raw], end: int, *, after: int) -> Iterator[Told]:
+    """The events of the batch with this last number, but for those up to `after`."""
+    for number, text in enumerate(texts, start=end - len(texts) + 1):
+        if number > after:
             with suppress(msgspec.DecodeError, ValueError):
-                yield _from_wire(_EVENT.decode(text))
+                yield Told(f"{EVENT_ID}{number}", _from_wire(_EVENT.decode(text)))
 
 
 def _to_wire(event: Event) -> _Event:

@@ -1,9 +1,10 @@
 """Cancel requests as rows that expire, and events as numbered batches that every listener reads for itself.
 
-A listener asks for the batches after the last one it has seen, so a number must never become visible after a greater
-one. Numbers from an auto-increment would: two publishers draw 5 and 6, and the second commits first. Here a publisher
-draws its numbers from one row, whose lock it holds until its batch is committed. When that row is missing, because the
-memory was lost, numbering goes on from the database's clock in microseconds, far above what was used before.
+Events are numbered one by one; a row holds a batch, under the number of its last event. A listener asks for the batches
+after the last one it has seen, so a number must never become visible after a greater one. Numbers from an
+auto-increment would: two publishers draw 5 and 6, and the second commits first. Here a publisher draws its numbers from
+one row, whose lock it holds until its batch is committed. When that row is missing, because the memory was lost,
+numbering goes on from the database's clock in microseconds, far above what was used before.
 
 A publish that is run again after an unknown outcome may be heard twice. An event that this release cannot read comes
 from a newer one, and is left out.
@@ -11,25 +12,26 @@ from a newer one, and is left out.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
+from itertools import accumulate
 
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, select, update
 
-from rota.domain.events import Event
+from rota.domain.events import Event, Told
 from rota.domain.ids import TaskId
-from rota.infrastructure.coordination.event_buffer import EventBuffer
+from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
 from rota.infrastructure.coordination.sql.waiting import Bells
 from rota.infrastructure.database.coordination_schema import cancel, event, tally
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.instants import duration_us
 
 EVENTS_PER_ROW = 500
-EVENTS_KEPT = timedelta(minutes=1)  # a listener looks every 200 ms
-PRUNE_EVERY = 16  # numbers
-PRUNED_AT_ONCE = 200  # more than can have come since the last time
+EVENTS_KEPT = timedelta(minutes=1)  # at least, also those beyond what is remembered: a listener looks every 200 ms
+PRUNE_EVERY = 1000  # events
+PRUNED_AT_ONCE = 2000  # rows: more than can have come since the last time
 READ_AT_ONCE = 20  # rows: about a listener's backlog
 ENDLESS = timedelta(days=1)
 _EVENTS = 2  # the row of `tally` with the number last drawn
@@ -40,10 +42,13 @@ _READ = (
     .order_by(event.c.id)
     .limit(READ_AT_ONCE)
 )
-_OLDEST = select(event.c.id, event.c.at_us).order_by(event.c.id).limit(PRUNED_AT_ONCE)
+_OLDEST = (
+    select(event.c.id, event.c.at_us).where(event.c.id <= bindparam("last")).order_by(event.c.id).limit(PRUNED_AT_ONCE)
+)
 _EXPIRED = select(cancel.c.id).where(cancel.c.expires_us <= bindparam("now_us")).limit(PRUNED_AT_ONCE)
 _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 _EVENT = msgspec.json.Decoder(Event)
+EVENT_ID = "s"
 
 
 class SqlSignals:
@@ -71,34 +76,39 @@ class SqlSignals:
         if not events:
             return
         parts = [events[start : start + EVENTS_PER_ROW] for start in range(0, len(events), EVENTS_PER_ROW)]
-        documents = [msgspec.json.encode(part).decode() for part in parts]
-        await self._database.transact(partial(self._publish, documents=documents))
+        batches = [(len(part), msgspec.json.encode(part).decode()) for part in parts]
+        await self._database.transact(partial(self._publish, batches=batches))
         self._bells.ring(_EVENTS)
 
     @asynccontextmanager
-    async def subscribe(self) -> AsyncIterator[AsyncIterator[Event]]:
-        buffer = EventBuffer()
-        reader = asyncio.create_task(self._read(await self._find_last(), buffer))
+    async def subscribe(self, *, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
+        number = None if after is None else find_number(after, EVENT_ID)
+        start, is_known = await self._database.read(partial(self._find_start, after=number))
+        buffer = EventBuffer() if after is None or is_known else EventBuffer([Told(f"{EVENT_ID}{start}", None)])
+        reader = asyncio.create_task(self._read(start, buffer))
         try:
             yield buffer
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
 
-    async def _find_last(self) -> int:
-        def work(connection: Connection) -> int:
-            return connection.execute(_FIND_LAST).scalar() or self._database.now_us(connection)
-
-        return await self._database.read(work)
+    def _find_start(self, connection: Connection, *, after: int | None) -> tuple[int, bool]:
+        """The number after which to read, and whether everything after the one asked for is still here."""
+        last = connection.execute(_FIND_LAST).scalar() or self._database.now_us(connection)
+        if after is None or after > last:
+            return last, False
+        rows = _list_rows(connection, last=after)
+        is_known = rows[0][0] - len(_RAW.decode(rows[0][1])) <= after if rows else after == last
+        return (after, True) if is_known else (last, False)
 
     async def _read(self, last: int, buffer: EventBuffer) -> None:
         try:
             while True:
                 look = partial(self._database.read, partial(_list_rows, last=last))
                 for number, document in await self._bells.look_until(_EVENTS, look, wait=ENDLESS):
+                    for told in _tell(document, number, after=last):
+                        buffer.put(told)
                     last = number
-                    for heard in _decode(document):
-                        buffer.put(heard)
         except Exception as exc:  # whatever ends the reading must reach the listener, or it would wait for ever
             buffer.fail(exc)
 
@@ -110,17 +120,18 @@ class SqlSignals:
         if expired:
             connection.execute(delete(cancel).where(cancel.c.id.in_(sorted(expired)), cancel.c.expires_us <= now_us))
 
-    def _publish(self, connection: Connection, *, documents: Sequence[str]) -> None:
+    def _publish(self, connection: Connection, *, batches: Sequence[tuple[int, str]]) -> None:
         now_us = self._database.now_us(connection)
         last = connection.execute(_FIND_LAST.with_for_update()).scalar()
         if last is None:
             self._database.bulk.insert_missing(connection, tally, columns=("id", "number"), rows=[(_EVENTS, now_us)])
             last = connection.execute(_FIND_LAST.with_for_update()).scalar_one()
-        rows = [(number, now_us, document) for number, document in enumerate(documents, start=last + 1)]
+        ends = list(accumulate((count for count, _ in batches), initial=last))
+        rows = [(end, now_us, document) for end, (_, document) in zip(ends[1:], batches, strict=True)]
         self._database.bulk.insert(connection, event, columns=("id", "at_us", "events_json"), rows=rows)
-        connection.execute(update(tally).where(tally.c.id == _EVENTS).values(number=last + len(rows)))
-        if last % PRUNE_EVERY + len(rows) >= PRUNE_EVERY:
-            _prune(connection, before_us=now_us - duration_us(EVENTS_KEPT))
+        connection.execute(update(tally).where(tally.c.id == _EVENTS).values(number=ends[-1]))
+        if last // PRUNE_EVERY < ends[-1] // PRUNE_EVERY:
+            _prune(connection, last=ends[-1] - REMEMBERED, before_us=now_us - duration_us(EVENTS_KEPT))
 
 
 def _list_rows(connection: Connection, *, last: int) -> list[tuple[int, str]]:
@@ -128,15 +139,16 @@ def _list_rows(connection: Connection, *, last: int) -> list[tuple[int, str]]:
     return [(number, document) for number, document in rows]
 
 
-def _decode(document: str) -> Iterator[Event]:
-    for raw in _RAW.decode(document):
-        try:
-            yield _EVENT.decode(raw)
-        except msgspec.DecodeError:
-            continue
+def _tell(document: str, end: int, *, after: int) -> Iterator[Told]:
+    """The events of the batch with this last number, but for those up to `after`."""
+    raws = _RAW.decode(document)
+    for number, raw in enumerate(raws, start=end - len(raws) + 1):
+        if number > after:
+            with suppress(msgspec.DecodeError):
+                yield Told(f"{EVENT_ID}{number}", _EVENT.decode(raw))
 
 
-def _prune(connection: Connection, *, before_us: int) -> None:
-    doomed = [number for number, at_us in connection.execute(_OLDEST) if at_us < before_us]
+def _prune(connection: Connection, *, last: int, before_us: int) -> None:
+    doomed = [number for number, at_us in connection.execute(_OLDEST, {"last": last}) if at_us < before_us]
     if doomed:
         connection.execute(delete(event).where(event.c.id <= doomed[-1]))

@@ -19,6 +19,9 @@ class MemoryTermStore:
     async def confirm(self, number: int) -> bool:
         return number == self._state.term
 
+    async def find_last(self) -> int:
+        return self._state.term
+
 
 class MemorySlotStore:
     def __init__(self, state: MemoryState) -> None:

@@ -3,11 +3,12 @@
 Nothing here awaits, so that every method of the store is one step of the event loop: atomic, like a transaction.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rota.application.ports.store import SlotLease, WorkerRecord
+from rota.application.ports.store import NodeRecord, SlotLease, WorkerRecord
 from rota.application.ports.system import Clock
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
@@ -15,7 +16,7 @@ from rota.domain.errors import IdTakenError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry, first_entry
 from rota.domain.schedule import Occurrence
-from rota.domain.task import Task
+from rota.domain.task import Task, TaskStatus
 from rota.domain.task_config import TaskConfig
 
 ConfigKey = tuple[TenantId, str]
@@ -37,12 +38,14 @@ class MemoryState:
     clock: Clock
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     live: set[TaskId] = field(default_factory=set)
+    ended: Counter[tuple[TenantId, TaskStatus]] = field(default_factory=Counter)  # since the beginning
     keys: dict[tuple[TenantId, str], tuple[TaskId, str]] = field(default_factory=dict)  # first task and its digest
     logs: dict[TaskId, dict[int, LogEntry]] = field(default_factory=dict)  # by place
     configs: dict[ConfigKey, TaskConfig] = field(default_factory=dict)
     revisions: dict[ConfigKey, list[TaskConfig]] = field(default_factory=dict)  # oldest first
     occurrences: dict[ConfigKey, dict[datetime, Occurrence]] = field(default_factory=dict)
     workers: dict[WorkerId, WorkerRecord] = field(default_factory=dict)
+    nodes: dict[NodeId, NodeRecord] = field(default_factory=dict)
     tokens: dict[str, AccessToken] = field(default_factory=dict)
     audit: dict[int, AuditEntry] = field(default_factory=dict)
     term: int = 0

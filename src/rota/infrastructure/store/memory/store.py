@@ -5,6 +5,7 @@ from rota.application.ports.system import Clock
 from rota.infrastructure.store.memory.audit import MemoryAuditStore
 from rota.infrastructure.store.memory.configs import MemoryConfigStore, MemoryScheduleStore
 from rota.infrastructure.store.memory.leadership import MemorySlotStore, MemoryTermStore
+from rota.infrastructure.store.memory.nodes import MemoryNodeRegistry
 from rota.infrastructure.store.memory.state import MemoryState
 from rota.infrastructure.store.memory.tasks import MemoryLogStore, MemoryTaskStore
 from rota.infrastructure.store.memory.tokens import MemoryTokenStore
@@ -28,4 +29,5 @@ def join_memory(state: MemoryState) -> Store:
         audit=MemoryAuditStore(state),
         terms=MemoryTermStore(state),
         slots=MemorySlotStore(state),
+        nodes=MemoryNodeRegistry(state),
     )

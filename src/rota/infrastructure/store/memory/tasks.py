@@ -82,6 +82,9 @@ class MemoryTaskStore:
         tasks = self._state.tasks.values()
         return dict(Counter(task.state.status for task in tasks if task.spec.tenant_id == tenant_id))
 
+    async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        return {status: number for (tenant, status), number in self._state.ended.items() if tenant == tenant_id}
+
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         ended = (task for _, task in sorted(self._state.tasks.items()) if _ended_before(task, completed_before))
         doomed = {task.id for task, _ in zip(ended, range(purge_limit(limit)), strict=False)}
@@ -115,6 +118,7 @@ class MemoryTaskStore:
         self._state.keep(entry_for(step))
         if step.after.status.is_final:
             self._state.live.remove(step.task_id)
+            self._state.ended[step.after.tenant_id, step.after.status] += 1
 
     def _list_live(self, is_wanted: Callable[[Task], bool]) -> list[LiveTask]:
         tasks = (self._state.tasks[task_id] for task_id in sorted(self._state.live))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from rota.application.ports.store import WorkerRecord
+from rota.domain.audit import AuditEntry
 from rota.domain.ids import WorkerId
 from rota.domain.paging import purge_limit
 from rota.domain.worker import Worker
@@ -35,6 +36,26 @@ class MemoryWorkerRegistry:
             if known.retired_at is None:
                 worker = replace(known.worker, load=0)
                 self._state.workers[worker_id] = replace(known, worker=worker, retired_at=now)
+
+    async def order(
+        self,
+        worker_id: WorkerId,
+        *,
+        capacity: int | None = None,
+        draining: bool | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> bool:
+        known = self._state.workers.get(worker_id)
+        if known is None or known.retired_at is not None:
+            return False
+        orders = known.orders
+        if capacity is not None:
+            orders = orders.with_capacity(capacity)
+        if draining is not None:
+            orders = orders.with_draining(draining)
+        self._state.workers[worker_id] = replace(known, orders=orders)
+        self._state.record(audit)
+        return True
 
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000

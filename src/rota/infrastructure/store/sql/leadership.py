@@ -35,6 +35,10 @@ class SqlTermStore:
 
         return await self._database.transact(work)
 
+    async def find_last(self) -> int:
+        newest = select(leadership.c.term)
+        return await self._database.read(lambda connection: connection.execute(newest).scalar() or 0)
+
 
 class SqlSlotStore:
     def __init__(self, database: Database) -> None:

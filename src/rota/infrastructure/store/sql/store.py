@@ -11,6 +11,7 @@ from rota.infrastructure.store.sql.audit import SqlAuditStore
 from rota.infrastructure.store.sql.configs import SqlConfigStore
 from rota.infrastructure.store.sql.leadership import SqlSlotStore, SqlTermStore
 from rota.infrastructure.store.sql.logs import SqlLogStore
+from rota.infrastructure.store.sql.nodes import SqlNodeRegistry
 from rota.infrastructure.store.sql.schedules import SqlScheduleStore
 from rota.infrastructure.store.sql.tasks import SqlTaskStore
 from rota.infrastructure.store.sql.tokens import SqlTokenStore
@@ -38,4 +39,5 @@ def sql_store(database: Database, random: Random) -> Store:
         audit=SqlAuditStore(database),
         terms=SqlTermStore(database),
         slots=SqlSlotStore(database),
+        nodes=SqlNodeRegistry(database),
     )

@@ -36,6 +36,7 @@ from rota.infrastructure.store.sql.task_rows import (
 from rota.infrastructure.store.sql.transitions import TransitionWriter
 
 COUNT_SHARDS = 16
+PURGED_SHARD = COUNT_SHARDS  # what a purge takes off the others
 _WAITING_CODES = ",".join(str(STATUS_CODES[status]) for status in sorted(WAITING))
 _KEY_COLUMNS = ("tenant_id", "idempotency_key", "task_id", "digest")
 
@@ -119,6 +120,13 @@ class SqlTaskStore:
 
         return await self._database.read(work)
 
+    async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+        ended = schema.task_count
+        wanted = (ended.c.tenant_id == tenant_id) & (ended.c.shard < PURGED_SHARD)
+        query = select(ended.c.status, func.sum(ended.c.number)).where(wanted).group_by(ended.c.status)
+        rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
+        return {STATUS_OF[status]: int(number) for status, number in rows}
+
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
         work = partial(self._purge, completed_before=completed_before, limit=purge_limit(limit))
         return await self._database.transact(work)
@@ -188,7 +196,7 @@ class SqlTaskStore:
         for column in (schema.task_logs.c.task_id, schema.task_result.c.task_id, schema.task_key.c.task_id, task.c.id):
             connection.execute(delete(column.table).where(column.in_(ids)))
         ends = Counter((row.tenant_id, row.status) for row in doomed)
-        TransitionWriter(self._database.bulk, shard=0).count(connection, {key: -ends[key] for key in ends})
+        TransitionWriter(self._database.bulk, shard=PURGED_SHARD).count(connection, {key: -ends[key] for key in ends})
         return len(ids)
 
 

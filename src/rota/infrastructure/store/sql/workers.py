@@ -8,12 +8,14 @@ import msgspec
 from sqlalchemy import Connection, delete, select, update
 
 from rota.application.ports.store import WorkerRecord
+from rota.domain.audit import AuditEntry
 from rota.domain.ids import WorkerId
 from rota.domain.paging import purge_limit
-from rota.domain.worker import Worker
+from rota.domain.worker import Worker, WorkerOrders
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import worker_registry as table
 from rota.infrastructure.instants import find_us, from_us, to_us
+from rota.infrastructure.store.sql.audit import insert_audit
 
 _COLUMNS = (
     "id",
@@ -61,6 +63,29 @@ class SqlWorkerRegistry:
 
         await self._database.transact(work)
 
+    async def order(
+        self,
+        worker_id: WorkerId,
+        *,
+        capacity: int | None = None,
+        draining: bool | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> bool:
+        changes: dict[str, Any] = {"capacity_order": table.c.capacity_order}  # so there is a row to count in any case
+        if capacity is not None:
+            changes |= {"wanted_capacity": capacity, "capacity_order": table.c.capacity_order + 1}
+        if draining is not None:
+            changes |= {"wanted_draining": int(draining), "draining_order": table.c.draining_order + 1}
+        ordered = update(table).where(table.c.id == worker_id, table.c.retired_us == 0).values(changes)
+
+        def work(connection: Connection) -> bool:
+            is_there = connection.execute(ordered).rowcount > 0
+            if is_there:
+                insert_audit(self._database.bulk, connection, audit=audit)
+            return is_there
+
+        return await self._database.transact(work)
+
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list[WorkerRecord]:
@@ -101,5 +126,18 @@ def _to_record(row: Any) -> WorkerRecord:
         is_draining=bool(row.is_draining),
     )
     return WorkerRecord(
-        worker, from_us(row.registered_us), seen_at=from_us(row.seen_us), retired_at=find_us(row.retired_us)
+        worker,
+        from_us(row.registered_us),
+        seen_at=from_us(row.seen_us),
+        retired_at=find_us(row.retired_us),
+        orders=_to_orders(row),
+    )
+
+
+def _to_orders(row: Any) -> WorkerOrders:
+    return WorkerOrders(
+        capacity=row.wanted_capacity if row.capacity_order else None,
+        capacity_number=row.capacity_order,
+        is_draining=bool(row.wanted_draining) if row.draining_order else None,
+        draining_number=row.draining_order,
     )

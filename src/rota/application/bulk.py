@@ -1,0 +1,128 @@
+"""One action on all tasks that match a filter: in batches, and bounded for each call.
+
+Tasks are met newest first, and a call that stops at its bound says where: what it adds is newer than that, so the next
+call, which goes on from there, meets nothing twice.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from rota.application.audit import Actor, record
+from rota.application.node import Node
+from rota.application.steer import SteerTasks
+from rota.application.submit import SubmitTasks
+from rota.domain.errors import ConflictError, InvalidError, NotFoundError
+from rota.domain.ids import TaskId
+from rota.domain.paging import Page, TaskFilter
+from rota.domain.task import FAILED, FINAL, LIVE, TIMEOUT, Task, TaskStatus
+
+MOST_PER_CALL = 10_000
+PAGE = 500
+WORTH_A_RETRY = frozenset({FAILED, TIMEOUT})  # where nobody says which ended tasks to run again
+
+Act = Callable[[Sequence[Task]], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The tasks that a filter finds; or these, if ids are given."""
+
+    wanted: TaskFilter
+    ids: tuple[TaskId, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.ids) > MOST_PER_CALL:
+            raise InvalidError("ids", f"has {len(self.ids)} ids, at most {MOST_PER_CALL} are allowed at once")
+
+
+@dataclass(frozen=True, slots=True)
+class BulkOutcome:
+    """How many matched and were changed; the others had moved on. None is left unless it says where to go on."""
+
+    matched: int = 0
+    changed: int = 0
+    next_before: TaskId | None = None
+
+    @property
+    def skipped(self) -> int:
+        return self.matched - self.changed
+
+
+@dataclass(frozen=True, slots=True)
+class BulkTasks:
+    node: Node
+    submit: SubmitTasks
+    steer: SteerTasks
+
+    async def cancel(self, selection: Selection, *, reason: str = "", actor: Actor | None = None) -> BulkOutcome:
+        """End those that have not ended."""
+
+        async def act(tasks: Sequence[Task]) -> int:
+            return await self._cancel(tasks, reason=reason, actor=actor)
+
+        return await self._run(
+            selection, selection.wanted.statuses & LIVE if selection.wanted.statuses else LIVE, act=act
+        )
+
+    async def retry(self, selection: Selection, *, actor: Actor | None = None) -> BulkOutcome:
+        """Do the work of those that have ended again, each as a new task."""
+
+        async def act(tasks: Sequence[Task]) -> int:
+            ended = [task for task in tasks if task.state.status.is_final]
+            return len(await self.submit.rerun_many(ended, actor=actor)) if ended else 0
+
+        asked = selection.wanted.statuses
+        return await self._run(selection, asked & FINAL if asked else WORTH_A_RETRY, act=act)
+
+    async def _run(self, selection: Selection, statuses: frozenset[TaskStatus], *, act: Act) -> BulkOutcome:
+        matched = changed = 0
+        pages = self._load(selection) if selection.ids else self._find(selection.wanted, statuses)
+        async for page in pages:
+            matched += len(page.items)
+            changed += await act(page.items)
+            if matched >= MOST_PER_CALL:
+                return BulkOutcome(matched, changed, page.next_before)
+        return BulkOutcome(matched, changed)
+
+    async def _find(self, wanted: TaskFilter, statuses: frozenset[TaskStatus]) -> AsyncIterator[Page[Task]]:
+        if not statuses:  # none of the states that were asked for can be acted on
+            return
+        following = replace(wanted, statuses=statuses, limit=PAGE)
+        while True:
+            page = await self.node.store.tasks.list_page(following)
+            yield page
+            if page.next_before is None:
+                return
+            following = replace(following, before=page.next_before)
+
+    async def _load(self, selection: Selection) -> AsyncIterator[Page[Task]]:
+        """Those of the ids that are tasks of the tenant; each once, however often it was given."""
+        ids = list(dict.fromkeys(selection.ids))
+        for start in range(0, len(ids), PAGE):
+            found = await self.node.store.tasks.load(ids[start : start + PAGE])
+            tenant_id = selection.wanted.tenant_id
+            yield Page(tuple(task for task in found.values() if task.spec.tenant_id == tenant_id), None)
+
+    async def _cancel(self, tasks: Sequence[Task], *, reason: str, actor: Actor | None) -> int:
+        now = self.node.time.now()
+        steps = [task.state.cancelled(reason, at=now) for task in tasks if not task.state.status.is_final]
+        if not steps:
+            return 0
+        entries = [record(self.node, actor, action="task.cancel", subject=step.task_id) for step in steps]
+        written = await self.node.store.tasks.advance(steps, audit=[entry for kept in entries for entry in kept])
+        done = [step for step in steps if step.task_id not in written.stale]
+        await self.steer.stop(done)
+        late = [step.task_id for step in steps if step.task_id in written.stale]
+        return len(done) + await self._cancel_one_by_one(late, tasks[0], reason=reason, actor=actor)
+
+    async def _cancel_one_by_one(
+        self, task_ids: Sequence[TaskId], one: Task, *, reason: str, actor: Actor | None
+    ) -> int:
+        """Those that moved between the look and the write: some have ended, the others are still to be cancelled."""
+        changed = 0
+        for task_id in task_ids:
+            with suppress(ConflictError, NotFoundError):
+                await self.steer.cancel(task_id, one.spec.tenant_id, reason=reason, actor=actor)
+                changed += 1
+        return changed

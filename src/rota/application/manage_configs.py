@@ -1,0 +1,82 @@
+"""What people do with task configs: look, define, pause, resume, run now, delete."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rota.application.audit import Actor, record
+from rota.application.node import Node
+from rota.application.submit import Created, SubmitTasks
+from rota.domain.checks import check_number
+from rota.domain.errors import ConflictError, NotFoundError, RevisionConflictError
+from rota.domain.ids import TenantId
+from rota.domain.paging import MAX_PAGE
+from rota.domain.submission import Submission
+from rota.domain.task_config import TaskConfig
+
+MOST_TRIES = 10  # against a config that changes under our hands
+
+
+@dataclass(frozen=True, slots=True)
+class ManageConfigs:
+    node: Node
+    submit: SubmitTasks
+
+    async def get(self, tenant_id: TenantId, task_type: str) -> TaskConfig:
+        config = await self.node.store.configs.find(tenant_id, task_type)
+        if config is None:
+            raise NotFoundError("task config", task_type)
+        return config
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> Sequence[TaskConfig]:
+        """A page of the tenant's configs by type."""
+        check_number("limit", limit, least=1, most=MAX_PAGE)
+        return await self.node.store.configs.list_page(tenant_id, after=after, limit=limit)
+
+    async def put(
+        self, config: TaskConfig, *, expected_revision: int | None = None, actor: Actor | None = None
+    ) -> TaskConfig:
+        """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced."""
+        if expected_revision is not None:
+            check_number("revision", expected_revision, least=0, most=2**31 - 1)
+        audit = record(self.node, actor, action="config.put", subject=config.type)
+        stored = await self.node.store.configs.put(config, expected_revision=expected_revision, audit=audit)
+        self.node.configs.forget(config.tenant_id, config.type)
+        return stored
+
+    async def pause(self, tenant_id: TenantId, task_type: str, *, actor: Actor | None = None) -> TaskConfig:
+        """Accept no new tasks of the type; those that are there go on."""
+        return await self._enable(False, (tenant_id, task_type), actor=actor, action="config.pause")
+
+    async def resume(self, tenant_id: TenantId, task_type: str, *, actor: Actor | None = None) -> TaskConfig:
+        """Accept tasks of the type again."""
+        return await self._enable(True, (tenant_id, task_type), actor=actor, action="config.resume")
+
+    async def trigger(self, wish: Submission, *, actor: Actor | None = None) -> Created:
+        """Create a task of the type now."""
+        await self.get(wish.tenant_id, wish.type)
+        return await self.submit.create(wish, actor=actor)
+
+    async def delete(self, tenant_id: TenantId, task_type: str, *, actor: Actor | None = None) -> None:
+        """Remove it; its revisions and its tasks stay."""
+        audit = record(self.node, actor, action="config.delete", subject=task_type)
+        is_gone = await self.node.store.configs.delete(tenant_id, task_type, audit=audit)
+        self.node.configs.forget(tenant_id, task_type)
+        if not is_gone:
+            raise NotFoundError("task config", task_type)
+
+    async def _enable(
+        self, is_enabled: bool, key: tuple[TenantId, str], *, actor: Actor | None, action: str
+    ) -> TaskConfig:
+        audit = record(self.node, actor, action=action, subject=key[1])
+        for _ in range(MOST_TRIES):
+            current = await self.get(*key)
+            if current.is_enabled is is_enabled:
+                return current
+            wanted = replace(current, is_enabled=is_enabled)
+            try:
+                stored = await self.node.store.configs.put(wanted, expected_revision=current.revision, audit=audit)
+            except RevisionConflictError:
+                continue
+            self.node.configs.forget(*key)
+            return stored
+        raise ConflictError(f"task config {key[1]!r} changed {MOST_TRIES} times while it was being changed; try again")

@@ -1,0 +1,52 @@
+"""What the interfaces call: one of each in a process, so that what comes at the same time can share its way."""
+
+from dataclasses import dataclass
+
+from rota.application.bulk import BulkTasks
+from rota.application.explain import ExplainTask
+from rota.application.figures import Figures
+from rota.application.follow import FollowLogs
+from rota.application.manage_configs import ManageConfigs
+from rota.application.manage_workers import ManageWorkers
+from rota.application.node import Node
+from rota.application.steer import SteerTasks
+from rota.application.submit import SubmitTasks
+from rota.application.tokens import Tokens
+from rota.application.watch import TaskWatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Every use case that somebody outside may ask for."""
+
+    node: Node
+    submit: SubmitTasks
+    steer: SteerTasks
+    watch: TaskWatch
+    explain: ExplainTask
+    follow: FollowLogs
+    bulk: BulkTasks
+    configs: ManageConfigs
+    workers: ManageWorkers
+    figures: Figures
+    tokens: Tokens
+
+
+def build_services(
+    node: Node, watch: TaskWatch, *, tokens: Tokens, figures: Figures, global_rate: float | None = None
+) -> Services:
+    """All of them on one node."""
+    submit, steer, store = SubmitTasks(node), SteerTasks(node), node.store
+    return Services(
+        node=node,
+        submit=submit,
+        steer=steer,
+        watch=watch,
+        explain=ExplainTask(store.tasks, store.configs, node.coordinator, global_rate),
+        follow=FollowLogs(store.tasks, store.logs, watch),
+        bulk=BulkTasks(node, submit, steer),
+        configs=ManageConfigs(node, submit),
+        workers=ManageWorkers(node),
+        figures=figures,
+        tokens=tokens,
+    )

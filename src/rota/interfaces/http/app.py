@@ -1,0 +1,79 @@
+"""The ASGI application: every operation as a route, the probes and the pages beside them, the gate in front."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rota.interfaces.http.endpoint import Endpoint, Methods, Plain
+from rota.interfaces.http.gate import HTTPS_ONLY, STRICT, Gate
+from rota.interfaces.http.limiter import RateLimiter
+from rota.interfaces.http.openapi import build_document
+from rota.interfaces.http.pages import FILES, Page, serve_json
+from rota.interfaces.http.probes import Probes
+from rota.interfaces.http.state import ServerState
+from rota.interfaces.operations.catalogue import BASE, OPERATIONS
+from rota.interfaces.operations.errors import NoRouteError
+from rota.interfaces.operations.operation import Operation
+
+PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", *FILES})  # the description is the same for everybody
+
+
+class _Key(Convertor[str]):
+    """A part of a path up to the verb after it: `/tasks/17:cancel`."""
+
+    regex = "[^/:]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("key", _Key())
+
+
+def build_app(
+    state: ServerState, limiter: RateLimiter, *, hosts: frozenset[str] | None, is_tls: bool = False
+) -> ASGIApp:
+    """The whole of it; who may come in is the gate's to say."""
+    routes = [*_list_operations(OPERATIONS, state), *_list_others(state)]
+    node = state.services.node
+    return Gate(
+        app=Router(routes, redirect_slashes=False, default=_no_route),
+        tokens=state.services.tokens,
+        limiter=limiter,
+        collector=node.collector,
+        public=PUBLIC,
+        hosts=hosts,
+        headers=STRICT | HTTPS_ONLY if is_tls else STRICT,
+    )
+
+
+def _list_operations(operations: Sequence[Operation], state: ServerState) -> Iterable[Route]:
+    paths: dict[str, dict[str, ASGIApp]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method] = Endpoint(operation, state)
+    for path, endpoints in paths.items():
+        yield Route(f"{BASE}{path}".replace("}", ":key}"), Methods(endpoints))
+
+
+def _list_others(state: ServerState) -> Iterable[Route]:
+    probes = Probes(state)
+    others: dict[str, Any] = {"/livez": probes.livez, "/readyz": probes.readyz, "/metrics": probes.metrics}
+    others["/openapi.json"] = serve_json(build_document(OPERATIONS))
+    for path, answer in others.items():
+        yield Route(path, Methods(_read_only(Plain(answer))))
+    for path, (file, media_type) in FILES.items():
+        yield Route(path, Methods(_read_only(Page(file, media_type))))
+
+
+def _read_only(app: ASGIApp) -> dict[str, ASGIApp]:
+    return {"GET": app, "HEAD": app}
+
+
+async def _no_route(scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI
+    raise NoRouteError(f"there is no {scope['path'][:200]}; /docs lists what there is")

@@ -1,0 +1,176 @@
+"""Reading the body of a request: bounded before it costs memory, and every mistake named with its field.
+
+The order: the declared length, then the bytes as they come, then the nesting, and only then the parser. JSON says
+nothing about a key that is given twice, and numbers that are none, so readers differ about them; here they are errors.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import islice
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from rota.domain.checks import MAX_DEPTH
+from rota.domain.errors import InvalidError
+from rota.interfaces.operations.errors import MediaTypeError, SlowRequestError, TooLargeError
+from rota.wire.task import CreateTask, CreateTasks
+
+T = TypeVar("T")
+
+BODY_TIMEOUT = timedelta(seconds=15)
+DEEPEST = MAX_DEPTH + 4  # a payload of the full depth, inside the request that carries it
+MOST_ERRORS = 100
+# A string that does not end reaches to the end of the body: tried anew from every quote in it, it would take for ever.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|[\[{]|[\]}]', re.S)
+_PLACE = re.compile(r"(?s)(?P<problem>.*?)(?: - at `\$?\.?(?P<field>[^`]*)`)?")
+_BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+
+async def read_body(request: Request, *, most: int) -> bytes:
+    """The bytes of the body; `TooLargeError` as soon as it is known that there are too many."""
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
+        raise _too_large(most)
+    chunks = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT.total_seconds()):
+            async for chunk in request.stream():
+                chunks += chunk
+                if len(chunks) > most:
+                    raise _too_large(most)
+    except TimeoutError as exc:
+        problem = f"the body did not arrive within {BODY_TIMEOUT.total_seconds():g} seconds; send it again"
+        raise SlowRequestError(problem) from exc
+    except ClientDisconnect as exc:
+        raise SlowRequestError("the connection ended before the body did") from exc
+    return bytes(chunks)
+
+
+def _too_large(most: int) -> TooLargeError:
+    return TooLargeError(f"the body has more than {most} bytes; send less, or split it into several requests")
+
+
+def check_media_type(request: Request) -> None:
+    """Only JSON is read. A body without a type is taken for it; a form is what another site can make a browser send."""
+    given = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if given != "application/json":
+        raise MediaTypeError(f"the body is {given[:100]!r}; send application/json")
+
+
+def parse_body(raw: bytes, wanted: type[T]) -> T:
+    """The request that the bytes spell, or `InvalidError`."""
+    return to_struct(parse_json(raw), wanted)
+
+
+def parse_json(raw: bytes) -> Any:
+    """Any JSON value, strictly: no doubled keys, no NaN, no text that a store could not hold."""
+    check_depth(raw)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise InvalidError("body", f"is not UTF-8 (at byte {exc.start})") from exc
+    try:
+        value = json.loads(text, object_pairs_hook=_to_object, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidError("body", f"is not JSON: {exc}") from exc
+    if "\\u" in text:  # only an escape can spell what a store cannot hold
+        _check_text(value)
+    return value
+
+
+def check_depth(raw: bytes) -> None:
+    """Refuse what is nested too deeply, without building any of it."""
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return
+    depth = 0
+    for found in _TOKENS.finditer(raw):
+        sign = raw[found.start()]
+        if sign in b"[{":
+            depth += 1
+            if depth > DEEPEST:
+                raise InvalidError("body", f"is nested deeper than {MAX_DEPTH} levels")
+        elif sign in b"]}":
+            depth -= 1
+
+
+def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InvalidError(key[:100], "is given twice in one object; give it once")
+            seen.add(key)
+    return made
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise InvalidError("body", f"has {word}, which is not a JSON number")
+
+
+def _check_text(value: Any) -> None:
+    for field, text in _list_texts(value, ""):
+        bad = _BAD_TEXT.search(text)
+        if bad is not None:
+            problem = (
+                "must not contain a NUL character" if bad[0] == "\x00" else "is not valid Unicode (lone surrogate)"
+            )
+            raise InvalidError(_printable(field) or "body", problem)
+
+
+def _list_texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            inner = f"{field}.{key}" if field else key
+            yield inner, key
+            yield from _list_texts(item, inner)
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _list_texts(item, f"{field}[{place}]")
+
+
+def _printable(field: str) -> str:
+    return field.encode("ascii", "backslashreplace").decode().replace("\x00", "\\x00")[:200]
+
+
+def to_struct(value: Any, wanted: type[T], *, strict: bool = True) -> T:
+    """Values as they were parsed, in their places and of their types."""
+    try:
+        return msgspec.convert(value, wanted, strict=strict)
+    except (msgspec.ValidationError, OverflowError) as exc:
+        items = value.get("tasks") if wanted is CreateTasks and isinstance(value, dict) else None
+        errors = list(islice(_list_bad_items(items), MOST_ERRORS)) if isinstance(items, list) else []
+        raise InvalidError.of(errors or [invalid(exc)]) from exc
+
+
+def _list_bad_items(items: list[Any]) -> Iterator[InvalidError]:
+    """Every item of a batch that is wrong, where the parser names the first alone."""
+    for place, item in enumerate(items):
+        try:
+            msgspec.convert(item, CreateTask)
+        except (msgspec.ValidationError, OverflowError) as exc:
+            error = invalid(exc)
+            inner = "" if error.field == "body" else f".{error.field}"
+            yield InvalidError(f"tasks[{place}]{inner}", error.problem)
+
+
+def invalid(error: Exception) -> InvalidError:
+    """What msgspec found, with the field apart from the problem."""
+    found = _PLACE.fullmatch(str(error))
+    field = (found["field"] if found else None) or "body"
+    problem = found["problem"] if found else str(error)
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem, re.S)
+    if unknown:
+        name = unknown[1][:100]
+        return InvalidError(name if field == "body" else f"{field}.{name}", "is not known; check its spelling")
+    missing = re.fullmatch(r"Object missing required field `(.*)`", problem)
+    if missing:
+        return InvalidError(missing[1] if field == "body" else f"{field}.{missing[1]}", "is missing")
+    return InvalidError(field, problem[:1].lower() + problem[1:])

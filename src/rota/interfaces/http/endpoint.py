@@ -1,0 +1,131 @@
+"""From a request to its operation and back."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rota.application import metrics
+from rota.domain.access import Principal
+from rota.domain.checks import check_text
+from rota.domain.errors import RotaError
+from rota.domain.submission import MAX_KEY_LENGTH
+from rota.interfaces.http import sse
+from rota.interfaces.http.body import check_media_type, parse_body, read_body
+from rota.interfaces.http.gate import PRINCIPAL, SECRET
+from rota.interfaces.http.query import parse_query
+from rota.interfaces.http.state import ServerState
+from rota.interfaces.operations.errors import MethodError, status_for
+from rota.interfaces.operations.operation import Call, Operation, Reply, Stream
+
+LONGEST_EVENT_ID = 100
+
+
+class Endpoint:
+    """One operation, over HTTP."""
+
+    def __init__(self, operation: Operation, state: ServerState) -> None:
+        self._operation = operation
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI
+        request = Request(scope, receive)
+        clock, collector = self._state.services.node.clock, self._state.services.node.collector
+        began, status = clock.monotonic(), 500
+        try:
+            call = await self._read(request)
+            answer = await self._operation.handler(call)
+            status = answer.status if isinstance(answer, Reply) else 200
+        except RotaError as error:
+            status = status_for(error)
+            raise
+        finally:
+            name = self._operation.name
+            collector.add(metrics.HTTP_REQUESTS, name, str(status))
+            collector.observe(metrics.HTTP_SECONDS, name, value=clock.monotonic() - began)
+        if isinstance(answer, Stream):
+            await self._stream(answer, request, send=send)
+        else:
+            await _respond(answer)(scope, receive, send)
+
+    async def _read(self, request: Request) -> Call[Any, Any]:
+        operation, principal = self._operation, _principal(request.scope)
+        principal.require(operation.role)
+        query = parse_query(request.scope["query_string"], operation.query)
+        return Call(
+            services=self._state.services,
+            principal=principal,
+            query=query,
+            body=await self._read_body(request),
+            address=request.client.host if request.client is not None else "",
+            path=request.path_params,
+            idempotency_key=_header(request, "idempotency-key", longest=MAX_KEY_LENGTH)
+            if operation.takes_key
+            else None,
+            wants_stream=operation.streams and sse.MEDIA_TYPE in request.headers.get("accept", ""),
+            last_event_id=_header(request, "last-event-id", longest=LONGEST_EVENT_ID) if operation.streams else None,
+            stopping=self._state.stopping,
+        )
+
+    async def _read_body(self, request: Request) -> Any:
+        wanted = self._operation.body
+        if wanted is None:
+            return None
+        raw = await read_body(request, most=self._operation.most_bytes)
+        if not raw and not self._operation.needs_body:
+            return wanted()
+        check_media_type(request)
+        return parse_body(raw, wanted)
+
+    async def _stream(self, answer: Stream, request: Request, *, send: Send) -> None:
+        tokens, secret = self._state.services.tokens, request.scope[SECRET]
+        with self._state.streaming():
+            stream = sse.SseStream(
+                answer.frames, stopping=self._state.stopping, check_token=lambda: tokens.authenticate(secret)
+            )
+            await stream.response()(request.scope, request.receive, send)
+
+
+class Plain:
+    """A function from request to response, as an application."""
+
+    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+class Methods:
+    """What one path can do, by method."""
+
+    def __init__(self, endpoints: Mapping[str, ASGIApp]) -> None:
+        self._endpoints = endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI
+        endpoint = self._endpoints.get(scope["method"])
+        if endpoint is None:
+            raise MethodError(scope["method"], sorted(self._endpoints))
+        await endpoint(scope, receive, send)
+
+
+def _principal(scope: Scope) -> Principal:
+    principal = scope[PRINCIPAL]
+    assert isinstance(principal, Principal)  # noqa: S101 the gate lets nobody in without one
+    return principal
+
+
+def _header(request: Request, name: str, *, longest: int) -> str | None:
+    value = request.headers.get(name)
+    return None if value is None else check_text(name.title(), value, longest=longest)
+
+
+def _respond(reply: Reply) -> Response:
+    if reply.body is None:
+        return Response(status_code=reply.status, headers=dict(reply.headers))
+    content = msgspec.json.encode(reply.body)
+    return Response(content, reply.status, dict(reply.headers), media_type="application/json")

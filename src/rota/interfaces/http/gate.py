@@ -1,0 +1,164 @@
+"""In front of every route: who may come in, at which pace, and what every answer carries.
+
+Everything is denied unless it is said to be public, so that a route which nobody thought of is closed. The order: the
+size of path and headers, the Host, the token, the rate. What a role may do is the operation's own word.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rota.application import metrics
+from rota.application.ports.metrics import MetricsCollector
+from rota.application.tokens import Tokens
+from rota.domain.errors import DeniedError, RateLimitedError, RotaError, UnauthenticatedError
+from rota.interfaces.http.limiter import RateLimiter
+from rota.interfaces.http.problems import problem_response
+from rota.interfaces.operations.errors import (
+    AddressTooLongError,
+    HeadersTooLargeError,
+    HostError,
+    RequestError,
+    status_for,
+)
+
+MOST_ADDRESS_BYTES = 8 * 1024  # of path and query
+MOST_HEADER_BYTES = 16 * 1024
+MOST_HEADERS = 100
+SEND_TIMEOUT = timedelta(seconds=30)  # for a client that does not read
+PRINCIPAL, SECRET = "rota.principal", "rota.secret"
+STRICT = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
+
+log = structlog.get_logger(__name__)
+
+
+class StalledError(Exception):
+    """The client does not take what it asked for; the connection is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Wraps the routes."""
+
+    app: ASGIApp
+    tokens: Tokens
+    limiter: RateLimiter
+    collector: MetricsCollector
+    public: Collection[str]  # paths that need no token
+    hosts: Collection[str] | None = None  # names that this server answers to; None: any
+    headers: Mapping[str, str] = field(default_factory=lambda: STRICT)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI
+        answer = _Answer(send, self.headers)
+        try:
+            await self._admit(scope)
+            await self.app(scope, receive, answer.send)
+        except StalledError:
+            log.info("api.client_stalled", path=scope["path"], address=_address(scope))
+        except RotaError as error:
+            self._note(error, scope)
+            await answer.tell(error, scope, receive=receive)
+        except Exception as error:
+            log.exception("api.failed", method=scope["method"], path=scope["path"], error=str(error))
+            await answer.tell(RotaError("internal"), scope, receive=receive)
+
+    async def _admit(self, scope: Scope) -> None:
+        _check_sizes(scope)
+        headers = Headers(scope=scope)
+        self._check_host(headers)
+        if scope["path"] in self.public:
+            return
+        secret = _secret(headers)
+        try:
+            principal = await self.tokens.authenticate(secret)
+        except UnauthenticatedError:
+            self.limiter.take(f"address {_address(scope)}")  # whoever guesses is told to slow down
+            raise
+        self.limiter.take(f"token {principal.token_id}")
+        scope[PRINCIPAL], scope[SECRET] = principal, secret
+
+    def _check_host(self, headers: Headers) -> None:
+        if self.hosts is None:
+            return
+        host = headers.get("host", "").lower()
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        if name not in self.hosts:
+            raise HostError(
+                f"this server does not answer to {name[:100]!r}; add it to the setting api.hosts if it should"
+            )
+
+    def _note(self, error: RotaError, scope: Scope) -> None:
+        """Who was turned away. A flood of them fills no log: those beyond the rate are only counted."""
+        if isinstance(error, UnauthenticatedError | DeniedError | RateLimitedError | HostError):
+            self.collector.add(metrics.HTTP_DENIED, error.code)
+        if isinstance(error, UnauthenticatedError | DeniedError | HostError):
+            principal = scope.get(PRINCIPAL)
+            log.warning(
+                "api.denied",
+                code=error.code,
+                method=scope["method"],
+                path=scope["path"],
+                address=_address(scope),
+                token_id=None if principal is None else principal.token_id,
+            )
+        elif status_for(error) >= 500 and not isinstance(error, RequestError):
+            log.warning("api.unavailable", path=scope["path"], code=error.code, error=str(error))
+
+
+class _Answer:
+    """The way back to the client: every answer gets the strict headers, and a client that does not read is given up."""
+
+    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+        self._send = send
+        self._headers = headers
+        self._is_begun = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._is_begun = True
+            headers = MutableHeaders(raw=message["headers"])
+            for name, value in self._headers.items():
+                headers.setdefault(name, value)
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT.total_seconds()):
+                await self._send(message)
+        except TimeoutError as exc:
+            raise StalledError from exc
+
+    async def tell(self, error: RotaError, scope: Scope, *, receive: Receive) -> None:
+        """An answer that has begun cannot become another one: it breaks off, which a client notices."""
+        if not self._is_begun:
+            await problem_response(error)(scope, receive, self.send)
+
+
+def _secret(headers: Headers) -> str:
+    """What was sent as a token; nothing that is one, where that is not clear."""
+    given = headers.getlist("authorization")
+    scheme, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def _check_sizes(scope: Scope) -> None:
+    if len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"]) > MOST_ADDRESS_BYTES:
+        raise AddressTooLongError(f"path and query have more than {MOST_ADDRESS_BYTES} bytes")
+    size = sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > MOST_HEADER_BYTES or len(scope["headers"]) > MOST_HEADERS:
+        raise HeadersTooLargeError(f"more than {MOST_HEADER_BYTES} bytes or {MOST_HEADERS} headers")
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""

@@ -1,0 +1,164 @@
+"""The API server inside a process of the cluster: it listens, serves, and ends in good order.
+
+Stopping: it is not ready any more, streams and long polls end, no connection is accepted, requests under way are
+finished within a bound. Signals are the process's own: uvicorn's handlers are never installed.
+"""
+
+import errno
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+import uvicorn
+
+from rota.application.services import Services
+from rota.config.exposure import is_loopback
+from rota.config.settings import ApiSettings
+from rota.domain.errors import ConfigError
+from rota.interfaces.http.app import build_app
+from rota.interfaces.http.limiter import RateLimiter
+from rota.interfaces.http.protocol import PromptProtocol
+from rota.interfaces.http.state import ServerState
+
+STOP_WITHIN = timedelta(seconds=10)
+IDLE = timedelta(seconds=60)  # how long a connection may wait for its next request
+MOST_HEAD_BYTES = 64 * 1024
+BACKLOG = 2048
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+log = structlog.get_logger(__name__)
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals belong to the process, which tells all its roles to stop."""
+        yield
+
+
+@dataclass(slots=True)
+class HttpServer:
+    """Run once. `stop` ends it in good order."""
+
+    state: ServerState
+    limiter: RateLimiter
+    sockets: Sequence[socket.socket]
+    server: uvicorn.Server
+    scheme: str
+
+    @property
+    def address(self) -> str:
+        """Where it listens: `http://127.0.0.1:8420`."""
+        host, port = self.sockets[0].getsockname()[:2]
+        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def tune(self, api: ApiSettings) -> None:
+        """Take over what may change live."""
+        self.limiter.tune(api.rate)
+
+    def stop(self) -> None:
+        self.state.stopping.set()
+        self.server.should_exit = True
+
+    async def run(self) -> None:
+        """Until it is stopped."""
+        log.info("api.listening", address=self.address)
+        try:
+            await self.server.serve(sockets=list(self.sockets))
+        finally:
+            await self.state.services.submit.close()
+            for listener in self.sockets:
+                listener.close()
+        log.info("api.stopped")
+
+
+def serve_http(services: Services, api: ApiSettings) -> HttpServer:
+    """A server that listens already, so that a port that is taken is known before anything runs."""
+    state = ServerState(services, most_streams=api.max_streams)
+    limiter = RateLimiter(services.node.clock, api.rate)
+    app = build_app(state, limiter, hosts=_hosts(api), is_tls=api.tls_cert is not None)
+    config = uvicorn.Config(
+        app,
+        http=PromptProtocol,
+        ws="none",
+        lifespan="off",
+        loop="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=api.max_connections,
+        backlog=BACKLOG,
+        timeout_keep_alive=IDLE.seconds,
+        timeout_graceful_shutdown=STOP_WITHIN.seconds,
+        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+        ssl_certfile=api.tls_cert,
+        ssl_keyfile=api.tls_key,
+    )
+    _load(config)
+    scheme = "http" if api.tls_cert is None else "https"
+    return HttpServer(state, limiter, listen(api.host, api.port), _Server(config), scheme)
+
+
+def _load(config: uvicorn.Config) -> None:
+    try:
+        config.load()
+    except OSError as exc:  # also what ssl says of a certificate that it cannot use
+        problem = f"api.tls_cert or api.tls_key cannot be used: {exc}"
+        raise ConfigError(
+            problem, fix="name a certificate and its key, both in PEM files that this user can read"
+        ) from exc
+
+
+def _hosts(api: ApiSettings) -> frozenset[str] | None:
+    """The names to answer to. On loopback only known ones: a page in a browser here may have a name of its own made
+    to point at this address, and would then be taken for this server's own."""
+    named = frozenset(host.lower() for host in api.hosts)
+    if is_loopback(api.host):
+        return LOOPBACK_NAMES | {api.host.lower()} | named
+    return named or None
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Sockets for every address of the host, or `ConfigError` with what to do."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as exc:
+        raise ConfigError(f"api.host: {host} is no address of this machine: {exc}", fix="api.host=127.0.0.1") from exc
+    sockets: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(found):
+            sockets.append(_bind(family, address, port=port if not sockets else sockets[0].getsockname()[1]))
+    except OSError as exc:
+        for made in sockets:
+            made.close()
+        raise _unusable(host, port, exc=exc) from exc
+    return sockets
+
+
+def _bind(family: int, address: tuple[object, ...], *, port: int) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind((address[0], port, *address[2:]))
+        made.listen(BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _unusable(host: str, port: int, *, exc: OSError) -> ConfigError:
+    if exc.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"port {port} of {host} is in use", fix=f"--set api.port={port + 1}, or end what listens there"
+        )
+    if exc.errno == errno.EACCES:
+        return ConfigError(f"port {port} needs more rights than this user has", fix="--set api.port=8420")
+    return ConfigError(f"cannot listen at {host} port {port}: {exc}", fix="--set api.host=127.0.0.1")

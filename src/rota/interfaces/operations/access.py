@@ -1,0 +1,85 @@
+"""Operations on tokens, and the record of who changed what."""
+
+from rota.domain.access import Role, parse_role
+from rota.interfaces.operations import read, render
+from rota.interfaces.operations.operation import Call, NoQuery, Operation, Reply
+from rota.interfaces.operations.queries import ListQuery
+from rota.wire import access as wire
+from rota.wire.base import Page
+
+
+async def create_token(call: Call[NoQuery, wire.CreateToken]) -> Reply:
+    token, secret = await call.services.tokens.issue(
+        tenant_id=call.tenant_id,
+        name=call.body.name,
+        role=parse_role("role", call.body.role),
+        expires_in=read.optional_seconds("expires_in_seconds", call.body.expires_in_seconds),
+        actor=call.actor,
+    )
+    return Reply(201, wire.NewToken(token=render.token_answer(token), secret=secret))
+
+
+async def list_tokens(call: Call[ListQuery, None]) -> Reply:
+    limit, after = call.query.limit, read.text_cursor(call.query.cursor)
+    found = await call.services.tokens.list(call.tenant_id, after=after, limit=limit)
+    following = read.write_cursor(found[-1].id) if len(found) == limit else None
+    items = [render.token_answer(token) for token in found]
+    return Reply(200, Page[wire.Token](items=items, next_cursor=following))
+
+
+async def revoke_token(call: Call[NoQuery, None]) -> Reply:
+    await call.services.tokens.revoke(call.path["id"], call.tenant_id, actor=call.actor)
+    return Reply(204)
+
+
+async def list_audit(call: Call[ListQuery, None]) -> Reply:
+    limit = call.query.limit
+    before = None if call.query.cursor is None else read.number_cursor(call.query.cursor)
+    found = await call.services.node.store.audit.list_page(call.tenant_id, before=before, limit=limit)
+    following = read.write_cursor(found[-1].id) if len(found) == limit else None
+    items = [render.audit_answer(entry) for entry in found]
+    return Reply(200, Page[wire.AuditEntry](items=items, next_cursor=following))
+
+
+OPERATIONS = (
+    Operation(
+        name="create_token",
+        method="POST",
+        path="/tokens",
+        summary="Issue a token; its secret is shown this once.",
+        role=Role.ADMIN,
+        handler=create_token,
+        body=wire.CreateToken,
+        answers={201: wire.NewToken},
+    ),
+    Operation(
+        name="list_tokens",
+        method="GET",
+        path="/tokens",
+        summary="List the tokens, without their secrets.",
+        role=Role.ADMIN,
+        handler=list_tokens,
+        query=ListQuery,
+        answers={200: Page[wire.Token]},
+    ),
+    Operation(
+        name="revoke_token",
+        method="DELETE",
+        path="/tokens/{id}",
+        summary="Revoke a token; within five seconds no node accepts it.",
+        role=Role.ADMIN,
+        handler=revoke_token,
+        answers={204: None},
+        errors=("token_not_found",),
+    ),
+    Operation(
+        name="list_audit",
+        method="GET",
+        path="/audit",
+        summary="List who changed what, newest first.",
+        role=Role.ADMIN,
+        handler=list_audit,
+        query=ListQuery,
+        answers={200: Page[wire.AuditEntry]},
+    ),
+)

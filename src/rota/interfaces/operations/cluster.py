@@ -1,0 +1,143 @@
+"""Operations on workers, and figures of the whole cluster. Workers belong to all tenants."""
+
+from typing import Any
+
+from rota.application.ports.store import WorkerRecord
+from rota.domain.access import Role
+from rota.domain.ids import WorkerId
+from rota.interfaces.operations import read, render
+from rota.interfaces.operations.operation import Call, NoBody, NoQuery, Operation, Reply
+from rota.interfaces.operations.queries import ListWorkersQuery
+from rota.wire import cluster as wire
+from rota.wire.base import Page
+
+
+async def list_workers(call: Call[ListWorkersQuery, None]) -> Reply:
+    query, workers = call.query, call.services.workers
+    after = None if query.cursor is None else WorkerId(read.number_cursor(query.cursor))
+    found = await workers.list(alive_only=not query.all, after=after, limit=query.limit)
+    following = read.write_cursor(found[-1].worker.id) if len(found) == query.limit else None
+    alive = await workers.list_alive()
+    items = [render.worker_answer(record, is_alive=record.worker.id in alive) for record in found]
+    return Reply(200, Page[wire.Worker](items=items, next_cursor=following))
+
+
+async def get_worker(call: Call[NoQuery, None]) -> Reply:
+    return await _reply(call, await call.services.workers.get(call.worker_id))
+
+
+async def amend_worker(call: Call[NoQuery, wire.PatchWorker]) -> Reply:
+    record = await call.services.workers.set_capacity(call.worker_id, call.body.capacity, actor=call.actor)
+    return await _reply(call, record)
+
+
+async def drain_worker(call: Call[NoQuery, NoBody]) -> Reply:
+    return await _reply(call, await call.services.workers.drain(call.worker_id, actor=call.actor))
+
+
+async def resume_worker(call: Call[NoQuery, NoBody]) -> Reply:
+    return await _reply(call, await call.services.workers.resume(call.worker_id, actor=call.actor))
+
+
+async def _reply(call: Call[NoQuery, Any], record: WorkerRecord) -> Reply:
+    alive = await call.services.workers.list_alive()
+    return Reply(200, render.worker_answer(record, is_alive=record.worker.id in alive))
+
+
+async def get_queues(call: Call[NoQuery, None]) -> Reply:
+    return Reply(200, render.queues_answer(await call.services.figures.queues()))
+
+
+async def get_stats(call: Call[NoQuery, None]) -> Reply:
+    return Reply(200, render.stats_answer(await call.services.figures.stats(call.tenant_id)))
+
+
+async def get_cluster(call: Call[NoQuery, None]) -> Reply:
+    return Reply(200, render.cluster_answer(await call.services.figures.cluster()))
+
+
+ABSENT = "worker_not_found"
+OPERATIONS = (
+    Operation(
+        name="list_workers",
+        method="GET",
+        path="/workers",
+        summary="List the workers.",
+        role=Role.VIEWER,
+        handler=list_workers,
+        query=ListWorkersQuery,
+        answers={200: Page[wire.Worker]},
+    ),
+    Operation(
+        name="get_worker",
+        method="GET",
+        path="/workers/{id}",
+        summary="Get a worker.",
+        role=Role.VIEWER,
+        handler=get_worker,
+        answers={200: wire.Worker},
+        errors=(ABSENT,),
+    ),
+    Operation(
+        name="amend_worker",
+        method="PATCH",
+        path="/workers/{id}",
+        summary="Change how many tasks a worker runs at once.",
+        role=Role.OPERATOR,
+        handler=amend_worker,
+        body=wire.PatchWorker,
+        answers={200: wire.Worker},
+        errors=(ABSENT, "conflict"),
+    ),
+    Operation(
+        name="drain_worker",
+        method="POST",
+        path="/workers/{id}:drain",
+        summary="Let a worker take nothing new; what it runs goes on.",
+        role=Role.OPERATOR,
+        handler=drain_worker,
+        body=NoBody,
+        needs_body=False,
+        answers={200: wire.Worker},
+        errors=(ABSENT, "conflict"),
+    ),
+    Operation(
+        name="resume_worker",
+        method="POST",
+        path="/workers/{id}:resume",
+        summary="Let a worker take work again.",
+        role=Role.OPERATOR,
+        handler=resume_worker,
+        body=NoBody,
+        needs_body=False,
+        answers={200: wire.Worker},
+        errors=(ABSENT, "conflict"),
+    ),
+    Operation(
+        name="get_queues",
+        method="GET",
+        path="/queues",
+        summary="Say how much waits where, and for how long.",
+        role=Role.VIEWER,
+        handler=get_queues,
+        answers={200: wire.Queues},
+    ),
+    Operation(
+        name="get_stats",
+        method="GET",
+        path="/stats",
+        summary="Count the tasks by state, and what happened lately.",
+        role=Role.VIEWER,
+        handler=get_stats,
+        answers={200: wire.Stats},
+    ),
+    Operation(
+        name="get_cluster",
+        method="GET",
+        path="/cluster",
+        summary="Say which nodes there are, and who leads.",
+        role=Role.VIEWER,
+        handler=get_cluster,
+        answers={200: wire.Cluster},
+    ),
+)

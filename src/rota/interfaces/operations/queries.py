@@ -1,0 +1,66 @@
+"""What may stand in the query of a request. A name that is not here is refused, as in a body."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from rota.domain.task import TaskStatus
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="The most items in one answer.")]
+Cursor = Annotated[str, msgspec.Meta(max_length=256, description="`next_cursor` of the answer before.")]
+Level = Annotated[int, msgspec.Meta(ge=0, le=9)]
+
+
+class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The base of all of them."""
+
+
+class ListQuery(Query):
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class GetTaskQuery(Query):
+    wait: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                pattern=r"^[0-9]{1,6}(\.[0-9]{1,3})?(ms|s|m)?$",
+                description="Answer when the task has ended, or after this time: `30`, `30s` or `1m`, at most 60 s.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ListTasksQuery(ListQuery):
+    """Each filter that may be repeated is met by any of its values; all filters must be met."""
+
+    status: list[TaskStatus] = []
+    type: list[Annotated[str, msgspec.Meta(max_length=200)]] = []
+    worker: Annotated[str, msgspec.Meta(description="The id of the worker that holds or held it.")] | None = None
+    priority: list[Level] = []
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    q: Annotated[str, msgspec.Meta(max_length=200, description="Text in the name or the type.")] = ""
+    metadata: Annotated[
+        Mapping[str, str], msgspec.Meta(description="`metadata.KEY=VALUE`: tasks with this fact; repeatable.")
+    ] = {}
+
+
+class LogsQuery(Query):
+    limit: Limit = 1000
+    cursor: Cursor | None = None
+
+
+class ListWorkersQuery(ListQuery):
+    all: Annotated[bool, msgspec.Meta(description="Also those that have ended.")] = False
+
+
+class EventsQuery(Query):
+    type: list[Annotated[str, msgspec.Meta(max_length=200, description="Only tasks of these types.")]] = []
+    kind: list[
+        Annotated[str, msgspec.Meta(max_length=64, description="Only these kinds, such as `task.completed`.")]
+    ] = []

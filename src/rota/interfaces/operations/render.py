@@ -1,0 +1,236 @@
+"""From what the use cases answer to the JSON of the API: the one place where both are known."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from rota.application import explain, figures
+from rota.application.ports.store import WorkerRecord
+from rota.domain import access as domain_access
+from rota.domain import audit as domain_audit
+from rota.domain import events, log
+from rota.domain import task as domain
+from rota.domain import task_config as domain_config
+from rota.domain.attempt import TaskError, TaskResult
+from rota.domain.retry import RetryPolicy
+from rota.domain.task import RETRYING
+from rota.wire import access, cluster, config, task
+
+
+def text_id(value: int | None) -> str | None:
+    """An id on the wire; JavaScript would round a number of this size."""
+    return None if value is None else str(value)
+
+
+def task_answer(found: domain.Task) -> task.Task:
+    spec, state = found.spec, found.state
+    return task.Task(
+        id=str(spec.id),
+        tenant=spec.tenant_id,
+        type=spec.type,
+        name=spec.name,
+        status=state.status,
+        priority=state.priority,
+        payload=_raw(spec.payload),
+        metadata=spec.metadata,
+        attempt=state.attempt,
+        retry_count=state.retry_count,
+        max_retries=spec.retry.max_retries,
+        timeout_seconds=spec.timeout.total_seconds(),
+        worker_id=text_id(state.worker_id),
+        scheduled_at=_scheduled_at(found),
+        created_at=spec.created_at,
+        started_at=state.started_at,
+        completed_at=state.completed_at,
+        next_attempt_at=state.due_at if state.status is RETRYING else None,
+        result=_result(found.result),
+        error=_error(found.error),
+        rerun_of=text_id(spec.rerun_of),
+    )
+
+
+def _scheduled_at(found: domain.Task) -> Any:
+    """When it was to start at first; one that was moved since and has not started says where to."""
+    spec, state = found.spec, found.state
+    is_moved = state.status.is_waiting and not state.attempt and state.due_at != spec.created_at
+    return state.due_at if is_moved else spec.scheduled_at
+
+
+def _result(result: TaskResult | None) -> task.TaskResult | None:
+    if result is None:
+        return None
+    data = None if result.data is None else _raw(result.data)
+    return task.TaskResult(code=result.code, message=result.message, data=data)
+
+
+def _error(error: TaskError | None) -> task.TaskError | None:
+    if error is None:
+        return None
+    return task.TaskError(code=error.code, message=error.message, detail=error.detail, retryable=error.retryable)
+
+
+def _raw(text: str) -> msgspec.Raw:
+    """JSON text as it is: reading it only to write it again would be for nothing."""
+    return msgspec.Raw(text.encode())
+
+
+def log_line(entry: log.LogEntry) -> task.LogLine:
+    return task.LogLine(
+        seq=str(entry.seq),
+        kind=entry.kind,
+        at=entry.at,
+        from_status=entry.from_status,
+        to_status=entry.to_status,
+        attempt=entry.attempt,
+        worker_id=text_id(entry.worker_id),
+        message=entry.message,
+        detail=entry.detail,
+    )
+
+
+def explanation(found: explain.Explanation) -> task.Explanation:
+    return task.Explanation(
+        task_id=str(found.task_id),
+        status=found.status,
+        reason=found.reason,
+        sentence=found.sentence,
+        due_at=found.due_at,
+        attempt=found.attempt,
+        worker_id=text_id(found.worker_id),
+        workers=found.workers,
+        room=found.room,
+        running=found.running,
+        max_concurrent=found.max_concurrent,
+        rate_per_second=found.rate_per_second,
+        global_rate=found.global_rate,
+        ready=found.ready,
+    )
+
+
+def retry_answer(policy: RetryPolicy) -> task.Retry:
+    return task.Retry(
+        max_retries=policy.max_retries,
+        strategy=policy.strategy,
+        delay_seconds=policy.delay.total_seconds(),
+        backoff_rate=policy.backoff_rate,
+        max_delay_seconds=policy.max_delay.total_seconds(),
+        jitter=policy.jitter,
+    )
+
+
+def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
+    settings = json.loads(found.executor_config)
+    schedule = found.schedule
+    return config.TaskConfig(
+        type=found.type,
+        tenant=found.tenant_id,
+        name=found.name,
+        description=found.description,
+        executor={"type": found.executor_type, **(settings if isinstance(settings, dict) else {})},
+        timeout_seconds=found.timeout.total_seconds(),
+        retry=retry_answer(found.retry),
+        priority=found.priority,
+        max_concurrent=found.max_concurrent,
+        rate_per_second=found.rate_per_second,
+        payload=_raw(found.payload),
+        schedule=None if schedule is None else {"cron": schedule.cron, "zone": schedule.zone},
+        next_fire_at=found.next_fire_at,
+        enabled=found.is_enabled,
+        revision=found.revision,
+        created_at=found.created_at,
+        updated_at=found.updated_at,
+    )
+
+
+def worker_answer(record: WorkerRecord, *, is_alive: bool) -> cluster.Worker:
+    worker = record.worker
+    return cluster.Worker(
+        id=str(worker.id),
+        name=worker.name,
+        address=worker.address,
+        capacity=worker.capacity,
+        load=worker.load,
+        types=sorted(worker.types),
+        weight=worker.weight,
+        labels=worker.labels,
+        draining=worker.is_draining,
+        alive=is_alive,
+        registered_at=record.registered_at,
+        seen_at=record.seen_at,
+        retired_at=record.retired_at,
+    )
+
+
+def event_answer(event_id: str, event: events.Event) -> cluster.Event:
+    return cluster.Event(
+        id=event_id,
+        kind=event.kind,
+        at=event.at,
+        task_id=text_id(event.task_id),
+        task_type=event.task_type,
+        status=event.status,
+        attempt=event.attempt,
+        worker_id=text_id(event.worker_id),
+    )
+
+
+def token_answer(token: domain_access.AccessToken) -> access.Token:
+    return access.Token(
+        id=token.id,
+        name=token.name,
+        role=token.role,
+        tenant=token.tenant_id,
+        created_at=token.created_at,
+        expires_at=token.expires_at,
+        revoked_at=token.revoked_at,
+        last_used_at=token.last_used_at,
+    )
+
+
+def audit_answer(entry: domain_audit.AuditEntry) -> access.AuditEntry:
+    return access.AuditEntry(
+        id=str(entry.id),
+        at=entry.at,
+        actor=entry.actor,
+        action=entry.action,
+        object=entry.object,
+        address=entry.address,
+        detail=entry.detail,
+    )
+
+
+def queues_answer(found: figures.QueueFigures) -> cluster.Queues:
+    items = [
+        cluster.Queue(priority=level.priority, ready=level.ready, oldest_age_seconds=level.oldest_age_seconds)
+        for level in found.items
+    ]
+    return cluster.Queues(items=items, delayed=found.delayed, assigned=found.assigned, running=found.running)
+
+
+def stats_answer(found: figures.TaskFigures) -> cluster.Stats:
+    return cluster.Stats(
+        tasks=found.tasks,
+        created_per_second=found.created_per_second,
+        completed_per_second=found.completed_per_second,
+        failed_per_second=found.failed_per_second,
+        window_seconds=found.window_seconds,
+    )
+
+
+def cluster_answer(found: figures.ClusterFigures) -> cluster.Cluster:
+    return cluster.Cluster(
+        leader=found.leader,
+        term=found.term,
+        nodes=[_node(node) for node in found.nodes],
+        store=found.store,
+        coordinator=found.coordinator,
+        version=found.version,
+        now=found.now,
+    )
+
+
+def _node(node: figures.NodeFigures) -> cluster.Node:
+    return cluster.Node(
+        id=node.id, roles=list(node.roles), is_leader=node.is_leader, version=node.version, seen_at=node.seen_at
+    )

@@ -1,0 +1,301 @@
+"""Tasks over HTTP, against a real server: what is created, found, changed, and refused."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from rota.config.wiring import Role
+from tests.support.api import STRANGER, Api, an_api
+from tests.support.builders import a_config
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Api]:
+    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/rota.db"
+    async with an_api(store={"url": url}) as made:
+        yield made
+
+
+@pytest.fixture
+async def http(api: Api) -> AsyncIterator[httpx2.AsyncClient]:
+    async with api.client() as client:
+        yield client
+
+
+async def create(http: httpx2.AsyncClient, **body: Any) -> dict[str, Any]:
+    answer = await http.post("/tasks", json={"type": "email", **body})
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def problem(answer: httpx2.Response) -> tuple[int, str, list[str]]:
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    return answer.status_code, told["code"], [error["field"] for error in told["errors"]]
+
+
+async def test_a_task_is_created_and_found(http: httpx2.AsyncClient) -> None:
+    payload = {"to": "ada@example.com", "deep": [1, {"two": None}]}
+    answer = await http.post("/tasks", json={"type": "email", "payload": payload, "priority": "high", "name": "hello"})
+    assert answer.status_code == 201
+    made = answer.json()
+    assert (made["status"], made["priority"], made["name"], made["payload"]) == ("PENDING", 5, "hello", payload)
+    assert made["id"].isdigit()
+    assert made["created_at"].endswith("Z")
+    assert answer.headers["location"] == f"/api/v1/tasks/{made['id']}"
+    assert (await http.get(f"/tasks/{made['id']}")).json() == made
+
+
+async def test_a_payload_that_is_left_out_comes_from_the_config(api: Api, http: httpx2.AsyncClient) -> None:
+    await api.services.configs.put(a_config("report", payload='{"pages":3}', priority=7))
+    made = await create(http, type="report")
+    assert (made["payload"], made["priority"]) == ({"pages": 3}, 7)
+
+
+async def test_a_repeat_with_the_same_key_gets_the_first_task(http: httpx2.AsyncClient) -> None:
+    key = {"Idempotency-Key": "order-17"}
+    first = await http.post("/tasks", json={"type": "email", "payload": 1}, headers=key)
+    again = await http.post("/tasks", json={"payload": 1, "type": "email", "idempotency_key": "order-17"})
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json()["id"] == first.json()["id"]
+    other = await http.post("/tasks", json={"type": "email", "payload": 2}, headers=key)
+    assert problem(other) == (409, "idempotency_mismatch", [])
+
+
+async def test_two_keys_that_differ_cannot_both_be_meant(http: httpx2.AsyncClient) -> None:
+    body = {"type": "email", "idempotency_key": "a"}
+    answer = await http.post("/tasks", json=body, headers={"Idempotency-Key": "b"})
+    assert problem(answer) == (422, "invalid_request", ["idempotency_key"])
+    assert (await http.post("/tasks", json=body, headers={"Idempotency-Key": "a"})).status_code == 201
+
+
+async def test_many_at_the_same_time_are_all_created(http: httpx2.AsyncClient) -> None:
+    made = await asyncio.gather(*(create(http, payload=number) for number in range(50)))
+    assert len({task["id"] for task in made}) == 50
+
+
+async def test_a_batch_is_created_in_order(http: httpx2.AsyncClient) -> None:
+    body = {"tasks": [{"type": "email", "payload": number} for number in range(100)]}
+    answer = await http.post("/tasks:batch", json=body)
+    assert answer.status_code == 201
+    ids = answer.json()["ids"]
+    assert len(set(ids)) == 100
+    assert (await http.get(f"/tasks/{ids[42]}")).json()["payload"] == 42
+
+
+async def test_a_batch_names_each_bad_task_and_creates_none(http: httpx2.AsyncClient) -> None:
+    bad = [
+        {"type": "email"},
+        {"type": "unknown"},
+        {"type": "email", "delay_seconds": -1},
+        {"type": "email", "name": "\u0000"},
+    ]
+    answer = await http.post("/tasks:batch", json={"tasks": bad[:3]})
+    assert problem(answer) == (422, "invalid_request", ["tasks[2].delay_seconds"])
+    answer = await http.post("/tasks:batch", json={"tasks": [bad[1], bad[0], bad[1]]})
+    assert problem(answer) == (422, "invalid_request", ["tasks[0].type", "tasks[2].type"])
+    assert problem(await http.post("/tasks:batch", json={"tasks": [bad[3]]}))[2] == ["tasks[0].name"]
+    assert (await http.get("/tasks")).json()["items"] == []
+
+
+async def test_a_batch_has_its_bound(http: httpx2.AsyncClient) -> None:
+    answer = await http.post("/tasks:batch", json={"tasks": [{"type": "email"}] * 10_001})
+    assert problem(answer) == (422, "invalid_request", ["tasks"])
+
+
+async def test_a_batch_that_is_repeated_with_its_key_creates_nothing_twice(http: httpx2.AsyncClient) -> None:
+    body, key = {"tasks": [{"type": "email"}, {"type": "email", "idempotency_key": "own"}]}, {"Idempotency-Key": "b"}
+    first = await http.post("/tasks:batch", json=body, headers=key)
+    again = await http.post("/tasks:batch", json=body, headers=key)
+    assert first.json() == again.json()
+    assert len((await http.get("/tasks")).json()["items"]) == 2
+
+
+async def test_lists_are_filtered_and_cut_into_pages(http: httpx2.AsyncClient) -> None:
+    for number in range(5):
+        await create(http, name=f"letter {number}", priority=number, metadata={"region": "eu" if number % 2 else "us"})
+    page = (await http.get("/tasks", params={"limit": 2})).json()
+    rest = (await http.get("/tasks", params={"limit": 2, "cursor": page["next_cursor"]})).json()
+    names = [task["name"] for task in [*page["items"], *rest["items"]]]
+    assert names == ["letter 4", "letter 3", "letter 2", "letter 1"]
+    found = (await http.get("/tasks?priority=1&priority=3&metadata.region=eu&q=letter&status=PENDING")).json()
+    assert [task["priority"] for task in found["items"]] == [3, 1]
+    assert found["next_cursor"] is None
+    assert (await http.get("/tasks?metadata.region=mars")).json()["items"] == []
+
+
+@pytest.mark.parametrize("cursor", ["x", "bnVsbA", "WyJhIl0", "WzEsMl0", "é", "Wy0xXQ", "W3RydWVd"])
+async def test_a_cursor_is_only_what_was_given_out(http: httpx2.AsyncClient, cursor: str) -> None:
+    answer = await http.get("/tasks", params={"cursor": cursor})
+    assert problem(answer) == (422, "invalid_request", ["cursor"])
+
+
+async def test_a_waiting_task_is_moved_and_made_more_urgent(http: httpx2.AsyncClient) -> None:
+    made = await create(http)
+    moved = await http.patch(f"/tasks/{made['id']}", json={"priority": 9, "scheduled_at": "2099-01-01T00:00:00Z"})
+    assert moved.status_code == 200
+    assert (moved.json()["priority"], moved.json()["scheduled_at"]) == (9, "2099-01-01T00:00:00Z")
+    assert problem(await http.patch(f"/tasks/{made['id']}", json={}))[0] == 422
+    naive = await http.patch(f"/tasks/{made['id']}", json={"scheduled_at": "2099-01-01T00:00:00"})
+    assert problem(naive) == (422, "invalid_request", ["scheduled_at"])
+
+
+async def test_a_task_is_cancelled_once_and_run_again(http: httpx2.AsyncClient) -> None:
+    made = await create(http, payload={"x": 1})
+    early = await http.post(f"/tasks/{made['id']}:retry")
+    assert problem(early) == (409, "illegal_transition", [])
+    ended = await http.post(f"/tasks/{made['id']}:cancel", json={"reason": "typo"})
+    assert (ended.json()["status"], ended.json()["error"]["message"]) == ("CANCELLED", "typo")
+    assert problem(await http.post(f"/tasks/{made['id']}:cancel")) == (409, "illegal_transition", [])
+    again = await http.post(f"/tasks/{made['id']}:retry", headers={"Idempotency-Key": "r"})
+    repeated = await http.post(f"/tasks/{made['id']}:retry", headers={"Idempotency-Key": "r"})
+    assert (again.status_code, repeated.status_code) == (201, 200)
+    assert again.json()["id"] == repeated.json()["id"]
+    assert (again.json()["rerun_of"], again.json()["payload"]) == (made["id"], {"x": 1})
+
+
+async def test_all_that_match_are_cancelled_and_run_again(http: httpx2.AsyncClient) -> None:
+    ids = [(await create(http, metadata={"run": "7"}))["id"] for _ in range(3)]
+    other = await create(http)
+    answer = await http.post("/tasks:cancel", json={"metadata": {"run": "7"}, "reason": "all of them"})
+    assert answer.json() == {"matched": 3, "changed": 3, "skipped": 0, "has_more": False, "next_cursor": None}
+    assert (await http.get(f"/tasks/{other['id']}")).json()["status"] == "PENDING"
+    again = await http.post("/tasks:retry", json={"ids": [*ids, "1"]})
+    assert (again.json()["matched"], again.json()["changed"]) == (3, 3)
+    assert len((await http.get("/tasks?metadata.run=7&status=PENDING")).json()["items"]) == 3
+
+
+@pytest.mark.parametrize("body", [{}, {"reason": "x"}, {"ids": ["1"], "type": ["email"]}, {"ids": ["x"]}])
+async def test_a_bulk_action_says_what_it_is_for(http: httpx2.AsyncClient, body: dict[str, Any]) -> None:
+    answer = await http.post("/tasks:cancel", json=body)
+    assert problem(answer)[:2] == (422, "invalid_request")
+
+
+async def test_the_record_of_a_task_is_read_in_pages(http: httpx2.AsyncClient) -> None:
+    made = await create(http)
+    await http.post(f"/tasks/{made['id']}:cancel")
+    page = (await http.get(f"/tasks/{made['id']}/logs?limit=1")).json()
+    rest = (await http.get(f"/tasks/{made['id']}/logs", params={"cursor": page["next_cursor"]})).json()
+    lines = [*page["items"], *rest["items"]]
+    assert [line["to_status"] for line in lines] == ["PENDING", "CANCELLED"]
+
+
+async def test_a_task_says_why_it_waits(http: httpx2.AsyncClient) -> None:
+    made = await create(http, delay_seconds=600)
+    told = (await http.get(f"/tasks/{made['id']}/explain")).json()
+    assert (told["reason"], told["task_id"]) == ("not_due", made["id"])
+
+
+async def test_a_wait_ends_when_the_task_does(api: Api, http: httpx2.AsyncClient) -> None:
+    made = await create(http)
+    waiting = asyncio.create_task(http.get(f"/tasks/{made['id']}?wait=60"))
+    await asyncio.wait([waiting], timeout=0.1)
+    assert not waiting.done()
+    await http.post(f"/tasks/{made['id']}:cancel")
+    assert (await waiting).json()["status"] == "CANCELLED"
+
+
+async def test_a_wait_that_is_over_shows_the_task_as_it_is(http: httpx2.AsyncClient) -> None:
+    made = await create(http)
+    assert (await http.get(f"/tasks/{made['id']}?wait=50ms")).json()["status"] == "PENDING"
+    for wait in ("61", "2m", "999999"):
+        assert problem(await http.get(f"/tasks/{made['id']}?wait={wait}")) == (422, "invalid_request", ["wait"])
+
+
+@pytest.mark.parametrize("task_id", ["7", str(2**63 - 1)])
+async def test_what_is_not_there_is_not_found(http: httpx2.AsyncClient, task_id: str) -> None:
+    assert problem(await http.get(f"/tasks/{task_id}")) == (404, "task_not_found", [])
+    assert problem(await http.get(f"/tasks/{task_id}?wait=1")) == (404, "task_not_found", [])
+
+
+@pytest.mark.parametrize("task_id", ["x", "0", "-1", "1.0", "9" * 19, "%00", "%F0%9F%98%80"])
+async def test_what_is_no_id_is_told_so(http: httpx2.AsyncClient, task_id: str) -> None:
+    assert problem(await http.get(f"/tasks/{task_id}")) == (422, "invalid_request", ["id"])
+
+
+async def test_configs_are_defined_paused_triggered_and_deleted(http: httpx2.AsyncClient) -> None:
+    body = {
+        "name": "Report",
+        "executor": {"type": "http", "url": "https://x"},
+        "timeout_seconds": 7,
+        "priority": "urgent",
+    }
+    made = await http.put("/task-configs/report", json=body)
+    assert made.status_code == 201
+    assert made.json()["executor"] == {"type": "http", "url": "https://x"}
+    assert (await http.put("/task-configs/report", json={**body, "revision": 5})).status_code == 409
+    assert (await http.put("/task-configs/report", json={**body, "name": "Other", "revision": 1})).status_code == 200
+    assert (await http.get("/task-configs/report")).json()["name"] == "Other"
+    assert not (await http.post("/task-configs/report:pause")).json()["enabled"]
+    assert problem(await http.post("/tasks", json={"type": "report"})) == (422, "invalid_request", ["type"])
+    assert (await http.post("/task-configs/report:resume")).json()["enabled"]
+    ran = await http.post("/task-configs/report:trigger", json={"payload": {"n": 1}})
+    assert (ran.status_code, ran.json()["payload"], ran.json()["priority"]) == (201, {"n": 1}, 9)
+    listed = (await http.get("/task-configs?limit=1")).json()
+    assert [config["type"] for config in listed["items"]] == ["email"]
+    following = (await http.get("/task-configs", params={"cursor": listed["next_cursor"]})).json()
+    assert [config["type"] for config in following["items"]] == ["report"]
+    assert (await http.delete("/task-configs/report")).status_code == 204
+    assert problem(await http.delete("/task-configs/report")) == (404, "task_config_not_found", [])
+    assert problem(await http.post("/task-configs/report:trigger")) == (404, "task_config_not_found", [])
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"executor": {}}, "executor.type"),
+        ({"executor": {"type": "no such thing"}}, "executor.type"),
+        ({"schedule": {"cron": "* * * * *"}}, "schedule"),
+        ({"timeout_seconds": 0}, "timeout_seconds"),
+        ({"timeout_seconds": 1e308}, "timeout_seconds"),
+        ({"priority": 10}, "priority"),
+        ({"max_concurrent": 0}, "max_concurrent"),
+        ({"rate_per_second": -1}, "rate_per_second"),
+        ({"retry": {"jitter": 2}}, "retry.jitter"),
+        ({"revision": -1}, "revision"),
+        ({"payload": "x" * 300_000}, "payload"),
+    ],
+)
+async def test_a_bad_config_is_refused_with_its_field(
+    http: httpx2.AsyncClient, body: dict[str, Any], field: str
+) -> None:
+    assert problem(await http.put("/task-configs/bad", json=body)) == (422, "invalid_request", [field])
+    assert (await http.get("/task-configs/bad")).status_code == 404
+
+
+async def test_tasks_of_another_tenant_are_neither_seen_nor_touched(api: Api, http: httpx2.AsyncClient) -> None:
+    made = await create(http)
+    async with api.client(tenant_id=STRANGER) as stranger:
+        assert (await stranger.get("/tasks")).json()["items"] == []
+        counted = (await stranger.post("/tasks:cancel", json={"ids": [made["id"]]})).json()
+        assert counted["matched"] == 0
+    assert (await http.get(f"/tasks/{made['id']}")).json()["status"] == "PENDING"
+
+
+async def test_what_was_changed_is_on_record(http: httpx2.AsyncClient) -> None:
+    made = await create(http)
+    await http.post(f"/tasks/{made['id']}:cancel")
+    await http.put("/task-configs/report", json={})
+    entries = (await http.get("/audit")).json()["items"]
+    assert [entry["action"] for entry in entries] == ["config.put", "task.cancel", "task.create"]
+    assert {entry["actor"] for entry in entries} == {"admin of default"}
+    assert entries[1]["object"] == made["id"]
+    assert entries[1]["address"] == "127.0.0.1"
+    first = (await http.get("/audit?limit=2")).json()
+    rest = (await http.get("/audit", params={"cursor": first["next_cursor"]})).json()
+    assert [entry["id"] for entry in [*first["items"], *rest["items"]]] == [entry["id"] for entry in entries]
+
+
+async def test_the_whole_way_from_request_to_result(tmp_path: Path) -> None:
+    async with an_api(Role.SCHEDULER, store={"url": f"sqlite:///{tmp_path}/rota.db"}) as api, api.client() as http:
+        made = await create(http)
+        assert (await http.get("/cluster")).status_code == 200
+        assert (await http.get("/queues")).status_code == 200
+        stats = (await http.get("/stats")).json()
+        assert stats["tasks"]["PENDING"] == 1
+        assert (await http.get(f"/tasks/{made['id']}/explain")).json()["reason"] in ("no_worker_for_type", "no_leader")
