@@ -1,5 +1,7 @@
 """Rota: a distributed task scheduler whose store and coordination are exchangeable."""
 
+from typing import TYPE_CHECKING, Any
+
 from rota.__about__ import __version__
 from rota.domain.retry import RetryPolicy
 from rota.embedding import Handle, Rota
@@ -8,4 +10,34 @@ from rota.sdk.control import Fail, Retry, Snooze
 from rota.sdk.tasks import task
 from rota.sdk.views import TaskView
 
-__all__ = ["Context", "Fail", "Handle", "Retry", "RetryPolicy", "Rota", "Snooze", "TaskView", "__version__", "task"]
+if TYPE_CHECKING:
+    from rota.client.asynchronous import AsyncClient
+    from rota.client.blocking import Client
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Context",
+    "Fail",
+    "Handle",
+    "Retry",
+    "RetryPolicy",
+    "Rota",
+    "Snooze",
+    "TaskView",
+    "__version__",
+    "task",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The clients bring an HTTP library along: it is imported when one of them is first named."""
+    if name == "AsyncClient":
+        from rota.client.asynchronous import AsyncClient
+
+        return AsyncClient
+    if name == "Client":
+        from rota.client.blocking import Client
+
+        return Client
+    raise AttributeError(f"module 'rota' has no attribute {name!r}")

@@ -11,20 +11,19 @@ is built from is imported when it is entered, so that `import rota` stays light.
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rota.domain.durations import parse_duration
 from rota.domain.errors import ConflictError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, parse_id
 from rota.domain.log import LogEntry
 from rota.domain.priority import parse_priority
-from rota.domain.retry import RetryPolicy
 from rota.domain.submission import Submission
 from rota.domain.task import TaskStatus
 from rota.sdk.control import Duration
+from rota.sdk.options import SubmitOptions
 from rota.sdk.tasks import REGISTRY, TaskRegistry
 from rota.sdk.views import TaskView, view_of
 
@@ -36,19 +35,6 @@ if TYPE_CHECKING:
     from rota.config.wiring import Blueprint, Built
 
 EVERY_ROLE = ("scheduler", "worker")
-
-
-class SubmitOptions(TypedDict, total=False):
-    """What `submit` takes beside type and payload; what is left out comes from the task config."""
-
-    name: str
-    priority: int | str
-    metadata: Mapping[str, str]
-    scheduled_at: datetime
-    delay: Duration
-    timeout: Duration
-    retry: RetryPolicy
-    idempotency_key: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,16 @@ def test_an_app_that_is_not_there_is_told_with_what_to_try(tmp_path: Path, app: 
     assert "Traceback" not in ran.stderr
 
 
+def test_an_app_that_is_broken_is_told_in_two_lines(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text("import rota\n\nraise RuntimeError('no such price list')\n", "utf-8")
+    ran = rota_command(tmp_path, "worker", "--app", "tasks.py")
+    told = [line for line in ran.stderr.splitlines() if not line.startswith("{")]
+    assert ran.returncode == 2
+    assert told[0].startswith("error: tasks.py cannot be loaded: RuntimeError: no such price list (")
+    assert told[0].endswith("tasks.py, line 3)")
+    assert told[1:] == ["try: python tasks.py"]
+
+
 def test_a_server_whose_schema_is_not_current_is_refused(tmp_path: Path, postgres_server: PostgresServer) -> None:
     name = fresh_name("cli")
     postgres_server.create_database(name)

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-HEAVY = ("alembic", "asyncio", "ctypes", "msgspec", "sqlalchemy", "structlog", "uvloop")
+HEAVY = ("alembic", "asyncio", "ctypes", "httpx2", "msgspec", "sqlalchemy", "structlog", "uvloop")
 
 
 def imported_by(module: str) -> set[str]:
@@ -21,3 +21,10 @@ def test_a_child_process_needs_no_event_loop_and_no_database() -> None:
     loaded = imported_by("rota.infrastructure.executors.local.child")
 
     assert loaded.isdisjoint({"alembic", "asyncio", "sqlalchemy", "structlog", "uvloop"})
+
+
+def test_a_command_brings_only_what_it_needs() -> None:
+    loaded = imported_by("rota.interfaces.cli.main")
+
+    assert loaded.isdisjoint({*HEAVY, "rich", "starlette", "uvicorn", "yaml"} - {"asyncio", "ctypes"})
+    assert not {name for name in loaded if name.startswith(("rota.config", "rota.client", "rota.interfaces.cli.task"))}

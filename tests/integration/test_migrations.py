@@ -15,7 +15,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from rota.domain.errors import StoreUnavailableError
+from rota.domain.errors import ConfigError, StoreUnavailableError
 from rota.infrastructure.database import connect, coordination_schema
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import DatabaseDefectError
@@ -47,6 +47,16 @@ async def test_an_empty_database_is_behind_and_upgrade_brings_it_up(url: str) ->
     assert not before.is_current
     assert (await upgrade(url)).is_current
     assert (await upgrade(url)).is_current, "a second upgrade finds nothing to do"
+
+
+async def test_a_schema_of_a_later_release_is_told_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "rota.db"
+    await upgrade(f"sqlite:///{file}")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")  # noqa: S608 our own name
+    with pytest.raises(ConfigError, match="the schema is at 9999, and this release knows it up to "):
+        await upgrade(f"sqlite:///{file}")
+    assert (await status(f"sqlite:///{file}")).current == "9999"
 
 
 async def test_the_migrations_make_exactly_the_schema_of_the_code(url: str) -> None:

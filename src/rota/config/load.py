@@ -34,9 +34,7 @@ class Given:
 class SettingsError(ConfigError):
     """Settings that cannot be used: all that is wrong with them."""
 
-    def __init__(
-        self, problems: Sequence[str], *, fix: str = "correct the above, then run: rota settings check"
-    ) -> None:
+    def __init__(self, problems: Sequence[str], *, fix: str = "rota settings check") -> None:
         super().__init__("\n".join(problems), fix=fix)
         self.problems = tuple(problems)
 

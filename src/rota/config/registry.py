@@ -9,6 +9,7 @@ nobody should wait for one that is not used.
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
@@ -70,8 +71,11 @@ class Registry(Generic[T]):
         for point in self._list_points():
             if point.name == name:
                 return self._load(point)
-        known = ", ".join(self.list_names()) or "none yet"
-        raise ConfigError(f"unknown {self._kind} {name!r}; known: {known} (packages add to them by {self._group})")
+        names = self.list_names()
+        near = get_close_matches(name, names, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        known = f"known: {', '.join(names) or 'none yet'} (packages add to them by {self._group})"
+        raise ConfigError(f"unknown {self._kind} {name!r}{meant}; {known}")
 
     def list_names(self) -> list[str]:
         """Every name that `get` knows."""

@@ -232,8 +232,8 @@ class Entry:
 
     @property
     def flag(self) -> str:
-        """The command line flag, on commands that have it: `--worker-capacity`."""
-        return f"--{self.key.replace('.', '-').replace('_', '-')}"
+        """How a command line sets it: `--set worker.capacity=…`."""
+        return f"--set {self.key}=…"
 
 
 def values_of(settings: Settings) -> dict[str, Any]:

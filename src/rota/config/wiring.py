@@ -6,7 +6,9 @@ together on it. Nothing below sees `Settings`: every part gets plain values.
 
 import asyncio
 import os
+import shlex
 import socket
+import traceback
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -258,7 +260,7 @@ def _build_local(plan: Blueprint, node: Node) -> LocalExecutor:
 
 async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) -> WorkerService:
     if plan.app is not None:
-        plan.app.load()
+        _load_app(plan.app)
     _check_importable(plan)
     await declare(plan.tasks, node.store.configs, defaults=plan.settings.task)
     ports = WorkerPorts(
@@ -275,6 +277,19 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
     executors = _list_executors(plan, local)
     settings = replace(_work_settings(plan.settings, node), types=_types(plan, executors))
     return WorkerService(ports, settings, executors=ExecutorRegistry(executors, resize=local.resize))
+
+
+def _load_app(app: AppRef) -> None:
+    """Import the user's tasks; what goes wrong in there is told in a sentence, with the command that shows the rest."""
+    try:
+        app.load()
+    except ConfigError:
+        raise
+    except Exception as exc:  # whatever the code of users does
+        last = traceback.extract_tb(exc.__traceback__)[-1]
+        problem = f"{app.text} cannot be loaded: {type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
+        fix = f"python {shlex.quote(app.text)}" if app.is_file else f"python -c 'import {app.text}'"
+        raise ConfigError(problem, fix=fix) from exc
 
 
 def _types(plan: Blueprint, executors: Mapping[str, Executor]) -> frozenset[str]:

@@ -23,6 +23,16 @@ class SystemClock:
         await asyncio.sleep(duration.total_seconds())
 
 
+class BlockingClock:
+    """The same where nothing is awaited: sleeping holds the thread."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, duration: timedelta) -> None:
+        time.sleep(duration.total_seconds())
+
+
 class SystemRandom:
     """Chance for jitter and balance, never for a secret."""
 

@@ -59,7 +59,7 @@ def test_each_source_is_stronger_than_the_one_before(tmp_path: Path) -> None:
     assert (worker.capacity, worker.weight, worker.processes) == (1, 2, 3)
     assert loaded.origins["worker.capacity"] == "rota.yaml:2"
     assert loaded.origins["worker.weight"] == "environment ROTA_WORKER__WEIGHT"
-    assert loaded.origins["worker.processes"] == "flag --worker-processes"
+    assert loaded.origins["worker.processes"] == "flag --set worker.processes=…"
     assert loaded.origins["worker.name"] == "default"
 
 
@@ -125,7 +125,7 @@ def test_all_problems_of_all_sources_are_reported_at_once(tmp_path: Path) -> Non
 
 
 def test_the_error_is_one_config_error_that_ends_with_the_fix(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"try: correct the above, then run: rota settings check$"):
+    with pytest.raises(ConfigError, match=r"try: rota settings check$"):
         load_from(tmp_path, "worker: {capacity: 0}")
 
 

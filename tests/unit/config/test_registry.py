@@ -38,6 +38,8 @@ def test_all_of_rotas_own_are_known() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"unknown balancer 'lest_task'; did you mean least_task\?; known:"):
+        Registries().balancers.get("lest_task")
     with pytest.raises(ConfigError, match="unknown balancer 'best'; known: consistent_hash, least_task, random, "):
         Registries().balancers.get("best")
 
@@ -125,9 +127,9 @@ def test_every_name_in_the_settings_that_nobody_knows_is_reported(tmp_path: Path
 
     starts = [problem.partition(";")[0] for problem in caught.value.problems]
     assert starts == [
-        "store.url in flag --store-url: unknown store 'floppy'",
-        "scheduler.balancer in flag --scheduler-balancer: unknown balancer 'best'",
-        "plugins in flag --plugins: unknown plugin 'absent'",
+        "store.url in flag --set store.url=…: unknown store 'floppy'",
+        "scheduler.balancer in flag --set scheduler.balancer=…: unknown balancer 'best'",
+        "plugins in flag --set plugins=…: unknown plugin 'absent'",
     ]
 
 

@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"(?:<!-- (?P<file>\S+) -->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
-DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").glob("[tg]*/*.md"))]
+GUIDES = sorted((ROOT / "docs").glob("[tg]*/*.md"))
+DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "docs" / "reference" / "python.md", *GUIDES]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

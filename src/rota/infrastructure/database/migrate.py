@@ -19,7 +19,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, inspect
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from rota.domain.errors import RotaError, StoreUnavailableError
+from rota.domain.errors import ConfigError, RotaError, StoreUnavailableError
 from rota.infrastructure.database.connect import parse_url, server_engine, sqlite_engine
 from rota.infrastructure.database.database import DatabaseDefectError
 from rota.infrastructure.database.trouble import Trouble, diagnose
@@ -79,8 +79,17 @@ def _upgrade_locked(connection: Connection, lock_wait: timedelta) -> None:
             _version_table.create(connection)
         config = _config()
         config.attributes["connection"] = connection
+        _check_known(_current_version(connection))
         command.upgrade(config, "head")
         connection.commit()
+
+
+def _check_known(current: str | None) -> None:
+    """A later release has been here: what it made is not ours to change."""
+    scripts = ScriptDirectory.from_config(_config())
+    if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
+        problem = f"the schema is at {current}, and this release knows it up to {scripts.get_current_head()}"
+        raise ConfigError(problem, fix="pip install --upgrade rota")
 
 
 @contextmanager

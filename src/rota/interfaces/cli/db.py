@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from rota.config.schema import read_schema, upgrade_schema
 from rota.interfaces.cli.errors import CheckFailedError
 from rota.interfaces.cli.options import config_option, load_settings
+from rota.interfaces.cli.output import spinner
 
 
 @click.group()
@@ -19,7 +19,11 @@ def db() -> None:
 @config_option
 def upgrade(config: Path | None) -> None:
     """Bring the schema to this release; does nothing when it is there."""
-    now = asyncio.run(upgrade_schema(load_settings(config).settings))
+    from rota.config.schema import upgrade_schema
+
+    settings = load_settings(config).settings
+    with spinner("the schema is being upgraded"):
+        now = asyncio.run(upgrade_schema(settings))
     click.echo(f"schema is at {now.current}")
 
 
@@ -27,6 +31,8 @@ def upgrade(config: Path | None) -> None:
 @config_option
 def status(config: Path | None) -> None:
     """Say where the schema stands."""
+    from rota.config.schema import read_schema
+
     now = asyncio.run(read_schema(load_settings(config).settings))
     click.echo(f"schema is at {now.current or 'nothing'}, this release has {now.newest}")
 
@@ -35,6 +41,8 @@ def status(config: Path | None) -> None:
 @config_option
 def check(config: Path | None) -> None:
     """Fail unless the schema is that of this release."""
+    from rota.config.schema import read_schema
+
     now = asyncio.run(read_schema(load_settings(config).settings))
     if not now.is_current:
         problem = f"schema is at {now.current or 'nothing'}, this release needs {now.newest}"

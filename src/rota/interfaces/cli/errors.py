@@ -1,17 +1,23 @@
 """What a command says when it fails, and with which exit code: nearest base class wins."""
 
+from dataclasses import dataclass
+
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from rota.domain.errors import (
     ConfigError,
     ConflictError,
+    DeniedError,
     FencedError,
     InvalidError,
     NotFoundError,
+    RateLimitedError,
     RotaError,
+    UnauthenticatedError,
     UnavailableError,
 )
+from rota.interfaces.cli.text import safe
 
 OK, FAILURE, USAGE, NOT_FOUND, CONFLICT, UNAVAILABLE, DENIED = range(7)
 
@@ -22,15 +28,20 @@ EXIT_CODES: dict[type[RotaError], int] = {
     ConflictError: CONFLICT,
     FencedError: CONFLICT,
     UnavailableError: UNAVAILABLE,
+    RateLimitedError: UNAVAILABLE,
+    UnauthenticatedError: DENIED,
+    DeniedError: DENIED,
     RotaError: FAILURE,
 }
-HINTS: dict[int, str] = {
-    FAILURE: "rota settings check",
-    USAGE: "the same command with --help",
-    NOT_FOUND: "list what there is, then repeat with a name or id from it",
-    CONFLICT: "look at the present state, then decide again",
-    UNAVAILABLE: "again once the server runs and can be reached; rota settings show --origin says which one is meant",
+LISTS = {  # where to find what there is
+    "task": "rota task ls",
+    "task_config": "rota config-type ls",
+    "worker": "rota worker ls",
+    "token": "rota token ls",
 }
+
+
+GETTERS = ("rota task", "rota config-type", "rota worker")
 
 
 class CheckFailedError(RotaError):
@@ -49,14 +60,21 @@ def exit_code_for(error: RotaError) -> int:
     return next(EXIT_CODES[cls] for cls in type(error).__mro__ if cls in EXIT_CODES)
 
 
-def report(error: RotaError) -> int:
-    """Say what went wrong and what to try; the exit code."""
-    code = exit_code_for(error)
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A command as it was typed: `rota task cancel`, and the first of what stood behind it."""
+
+    command: str = "rota"
+    subject: str = ""
+
+
+def report(error: RotaError, typed: Typed | None = None) -> int:
+    """Say what went wrong and what to type next; the exit code."""
     if isinstance(error, ConfigError | CheckFailedError):
         _say(error.problem, error.fix or "rota settings show --origin")
     else:
-        _say(str(error), HINTS[code])
-    return code
+        _say(str(error), _next_command(error, typed or Typed()))
+    return exit_code_for(error)
 
 
 def report_usage(error: click.ClickException) -> int:
@@ -70,7 +88,25 @@ def report_usage(error: click.ClickException) -> int:
     return USAGE if isinstance(error, click.UsageError) else FAILURE
 
 
+def report_failure(problem: str, attempt: str) -> int:
+    """What was asked for did not come about."""
+    _say(problem, attempt)
+    return FAILURE
+
+
+def _next_command(error: RotaError, typed: Typed) -> str:
+    code = exit_code_for(error)
+    if code == NOT_FOUND and (kind := error.code.removesuffix("_not_found")) in LISTS:
+        return LISTS[kind]
+    if code == CONFLICT:
+        group = " ".join(typed.command.split()[:2])
+        return f"{group} get {typed.subject}" if group in GETTERS and typed.subject else "rota cluster"
+    if code == DENIED:
+        return "rota token create cli --role operator --direct"
+    return f"{typed.command} --help" if code in (USAGE, NOT_FOUND) else "rota doctor"
+
+
 def _say(problem: str, attempt: str) -> None:
     for line in problem.splitlines():
-        click.echo(f"error: {line}", err=True)
-    click.echo(f"try: {attempt}", err=True)
+        click.echo(f"error: {safe(line)}", err=True)
+    click.echo(f"try: {safe(attempt)}", err=True)

@@ -1,4 +1,4 @@
-"""The program `rota`: every command is added here and written in a module of its own."""
+"""The program `rota`: every command has its name here, and is written in a module of its own."""
 
 import sys
 from collections.abc import Sequence
@@ -7,25 +7,43 @@ import click
 
 from rota.__about__ import __version__
 from rota.domain.errors import RotaError
-from rota.interfaces.cli.db import db
-from rota.interfaces.cli.errors import FAILURE, OK, report, report_usage
-from rota.interfaces.cli.run import api, scheduler, server, worker
-from rota.interfaces.cli.settings import settings
+from rota.interfaces.cli.errors import FAILURE, OK, Typed, report, report_failure, report_usage
+from rota.interfaces.cli.lazy import LazyGroup
+
+HERE = "rota.interfaces.cli"
+PLACES = {
+    "server": f"{HERE}.run",
+    "api": f"{HERE}.run",
+    "scheduler": f"{HERE}.run",
+    "worker": f"{HERE}.worker",
+    "task": f"{HERE}.task",
+    "config-type": f"{HERE}.config_type",
+    "queue": f"{HERE}.cluster",
+    "cluster": f"{HERE}.cluster",
+    "stats": f"{HERE}.cluster",
+    "top": f"{HERE}.top",
+    "events": f"{HERE}.events",
+    "token": f"{HERE}.token",
+    "settings": f"{HERE}.settings",
+    "db": f"{HERE}.db",
+    "doctor": f"{HERE}.doctor",
+    "completion": f"{HERE}.completion",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, places=PLACES, context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
-    """Rota, a distributed task scheduler."""
+    """Rota, a distributed task scheduler.
+
+    Commands that ask a server find it by ROTA_URL and show it ROTA_TOKEN. Exit codes: 0 ok, 1 failure, 2 usage,
+    3 not found, 4 conflict, 5 unavailable, 6 denied.
+    """
 
 
 @cli.command()
 def version() -> None:
     """Print the version."""
     click.echo(f"rota {__version__}")
-
-
-for command in (server, api, scheduler, worker, settings, db):
-    cli.add_command(command)
 
 
 def main() -> None:
@@ -38,13 +56,36 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = cli.main(list(arguments), prog_name="rota", standalone_mode=False)
     except RotaError as error:
-        return report(error)
+        return report(error, _typed(arguments))
+    except TimeoutError as error:
+        return report_failure(str(error), _look_at(_typed(arguments)))
     except click.ClickException as error:
         return report_usage(error)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return FAILURE
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read has read enough: `rota task ls | head`
+        return OK
     return code if isinstance(code, int) else OK
+
+
+def _typed(arguments: Sequence[str]) -> Typed:
+    """Which command it was, to name it in what is said about it."""
+    context = click.Context(cli)
+    command: click.Command = cli
+    path, words = ["rota"], [word for word in arguments if not word.startswith("-")]
+    while words and isinstance(command, click.Group):
+        inner = command.get_command(context, words[0])
+        if inner is None:
+            break
+        path.append(words.pop(0))
+        command = inner
+    return Typed(" ".join(path), words[0] if words else "")
+
+
+def _look_at(typed: Typed) -> str:
+    return f"rota task get {typed.subject}" if typed.subject.isdigit() else "rota task ls"
 
 
 if __name__ == "__main__":

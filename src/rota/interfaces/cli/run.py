@@ -1,85 +1,79 @@
-"""`rota server`, `rota api`, `rota scheduler`, `rota worker`: the processes of a cluster."""
+"""`rota server`, `rota api`, `rota scheduler`, and the running part of `rota worker`: the processes of a cluster.
 
-from collections.abc import Callable, Collection
+What they are built from is imported when they run.
+"""
+
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from rota.config.process import ProcessPlan, run_group, run_process
-from rota.config.wiring import FrontFactory, Role
-from rota.domain.errors import ConfigError
-from rota.interfaces.cli.options import config_option, load_settings, sources_of
+from rota.interfaces.cli.options import load_settings, process_options, read_changes, sources_of
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def process_options(command: Command) -> Command:
-    """What every command that runs a process takes."""
-    app = click.option("--app", metavar="FILE.py|MODULE", help="Where your tasks are.")
-    change = click.option(
-        "--set",
-        "changes",
-        metavar="KEY=VALUE",
-        multiple=True,
-        help="A setting, such as worker.capacity=20.",
-    )
-    return config_option(app(change(command)))
+if TYPE_CHECKING:
+    from rota.config.process import ProcessPlan
+    from rota.config.wiring import FrontFactory
 
 
 @click.command()
 @process_options
 def server(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
     """Run the API, a scheduler and a worker in one process."""
-    run_process(_plan(config, app, changes=changes, roles=(Role.API, Role.SCHEDULER, Role.WORKER)))
+    _run(_plan(config, app, changes=changes, roles=("api", "scheduler", "worker")))
 
 
 @click.command()
 @process_options
 def api(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
     """Run the HTTP API."""
-    run_process(_plan(config, app, changes=changes, roles=(Role.API,)))
+    _run(_plan(config, app, changes=changes, roles=("api",)))
 
 
 @click.command()
 @process_options
 def scheduler(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
     """Run a scheduler: one of them leads, the others stand by."""
-    run_process(_plan(config, app, changes=changes, roles=(Role.SCHEDULER,)))
+    _run(_plan(config, app, changes=changes, roles=("scheduler",)))
 
 
-@click.command()
-@process_options
-@click.option("--processes", type=click.IntRange(1, 256), help="Worker processes, to use several cores.")
-def worker(config: Path | None, app: str | None, *, changes: tuple[str, ...], processes: int | None) -> None:
-    """Run a worker until SIGTERM, then let it finish."""
+def run_worker(config: Path | None, app: str | None, *, changes: tuple[str, ...], processes: int | None) -> None:
+    """One worker, or a group of them."""
+    from rota.config.process import run_group
+
     flags = changes if processes is None else (*changes, f"worker.processes={processes}")
-    plan = _plan(config, app, changes=flags, roles=(Role.WORKER,))
+    plan = _plan(config, app, changes=flags, roles=("worker",))
     if plan.loaded.settings.worker.processes > 1:
-        run_group(plan, _parse(flags))
+        run_group(plan, read_changes(flags))
     else:
-        run_process(plan)
+        _run(plan)
 
 
-def _plan(config: Path | None, app: str | None, *, changes: Collection[str], roles: tuple[Role, ...]) -> ProcessPlan:
-    flags = _parse(changes)
+def _run(plan: "ProcessPlan") -> None:
+    from rota.config.process import run_process
+
+    run_process(plan)
+
+
+def _plan(config: Path | None, app: str | None, *, changes: Collection[str], roles: Collection[str]) -> "ProcessPlan":
+    from rota.config.process import ProcessPlan
+    from rota.config.wiring import Role
+
+    flags = read_changes(changes)
+    loaded = load_settings(config, flags)
     return ProcessPlan(
-        load_settings(config, flags), sources_of(config, flags), app=app, roles=roles, open_front=_front_for(roles)
+        loaded,
+        sources_of(config, flags),
+        app=app,
+        roles=tuple(map(Role, roles)),
+        open_front=_front_for(roles),
     )
 
 
-def _front_for(roles: Collection[Role]) -> FrontFactory | None:
+def _front_for(roles: Collection[str]) -> "FrontFactory | None":
     """What serves the API, imported only where it is served."""
-    if Role.API not in roles:
+    if "api" not in roles:
         return None
     from rota.interfaces.http.server import serve_http
 
     return serve_http
-
-
-def _parse(changes: Collection[str]) -> dict[str, str]:
-    pairs = [change.partition("=") for change in changes]
-    for key, equals, _ in pairs:
-        if not equals:
-            raise ConfigError(f"--set {key}: has no value", fix=f"--set {key}=VALUE")
-    return {key: value for key, _, value in pairs}

@@ -8,7 +8,7 @@ import click
 import yaml
 
 from rota.config.load import DEFAULT_ORIGIN, Described, load
-from rota.interfaces.cli.options import config_option, load_settings, sources_of
+from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option, sources_of
 
 
 @click.group()
@@ -18,11 +18,14 @@ def settings() -> None:
 
 @settings.command()
 @config_option
+@set_option
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="A form for programs.")
-def show(config: Path | None, *, origin: bool, output: str | None) -> None:
+def show(config: Path | None, *, changes: tuple[str, ...], origin: bool, output: str | None) -> None:
     """Print every setting with its value; secrets are covered."""
-    rows = load(sources_of(config)).describe()  # a name that nobody knows is no reason not to show it
+    rows = load(
+        sources_of(config, read_changes(changes))
+    ).describe()  # a name that nobody knows is no reason not to show it
     if output is None:
         click.echo(_as_table(rows, origin=origin))
     else:
@@ -32,9 +35,10 @@ def show(config: Path | None, *, origin: bool, output: str | None) -> None:
 
 @settings.command()
 @config_option
-def check(config: Path | None) -> None:
+@set_option
+def check(config: Path | None, *, changes: tuple[str, ...]) -> None:
     """Read all sources and say everything that is wrong with them."""
-    loaded = load_settings(config)
+    loaded = load_settings(config, read_changes(changes))
     count = sum(loaded.is_set(key) for key in loaded.origins)
     source = sources_of(config).find_file() or "no file"
     click.echo(f"settings are sound: {count} set, {len(loaded.origins) - count} by default ({source})")

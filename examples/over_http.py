@@ -1,0 +1,49 @@
+"""Hand tasks to a server over HTTP: `ROTA_URL=… ROTA_TOKEN=… python over_http.py`, beside a running `rota server`."""
+
+import asyncio
+
+import rota
+from rota.domain.errors import NotFoundError, RotaError
+
+
+def greet() -> rota.TaskView:
+    with rota.Client() as client:  # ROTA_URL and ROTA_TOKEN; or rota.Client(url, token)
+        handle = client.submit("greet", {"name": "Ada"}, priority="high", metadata={"order": "7"})
+        return handle.wait("30s")
+
+
+async def greet_all(names: list[str]) -> list[str]:
+    async with rota.AsyncClient(timeout="10s") as client:
+        payloads = [{"name": name} for name in names]
+        handles = await client.submit_many("greet", payloads, metadata={"batch": "today"})
+        tasks = await asyncio.gather(*(handle.wait("1m") for handle in handles))
+        return [task.result.data for task in tasks if task.result is not None]
+
+
+def look_around() -> None:
+    with rota.Client() as client:
+        for task in client.tasks.list(type="greet", metadata={"batch": "today"}):  # all pages, as they are needed
+            print(task.id, task.status)
+        for line in client.tasks.logs(task.id):
+            print(line.at, line.kind, line.message)
+        print(client.stats().tasks)
+
+
+def clean_up() -> int:
+    with rota.Client() as client:
+        return client.tasks.cancel_all(type="greet", status="PENDING", reason="not needed any more").changed
+
+
+def find_status(task_id: str) -> str:
+    with rota.Client() as client:
+        try:
+            return client.tasks.get(task_id).status
+        except NotFoundError:
+            return "gone"
+        except RotaError as error:
+            return f"{error.code}: {error}"  # unauthenticated, permission_denied, unavailable, …
+
+
+if __name__ == "__main__":
+    print(greet().status, asyncio.run(greet_all(["Bob", "Cleo"])))
+    look_around()

@@ -1,0 +1,297 @@
+"""`rota.AsyncClient`: a Rota server, for programs that await.
+
+    async with rota.AsyncClient("https://rota.example.com", "rota_…") as client:
+        handle = await client.submit("send_email", {"to": "ada@example.com"})
+        task = await handle.wait("30s")
+
+Without arguments it takes `ROTA_URL` and `ROTA_TOKEN`. Every call ends within `timeout`, all its tries together.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+from rota.application.ports.system import System
+from rota.client import cluster_calls, task_calls
+from rota.client.async_wire import AsyncWire
+from rota.client.following import Following
+from rota.client.place import DEFAULT_TIMEOUT, find_place
+from rota.client.task_calls import BulkAction, TaskFilters
+from rota.client.waiting import Waiting
+from rota.domain.durations import parse_duration
+from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.sdk.control import Duration
+from rota.sdk.options import SubmitOptions
+from rota.sdk.views import TaskView
+from rota.wire.access import NewToken, Token
+from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
+from rota.wire.config import PutConfig, TaskConfig
+from rota.wire.task import BulkCount, Explanation, LogLine
+
+if TYPE_CHECKING:
+    import httpx2
+
+PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncHandle:
+    """A submitted task."""
+
+    id: str
+    _client: "AsyncClient"
+
+    async def wait(self, timeout: Duration = "1m") -> TaskView:  # noqa: ASYNC109 the name users expect
+        """The task when it has ended, in whatever way; `TimeoutError` when that takes longer."""
+        return await self._client.tasks.wait(self.id, timeout)
+
+    async def get(self) -> TaskView:
+        """The task as it is now."""
+        return await self._client.tasks.get(self.id)
+
+    async def cancel(self, reason: str = "") -> TaskView:
+        """End it, waiting or running."""
+        return await self._client.tasks.cancel(self.id, reason=reason)
+
+
+class AsyncClient:
+    """A Rota server. Enter it, use it, leave it; or call `close` at the end."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: Duration = DEFAULT_TIMEOUT,
+        system: System | None = None,
+        transport: "httpx2.AsyncBaseTransport | None" = None,
+    ) -> None:
+        """`transport` and `system` (clock and chance) are for tests and for programs with their own connections."""
+        known = system or System(SystemClock(), SystemRandom())
+        self._wire = AsyncWire(find_place(url, token, timeout=timeout), known, transport=transport)
+        self.tasks = AsyncTasks(self, self._wire)
+        self.configs = AsyncConfigs(self, self._wire)
+        self.workers = AsyncWorkers(self._wire)
+        self.tokens = AsyncTokens(self._wire)
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._wire.close()
+
+    async def submit(self, type: str, payload: Any = None, **options: Unpack[SubmitOptions]) -> AsyncHandle:
+        """Add a task. Sent again after a failure it is still added once: it carries an idempotency key."""
+        return AsyncHandle((await self._wire.send(task_calls.submit(type, payload, options=options))).id, self)
+
+    async def submit_many(
+        self,
+        type: str,
+        payloads: Sequence[Any],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Unpack[SubmitOptions],
+    ) -> list[AsyncHandle]:
+        """Add tasks of one type, a thousand at a time, each thousand all or none. `progress(added, all)` is told."""
+        handles: list[AsyncHandle] = []
+        for call in task_calls.submit_many(type, payloads, options=options):
+            handles += [AsyncHandle(task_id, self) for task_id in (await self._wire.send(call)).ids]
+            if progress is not None:
+                progress(len(handles), len(payloads))
+        return handles
+
+    async def queues(self) -> Queues:
+        """What is ready, by priority."""
+        return await self._wire.send(cluster_calls.queues())
+
+    async def stats(self) -> Stats:
+        """Counts and rates."""
+        return await self._wire.send(cluster_calls.stats())
+
+    async def cluster(self) -> Cluster:
+        """The nodes, and who leads."""
+        return await self._wire.send(cluster_calls.cluster())
+
+    def events(
+        self,
+        after: str | None = None,
+        *,
+        types: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+        on_missed: Callable[[], None] | None = None,
+    ) -> AsyncIterator[Event]:
+        """What happens from now on, or after the event with this id; goes on over broken connections.
+
+        `on_missed` is called where the server no longer knows what came in between: look anew at what matters."""
+        call = cluster_calls.events(types, kinds)
+        return self._wire.follow(Following(call, self._wire.random, after=after, missed=on_missed or _ignore))
+
+
+class AsyncTasks:
+    """`client.tasks`."""
+
+    def __init__(self, client: AsyncClient, wire: AsyncWire) -> None:
+        self._client = client
+        self._wire = wire
+
+    async def get(self, task_id: str) -> TaskView:
+        """A task by its id."""
+        return await self._wire.send(task_calls.get(task_id))
+
+    async def wait(self, task_id: str, timeout: Duration = "1m") -> TaskView:  # noqa: ASYNC109 the same
+        """The task when it has ended; `TimeoutError` when that takes longer."""
+        clock = self._wire.clock
+        waiting = Waiting(task_id, timeout, now=clock.monotonic())
+        while True:
+            task = await self._wire.send(waiting.ask(clock.monotonic()))
+            if waiting.is_over(task, now=clock.monotonic()):
+                return task
+
+    def list(self, *, page_size: int = PAGE, **filters: Unpack[TaskFilters]) -> AsyncIterator[TaskView]:
+        """All tasks that match, newest first; pages are fetched as they are needed."""
+        return self._wire.pages(lambda cursor: task_calls.list_page(filters, cursor, size=page_size))
+
+    async def cancel(self, task_id: str, *, reason: str = "") -> TaskView:
+        """End a task, waiting or running."""
+        return await self._wire.send(task_calls.cancel(task_id, reason))
+
+    async def retry(self, task_id: str) -> AsyncHandle:
+        """Do the work of an ended task again, as a new task."""
+        return AsyncHandle((await self._wire.send(task_calls.retry(task_id))).id, self._client)
+
+    async def patch(
+        self, task_id: str, *, priority: int | str | None = None, scheduled_at: datetime | None = None
+    ) -> TaskView:
+        """Change how urgent a waiting task is, or when it starts."""
+        return await self._wire.send(task_calls.patch(task_id, priority=priority, scheduled_at=scheduled_at))
+
+    def logs(self, task_id: str, *, page_size: int = PAGE) -> AsyncIterator[LogLine]:
+        """The record of a task: its transitions and its own lines, in order."""
+        return self._wire.pages(lambda cursor: task_calls.log_page(task_id, cursor, size=page_size))
+
+    def follow(self, task_id: str, *, after: str | None = None) -> AsyncIterator[LogLine]:
+        """The same, then what comes, until the task has ended."""
+        call = task_calls.log_stream(task_id)
+        return self._wire.follow(Following(call, self._wire.random, after=after, missed=_ignore))
+
+    async def explain(self, task_id: str) -> Explanation:
+        """Why a task is where it is."""
+        return await self._wire.send(task_calls.explain(task_id))
+
+    async def cancel_all(
+        self,
+        *,
+        reason: str = "",
+        progress: Callable[[BulkCount], None] | None = None,
+        **filters: Unpack[TaskFilters],
+    ) -> BulkCount:
+        """End all tasks that match; at least one filter is needed."""
+        return await self._bulk(BulkAction(filters, "cancel", reason=reason), progress)
+
+    async def retry_all(
+        self, *, progress: Callable[[BulkCount], None] | None = None, **filters: Unpack[TaskFilters]
+    ) -> BulkCount:
+        """Do the work of all ended tasks that match again; at least one filter is needed."""
+        return await self._bulk(BulkAction(filters, "retry"), progress)
+
+    async def _bulk(self, action: BulkAction, progress: Callable[[BulkCount], None] | None) -> BulkCount:
+        while (call := action.next()) is not None:
+            action.add(await self._wire.send(call))
+            if progress is not None:
+                progress(action.total)
+        return action.total
+
+
+class AsyncConfigs:
+    """`client.configs`: what types of task there are."""
+
+    def __init__(self, client: AsyncClient, wire: AsyncWire) -> None:
+        self._client = client
+        self._wire = wire
+
+    async def put(self, type: str, definition: PutConfig | Mapping[str, Any]) -> TaskConfig:
+        """Set the whole definition of a type."""
+        return await self._wire.send(cluster_calls.put_config(type, definition))
+
+    async def get(self, type: str) -> TaskConfig:
+        """The definition of a type."""
+        return await self._wire.send(cluster_calls.get_config(type))
+
+    def list(self, *, page_size: int = PAGE) -> AsyncIterator[TaskConfig]:
+        """All of them, by name."""
+        return self._wire.pages(lambda cursor: cluster_calls.list_configs(cursor, page_size))
+
+    async def delete(self, type: str) -> None:
+        """Remove a definition; tasks of the type that exist stay."""
+        await self._wire.send(cluster_calls.delete_config(type))
+
+    async def pause(self, type: str) -> TaskConfig:
+        """Accept no new tasks of a type."""
+        return await self._wire.send(cluster_calls.pause_config(type))
+
+    async def resume(self, type: str) -> TaskConfig:
+        """Accept them again."""
+        return await self._wire.send(cluster_calls.resume_config(type))
+
+    async def trigger(self, type: str, payload: Any = None) -> AsyncHandle:
+        """Run a type now, with its own payload or this one."""
+        return AsyncHandle((await self._wire.send(cluster_calls.trigger_config(type, payload))).id, self._client)
+
+
+class AsyncWorkers:
+    """`client.workers`."""
+
+    def __init__(self, wire: AsyncWire) -> None:
+        self._wire = wire
+
+    def list(self, *, page_size: int = PAGE) -> AsyncIterator[Worker]:
+        """Those that are there."""
+        return self._wire.pages(lambda cursor: cluster_calls.list_workers(cursor, page_size))
+
+    async def get(self, worker_id: str) -> Worker:
+        """One of them."""
+        return await self._wire.send(cluster_calls.get_worker(worker_id))
+
+    async def drain(self, worker_id: str) -> Worker:
+        """Let it finish what it has and take nothing new."""
+        return await self._wire.send(cluster_calls.steer_worker(worker_id, "drain"))
+
+    async def resume(self, worker_id: str) -> Worker:
+        """Let it take tasks again."""
+        return await self._wire.send(cluster_calls.steer_worker(worker_id, "resume"))
+
+    async def set_capacity(self, worker_id: str, capacity: int) -> Worker:
+        """Change how many tasks it runs at once."""
+        return await self._wire.send(cluster_calls.set_capacity(worker_id, capacity))
+
+
+class AsyncTokens:
+    """`client.tokens`: who may ask."""
+
+    def __init__(self, wire: AsyncWire) -> None:
+        self._wire = wire
+
+    async def create(self, name: str, role: str = "viewer", *, expires_in: Duration | None = None) -> NewToken:
+        """A new token; its secret is shown this once."""
+        life = None if expires_in is None else parse_duration("expires_in", expires_in)
+        return await self._wire.send(cluster_calls.create_token(name, role, expires_in=life))
+
+    def list(self, *, page_size: int = PAGE) -> AsyncIterator[Token]:
+        """All tokens of the tenant, without their secrets."""
+        return self._wire.pages(lambda cursor: cluster_calls.list_tokens(cursor, page_size))
+
+    async def revoke(self, token_id: str) -> None:
+        """End a token, within seconds everywhere."""
+        await self._wire.send(cluster_calls.revoke_token(token_id))
+
+
+def _ignore() -> None:
+    """Nobody asked to be told."""

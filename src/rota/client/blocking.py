@@ -1,0 +1,295 @@
+"""`rota.Client`: a Rota server, for programs that do not await.
+
+    with rota.Client("https://rota.example.com", "rota_…") as client:
+        handle = client.submit("send_email", {"to": "ada@example.com"})
+        task = handle.wait("30s")
+
+Without arguments it takes `ROTA_URL` and `ROTA_TOKEN`. Every call ends within `timeout`, all its tries together.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+from rota.client import cluster_calls, task_calls
+from rota.client.following import Following
+from rota.client.place import DEFAULT_TIMEOUT, find_place
+from rota.client.sync_wire import SyncSystem, SyncWire, real_system
+from rota.client.task_calls import BulkAction, TaskFilters
+from rota.client.waiting import Waiting
+from rota.domain.durations import parse_duration
+from rota.sdk.control import Duration
+from rota.sdk.options import SubmitOptions
+from rota.sdk.views import TaskView
+from rota.wire.access import NewToken, Token
+from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
+from rota.wire.config import PutConfig, TaskConfig
+from rota.wire.task import BulkCount, Explanation, LogLine
+
+if TYPE_CHECKING:
+    import httpx2
+
+PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A submitted task."""
+
+    id: str
+    _client: "Client"
+
+    def wait(self, timeout: Duration = "1m") -> TaskView:
+        """The task when it has ended, in whatever way; `TimeoutError` when that takes longer."""
+        return self._client.tasks.wait(self.id, timeout)
+
+    def get(self) -> TaskView:
+        """The task as it is now."""
+        return self._client.tasks.get(self.id)
+
+    def cancel(self, reason: str = "") -> TaskView:
+        """End it, waiting or running."""
+        return self._client.tasks.cancel(self.id, reason=reason)
+
+
+class Client:
+    """A Rota server. Enter it, use it, leave it; or call `close` at the end."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: Duration = DEFAULT_TIMEOUT,
+        system: SyncSystem | None = None,
+        transport: "httpx2.BaseTransport | None" = None,
+    ) -> None:
+        """`transport` and `system` (clock and chance) are for tests and for programs with their own connections."""
+        known = system or real_system()
+        self._wire = SyncWire(find_place(url, token, timeout=timeout), known, transport=transport)
+        self.tasks = Tasks(self, self._wire)
+        self.configs = Configs(self, self._wire)
+        self.workers = Workers(self._wire)
+        self.tokens = Tokens(self._wire)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all connections."""
+        self._wire.close()
+
+    def submit(self, type: str, payload: Any = None, **options: Unpack[SubmitOptions]) -> Handle:
+        """Add a task. Sent again after a failure it is still added once: it carries an idempotency key."""
+        return Handle((self._wire.send(task_calls.submit(type, payload, options=options))).id, self)
+
+    def submit_many(
+        self,
+        type: str,
+        payloads: Sequence[Any],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Unpack[SubmitOptions],
+    ) -> list[Handle]:
+        """Add tasks of one type, a thousand at a time, each thousand all or none. `progress(added, all)` is told."""
+        handles: list[Handle] = []
+        for call in task_calls.submit_many(type, payloads, options=options):
+            handles += [Handle(task_id, self) for task_id in (self._wire.send(call)).ids]
+            if progress is not None:
+                progress(len(handles), len(payloads))
+        return handles
+
+    def queues(self) -> Queues:
+        """What is ready, by priority."""
+        return self._wire.send(cluster_calls.queues())
+
+    def stats(self) -> Stats:
+        """Counts and rates."""
+        return self._wire.send(cluster_calls.stats())
+
+    def cluster(self) -> Cluster:
+        """The nodes, and who leads."""
+        return self._wire.send(cluster_calls.cluster())
+
+    def events(
+        self,
+        after: str | None = None,
+        *,
+        types: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+        on_missed: Callable[[], None] | None = None,
+    ) -> Iterator[Event]:
+        """What happens from now on, or after the event with this id; goes on over broken connections.
+
+        `on_missed` is called where the server no longer knows what came in between: look anew at what matters."""
+        call = cluster_calls.events(types, kinds)
+        return self._wire.follow(Following(call, self._wire.random, after=after, missed=on_missed or _ignore))
+
+
+class Tasks:
+    """`client.tasks`."""
+
+    def __init__(self, client: Client, wire: SyncWire) -> None:
+        self._client = client
+        self._wire = wire
+
+    def get(self, task_id: str) -> TaskView:
+        """A task by its id."""
+        return self._wire.send(task_calls.get(task_id))
+
+    def wait(self, task_id: str, timeout: Duration = "1m") -> TaskView:
+        """The task when it has ended; `TimeoutError` when that takes longer."""
+        clock = self._wire.clock
+        waiting = Waiting(task_id, timeout, now=clock.monotonic())
+        while True:
+            task = self._wire.send(waiting.ask(clock.monotonic()))
+            if waiting.is_over(task, now=clock.monotonic()):
+                return task
+
+    def list(self, *, page_size: int = PAGE, **filters: Unpack[TaskFilters]) -> Iterator[TaskView]:
+        """All tasks that match, newest first; pages are fetched as they are needed."""
+        return self._wire.pages(lambda cursor: task_calls.list_page(filters, cursor, size=page_size))
+
+    def cancel(self, task_id: str, *, reason: str = "") -> TaskView:
+        """End a task, waiting or running."""
+        return self._wire.send(task_calls.cancel(task_id, reason))
+
+    def retry(self, task_id: str) -> Handle:
+        """Do the work of an ended task again, as a new task."""
+        return Handle((self._wire.send(task_calls.retry(task_id))).id, self._client)
+
+    def patch(
+        self, task_id: str, *, priority: int | str | None = None, scheduled_at: datetime | None = None
+    ) -> TaskView:
+        """Change how urgent a waiting task is, or when it starts."""
+        return self._wire.send(task_calls.patch(task_id, priority=priority, scheduled_at=scheduled_at))
+
+    def logs(self, task_id: str, *, page_size: int = PAGE) -> Iterator[LogLine]:
+        """The record of a task: its transitions and its own lines, in order."""
+        return self._wire.pages(lambda cursor: task_calls.log_page(task_id, cursor, size=page_size))
+
+    def follow(self, task_id: str, *, after: str | None = None) -> Iterator[LogLine]:
+        """The same, then what comes, until the task has ended."""
+        call = task_calls.log_stream(task_id)
+        return self._wire.follow(Following(call, self._wire.random, after=after, missed=_ignore))
+
+    def explain(self, task_id: str) -> Explanation:
+        """Why a task is where it is."""
+        return self._wire.send(task_calls.explain(task_id))
+
+    def cancel_all(
+        self,
+        *,
+        reason: str = "",
+        progress: Callable[[BulkCount], None] | None = None,
+        **filters: Unpack[TaskFilters],
+    ) -> BulkCount:
+        """End all tasks that match; at least one filter is needed."""
+        return self._bulk(BulkAction(filters, "cancel", reason=reason), progress)
+
+    def retry_all(
+        self, *, progress: Callable[[BulkCount], None] | None = None, **filters: Unpack[TaskFilters]
+    ) -> BulkCount:
+        """Do the work of all ended tasks that match again; at least one filter is needed."""
+        return self._bulk(BulkAction(filters, "retry"), progress)
+
+    def _bulk(self, action: BulkAction, progress: Callable[[BulkCount], None] | None) -> BulkCount:
+        while (call := action.next()) is not None:
+            action.add(self._wire.send(call))
+            if progress is not None:
+                progress(action.total)
+        return action.total
+
+
+class Configs:
+    """`client.configs`: what types of task there are."""
+
+    def __init__(self, client: Client, wire: SyncWire) -> None:
+        self._client = client
+        self._wire = wire
+
+    def put(self, type: str, definition: PutConfig | Mapping[str, Any]) -> TaskConfig:
+        """Set the whole definition of a type."""
+        return self._wire.send(cluster_calls.put_config(type, definition))
+
+    def get(self, type: str) -> TaskConfig:
+        """The definition of a type."""
+        return self._wire.send(cluster_calls.get_config(type))
+
+    def list(self, *, page_size: int = PAGE) -> Iterator[TaskConfig]:
+        """All of them, by name."""
+        return self._wire.pages(lambda cursor: cluster_calls.list_configs(cursor, page_size))
+
+    def delete(self, type: str) -> None:
+        """Remove a definition; tasks of the type that exist stay."""
+        self._wire.send(cluster_calls.delete_config(type))
+
+    def pause(self, type: str) -> TaskConfig:
+        """Accept no new tasks of a type."""
+        return self._wire.send(cluster_calls.pause_config(type))
+
+    def resume(self, type: str) -> TaskConfig:
+        """Accept them again."""
+        return self._wire.send(cluster_calls.resume_config(type))
+
+    def trigger(self, type: str, payload: Any = None) -> Handle:
+        """Run a type now, with its own payload or this one."""
+        return Handle((self._wire.send(cluster_calls.trigger_config(type, payload))).id, self._client)
+
+
+class Workers:
+    """`client.workers`."""
+
+    def __init__(self, wire: SyncWire) -> None:
+        self._wire = wire
+
+    def list(self, *, page_size: int = PAGE) -> Iterator[Worker]:
+        """Those that are there."""
+        return self._wire.pages(lambda cursor: cluster_calls.list_workers(cursor, page_size))
+
+    def get(self, worker_id: str) -> Worker:
+        """One of them."""
+        return self._wire.send(cluster_calls.get_worker(worker_id))
+
+    def drain(self, worker_id: str) -> Worker:
+        """Let it finish what it has and take nothing new."""
+        return self._wire.send(cluster_calls.steer_worker(worker_id, "drain"))
+
+    def resume(self, worker_id: str) -> Worker:
+        """Let it take tasks again."""
+        return self._wire.send(cluster_calls.steer_worker(worker_id, "resume"))
+
+    def set_capacity(self, worker_id: str, capacity: int) -> Worker:
+        """Change how many tasks it runs at once."""
+        return self._wire.send(cluster_calls.set_capacity(worker_id, capacity))
+
+
+class Tokens:
+    """`client.tokens`: who may ask."""
+
+    def __init__(self, wire: SyncWire) -> None:
+        self._wire = wire
+
+    def create(self, name: str, role: str = "viewer", *, expires_in: Duration | None = None) -> NewToken:
+        """A new token; its secret is shown this once."""
+        life = None if expires_in is None else parse_duration("expires_in", expires_in)
+        return self._wire.send(cluster_calls.create_token(name, role, expires_in=life))
+
+    def list(self, *, page_size: int = PAGE) -> Iterator[Token]:
+        """All tokens of the tenant, without their secrets."""
+        return self._wire.pages(lambda cursor: cluster_calls.list_tokens(cursor, page_size))
+
+    def revoke(self, token_id: str) -> None:
+        """End a token, within seconds everywhere."""
+        self._wire.send(cluster_calls.revoke_token(token_id))
+
+
+def _ignore() -> None:
+    """Nobody asked to be told."""

@@ -1,0 +1,79 @@
+"""One call over all its tries, without any I/O: what is left of its time, and what follows from each answer.
+
+What may be done twice (reads, and submits, which carry an idempotency key) is tried again after a broken connection,
+429 and 502 to 504. Anything else is tried again only where it certainly did not take effect: no connection was made, or
+the server refused it for its rate. Pauses grow, are spread by chance so that clients do not come back all at once, and
+are at least as long as the server asks. The deadline is one for all tries.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from rota.application.ports.system import Random
+from rota.client.call import Call, Reply
+from rota.client.problems import error_from, retry_after
+from rota.domain.errors import RateLimitedError, RotaError, UnavailableError
+
+T = TypeVar("T")
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    """The call has its answer."""
+
+    value: T
+
+
+def pause_after(tries: int, random: Random, *, least: timedelta | None = None) -> timedelta:
+    """How long to wait after so many tries: twice as long each time, at least half of that, by chance."""
+    full = min(FIRST_PAUSE_S * 2.0 ** min(tries - 1, 16), LONGEST_PAUSE_S)
+    return (least or timedelta(0)) + timedelta(seconds=full * (0.5 + random.chance() / 2))
+
+
+class Exchange(Generic[T]):
+    """The state of one call. The shell asks for the time left, sends, and tells what came of it."""
+
+    def __init__(self, call: Call[T], random: Random, *, now: float, timeout: timedelta) -> None:
+        self._call = call
+        self._random = random
+        self._timeout = timeout + call.waits
+        self._deadline = now + self._timeout.total_seconds()
+        self._tries = 0
+
+    def begin(self, now: float) -> float:
+        """Another try: the seconds that it may take."""
+        self._tries += 1
+        return max(self._deadline - now, 0.001)
+
+    def failed(self, error: Exception, *, now: float, was_sent: bool) -> timedelta:
+        """There was no answer: the pause before the next try, or the error."""
+        problem = UnavailableError(self._tell(error, was_sent=was_sent))
+        if was_sent and not self._call.may_repeat:
+            raise problem from error
+        return self._pause(problem, now=now)
+
+    def answered(self, reply: Reply, *, now: float) -> Done[T] | timedelta:
+        """The value, the pause before the next try, or the error."""
+        if 200 <= reply.status < 300:
+            return Done(self._call.read(reply.body))
+        error = error_from(reply)
+        is_refused = isinstance(error, RateLimitedError)  # before anything was done
+        if is_refused or (isinstance(error, UnavailableError) and self._call.may_repeat):
+            return self._pause(error, now=now, least=retry_after(reply.headers))
+        raise error
+
+    def _pause(self, error: RotaError, *, now: float, least: timedelta | None = None) -> timedelta:
+        pause = pause_after(self._tries, self._random, least=least)
+        if now + pause.total_seconds() >= self._deadline:
+            raise error
+        return pause
+
+    def _tell(self, error: Exception, *, was_sent: bool) -> str:
+        what = str(error) or type(error).__name__
+        tries = f" ({self._tries} tries in {self._timeout.total_seconds():g} s)" if self._tries > 1 else ""
+        unknown = "" if self._call.may_repeat or not was_sent else "; whether it took effect is unknown"
+        return f"no answer from the server{tries}: {what}{unknown}"

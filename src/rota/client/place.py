@@ -1,0 +1,64 @@
+"""Where the server is, and who asks."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from rota.__about__ import __version__
+from rota.domain.durations import parse_duration
+from rota.domain.errors import ConfigError
+from rota.sdk.control import Duration
+
+DEFAULT_URL = "http://127.0.0.1:8420"
+DEFAULT_TIMEOUT = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A server and a token for it."""
+
+    url: str
+    token: str = field(repr=False)
+    timeout: timedelta = DEFAULT_TIMEOUT
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What goes with every request."""
+        known = {"User-Agent": f"rota/{__version__}", "Accept": "application/json"}
+        return {**known, "Authorization": f"Bearer {self.token}"} if self.token else known
+
+
+def find_place(
+    url: str | None,
+    token: str | None,
+    *,
+    timeout: Duration,
+    environment: Mapping[str, str] | None = None,
+) -> Place:
+    """What was given, or else what the environment says."""
+    known = os.environ if environment is None else environment
+    return Place(
+        url=check_url(url or known.get("ROTA_URL") or DEFAULT_URL),
+        token=_check_token(token if token is not None else known.get("ROTA_TOKEN", "")),
+        timeout=parse_duration("timeout", timeout),
+    )
+
+
+def check_url(text: str) -> str:
+    """A URL of a server, without the slash at its end."""
+    try:
+        parts = urlsplit(text)
+        is_sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_sound = False
+    if not is_sound or any(mark in text for mark in "?#@"):
+        raise ConfigError(f"{text!r} is not the URL of a server", fix=f"ROTA_URL={DEFAULT_URL}")
+    return text.rstrip("/")
+
+
+def _check_token(token: str) -> str:
+    if not token.isascii() or any(character <= " " for character in token.strip()):
+        raise ConfigError("the token has characters that no token has", fix="copy it once more, as one word")
+    return token.strip()

@@ -1,0 +1,204 @@
+"""Is everything as it should be? Looks at what the settings name, and changes nothing.
+
+Each thing that is looked at becomes a finding: sound, or with what is wrong and the command or setting that mends it.
+"""
+
+import stat
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rota.__about__ import __version__
+from rota.config.exposure import check_exposure, is_loopback
+from rota.config.load import Loaded
+from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, scheme_of
+from rota.config.schema import read_schema
+from rota.config.settings import Settings
+from rota.domain.errors import ConfigError, RotaError
+from rota.domain.ids import DEFAULT_TENANT
+from rota.infrastructure.system import SystemClock, SystemRandom
+
+MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
+MOST_TOKENS = 500  # that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at, what was seen, and if it is not sound, what to do."""
+
+    subject: str
+    text: str
+    fix: str = ""  # empty: it is sound
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.fix
+
+
+async def examine(loaded: Loaded) -> list[Finding]:
+    """Store, schema, clock, coordinator, versions."""
+    settings = loaded.settings
+    found = [Finding("versions", f"rota {__version__}, Python {sys.version.partition(' ')[0]}")]
+    found += [finding async for finding in _examine_store(settings)]
+    found += [finding async for finding in _examine_coordinator(settings)]
+    return found
+
+
+async def _examine_store(settings: Settings) -> AsyncIterator[Finding]:
+    if scheme_of(settings.store.url) in SQL_SCHEMES:
+        async for finding in _try("store", lambda: _examine_schema(settings), fix="rota settings show --origin"):
+            yield finding
+            if not finding.is_sound:
+                return  # it would be made by looking at its clock, or it is away
+    async for finding in _try("clock", lambda: _examine_clock(settings), fix="rota settings show --origin"):
+        yield finding
+
+
+async def _examine_schema(settings: Settings) -> Finding:
+    if _sqlite_path(settings) is not None and not _has_file(settings):
+        return Finding("schema", f"there is no {_sqlite_path(settings)} yet", fix="rota db upgrade")
+    now = await read_schema(settings)
+    if not now.is_current:
+        return Finding(
+            "schema", f"is at {now.current or 'nothing'}, this release has {now.newest}", fix="rota db upgrade"
+        )
+    return Finding("schema", f"is at {now.current}, as this release needs")
+
+
+async def _examine_clock(settings: Settings) -> Finding:
+    clock, random = SystemClock(), SystemRandom()
+    async with Registries().stores.get(scheme_of(settings.store.url))(Surroundings(settings, clock, random)) as store:
+        before = clock.now()
+        told = await store.tasks.now()
+        after = clock.now()
+    difference = max(before - told, told - after, timedelta(0))
+    text = f"the store's and this machine's differ by {difference.total_seconds():.3f} s at least"
+    if difference > MOST_CLOCK_DIFFERENCE:
+        return Finding("clock", text, fix="timedatectl set-ntp true, on both machines")
+    return Finding("clock", "the store's and this machine's agree")
+
+
+async def _examine_coordinator(settings: Settings) -> AsyncIterator[Finding]:
+    scheme = scheme_of(settings.coordinator.url)
+    if scheme == "memory":
+        yield Finding("coordinator", "in memory, for one process alone")
+        return
+    fix = "start it, or: rota settings show --origin"
+    async for finding in _try("coordinator", lambda: _examine_leader(settings), fix=fix):
+        yield finding
+        if not finding.is_sound:
+            return
+    if scheme in ("redis", "rediss"):
+        async for finding in _examine_redis(settings.coordinator.url):
+            yield finding
+
+
+async def _examine_leader(settings: Settings) -> Finding:
+    around = Surroundings(settings, SystemClock(), SystemRandom())
+    async with Registries().coordinators.get(scheme_of(settings.coordinator.url))(around) as coordinator:
+        leader = await coordinator.election.find_leader()
+    return Finding("coordinator", f"can be reached; {f'{leader} leads' if leader else 'nobody leads now'}")
+
+
+async def _examine_redis(url: str) -> AsyncIterator[Finding]:
+    from rota.infrastructure.coordination.redis_health import read_redis_health
+
+    health = await read_redis_health(url)
+    if health.eviction == "noeviction":
+        yield Finding("redis eviction", "noeviction")
+    else:
+        text = f"{health.eviction}: a full Redis would throw parts of the queues away"
+        yield Finding("redis eviction", text, fix="redis-cli CONFIG SET maxmemory-policy noeviction")
+    if health.takes_writes:
+        is_kept = health.persistence != "none"
+        yield Finding("redis persistence", health.persistence if is_kept else "none: the store rebuilds the queues")
+    else:
+        yield Finding("redis persistence", "its last save failed, so it may refuse writes", fix="redis-cli BGSAVE")
+    yield Finding("redis version", health.version)
+
+
+async def _try(subject: str, look: Callable[[], Awaitable[Finding]], *, fix: str) -> AsyncIterator[Finding]:
+    """What cannot be looked at is a finding too."""
+    try:
+        yield await look()
+    except RotaError as error:
+        yield Finding(subject, str(error), fix=fix)
+
+
+async def examine_tokens(settings: Settings) -> list[Finding]:
+    """Who can come in for ever."""
+    return [finding async for finding in _list_tokens(settings)]
+
+
+async def _list_tokens(settings: Settings) -> AsyncIterator[Finding]:
+    if not _has_file(settings):
+        return
+    around = Surroundings(settings, SystemClock(), SystemRandom())
+    try:
+        async with Registries().stores.get(scheme_of(settings.store.url))(around) as store:
+            found = await store.tokens.list_page(DEFAULT_TENANT, limit=MOST_TOKENS)
+    except RotaError as error:
+        yield Finding("tokens", str(error), fix="rota doctor")
+        return
+    endless = [token for token in found if token.expires_at is None and token.revoked_at is None]
+    for token in endless:
+        yield Finding("tokens", f"{token.id} ({token.name}) never expires", fix=f"rota token revoke {token.id}")
+    if not endless:
+        yield Finding("tokens", f"all {len(found)} expire or are revoked")
+
+
+def examine_files(loaded: Loaded, settings_file: Path | None) -> Iterator[Finding]:
+    """Who else on this machine may read what is secret."""
+    database = _sqlite_path(loaded.settings)
+    secret = [Path(".rota/token")]
+    if database is not None:
+        secret += [database, *(database.with_name(f"{database.name}{end}") for end in ("-wal", "-shm"))]
+    if settings_file is not None:
+        secret.append(settings_file)
+    for path in secret:
+        if path.exists():
+            yield _examine_mode(path)
+
+
+def examine_network(settings: Settings) -> Iterator[Finding]:
+    """Who else on the network may listen."""
+    yield from _examine_bind(settings)
+    for key, url in (("store.url", settings.store.url), ("coordinator.url", settings.coordinator.url)):
+        host = urlsplit(url).hostname
+        if host is None or is_loopback(host):
+            continue
+        if scheme_of(url) == "redis":
+            yield Finding(key, f"talks to {host} without TLS", fix="rediss:// in coordinator.url, with TLS in Redis")
+        else:
+            yield Finding(key, f"is on {host}")
+
+
+def _examine_bind(settings: Settings) -> Iterator[Finding]:
+    host = settings.api.host
+    try:
+        check_exposure(settings.api)
+    except ConfigError as error:
+        yield Finding("api.host", error.problem, fix=error.fix)
+        return
+    way = "this machine alone" if is_loopback(host) else "with TLS" if settings.api.tls_cert else "behind a TLS proxy"
+    yield Finding("api.host", f"{host}: {way}")
+
+
+def _examine_mode(path: Path) -> Finding:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        return Finding(str(path), f"mode {mode:o}: others on this machine can open it", fix=f"chmod 600 {path}")
+    return Finding(str(path), f"mode {mode:o}")
+
+
+def _sqlite_path(settings: Settings) -> Path | None:
+    scheme, _, rest = settings.store.url.partition(":///")
+    return Path(rest.partition("?")[0]) if scheme == "sqlite" and rest else None
+
+
+def _has_file(settings: Settings) -> bool:
+    path = _sqlite_path(settings)
+    return path is None or path.exists()

@@ -1,0 +1,81 @@
+"""`rota queue`, `rota stats` and `rota cluster`: figures."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
+from rota.interfaces.cli.output import document, output_option, print_rows, show_list, show_one
+from rota.interfaces.cli.tables import NODES, QUEUES
+from rota.interfaces.cli.text import safe
+
+if TYPE_CHECKING:
+    from rota.wire.cluster import Cluster, Queues, Stats
+
+
+@click.group()
+def queue() -> None:
+    """Look at the queues."""
+
+
+@queue.command()
+@output_option
+@watch_option
+@server_option
+def ls(output: str, *, watch: bool, url: str | None) -> None:
+    """List what is ready by priority, and what waits for its time."""
+    with connect(url) as client:
+        repeat(lambda: _show_queues(client.queues(), output), watch=watch)
+
+
+@click.command()
+@output_option
+@watch_option
+@server_option
+def stats(output: str, *, watch: bool, url: str | None) -> None:
+    """Count tasks by state, and say how many come and go."""
+    with connect(url) as client:
+        repeat(lambda: _show_stats(client.stats(), output), watch=watch)
+
+
+@click.command()
+@output_option
+@watch_option
+@server_option
+def cluster(output: str, *, watch: bool, url: str | None) -> None:
+    """Show the nodes, and who leads."""
+    with connect(url) as client:
+        repeat(lambda: _show_cluster(client.cluster(), output), watch=watch)
+
+
+def _show_queues(found: "Queues", output: str) -> None:
+    if output in ("json", "yaml"):
+        show_one(found, QUEUES, output=output)
+        return
+    show_list(found.items, QUEUES, output=output)
+    if output != "name":
+        click.echo(f"delayed {found.delayed}, assigned {found.assigned}, running {found.running}")
+
+
+def _show_stats(found: "Stats", output: str) -> None:
+    if output in ("json", "yaml"):
+        show_one(found, QUEUES, output=output)
+        return
+    for status, number in document(found)["tasks"].items():
+        click.echo(f"{status:<12}{number:>10}")
+    click.echo(
+        f"per second over {found.window_seconds:.3g} s: {found.created_per_second:.3g} created,"
+        f" {found.completed_per_second:.3g} completed, {found.failed_per_second:.3g} failed"
+    )
+
+
+def _show_cluster(found: "Cluster", output: str) -> None:
+    if output in ("json", "yaml"):
+        show_one(found, NODES, output=output)
+        return
+    if output == "name":
+        show_list(found.nodes, NODES, output=output)
+        return
+    print_rows(found.nodes, NODES, is_wide=output == "wide")
+    leader = safe(found.leader) if found.leader else "nobody"
+    click.echo(f"{leader} leads, term {found.term}; store {safe(found.store)}, coordinator {safe(found.coordinator)}")

@@ -1,0 +1,28 @@
+"""`rota events`: what happens, as it happens."""
+
+import click
+
+from rota.interfaces.cli.connect import connect, server_option
+from rota.interfaces.cli.output import document
+from rota.interfaces.cli.tables import EVENTS
+from rota.interfaces.cli.text import cell, compact
+
+
+@click.command()
+@click.option("--after", metavar="ID", help="Begin after this event, as far as it is remembered.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only tasks of this type; may be repeated.")
+@click.option("--kind", "kinds", multiple=True, help="Only this kind, such as task.failed; may be repeated.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="`json`: a line each.")
+@server_option
+def events(after: str | None, *, types: tuple[str, ...], kinds: tuple[str, ...], output: str, url: str | None) -> None:
+    """Print what happens to tasks and workers, until Ctrl-C."""
+    with connect(url) as client:
+        for event in client.events(after, types=types, kinds=kinds, on_missed=_tell_gap):
+            if output == "json":
+                click.echo(compact(document(event)))
+            else:
+                click.echo("  ".join(cell(column.value(event)) for column in EVENTS.columns))
+
+
+def _tell_gap() -> None:
+    click.echo("some events are no longer known and missing here", err=True)

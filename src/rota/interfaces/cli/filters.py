@@ -1,0 +1,77 @@
+"""Which tasks a command is for: the filters of lists and of bulk actions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rota.domain.errors import InvalidError
+from rota.domain.task import TaskStatus
+from rota.interfaces.cli.text import cell
+
+if TYPE_CHECKING:
+    from rota.client.task_calls import TaskFilters
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+STATUSES = click.Choice([*TaskStatus], case_sensitive=False)
+
+
+def filter_options(command: Command) -> Command:
+    """The filters, on every command that is for many tasks."""
+    options = [
+        click.option("--status", "statuses", multiple=True, type=STATUSES, help="In this state; may be repeated."),
+        click.option("--type", "types", multiple=True, metavar="TYPE", help="Of this type; may be repeated."),
+        click.option("--priority", "levels", multiple=True, type=click.IntRange(0, 9), help="Of this level."),
+        click.option("--worker", "worker_id", metavar="ID", help="Held by this worker."),
+        click.option("--created-after", metavar="TIME", help="Created after this time."),
+        click.option("--created-before", metavar="TIME", help="Created before this time."),
+        click.option("-q", "--query", "q", metavar="TEXT", help="With this text in the name or the type."),
+        click.option("--metadata", "facts", multiple=True, metavar="KEY=VALUE", help="With this fact."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_filters(given: Mapping[str, Any]) -> "TaskFilters":
+    """What the options said, without what they did not."""
+    found = {
+        "status": given["statuses"],
+        "type": given["types"],
+        "priority": given["levels"],
+        "worker": given["worker_id"],
+        "created_after": read_time("--created-after", given["created_after"]),
+        "created_before": read_time("--created-before", given["created_before"]),
+        "q": given["q"],
+        "metadata": read_pairs("--metadata", given["facts"]),
+    }
+    return {key: value for key, value in found.items() if value}  # type: ignore[return-value] # the keys of TaskFilters
+
+
+def read_time(option: str, text: str | None) -> datetime | None:
+    """A time with its zone."""
+    if text is None:
+        return None
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise InvalidError(option, f"{text!r} is not a time; write it like 2026-01-31T09:00:00Z") from exc
+    if read.tzinfo is None:
+        raise InvalidError(option, f"{text!r} needs a time zone, for example {text}Z")
+    return read
+
+
+def read_pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """`KEY=VALUE`, several times."""
+    pairs = [text.partition("=") for text in texts]
+    for key, equals, _ in pairs:
+        if not equals or not key:
+            raise InvalidError(option, f"{key!r} has no value; write it as {key or 'KEY'}=VALUE")
+    return {key: value for key, _, value in pairs}
+
+
+def describe(filters: "TaskFilters") -> str:
+    """The filters in words, for the question whether they are meant."""
+    return ", ".join(f"{key} {cell(value).replace(',', ' or ')}" for key, value in filters.items())

@@ -1,0 +1,183 @@
+"""How things are printed: a table for people, JSON, YAML or names for programs.
+
+On a terminal a table has colours and fits the window; elsewhere it is plain columns that `awk` can read.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rota.interfaces.cli.text import cell, compact, is_safe, safe_json, safe_lines
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FORMS = ("table", "wide", "json", "yaml", "name")
+COLOURS = {
+    "SUCCESS": "green",
+    "FAILED": "red",
+    "TIMEOUT": "red",
+    "PROCESSING": "cyan",
+    "RETRYING": "yellow",
+    "CANCELLED": "dim",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its head, and what stands in it."""
+
+    title: str
+    value: Callable[[Any], Any]
+    is_wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """How things of one kind are listed. `name` is what other commands call one of them by."""
+
+    columns: Sequence[Column]
+    name: Callable[[Any], str]
+
+
+def output_option(command: Command) -> Command:
+    """`-o`, on every command that shows something."""
+    option = click.option(
+        "-o", "--output", type=click.Choice(FORMS), default="table", help="The form.  [default: table]"
+    )
+    return option(command)
+
+
+def show_list(items: Iterable[Any], table: Table, *, output: str, limit: int | None = None) -> None:
+    """Print things of one kind, no more than the limit; says when there are more."""
+    found = list(items if limit is None else islice(items, limit + 1))
+    shown = found if limit is None else found[:limit]
+    match output:
+        case "json":
+            _echo_json([document(item) for item in shown])
+        case "yaml":
+            _echo_yaml([document(item) for item in shown])
+        case "name":
+            for item in shown:
+                click.echo(table.name(item))
+        case _:
+            print_rows(shown, table, is_wide=output == "wide")
+    if len(found) > len(shown):
+        click.echo(f"there are more than {limit}: --limit shows them", err=True)
+
+
+def show_one(item: Any, table: Table, *, output: str) -> None:
+    """Print one thing with all it has."""
+    match output:
+        case "json":
+            _echo_json(document(item))
+        case "yaml":
+            _echo_yaml(document(item))
+        case "name":
+            click.echo(table.name(item))
+        case _:
+            _print_fields(document(item))
+
+
+def is_terminal() -> bool:
+    """Whether somebody looks at what is printed."""
+    return sys.stdout.isatty()
+
+
+def spinner(text: str) -> AbstractContextManager[Any]:
+    """A sign of life while something takes its time, where somebody looks."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)
+
+
+def document(item: Any) -> Any:
+    """A thing as the API writes it: plain values, times with microseconds, durations as `_seconds`."""
+    import msgspec
+
+    plain = msgspec.to_builtins(item, builtin_types=(datetime, timedelta))
+    return _written(plain)
+
+
+def print_rows(items: Sequence[Any], table: Table, *, is_wide: bool = False) -> None:
+    """The table itself."""
+    columns = [column for column in table.columns if is_wide or not column.is_wide]
+    rows = [[cell(column.value(item)) for column in columns] for item in items]
+    titles = [column.title for column in columns]
+    if is_terminal():
+        from rich.console import Console
+
+        Console().print(rich_table(titles, rows))
+    else:
+        click.echo("\n".join(_align([titles, *rows])))
+
+
+def rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "RichTable":
+    """A table in colours. Cells are text, never markup."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    made = RichTable(*titles, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        made.add_row(*(Text(text, style=COLOURS.get(text, "")) for text in row))
+    return made
+
+
+def _written(value: Any) -> Any:
+    match value:
+        case dict():
+            return {
+                f"{key}_seconds" if isinstance(inner, timedelta) else key: _written(inner)
+                for key, inner in value.items()
+            }
+        case list():
+            return [_written(inner) for inner in value]
+        case datetime():
+            return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        case timedelta():
+            return value.total_seconds()
+        case _:
+            return value
+
+
+def _align(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _print_fields(fields: dict[str, Any]) -> None:
+    width = max(map(len, fields))
+    for key, value in fields.items():
+        if isinstance(value, str) and "\n" in value:
+            click.echo(f"{key}:")
+            click.echo("\n".join(f"    {line}" for line in safe_lines(value)))
+        elif isinstance(value, dict) and any(isinstance(inner, str) and "\n" in inner for inner in value.values()):
+            click.echo(f"{key}:")
+            _print_fields({f"  {name}": inner for name, inner in value.items()})
+        else:
+            text = compact(value) if isinstance(value, dict | list) else cell(value)
+            click.echo(f"{key:<{width}}  {text}")
+
+
+def _echo_json(value: Any) -> None:
+    click.echo(safe_json(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+def _echo_yaml(value: Any) -> None:
+    import yaml
+
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    if not is_safe(text):  # only YAML's own escapes can say it
+        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=False)
+    click.echo(text, nl=False)

@@ -1,0 +1,103 @@
+"""What is shown of each kind of thing in a list."""
+
+from operator import attrgetter
+from typing import Any
+
+from rota.interfaces.cli.output import Column, Table
+
+
+def _field(title: str, name: str, *, is_wide: bool = False) -> Column:
+    return Column(title, attrgetter(name), is_wide)
+
+
+def _trouble(task: Any) -> str:
+    return "" if task.error is None else f"{task.error.code}: {task.error.message}"[:200]
+
+
+TASKS = Table(
+    (
+        _field("ID", "id"),
+        _field("TYPE", "type"),
+        _field("NAME", "name", is_wide=True),
+        _field("STATUS", "status"),
+        _field("PRIORITY", "priority"),
+        _field("ATTEMPT", "attempt"),
+        _field("CREATED", "created_at"),
+        _field("STARTED", "started_at", is_wide=True),
+        _field("COMPLETED", "completed_at"),
+        _field("WORKER", "worker_id", is_wide=True),
+        Column("ERROR", _trouble, is_wide=True),
+    ),
+    attrgetter("id"),
+)
+CONFIGS = Table(
+    (
+        _field("TYPE", "type"),
+        Column("EXECUTOR", lambda config: config.executor.get("type", "")),
+        _field("ENABLED", "enabled"),
+        _field("TIMEOUT_S", "timeout_seconds"),
+        Column("RETRIES", lambda config: config.retry.max_retries),
+        _field("PRIORITY", "priority"),
+        _field("MAX", "max_concurrent"),
+        _field("RATE", "rate_per_second"),
+        _field("REVISION", "revision"),
+        _field("NAME", "name", is_wide=True),
+        _field("DESCRIPTION", "description", is_wide=True),
+        _field("UPDATED", "updated_at", is_wide=True),
+    ),
+    attrgetter("type"),
+)
+WORKERS = Table(
+    (
+        _field("ID", "id"),
+        _field("NAME", "name"),
+        Column("STATE", lambda worker: "draining" if worker.draining else "alive" if worker.alive else "silent"),
+        Column("LOAD", lambda worker: f"{worker.load}/{worker.capacity}"),
+        _field("TYPES", "types"),
+        _field("SEEN", "seen_at"),
+        _field("ADDRESS", "address", is_wide=True),
+        _field("WEIGHT", "weight", is_wide=True),
+        Column("LABELS", lambda worker: dict(worker.labels), is_wide=True),
+        _field("SINCE", "registered_at", is_wide=True),
+    ),
+    attrgetter("id"),
+)
+QUEUES = Table(
+    (_field("PRIORITY", "priority"), _field("READY", "ready"), _field("OLDEST_S", "oldest_age_seconds")),
+    lambda queue: str(queue.priority),
+)
+NODES = Table(
+    (
+        _field("NODE", "id"),
+        Column("ROLES", lambda node: list(node.roles)),
+        _field("LEADER", "is_leader"),
+        _field("VERSION", "version"),
+        _field("SEEN", "seen_at"),
+    ),
+    attrgetter("id"),
+)
+TOKENS = Table(
+    (
+        _field("ID", "id"),
+        _field("NAME", "name"),
+        _field("ROLE", "role"),
+        _field("CREATED", "created_at"),
+        _field("EXPIRES", "expires_at"),
+        _field("REVOKED", "revoked_at"),
+        _field("USED", "last_used_at"),
+        _field("TENANT", "tenant", is_wide=True),
+    ),
+    attrgetter("id"),
+)
+EVENTS = Table(
+    (
+        _field("AT", "at"),
+        _field("KIND", "kind"),
+        _field("TASK", "task_id"),
+        _field("TYPE", "task_type"),
+        _field("STATUS", "status"),
+        _field("ATTEMPT", "attempt"),
+        _field("WORKER", "worker_id"),
+    ),
+    attrgetter("id"),
+)

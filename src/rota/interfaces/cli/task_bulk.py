@@ -1,0 +1,117 @@
+"""`rota task cancel` and `rota task retry`: for tasks by id, or for all that match."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.domain.errors import RotaError
+from rota.interfaces.cli.connect import connect, server_option
+from rota.interfaces.cli.errors import CONFLICT, OK, exit_code_for
+from rota.interfaces.cli.filters import describe, filter_options, read_filters
+from rota.interfaces.cli.text import safe
+
+if TYPE_CHECKING:
+    from rota.client.blocking import Client
+    from rota.client.task_calls import TaskFilters
+    from rota.wire.task import BulkCount
+
+COUNT_TO = 1000  # more are "more than": nobody waits for an exact count of a million
+Told = Callable[["BulkCount"], None]
+
+
+@click.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@filter_options
+@click.option("--reason", default="", help="Why, for the record.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@server_option
+def cancel(ids: tuple[str, ...], reason: str, *, yes: bool, url: str | None, **given: Any) -> int:
+    """End tasks, waiting or running: those with these ids, or all that match."""
+    filters = _choose(ids, given)
+    with connect(url) as client:
+        if ids:
+            return _each(ids, lambda task_id: f"{task_id} {client.tasks.cancel(task_id, reason=reason).status}")
+        return _all(
+            client,
+            filters,
+            verb="cancel",
+            is_sure=yes,
+            act=lambda told: client.tasks.cancel_all(reason=reason, progress=told, **filters),
+        )
+
+
+@click.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@filter_options
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@server_option
+def retry(ids: tuple[str, ...], *, yes: bool, url: str | None, **given: Any) -> int:
+    """Do the work of ended tasks again, as new tasks; the new ids are printed."""
+    filters = _choose(ids, given)
+    with connect(url) as client:
+        if ids:
+            return _each(ids, lambda task_id: client.tasks.retry(task_id).id)
+        if "status" not in filters:
+            filters["status"] = ("FAILED", "TIMEOUT")
+        return _all(
+            client,
+            filters,
+            verb="retry",
+            is_sure=yes,
+            act=lambda told: client.tasks.retry_all(progress=told, **filters),
+        )
+
+
+def _choose(ids: Sequence[str], given: dict[str, Any]) -> "TaskFilters":
+    filters = read_filters(given)
+    if bool(ids) == bool(filters):
+        raise click.UsageError("Give ids or filters." if not ids else "Give ids or filters, not both.")
+    return filters
+
+
+def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
+    """One after the other; what fails is told and does not keep the others back."""
+    worst = OK
+    for task_id in ids:
+        try:
+            click.echo(act(task_id))
+        except RotaError as error:
+            if len(ids) == 1 or exit_code_for(error) > CONFLICT:  # the server is away, or lets nobody in
+                raise
+            click.echo(f"error: {safe(str(error))}", err=True)
+            worst = max(worst, exit_code_for(error))
+    return worst
+
+
+def _all(
+    client: "Client", filters: "TaskFilters", *, verb: str, is_sure: bool, act: Callable[[Told], "BulkCount"]
+) -> int:
+    count = sum(1 for _ in islice(client.tasks.list(page_size=COUNT_TO, **filters), COUNT_TO + 1))
+    if not count:
+        click.echo(f"no task matches: {safe(describe(filters))}")
+        return OK
+    number = f"more than {COUNT_TO}" if count > COUNT_TO else str(count)
+    if not is_sure:
+        click.confirm(f"{verb} {number} tasks with {safe(describe(filters))}?", abort=True, err=True)
+    with _progress(verb, count) as told:
+        done = act(told)
+    click.echo(f"{done.changed} of {done.matched} tasks: {verb} done, {done.skipped} skipped")
+    return OK
+
+
+@contextmanager
+def _progress(verb: str, count: int) -> Iterator[Told]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as bar:
+        row = bar.add_task(verb, total=None if count > COUNT_TO else count)
+        yield lambda done: bar.update(row, completed=done.matched)

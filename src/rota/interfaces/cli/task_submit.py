@@ -1,0 +1,107 @@
+"""`rota task submit`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rota.domain.checks import MAX_PAYLOAD_BYTES
+from rota.domain.errors import InvalidError
+from rota.interfaces.cli.connect import connect, server_option
+from rota.interfaces.cli.errors import FAILURE, OK
+from rota.interfaces.cli.filters import read_pairs, read_time
+from rota.interfaces.cli.output import output_option, show_one, spinner
+from rota.interfaces.cli.tables import TASKS
+
+OPTIONS = (
+    click.option("-p", "--payload", metavar="JSON|@FILE|-", help="What it works on; - reads standard input."),
+    click.option("--name", help="What people call it."),
+    click.option("--priority", metavar="0..9|normal|high|urgent", help="How urgent it is."),
+    click.option("--metadata", multiple=True, metavar="KEY=VALUE", help="A fact to find it by; may be repeated."),
+    click.option("--delay", metavar="DURATION", help="Start it after this time, such as 5m."),
+    click.option("--at", metavar="TIME", help="Start it at this time, such as 2026-01-31T09:00:00Z."),
+    click.option("--timeout", metavar="DURATION", help="How long an attempt may take."),
+    click.option("--retries", type=click.IntRange(0, 1000), help="How often it is tried again."),
+    click.option("--key", metavar="TEXT", help="An idempotency key: the same again adds no second task."),
+)
+
+
+def submit_options(command: Any) -> Any:
+    """What a task can be given."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("task_type", metavar="TYPE")
+@submit_options
+@click.option("--wait", is_flag=True, help="Wait for its end; fails unless it succeeds.")
+@click.option("--wait-timeout", metavar="DURATION", default="1h", help="How long to wait.  [default: 1h]")
+@output_option
+@server_option
+def submit(task_type: str, *, wait: bool, wait_timeout: str, output: str, url: str | None, **given: Any) -> int:
+    """Submit a task and print its id."""
+    payload, options = read_payload(given["payload"]), _options(given)
+    with connect(url) as client:
+        handle = client.submit(task_type, payload, **options)
+        if not wait:
+            if output in ("table", "name"):
+                click.echo(handle.id)
+            else:
+                show_one(handle.get(), TASKS, output=output)
+            return OK
+        with spinner(f"waiting for task {handle.id} of type {task_type}"):
+            ended = handle.wait(wait_timeout)
+        show_one(ended, TASKS, output=output)
+    return OK if ended.status == "SUCCESS" else FAILURE
+
+
+def read_payload(text: str | None) -> Any:
+    """JSON from the command line, a file or standard input; None when nothing was given."""
+    if text is None:
+        return None
+    if text != "-" and not text.startswith("@"):
+        return _parse(text)
+    try:
+        return _parse(read_text(text.removeprefix("@"), most=MAX_PAYLOAD_BYTES * 4))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InvalidError("--payload", f"{text.removeprefix('@')} cannot be read: {exc}") from exc
+
+
+def read_text(file: str, *, most: int) -> str:
+    """What a file holds, or standard input for `-`; no more than can be meant."""
+    if file == "-":
+        return sys.stdin.read(most)
+    with Path(file).open(encoding="utf-8") as opened:
+        return opened.read(most)
+
+
+def read_priority(text: str | None) -> int | str | None:
+    """A level by number or name; whether there is such a level the server says."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    from rota.domain.retry import RetryPolicy
+
+    found = {
+        "name": given["name"],
+        "priority": read_priority(given["priority"]),
+        "metadata": read_pairs("--metadata", given["metadata"]) or None,
+        "delay": given["delay"],
+        "scheduled_at": read_time("--at", given["at"]),
+        "timeout": given["timeout"],
+        "retry": None if given["retries"] is None else RetryPolicy(max_retries=given["retries"]),
+        "idempotency_key": given["key"],
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidError("--payload", f'is not JSON: {exc}; write it like \'{{"to": "ada"}}\'') from exc

@@ -1,0 +1,128 @@
+"""A server that answers what a test says, in place of the network below the client."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from tests.unit.client.dial import TASK, problem
+
+Answer = httpx2.Response | Callable[[httpx2.Request], httpx2.Response] | dict[str, Any] | list[Any]
+
+WORKER = {
+    "id": "9",
+    "name": "pod-1",
+    "address": "host",
+    "capacity": 10,
+    "load": 3,
+    "types": ["email", "report"],
+    "weight": 1,
+    "labels": {"zone": "a"},
+    "draining": False,
+    "alive": True,
+    "registered_at": "2030-06-01T12:00:00Z",
+    "seen_at": "2030-06-01T12:00:05Z",
+    "retired_at": None,
+}
+CONFIG = {
+    "type": "email",
+    "tenant": "default",
+    "name": "",
+    "description": "",
+    "executor": {"type": "local"},
+    "timeout_seconds": 300,
+    "retry": {"max_retries": 3},
+    "priority": 0,
+    "max_concurrent": None,
+    "rate_per_second": None,
+    "payload": {},
+    "schedule": None,
+    "next_fire_at": None,
+    "enabled": True,
+    "revision": 2,
+    "created_at": "2030-06-01T12:00:00Z",
+    "updated_at": "2030-06-01T12:00:00Z",
+}
+TOKEN = {
+    "id": "5",
+    "name": "ci",
+    "role": "operator",
+    "tenant": "default",
+    "created_at": "2030-06-01T12:00:00Z",
+    "expires_at": None,
+    "revoked_at": None,
+    "last_used_at": None,
+}
+CLUSTER = {
+    "leader": "pod-1-77",
+    "term": 4,
+    "nodes": [
+        {
+            "id": "pod-1-77",
+            "roles": ["api", "scheduler"],
+            "is_leader": True,
+            "version": "0.1.0",
+            "seen_at": "2030-06-01T12:00:05Z",
+        }
+    ],
+    "store": "sqlite",
+    "coordinator": "memory",
+    "version": "0.1.0",
+    "now": "2030-06-01T12:00:06Z",
+}
+STATS = {
+    "tasks": {"PENDING": 2, "SUCCESS": 40},
+    "created_per_second": 1.5,
+    "completed_per_second": 1,
+    "failed_per_second": 0,
+    "window_seconds": 60,
+}
+QUEUES = {
+    "items": [{"priority": 5, "ready": 2, "oldest_age_seconds": 1.25}],
+    "delayed": 1,
+    "assigned": 0,
+    "running": 3,
+}
+
+
+def page(*items: Any, cursor: str | None = None) -> dict[str, Any]:
+    return {"items": list(items), "next_cursor": cursor}
+
+
+def task_like(**changes: Any) -> dict[str, Any]:
+    return {**TASK, **changes}
+
+
+class FakeApi:
+    """Answers by method and path below `/api/v1`; anything else is not found."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.sent: list[httpx2.Request] = []
+
+    def on(self, route: str, answer: Answer) -> None:
+        self.answers[route] = answer
+
+    def bodies(self) -> list[Any]:
+        return [msgspec.json.decode(request.content) for request in self.sent if request.content]
+
+    def handle(self, request: httpx2.Request) -> httpx2.Response:
+        request.read()
+        self.sent.append(request)
+        route = f"{request.method} {request.url.path.removeprefix('/api/v1')}"
+        answer = self.answers.get(route, problem(404, "task_not_found", detail="there is no such task"))
+        if isinstance(answer, dict | list):
+            return httpx2.Response(200, json=answer)
+        made = answer if isinstance(answer, httpx2.Response) else answer(request)
+        return httpx2.Response(made.status_code, headers=made.headers, content=made.content)
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """Let every client of this process talk to it."""
+    api = FakeApi()
+    monkeypatch.setattr(httpx2.HTTPTransport, "handle_request", lambda _self, request: api.handle(request))
+    for name in ("ROTA_URL", "ROTA_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    return api

@@ -1,0 +1,179 @@
+"""The commands beside `rota task` that ask a server."""
+
+import io
+import json
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from rota.interfaces.cli.main import run
+from tests.unit.client.dial import problem
+from tests.unit.client.test_calls import END, events
+from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, QUEUES, STATS, TOKEN, WORKER, FakeApi, page, task_like
+
+Printed = pytest.CaptureFixture[str]
+EVENT = {
+    "id": "3-1",
+    "kind": "task.completed",
+    "at": "2030-06-01T12:00:00Z",
+    "task_id": "7",
+    "task_type": "email",
+    "status": "SUCCESS",
+    "attempt": 1,
+    "worker_id": "9",
+}
+
+
+def test_types_are_applied_from_a_file_with_several(api: FakeApi, capsys: Printed) -> None:
+    api.on("PUT /task-configs/email", CONFIG)
+    api.on("PUT /task-configs/report", {**CONFIG, "type": "report", "revision": 1})
+    Path("types.yaml").write_text("type: email\ntimeout_seconds: 60\n---\n- type: report\n", "utf-8")
+    assert run(["config-type", "apply", "-f", "types.yaml"]) == 0
+    assert capsys.readouterr().out == "email is at revision 2\nreport is at revision 1\n"
+    local = {"executor": {"type": "local"}}
+    assert api.bodies() == [{"timeout_seconds": 60.0, **local}, local]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "name: x", "type: email\ntimeout: 5", "{", "a: !!python/name:os.system"])
+def test_a_file_that_defines_nothing_sound_is_refused(api: FakeApi, capsys: Printed, text: str) -> None:
+    Path("types.yaml").write_text(text, "utf-8")
+    assert run(["config-type", "apply", "-f", "types.yaml"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "try: rota config-type apply --help"
+    assert run(["config-type", "apply", "-f", "absent.yaml"]) == 2
+    assert not api.sent
+
+
+def test_what_a_type_is_shown_as_can_be_applied_again(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /task-configs/email", CONFIG)
+    assert run(["config-type", "get", "email", "-o", "yaml"]) == 0
+    Path("email.yaml").write_text(capsys.readouterr().out, "utf-8")
+    api.on("PUT /task-configs/email", {**CONFIG, "revision": 3})
+    assert run(["config-type", "apply", "-f", "email.yaml"]) == 0
+    (sent,) = api.bodies()
+    assert (sent["revision"], sent["retry"]["max_retries"]) == (2, 3)
+
+
+def test_types_are_listed_paused_resumed_run_and_deleted(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.on("GET /task-configs", page(CONFIG))
+    api.on("POST /task-configs/email:pause", {**CONFIG, "enabled": False})
+    api.on("POST /task-configs/email:resume", CONFIG)
+    api.on("POST /task-configs/email:trigger", task_like())
+    api.on("DELETE /task-configs/email", httpx2.Response(204))
+    for arguments in (["ls"], ["pause", "email"], ["resume", "email"], ["trigger", "email", "-p", "[1]"]):
+        assert run(["config-type", *arguments]) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert run(["config-type", "rm", "email"]) == 1
+    assert run(["config-type", "rm", "email", "--yes"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[1].split() == ["email", "local", "yes", "300", "3", "0", "-", "-", "2"]
+    assert told[2:] == ["email is paused", "email is enabled", "7", "email is deleted"]
+    assert api.bodies() == [{"payload": [1]}]
+
+
+def test_workers_are_listed_and_steered(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /workers", page(WORKER))
+    api.on("GET /workers/9", WORKER)
+    api.on("POST /workers/9:drain", {**WORKER, "draining": True})
+    api.on("POST /workers/9:resume", WORKER)
+    api.on("PATCH /workers/9", {**WORKER, "capacity": 4})
+    for arguments in (["ls"], ["drain", "9"], ["resume", "9"], ["capacity", "9", "4"], ["get", "9", "-o", "name"]):
+        assert run(["worker", *arguments]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[1].split() == ["9", "pod-1", "alive", "3/10", "email,report", "2030-06-01T12:00:05Z"]
+    assert told[2:] == [
+        "worker 9 (pod-1) drains",
+        "worker 9 (pod-1) takes tasks",
+        "worker 9 (pod-1) runs up to 4 at once",
+        "9",
+    ]
+    assert api.bodies() == [{"capacity": 4}]
+
+
+def test_options_of_a_worker_to_run_make_no_sense_elsewhere(api: FakeApi, capsys: Printed) -> None:
+    assert run(["worker", "--processes", "2", "ls"]) == 2
+    assert "not for ls" in capsys.readouterr().err
+
+
+def test_figures_are_shown(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /queues", QUEUES)
+    api.on("GET /stats", STATS)
+    api.on("GET /cluster", CLUSTER)
+    assert run(["queue", "ls"]) == run(["stats"]) == run(["cluster"]) == 0
+    told = capsys.readouterr().out
+    assert "delayed 1, assigned 0, running 3" in told
+    assert "1.5 created, 1 completed, 0 failed" in told
+    assert "pod-1-77 leads, term 4; store sqlite, coordinator memory" in told
+    for command, wanted in ((["queue", "ls"], QUEUES), (["stats"], STATS), (["cluster"], CLUSTER)):
+        assert run([*command, "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out).keys() == wanted.keys()
+    assert run(["cluster", "-o", "name"]) == run(["queue", "ls", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "pod-1-77\n5\n"
+
+
+def test_top_without_a_terminal_shows_one_moment(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /queues", QUEUES)
+    api.on("GET /stats", STATS)
+    api.on("GET /cluster", CLUSTER)
+    api.on("GET /workers", page(WORKER))
+    api.on("GET /tasks", page(task_like(status="PROCESSING")))
+    assert run(["top"]) == 0
+    told = capsys.readouterr().out
+    assert "leader pod-1-77, term 4, nodes 1" in told
+    assert "PENDING 2  SUCCESS 40" in told
+    assert "pod-1" in told
+
+
+def test_events_are_printed_as_they_come(api: FakeApi, capsys: Printed) -> None:
+    missed = 'id: 2\nevent: missed\ndata: {"id": "2"}\n\n'
+    text = f"id: 3-1\nevent: task.completed\ndata: {json.dumps(EVENT)}\n\n"
+    api.on("GET /events", events(missed, text, END))
+    assert run(["events", "--after", "1", "--type", "email", "--kind", "task.completed"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.split() == ["2030-06-01T12:00:00Z", "task.completed", "7", "email", "SUCCESS", "1", "9"]
+    assert "missing" in printed.err
+    assert run(["events", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == "3-1"
+
+
+def test_tokens_are_made_listed_and_revoked(api: FakeApi, capsys: Printed) -> None:
+    api.on("POST /tokens", {"token": TOKEN, "secret": "rota_5_abc"})
+    api.on("GET /tokens", page(TOKEN))
+    api.on("DELETE /tokens/5", httpx2.Response(204))
+    assert run(["token", "create", "ci", "--role", "operator", "--expires-in", "90d"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "rota_5_abc\n"
+    assert "token 5 (ci, operator) is good until it is revoked" in printed.err
+    assert api.bodies() == [{"name": "ci", "role": "operator", "expires_in_seconds": 7776000.0}]
+    assert run(["token", "create", "ci", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["secret"] == "rota_5_abc"
+    assert run(["token", "create", "ci", "-o", "name"]) == run(["token", "ls"]) == run(["token", "revoke", "5"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("5\n")
+    assert told.endswith("token 5 is revoked\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "attempt"),
+    [
+        (["config-type", "get", "x"], "task_config_not_found", "rota config-type ls"),
+        (["worker", "get", "1"], "worker_not_found", "rota worker ls"),
+        (["token", "revoke", "1"], "token_not_found", "rota token ls"),
+    ],
+)
+def test_what_is_not_found_says_which_list_to_look_at(
+    api: FakeApi, capsys: Printed, arguments: list[str], code: str, attempt: str
+) -> None:
+    method = "DELETE" if "revoke" in arguments else "GET"
+    path = {"config-type": "task-configs", "worker": "workers", "token": "tokens"}[arguments[0]]
+    api.on(f"{method} /{path}/{arguments[-1]}", problem(404, code))
+    assert run(arguments) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == f"try: {attempt}"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion(shell: str, capsys: Printed) -> None:
+    assert run(["completion", shell]) == 0
+    assert "_ROTA_COMPLETE" in capsys.readouterr().out

@@ -1,0 +1,291 @@
+"""`rota task`, and what it makes of a server's answers."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+
+from rota.interfaces.cli.main import run
+from tests.unit.client.dial import problem
+from tests.unit.client.test_calls import END, events, line
+from tests.unit.interfaces.fake_api import FakeApi, page, task_like
+
+Printed = pytest.CaptureFixture[str]
+NASTY = "\x1b[31mred\x07\u202egnp\r\n\x9b2J"
+
+
+def test_a_list_is_plain_columns_where_nobody_looks(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /tasks", page(task_like(), task_like(id="6", status="SUCCESS", name="hello")))
+    assert run(["task", "ls"]) == 0
+    rows = [row.split() for row in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["ID", "TYPE", "STATUS", "PRIORITY", "ATTEMPT", "CREATED", "COMPLETED"]
+    assert rows[2] == ["6", "email", "SUCCESS", "0", "0", "2030-06-01T12:00:00Z", "-"]
+    assert run(["task", "ls", "-o", "wide"]) == 0
+    assert "hello" in capsys.readouterr().out
+
+
+def test_other_forms_are_for_programs(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /tasks", page(task_like()))
+    for form, read in (("json", json.loads), ("yaml", yaml.safe_load)):
+        assert run(["task", "ls", "-o", form]) == 0
+        (found,) = read(capsys.readouterr().out)
+        assert (found["id"], found["timeout_seconds"]) == ("7", 60)
+        assert found["created_at"] == "2030-06-01T12:00:00.000000Z"
+    assert run(["task", "ls", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "7\n"
+
+
+def test_filters_become_the_query(api: FakeApi) -> None:
+    api.on("GET /tasks", page())
+    filters = ["--status", "failed", "--status", "TIMEOUT", "--type", "email", "--metadata", "order=7", "-q", "ada"]
+    assert run(["task", "ls", *filters, "--created-after", "2030-01-01T00:00:00Z", "--priority", "5"]) == 0
+    query = api.sent[0].url.params.multi_items()
+    assert [value for key, value in query if key == "status"] == ["FAILED", "TIMEOUT"]
+    assert {("metadata.order", "7"), ("type", "email"), ("q", "ada"), ("priority", "5")} <= set(query)
+
+
+def test_a_list_stops_at_its_limit_and_says_so(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /tasks", page(*[task_like()] * 3))
+    assert run(["task", "ls", "--limit", "2", "-o", "name"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "7\n7\n"
+    assert "--limit" in printed.err
+
+
+def test_a_list_can_be_watched_until_it_is_interrupted(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.on("GET /tasks", page(task_like()))
+    rounds: list[object] = []
+
+    def end(_duration: object) -> None:
+        rounds.append(None)
+        if len(rounds) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("rota.interfaces.cli.connect.pause", end)
+    assert run(["task", "ls", "--watch", "-o", "name"]) == 1
+    assert capsys.readouterr().out == "7\n7\n"
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml"])
+def test_what_a_task_wrote_cannot_steer_the_terminal(api: FakeApi, capsys: Printed, form: str) -> None:
+    error = {"code": "x", "message": NASTY, "detail": f"line 1\n{NASTY}", "retryable": True}
+    found = task_like(name=NASTY, error=error, payload={NASTY: [NASTY]}, metadata={"k": NASTY})
+    api.on("GET /tasks", page(found))
+    api.on("GET /tasks/7", found)
+    assert run(["task", "ls", "-o", form]) == run(["task", "get", "7", "-o", form]) == 0
+    printed = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\u202e", "\r", "\x9b"} & set(printed)
+
+
+def test_what_a_server_says_cannot_either(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /tasks/7", problem(404, "task_not_found", detail=f"no {NASTY}"))
+    assert run(["task", "get", "7"]) == 3
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_task_is_submitted_and_its_id_printed(api: FakeApi, capsys: Printed) -> None:
+    api.on("POST /tasks", task_like())
+    options = ["--priority", "high", "--delay", "5m", "--metadata", "order=7", "--retries", "1", "--key", "k"]
+    assert run(["task", "submit", "email", "--payload", '{"to": "ada"}', *options]) == 0
+    assert capsys.readouterr().out == "7\n"
+    (body,) = api.bodies()
+    assert (body["payload"], body["priority"], body["delay_seconds"]) == ({"to": "ada"}, "high", 300)
+    assert (body["metadata"], body["retry"]["max_retries"], body["idempotency_key"]) == ({"order": "7"}, 1, "k")
+
+
+def test_a_payload_comes_from_a_file_or_from_standard_input(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.on("POST /tasks", task_like())
+    Path("payload.json").write_text("[1]", "utf-8")
+    monkeypatch.setattr("sys.stdin", io.StringIO("[2]"))
+    assert run(["task", "submit", "email", "-p", "@payload.json"]) == 0
+    assert run(["task", "submit", "email", "-p", "-"]) == 0
+    assert [body["payload"] for body in api.bodies()] == [[1], [2]]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ["--payload", "{"],
+        ["--payload", "@absent.json"],
+        ["--delay", "soon"],
+        ["--at", "tomorrow"],
+        ["--at", "2030-01-01T00:00:00"],
+        ["--metadata", "order"],
+        ["--retries", "-1"],
+    ],
+)
+def test_a_bad_option_is_told_and_nothing_is_sent(api: FakeApi, capsys: Printed, bad: list[str]) -> None:
+    assert run(["task", "submit", "email", *bad]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "try: rota task submit --help"
+    assert not api.sent
+
+
+@pytest.mark.parametrize(("status", "code"), [("SUCCESS", 0), ("FAILED", 1), ("CANCELLED", 1)])
+def test_waiting_for_a_task_that_does_not_succeed_fails(api: FakeApi, capsys: Printed, status: str, code: int) -> None:
+    api.on("POST /tasks", task_like())
+    api.on("GET /tasks/7", task_like(status=status))
+    assert run(["task", "submit", "email", "--wait", "-o", "json"]) == code
+    assert json.loads(capsys.readouterr().out)["status"] == status
+
+
+def test_waiting_for_too_long_fails_and_says_where_to_look(api: FakeApi, capsys: Printed) -> None:
+    api.on("POST /tasks", task_like())
+    api.on("GET /tasks/7", task_like())
+    assert run(["task", "submit", "email", "--wait", "--wait-timeout", "0s"]) == 1
+    assert capsys.readouterr().err.splitlines() == ["error: task 7 is still PENDING after 0:00:00", "try: rota task ls"]
+
+
+def test_the_record_is_printed_or_followed(api: FakeApi, capsys: Printed) -> None:
+    entry = json.loads(line(1, "hello\nworld").partition("data: ")[2])
+    change = entry | {"kind": "STATE_CHANGE", "from_status": "PENDING", "to_status": "PROCESSING", "message": ""}
+    failed = entry | {"kind": "ERROR", "detail": "Traceback\n  boom"}
+    api.on("GET /tasks/7/logs", page(change, failed))
+    assert run(["task", "logs", "7"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "2030-06-01T12:00:00Z  STATE_CHANGE  PENDING → PROCESSING"
+    assert told[1:] == ["2030-06-01T12:00:00Z  ERROR  hello\\nworld", "    Traceback", "      boom"]
+    api.on("GET /tasks/7/logs", events(line(1), line(2, "bye"), END))
+    assert run(["task", "logs", "-f", "7", "-o", "json"]) == 0
+    assert [json.loads(text)["message"] for text in capsys.readouterr().out.splitlines()] == ["hello", "bye"]
+
+
+@pytest.mark.parametrize(("status", "code"), [("SUCCESS", 0), ("TIMEOUT", 1)])
+def test_watching_a_task_ends_as_the_task_did(api: FakeApi, capsys: Printed, status: str, code: int) -> None:
+    change = line(3).replace('"to_status":null', f'"to_status":"{status}"')
+    api.on("GET /tasks/7/logs", events(line(1), change, END))
+    api.on("GET /tasks/7", task_like(status=status))
+    assert run(["task", "watch", "7"]) == code
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_why_a_task_waits_is_one_sentence(api: FakeApi, capsys: Printed) -> None:
+    nothing = dict.fromkeys(
+        (
+            "due_at",
+            "worker_id",
+            "workers",
+            "room",
+            "running",
+            "max_concurrent",
+            "rate_per_second",
+            "global_rate",
+            "ready",
+        )
+    )
+    said = {"task_id": "7", "status": "PENDING", "reason": "no_worker_for_type", "sentence": "No worker.", "attempt": 0}
+    api.on("GET /tasks/7/explain", {**nothing, **said})
+    assert run(["task", "explain", "7"]) == 0
+    assert capsys.readouterr().out == "PENDING: No worker.\n"
+    assert run(["task", "explain", "7", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == "no_worker_for_type"
+
+
+def test_a_waiting_task_is_changed(api: FakeApi, capsys: Printed) -> None:
+    api.on("PATCH /tasks/7", task_like(priority=9))
+    assert run(["task", "amend", "7", "--priority", "9", "--at", "2030-01-01T00:00:00Z", "-o", "json"]) == 0
+    assert api.bodies() == [{"priority": 9, "scheduled_at": "2030-01-01T00:00:00Z"}]
+    assert json.loads(capsys.readouterr().out)["priority"] == 9
+
+
+def test_tasks_are_cancelled_by_id_and_one_that_cannot_be_keeps_none_back(api: FakeApi, capsys: Printed) -> None:
+    api.on("POST /tasks/7:cancel", task_like(status="CANCELLED"))
+    api.on("POST /tasks/6:cancel", problem(409, "illegal_transition", detail="task 6 is SUCCESS"))
+    assert run(["task", "cancel", "6", "7", "--reason", "wrong"]) == 4
+    printed = capsys.readouterr()
+    assert printed.out == "7 CANCELLED\n"
+    assert printed.err == "error: task 6 is SUCCESS\n"
+    assert api.bodies() == [{"reason": "wrong"}] * 2
+
+
+def test_a_conflict_says_where_to_look(api: FakeApi, capsys: Printed) -> None:
+    api.on("POST /tasks/6:cancel", problem(409, "illegal_transition", detail="task 6 is SUCCESS"))
+    assert run(["task", "cancel", "6"]) == 4
+    assert capsys.readouterr().err.splitlines()[-1] == "try: rota task get 6"
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry"])
+def test_all_that_match_are_counted_and_asked_for_first(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    api.on("GET /tasks", page(*[task_like()] * 3))
+    api.on(f"POST /tasks:{verb}", {"matched": 3, "changed": 2, "skipped": 1, "has_more": False})
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
+    chosen = ["task", verb, "--type", "email", "--status", "FAILED"]
+    assert run(chosen) == 1
+    assert [request.method for request in api.sent] == ["GET"]
+    assert run(chosen) == 0
+    assert run([*chosen, "--yes"]) == 0
+    printed = capsys.readouterr()
+    assert f"{verb} 3 tasks with status FAILED, type email?" in printed.err
+    assert f"2 of 3 tasks: {verb} done, 1 skipped" in printed.out
+    assert [body["type"] for body in api.bodies()] == [["email"]] * 2
+
+
+def test_failed_tasks_are_what_is_done_again_unless_others_are_named(api: FakeApi) -> None:
+    api.on("GET /tasks", page(task_like()))
+    api.on("POST /tasks:retry", {"matched": 1, "changed": 1, "skipped": 0, "has_more": False})
+    assert run(["task", "retry", "--type", "email", "--yes"]) == 0
+    assert api.bodies()[0]["status"] == ["FAILED", "TIMEOUT"]
+
+
+def test_nothing_that_matches_is_no_failure(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /tasks", page())
+    assert run(["task", "cancel", "--type", "email"]) == 0
+    assert capsys.readouterr().out == "no task matches: type email\n"
+
+
+@pytest.mark.parametrize("arguments", [["cancel"], ["retry"], ["cancel", "7", "--type", "email"]])
+def test_ids_or_filters_must_be_given_and_not_both(api: FakeApi, arguments: list[str]) -> None:
+    assert run(["task", *arguments]) == 2
+    assert not api.sent
+
+
+def test_a_rerun_prints_the_new_id(api: FakeApi, capsys: Printed) -> None:
+    api.on("POST /tasks/6:retry", task_like(rerun_of="6"))
+    assert run(["task", "retry", "6"]) == 0
+    assert capsys.readouterr().out == "7\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "attempt"),
+    [
+        (problem(401, "unauthenticated"), 6, "rota token create cli --role operator --direct"),
+        (problem(403, "permission_denied"), 6, "rota token create cli --role operator --direct"),
+        (problem(404, "task_not_found"), 3, "rota task ls"),
+        (problem(422, "invalid_request"), 2, "rota task get --help"),
+        (problem(500, "internal"), 1, "rota doctor"),
+    ],
+)
+def test_each_refusal_has_its_exit_code_and_the_next_command(
+    api: FakeApi, capsys: Printed, answer: Any, code: int, attempt: str
+) -> None:
+    api.on("GET /tasks/7", answer)
+    assert run(["task", "get", "7"]) == code
+    assert capsys.readouterr().err.splitlines()[-1] == f"try: {attempt}"
+
+
+def test_a_server_that_is_away_is_unavailable(api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("connection refused")
+
+    api.on("GET /cluster", refuse)
+    monkeypatch.setattr("rota.client.exchange.FIRST_PAUSE_S", 60)
+    monkeypatch.setattr("rota.client.exchange.LONGEST_PAUSE_S", 120)
+    assert run(["cluster"]) == 5
+    assert capsys.readouterr().err.splitlines()[-1] == "try: rota doctor"
+
+
+def test_the_token_of_a_server_for_development_is_found(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.on("GET /tasks", page())
+    Path(".rota").mkdir()
+    Path(".rota/token").write_text("rota_dev\n", "utf-8")
+    assert run(["task", "ls"]) == 0
+    monkeypatch.setenv("ROTA_TOKEN", "rota_own")
+    assert run(["task", "ls"]) == 0
+    assert [request.headers["authorization"] for request in api.sent] == ["Bearer rota_dev", "Bearer rota_own"]
