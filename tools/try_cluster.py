@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rota.config.first_token import issue_token
-from rota.domain.access import Role
+from rota.config.load import Sources, load
+from rota.config.tokens import issue_token
 from rota.infrastructure.database.migrate import upgrade
 from tests.support.cluster import a_cluster
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
@@ -129,7 +129,7 @@ def keep(app: Path) -> int:
     with RedisServer(durable=True) as redis, MariaDbServer(MariaDbOptions(durable=True)) as mariadb:
         settings = {"store": {"url": mariadb.url()}, "coordinator": {"url": redis.url()}}
         asyncio.run(upgrade(mariadb.url()))
-        token = asyncio.run(issue_token(settings, name="make up", role=Role.ADMIN))
+        token = make_token(mariadb.url())
         with a_cluster(FOLDER.resolve(), settings, app=app) as cluster:
             pods = [
                 cluster.launch("server", f"pod-{place}", "--set", f"api.port={port}")
@@ -143,6 +143,11 @@ def keep(app: Path) -> int:
             finally:
                 STATE.unlink(missing_ok=True)
     return 0
+
+
+def make_token(store_url: str) -> str:
+    settings = load(Sources(flags={"store.url": store_url}, folder=FOLDER)).settings
+    return asyncio.run(issue_token(settings, "make up", role="admin", expires_in=None))[1]
 
 
 def write_state(state: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -20,7 +20,7 @@ from rota.config.load import Loaded, Sources, load
 from rota.config.registry import check_names
 from rota.config.reload import POLL_EVERY, LiveSettings
 from rota.config.settings import Settings
-from rota.config.wiring import Blueprint, Built, FrontFactory, Role, build_roles, open_node
+from rota.config.wiring import Blueprint, Built, FrontFactory, Role, TunableFront, build_roles, open_node
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.process_group import ProcessGroup
 from rota.infrastructure.system import SystemClock, SystemRandom
@@ -39,6 +39,7 @@ class ProcessPlan:
     app: str | None
     roles: tuple[Role, ...]
     open_front: FrontFactory | None = None  # where the role api is among them
+    welcome: Callable[[TunableFront], Awaitable[None]] | None = None  # once the API listens, before it serves
 
 
 def run_process(plan: ProcessPlan) -> None:
@@ -63,6 +64,8 @@ async def _run(plan: ProcessPlan) -> None:
         live = _live_settings(plan, built)
         built.roles.others.append(lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY))
         _listen(built, live)
+        if plan.welcome is not None and built.front is not None:
+            await plan.welcome(built.front)
         await built.roles.run()
 
 

@@ -93,6 +93,16 @@ class Blueprint:
 class TunableFront(Front, Protocol):
     """An API server whose settings can change while it runs."""
 
+    @property
+    def address(self) -> str:
+        """Where it listens, as a URL."""
+        ...
+
+    @property
+    def services(self) -> Services:
+        """What it serves."""
+        ...
+
     def tune(self, api: ApiSettings) -> None: ...
 
 

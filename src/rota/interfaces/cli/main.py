@@ -12,6 +12,7 @@ from rota.interfaces.cli.lazy import LazyGroup
 
 HERE = "rota.interfaces.cli"
 PLACES = {
+    "dev": f"{HERE}.dev",
     "server": f"{HERE}.run",
     "api": f"{HERE}.run",
     "scheduler": f"{HERE}.run",

@@ -55,6 +55,10 @@ class HttpServer:
         host, port = self.sockets[0].getsockname()[:2]
         return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
+    @property
+    def services(self) -> Services:
+        return self.state.services
+
     def tune(self, api: ApiSettings) -> None:
         """Take over what may change live."""
         self.limiter.tune(api.rate)
