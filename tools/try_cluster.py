@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,6 +34,7 @@ STATE = FOLDER / "state.json"
 LOG = FOLDER / "keeper.log"
 SAMPLES = Path(__file__).resolve().parents[1] / "src/rota/sdk/samples.py"
 FIRST_PORT = 8420
+PORT_STEP = 10  # room for the other ports of a pod
 PODS = 3
 READY_WITHIN_S = 120.0
 GONE_WITHIN_S = 60.0
@@ -56,7 +58,8 @@ def up(app: Path) -> int:
     if (state := read_state()) is not None:
         print(f"a cluster is up already (process {state['pid']}); end it first with: make down")
         return 1
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(FOLDER, ignore_errors=True)  # what an earlier one left
+    FOLDER.mkdir(parents=True)
     print("starting Redis, MariaDB and three pods …", flush=True)
     with LOG.open("wb") as log:
         keeper = subprocess.Popen(  # noqa: S603 ourselves
@@ -159,14 +162,14 @@ def write_state(state: dict[str, Any]) -> None:
 
 
 def choose_ports() -> list[int]:
-    """The first ones that nobody listens at."""
+    """One for each pod, where nobody listens."""
     free: list[int] = []
     port = FIRST_PORT
     while len(free) < PODS:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 free.append(port)
-        port += 1
+        port += PORT_STEP
     return free
 
 

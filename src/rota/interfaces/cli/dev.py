@@ -42,11 +42,13 @@ def dev(file: str | None, port: int, *, ephemeral: bool, changes: tuple[str, ...
     """
     from rota.config.process import run_process
 
+    chosen = find_port(port)
     flags = {
         "store.url": "memory://" if ephemeral else f"sqlite:///{DATABASE}",
         "coordinator.url": "memory://",
         "api.host": HOST,
-        "api.port": str(find_port(port)),
+        "api.port": str(chosen),
+        "api.grpc_port": str(find_port(chosen + 1)) if chosen else "0",
         "worker.drain_timeout": "5s",
         **read_changes(changes),
     }
