@@ -24,6 +24,7 @@ PLACES = {
     "top": f"{HERE}.top",
     "events": f"{HERE}.events",
     "token": f"{HERE}.token",
+    "audit": f"{HERE}.audit",
     "settings": f"{HERE}.settings",
     "db": f"{HERE}.db",
     "doctor": f"{HERE}.doctor",
