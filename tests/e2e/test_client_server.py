@@ -2,7 +2,11 @@
 
 import asyncio
 import json
+import os
+import pty
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,6 +148,38 @@ def test_figures_and_the_doctor(typed: Rota) -> None:
     code, printed, _ = typed("doctor", "--config", "rota.yaml")
     assert code == 0, printed
     assert "ok    server: answers, nodes 1" in printed
+
+
+def test_the_live_view_is_drawn_on_a_terminal_and_q_ends_it(server: Server) -> None:
+    screen, terminal = pty.openpty()
+    environment = {**os.environ, "ROTA_URL": server.url, "ROTA_TOKEN": server.token, "TERM": "xterm"}
+    environment |= {"COLUMNS": "160", "LINES": "50"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "rota.interfaces.cli.main", "top"],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environment,
+        cwd=server.folder,
+    ) as process:
+        os.close(terminal)
+        shown = b""
+        while b"q ends" not in shown:
+            shown += os.read(screen, 65536)
+        os.write(screen, b"q")
+        while _read_more(screen):
+            pass
+        assert process.wait(60) == 0
+    os.close(screen)
+    assert b"leader" in shown
+    assert b"pod" in shown
+
+
+def _read_more(screen: int) -> bytes:
+    try:
+        return os.read(screen, 65536)
+    except OSError:  # nobody holds the other end any more
+        return b""
 
 
 def test_the_example_does_what_the_reference_shows(typed: Rota, capsys: pytest.CaptureFixture[str]) -> None:

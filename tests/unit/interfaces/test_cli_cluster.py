@@ -173,6 +173,14 @@ def test_what_is_not_found_says_which_list_to_look_at(
     assert capsys.readouterr().err.splitlines()[-1] == f"try: {attempt}"
 
 
+def test_a_shell_completes_commands(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_ROTA_COMPLETE": "bash_complete", "COMP_WORDS": "rota task su", "COMP_CWORD": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        run([])
+    assert capsys.readouterr().out == "plain,submit\n"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_gets_its_completion(shell: str, capsys: Printed) -> None:
     assert run(["completion", shell]) == 0

@@ -65,9 +65,6 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return FAILURE
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read has read enough: `rota task ls | head`
-        return OK
     return code if isinstance(code, int) else OK
 
 
