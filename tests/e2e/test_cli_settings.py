@@ -30,6 +30,16 @@ def test_the_console_script_is_installed(tmp_path: Path) -> None:
     assert ran.stdout.startswith("rota ")
 
 
+def test_whoever_reads_may_stop_reading(tmp_path: Path) -> None:
+    with subprocess.Popen(  # noqa: S603 our own program
+        [str(ROTA), "settings", "show"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.wait(20), process.stderr.read()) == (1, b"")
+
+
 def test_the_environment_beats_the_file_and_each_value_says_where_it_is_from(tmp_path: Path) -> None:
     (tmp_path / "rota.yaml").write_text("worker:\n  capacity: 20\n  weight: 3\n", "utf-8")
 

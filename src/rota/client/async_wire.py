@@ -25,7 +25,9 @@ class AsyncWire:
         self.place = place
         self.clock = system.clock
         self.random = system.random
-        self._http = httpx2.AsyncClient(base_url=place.url, headers=place.headers, transport=transport)
+        self._http = httpx2.AsyncClient(
+            base_url=place.url, headers=place.headers, transport=transport, trust_env=not place.is_local
+        )
 
     async def send(self, call: Call[T]) -> T:
         """Send it, again where that is safe, and read the answer."""
@@ -60,8 +62,7 @@ class AsyncWire:
             try:
                 async with self._connect(stream) as response:
                     if response.status_code != httpx2.codes.OK:
-                        reply = Reply(response.status_code, response.headers, await response.aread())
-                        pause = stream.refused(reply, now=self.clock.monotonic())
+                        pause = stream.refused(await _read(response), now=self.clock.monotonic())
                     else:
                         stream.opened()
                         async for event in httpx2.EventSource(response):
@@ -87,10 +88,14 @@ class AsyncWire:
         async with asyncio.timeout(seconds):
             response = await self._http.send(request, stream=True)
             try:
-                body = bytearray()
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    check_size(body)
+                return await _read(response)
             finally:
                 await response.aclose()
-        return Reply(response.status_code, response.headers, bytes(body))
+
+
+async def _read(response: httpx2.Response) -> Reply:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        check_size(body)
+    return Reply(response.status_code, response.headers, bytes(body))

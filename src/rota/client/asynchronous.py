@@ -25,7 +25,7 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.sdk.control import Duration
 from rota.sdk.options import SubmitOptions
 from rota.sdk.views import TaskView
-from rota.wire.access import NewToken, Token
+from rota.wire.access import AuditEntry, NewToken, Token
 from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
 from rota.wire.task import BulkCount, Explanation, LogLine
@@ -119,6 +119,10 @@ class AsyncClient:
     async def cluster(self) -> Cluster:
         """The nodes, and who leads."""
         return await self._wire.send(cluster_calls.cluster())
+
+    def audit(self, *, page_size: int = PAGE) -> AsyncIterator[AuditEntry]:
+        """Who changed what, newest first."""
+        return self._wire.pages(lambda cursor: cluster_calls.list_audit(cursor, page_size))
 
     def events(
         self,

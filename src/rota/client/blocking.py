@@ -23,7 +23,7 @@ from rota.domain.durations import parse_duration
 from rota.sdk.control import Duration
 from rota.sdk.options import SubmitOptions
 from rota.sdk.views import TaskView
-from rota.wire.access import NewToken, Token
+from rota.wire.access import AuditEntry, NewToken, Token
 from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
 from rota.wire.task import BulkCount, Explanation, LogLine
@@ -117,6 +117,10 @@ class Client:
     def cluster(self) -> Cluster:
         """The nodes, and who leads."""
         return self._wire.send(cluster_calls.cluster())
+
+    def audit(self, *, page_size: int = PAGE) -> Iterator[AuditEntry]:
+        """Who changed what, newest first."""
+        return self._wire.pages(lambda cursor: cluster_calls.list_audit(cursor, page_size))
 
     def events(
         self,

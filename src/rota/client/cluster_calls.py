@@ -12,7 +12,7 @@ from rota.client.task_calls import KEY_HEADER, new_key, page_query
 from rota.client.views import read_task
 from rota.domain.errors import InvalidError
 from rota.sdk.views import TaskView
-from rota.wire.access import CreateToken, NewToken, Token
+from rota.wire.access import AuditEntry, CreateToken, NewToken, Token
 from rota.wire.base import Page
 from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig, TriggerTask
@@ -101,6 +101,10 @@ def list_tokens(cursor: str | None, size: int) -> Call[Page[Token]]:
 
 def revoke_token(token_id: str) -> Call[None]:
     return writing("DELETE", path_of(TOKENS, token_id), kind=NoneType, may_repeat=True)
+
+
+def list_audit(cursor: str | None, size: int) -> Call[Page[AuditEntry]]:
+    return reading(path_of("audit"), Page[AuditEntry], query=page_query(cursor, size))
 
 
 def _read_definition(type: str, definition: Mapping[str, Any]) -> PutConfig:

@@ -38,11 +38,12 @@ class Following(Generic[T]):
         return known if self._last is None else {**known, "Last-Event-ID": self._last}
 
     def opened(self) -> None:
-        """There is a connection."""
-        self._tries, self._lost_at = 0, None
+        """There is a connection. Pauses stay as long as they are until it says something: it may end at once again."""
+        self._lost_at = None
 
     def accept(self, name: str, data: str, *, id: str) -> T | None:
         """What an event says; None when it only marks a place, or that events are missing here."""
+        self._tries = 0
         if id:
             self._last = id
         if name == MISSED:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from rota.__about__ import __version__
@@ -22,6 +23,15 @@ class Place:
     url: str
     token: str = field(repr=False)
     timeout: timedelta = DEFAULT_TIMEOUT
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine: a proxy that the environment names could not reach it."""
+        host = urlsplit(self.url).hostname or ""
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
 
     @property
     def headers(self) -> dict[str, str]:

@@ -48,7 +48,9 @@ class SyncWire:
         self.place = place
         self.clock = system.clock
         self.random = system.random
-        self._http = httpx2.Client(base_url=place.url, headers=place.headers, transport=transport)
+        self._http = httpx2.Client(
+            base_url=place.url, headers=place.headers, transport=transport, trust_env=not place.is_local
+        )
 
     def send(self, call: Call[T]) -> T:
         """Send it, again where that is safe, and read the answer."""
@@ -82,7 +84,7 @@ class SyncWire:
             try:
                 with self._connect(stream) as response:
                     if response.status_code != httpx2.codes.OK:
-                        reply = Reply(response.status_code, response.headers, response.read())
+                        reply = self._read(response, self.place.timeout.total_seconds())
                         pause = stream.refused(reply, now=self.clock.monotonic())
                     else:
                         stream.opened()
@@ -105,16 +107,19 @@ class SyncWire:
         self._http.close()
 
     def _send_once(self, call: Call[T], seconds: float) -> Reply:
-        # httpx2 bounds each step of a request; between two pieces of the answer we look at the clock ourselves.
-        deadline = self.clock.monotonic() + seconds
         response = self._http.send(request_of(self._http, call, seconds=seconds), stream=True)
         try:
-            body = bytearray()
-            for chunk in response.iter_bytes():
-                body += chunk
-                check_size(body)
-                if self.clock.monotonic() > deadline:
-                    raise TimeoutError(f"the answer did not end within {seconds:g} s")
+            return self._read(response, seconds)
         finally:
             response.close()
+
+    def _read(self, response: httpx2.Response, seconds: float) -> Reply:
+        # httpx2 bounds each step of a request; between two pieces of the answer we look at the clock ourselves.
+        deadline = self.clock.monotonic() + seconds
+        body = bytearray()
+        for chunk in response.iter_bytes():
+            body += chunk
+            check_size(body)
+            if self.clock.monotonic() > deadline:
+                raise TimeoutError(f"the answer did not end within {seconds:g} s")
         return Reply(response.status_code, response.headers, bytes(body))

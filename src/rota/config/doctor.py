@@ -112,7 +112,7 @@ async def _examine_redis(url: str) -> AsyncIterator[Finding]:
     else:
         text = f"{health.eviction}: a full Redis would throw parts of the queues away"
         yield Finding("redis eviction", text, fix="redis-cli CONFIG SET maxmemory-policy noeviction")
-    if health.takes_writes:
+    if health.saves_well:
         is_kept = health.persistence != "none"
         yield Finding("redis persistence", health.persistence if is_kept else "none: the store rebuilds the queues")
     else:

@@ -212,6 +212,11 @@ def test_a_stream_goes_on_after_a_break_where_it_was(dial: Dial) -> None:
     assert dial.clock.pauses == [0.1, 0.2, 0.4]
 
 
+def test_a_stream_that_ends_at_once_again_and_again_is_not_hammered(dial: Dial) -> None:
+    assert dial.ask(lambda client: client.tasks.follow("7"), *[events()] * 10, events(END)) == []
+    assert dial.clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 5]
+
+
 def test_a_stream_that_is_refused_is_not_asked_for_again(dial: Dial) -> None:
     with pytest.raises(NotFoundError):
         dial.ask(lambda client: client.tasks.follow("7"), problem(404, "task_not_found"))

@@ -1,9 +1,13 @@
 """What is sent again, after which pause, and what is not."""
 
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
 import httpx2
 import msgspec
 import pytest
 
+import rota
 from rota.domain.errors import ConflictError, RateLimitedError, RotaError, UnavailableError
 from tests.unit.client.dial import Dial, problem, task
 
@@ -100,3 +104,35 @@ def test_what_the_server_decided_is_not_asked_again(dial: Dial, status: int, kin
     with pytest.raises(kind):
         dial.ask(lambda client: client.tasks.get("7"), problem(status, "x"))
     assert len(dial.sent) == 1
+
+
+class Trickle(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """An answer that comes in pieces and does not end."""
+
+    def __init__(self, dial: Dial) -> None:
+        self._dial = dial
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            self._dial.clock.passed += 1
+            yield b" "
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b" "
+        await asyncio.Event().wait()
+
+
+def test_an_answer_that_does_not_end_is_not_waited_for(dial: Dial) -> None:
+    def trickle(_request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, stream=Trickle(dial))
+
+    with pytest.raises(UnavailableError, match="whether it took effect is unknown"):
+        dial.ask(lambda client: client.tasks.cancel("7"), trickle, timeout=0.05 if dial.is_async else 5)
+
+
+def test_a_proxy_is_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://proxy.example:3128")
+    for url, is_local in (("http://127.0.0.1:8420", True), ("http://[::1]", True), ("http://rota.example", False)):
+        with rota.Client(url) as client:
+            assert client._wire.place.is_local is is_local
+            assert client._wire._http.trust_env is not is_local

@@ -173,6 +173,20 @@ def test_what_is_not_found_says_which_list_to_look_at(
     assert capsys.readouterr().err.splitlines()[-1] == f"try: {attempt}"
 
 
+def test_who_may_not_make_tokens_is_told_to_get_one_that_may(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /tokens", problem(403, "permission_denied"))
+    assert run(["token", "ls"]) == 6
+    assert capsys.readouterr().err.splitlines()[-1] == "try: rota token create cli --role admin --direct"
+
+
+def test_a_shell_completes_commands(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_ROTA_COMPLETE": "bash_complete", "COMP_WORDS": "rota task su", "COMP_CWORD": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        run([])
+    assert capsys.readouterr().out == "plain,submit\n"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_gets_its_completion(shell: str, capsys: Printed) -> None:
     assert run(["completion", shell]) == 0

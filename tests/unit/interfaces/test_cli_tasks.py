@@ -289,3 +289,17 @@ def test_the_token_of_a_server_for_development_is_found(api: FakeApi, monkeypatc
     monkeypatch.setenv("ROTA_TOKEN", "rota_own")
     assert run(["task", "ls"]) == 0
     assert [request.headers["authorization"] for request in api.sent] == ["Bearer rota_dev", "Bearer rota_own"]
+
+
+def test_on_a_terminal_a_table_has_colours_and_no_markup(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.interfaces.cli.output.is_terminal", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    api.on("GET /tasks", page(task_like(status="FAILED", type="[red]email")))
+    assert run(["task", "ls"]) == 0
+    printed = capsys.readouterr().out
+    assert "\x1b[31mFAILED" in printed
+    assert "[red]email" in printed

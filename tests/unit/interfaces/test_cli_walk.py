@@ -1,11 +1,15 @@
 """Every command there is: it has help, and says what it does in one line."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 
 from rota.interfaces.cli.main import cli, run
+from rota.interfaces.operations.catalogue import OPERATIONS
+from tests.unit.interfaces.fake_api import FakeApi, page, task_like
 
 
 def walk(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -34,7 +38,7 @@ def test_every_command_has_help(path: tuple[str, ...], capsys: pytest.CaptureFix
 
 def test_the_commands_that_are_promised_are_there() -> None:
     promised = """
-        server scheduler worker version top events stats cluster doctor completion
+        server api scheduler worker version top events stats cluster doctor completion
         task/submit task/ls task/get task/cancel task/retry task/logs task/watch task/explain
         config-type/apply config-type/ls config-type/get config-type/pause config-type/resume config-type/trigger
         config-type/rm worker/ls worker/get worker/drain worker/resume worker/capacity queue/ls
@@ -49,3 +53,35 @@ def test_a_misspelt_command_is_told_with_the_nearest(
 ) -> None:
     assert run(typed) == 2
     assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+
+# One command line for each operation of the API; what the fake server answers does not matter here.
+ASKING = """
+    task submit email | task ls | task get 7 | task amend 7 --priority 5 | task cancel 7 | task retry 7
+    task cancel --type email --yes | task retry --type email --yes | task logs 7 | task explain 7
+    config-type ls | config-type get email | config-type apply -f email.yaml | config-type pause email
+    config-type resume email | config-type trigger email | config-type rm email --yes
+    worker ls | worker get 9 | worker drain 9 | worker resume 9 | worker capacity 9 4
+    queue ls | stats | cluster | events | token create ci | token ls | token revoke 5 | audit ls
+"""
+BESIDE_THE_COMMANDS = {"create_tasks": "rota.Client.submit_many; a shell submits one by one"}
+
+
+def test_every_operation_of_the_api_is_reached_by_a_command(api: FakeApi) -> None:
+    Path("email.yaml").write_text("type: email", "utf-8")
+    api.on("GET /tasks", page(task_like()))
+    for line in ASKING.replace("\n", "|").split("|"):
+        if line.strip():
+            run(line.split())
+    asked = {(request.method, request.url.path.removeprefix("/api/v1")) for request in api.sent}
+    missing = [
+        operation.name
+        for operation in OPERATIONS
+        if not any(method == operation.method and _fits(operation.path, path) for method, path in asked)
+    ]
+    assert missing == list(BESIDE_THE_COMMANDS)
+
+
+def _fits(template: str, path: str) -> bool:
+    pattern = "[^/:]+".join(re.escape(part) for part in re.split(r"\{\w+\}", template))
+    return re.fullmatch(pattern, path) is not None

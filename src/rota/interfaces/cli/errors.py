@@ -102,7 +102,8 @@ def _next_command(error: RotaError, typed: Typed) -> str:
         group = " ".join(typed.command.split()[:2])
         return f"{group} get {typed.subject}" if group in GETTERS and typed.subject else "rota cluster"
     if code == DENIED:
-        return "rota token create cli --role operator --direct"
+        role = "admin" if typed.command.startswith(("rota token", "rota audit")) else "operator"
+        return f"rota token create cli --role {role} --direct"
     return f"{typed.command} --help" if code in (USAGE, NOT_FOUND) else "rota doctor"
 
 

@@ -25,6 +25,7 @@ PLACES = {
     "top": f"{HERE}.top",
     "events": f"{HERE}.events",
     "token": f"{HERE}.token",
+    "audit": f"{HERE}.audit",
     "settings": f"{HERE}.settings",
     "db": f"{HERE}.db",
     "doctor": f"{HERE}.doctor",
@@ -65,9 +66,6 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return FAILURE
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read has read enough: `rota task ls | head`
-        return OK
     return code if isinstance(code, int) else OK
 
 

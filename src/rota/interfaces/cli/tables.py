@@ -89,6 +89,18 @@ TOKENS = Table(
     ),
     attrgetter("id"),
 )
+AUDIT = Table(
+    (
+        _field("AT", "at"),
+        _field("ACTOR", "actor"),
+        _field("ACTION", "action"),
+        _field("OBJECT", "object"),
+        _field("DETAIL", "detail"),
+        _field("ADDRESS", "address", is_wide=True),
+        _field("ID", "id", is_wide=True),
+    ),
+    attrgetter("id"),
+)
 EVENTS = Table(
     (
         _field("AT", "at"),

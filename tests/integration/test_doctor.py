@@ -1,0 +1,69 @@
+"""What the doctor finds on real servers."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from rota.config import doctor
+from rota.config.doctor import Finding, examine, examine_tokens
+from rota.config.load import Loaded, Sources, load
+from rota.config.schema import upgrade_schema
+from rota.config.tokens import issue_token
+from rota.infrastructure.coordination.redis_client import RedisClient
+from rota.infrastructure.system import SystemClock
+from tests.support.names import fresh_name
+from tests.support.servers.postgres import PostgresServer
+from tests.support.servers.redis import RedisServer
+
+
+@pytest.fixture
+async def loaded(postgres_server: PostgresServer, redis_server: RedisServer) -> AsyncIterator[Loaded]:
+    """A sound cluster on PostgreSQL and Redis."""
+    name = fresh_name("doctor")
+    postgres_server.create_database(name)
+    made = load(Sources(flags={"store.url": postgres_server.url(name), "coordinator.url": redis_server.url()}))
+    await upgrade_schema(made.settings)
+    yield made
+
+
+def by_subject(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.subject: finding for finding in findings}
+
+
+async def test_a_sound_cluster_has_no_finding(loaded: Loaded) -> None:
+    found = by_subject(await examine(loaded))
+    assert all(finding.is_sound for finding in found.values()), found
+    assert {"schema", "clock", "coordinator", "redis eviction", "redis persistence", "redis version"} <= set(found)
+
+
+async def test_a_redis_that_throws_keys_away_is_a_finding(loaded: Loaded) -> None:
+    client = RedisClient(loaded.settings.coordinator.url)
+    try:
+        await client.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        await client.command("CONFIG", "SET", "save", "60 1")
+        found = by_subject(await examine(loaded))
+    finally:
+        await client.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        await client.command("CONFIG", "SET", "save", "")
+        await client.close()
+    assert found["redis eviction"].fix == "redis-cli CONFIG SET maxmemory-policy noeviction"
+    assert found["redis persistence"].text == "rdb"
+
+
+async def test_a_clock_that_differs_is_a_finding(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FastClock(SystemClock):
+        def now(self) -> datetime:
+            return super().now() + timedelta(minutes=5)
+
+    monkeypatch.setattr(doctor, "SystemClock", FastClock)
+    found = by_subject(await examine(loaded))
+    assert not found["clock"].is_sound
+
+
+async def test_a_token_without_an_end_is_a_finding(loaded: Loaded) -> None:
+    await issue_token(loaded.settings, "short", role="viewer", expires_in=timedelta(days=1))
+    assert [finding.is_sound for finding in await examine_tokens(loaded.settings)] == [True]
+    token, _ = await issue_token(loaded.settings, "endless", role="admin", expires_in=None)
+    (finding,) = await examine_tokens(loaded.settings)
+    assert finding.fix == f"rota token revoke {token.id}"
