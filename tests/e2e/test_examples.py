@@ -28,15 +28,6 @@ def run(name: str, folder: Path) -> list[str]:
     return ran.stdout.splitlines()
 
 
-def test_the_first_look_shows_tasks_that_succeed_fail_are_retried_and_cancelled(tmp_path: Path) -> None:
-    for _ in range(2):  # the second time on the data of the first
-        words = [line.split() for line in run("first_look.py", tmp_path)]
-        ends = [line[0] for line in words if line and line[0] in ("SUCCESS", "FAILED", "CANCELLED")]
-        assert ends == ["SUCCESS", "SUCCESS", "SUCCESS", "CANCELLED"]
-        assert sum(line[:1] == ["failed"] for line in words) == 2
-        assert all(line[1] != "[warning" for line in words if len(line) > 1)
-
-
 def test_parts_of_ones_own_work_together(tmp_path: Path) -> None:
     assert run("extending.py", tmp_path) == ["SUCCESS HELLO", "FAILED nothing_to_say", "tasks ended: 2"]
 

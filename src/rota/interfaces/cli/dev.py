@@ -32,17 +32,18 @@ MOST_PORTS = 100
 
 @click.command()
 @click.argument("file", metavar="[FILE.py|MODULE]", required=False)
-@click.option("--port", type=click.IntRange(0, 65535), default=USUAL_PORT, show_default=True, help="Of the API.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Of the API.  [default: the setting api.port, 8420]")
 @click.option("--ephemeral", is_flag=True, help="Keep nothing: the store is in memory.")
 @set_option
-def dev(file: str | None, port: int, *, ephemeral: bool, changes: tuple[str, ...]) -> None:
+def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[str, ...]) -> None:
     """Run everything in one process, with your tasks or with samples. Data is in ./.rota; not for production.
 
     A port that is taken moves on to the next free one.
     """
     from rota.config.process import run_process
 
-    chosen = find_port(port)
+    given = read_changes(changes)
+    chosen = find_port(load_settings(None, given).settings.api.port if port is None else port)
     flags = {
         "store.url": "memory://" if ephemeral else f"sqlite:///{DATABASE}",
         "coordinator.url": "memory://",
@@ -50,7 +51,7 @@ def dev(file: str | None, port: int, *, ephemeral: bool, changes: tuple[str, ...
         "api.port": str(chosen),
         "api.grpc_port": str(find_port(chosen + 1)) if chosen else "0",
         "worker.drain_timeout": "5s",
-        **read_changes(changes),
+        **given,
     }
     run_process(_plan(file, flags))
 

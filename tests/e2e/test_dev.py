@@ -1,0 +1,107 @@
+"""`rota dev` as a newcomer meets it."""
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import rota
+from rota.domain.task import CANCELLED, SUCCESS
+from tests.support.cluster import wait_until
+from tests.support.servers.process import free_port
+
+pytestmark = pytest.mark.timeout(180)
+SAMPLES = {"sample_hello", "sample_flaky", "sample_slow", "sample_primes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A `rota dev` that has said where it is."""
+
+    popen: subprocess.Popen[bytes]
+    said: str
+
+    @property
+    def url(self) -> str:
+        return str(re.findall(r"http://127\.0\.0\.1:\d+", self.said)[0])
+
+    @property
+    def token(self) -> str:
+        """It has a line of its own."""
+        (token,) = re.findall(r"^rota_\S+$", self.said, re.MULTILINE)
+        return str(token)
+
+    def interrupt(self) -> int:
+        self.popen.send_signal(signal.SIGINT)
+        return self.popen.wait(60)
+
+
+@contextmanager
+def dev(folder: Path, *flags: str) -> Iterator[Running]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ROTA_")}
+    log = folder / "dev.log"
+    with log.open("wb") as output:
+        popen = subprocess.Popen(  # noqa: S603 our own program
+            [sys.executable, "-m", "rota.interfaces.cli.main", "dev", *flags],
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env=environment,
+        )
+    try:
+        wait_until(lambda: "rota top" in log.read_text("utf-8"), "rota dev to say what to type")
+        yield Running(popen, log.read_text("utf-8"))
+    finally:
+        popen.kill()
+        popen.wait(60)
+
+
+def test_the_samples_run_and_ctrl_c_ends_it_in_good_order(tmp_path: Path) -> None:
+    with dev(tmp_path, "--port", str(free_port())) as running, rota.Client(running.url, running.token) as client:
+        tasks = {task.type: task.id for task in client.tasks.list()}
+        assert tasks.keys() == SAMPLES
+        client.tasks.cancel(tasks["sample_slow"])
+        ends = {name: client.tasks.wait(task_id, "60s") for name, task_id in tasks.items()}
+        assert {name: task.status for name, task in ends.items()} == dict.fromkeys(SAMPLES, SUCCESS) | {
+            "sample_slow": CANCELLED
+        }
+        assert ends["sample_flaky"].attempt == 3
+        assert running.interrupt() == 0
+
+
+def test_a_port_that_is_taken_moves_on(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", free_port()))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with dev(tmp_path, "--port", str(port), "--ephemeral") as running:
+            assert int(running.url.rpartition(":")[2]) > port
+            assert f"export ROTA_URL={running.url}" in running.said
+
+
+def test_the_token_is_for_this_user_alone_and_is_used_again(tmp_path: Path) -> None:
+    with dev(tmp_path, "--port", str(free_port())) as running:
+        first = running.token
+        assert running.interrupt() == 0
+    kept = tmp_path / ".rota" / "token"
+    assert (kept.read_text("utf-8").strip(), stat.S_IMODE(kept.stat().st_mode)) == (first, 0o600)
+    with dev(tmp_path, "--port", str(free_port())) as running:
+        assert running.token == first
+
+
+def test_a_token_of_another_store_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / ".rota").mkdir()
+    (tmp_path / ".rota" / "token").write_text("rota_1_" + "x" * 43, "utf-8")
+    with dev(tmp_path, "--port", str(free_port()), "--ephemeral") as running:
+        assert (tmp_path / ".rota" / "token").read_text("utf-8").strip() == running.token
+        with rota.Client(running.url, running.token) as client:
+            assert client.cluster().leader
