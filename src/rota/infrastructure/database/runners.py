@@ -71,6 +71,8 @@ def _run_connected(engine: Engine, work: Work[T], *, writes: bool, cancels: int)
     connection = engine.connect()
     try:
         _pass_on_cancellation(since=cancels)
+        if writes:
+            connection.begin()  # statements that go to the driver begin nothing that SQLAlchemy would commit
         result = work(connection)
         if writes:
             connection.commit()
