@@ -50,7 +50,8 @@ def talk(connection: Connection, talking: Coroutine[Any, Any, T], *, sql: str) -
 
 def _give_up(connection: Connection, error: Exception, *, sql: str) -> NoReturn:
     if not isinstance(error, connection.dialect.loaded_dbapi.Error):
-        connection.invalidate(error)  # nobody knows how far the conversation got
+        if connection.dialect.is_async:
+            connection.invalidate(error)  # nobody knows how far the conversation with the server got
         raise error
     # Not public, but all of it is needed: the wrapping, the closing of a broken connection, and the word to the pool
     # that those as old as it are broken too.
