@@ -1,13 +1,16 @@
 """Bulk statements for PostgreSQL: a batch travels as one array per column."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Integer, SmallInteger, Table
 
-from rota.infrastructure.database.bulk import Values, without_defaults
+from rota.infrastructure.database.batch import Batch, Values
+from rota.infrastructure.database.bulk import without_defaults
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
 from rota.infrastructure.database.direct import execute
+from rota.infrastructure.database.one_by_one import OneByOne
 
 
 class PostgresBulk:
@@ -52,6 +55,9 @@ class PostgresBulk:
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> int:
         return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
+
+    def together(self, connection: Connection) -> AbstractContextManager[Batch]:
+        return nullcontext(OneByOne(self, connection))
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return execute(connection, query.format(ids="= ANY($1::bigint[])"), parameters=(list(ids),)).fetchall()

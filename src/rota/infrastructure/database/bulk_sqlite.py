@@ -1,14 +1,16 @@
 """Bulk statements for SQLite: prepared once, run per row inside the process."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.bulk import Values
+from rota.infrastructure.database.batch import Batch, Values
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
 from rota.infrastructure.database.direct import execute, execute_many
+from rota.infrastructure.database.one_by_one import OneByOne
 from rota.infrastructure.instants import to_us
 
 
@@ -54,6 +56,9 @@ class SqliteBulk:
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> int:
         return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
+
+    def together(self, connection: Connection) -> AbstractContextManager[Batch]:
+        return nullcontext(OneByOne(self, connection))
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         inlined = ",".join([f"{number:d}" for number in ids])
