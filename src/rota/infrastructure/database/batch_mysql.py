@@ -19,6 +19,7 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     Insert,
     Statement,
     adding,
+    announce_one,
     deletion,
     fenced_updates,
     fill,
@@ -29,7 +30,7 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     write,
     write_rows,
 )
-from rota.infrastructure.database.direct import driver_of, talk
+from rota.infrastructure.database.direct import announce, driver_of, talk
 
 FEW_ROWS = 16  # the driver is quicker at filling in more
 MOST_CHARACTERS = 200_000  # of up to four bytes: less than the smallest limit of a packet in use, 1 MiB
@@ -79,6 +80,7 @@ class MysqlBatch:
         if len(rows) <= FEW_ROWS:
             text = fill_rows(driver_of(self.connection), insert, rows=rows)
             if self._make_room(len(text)):
+                announce(self.connection, insert.sql, parameters=rows, is_many=True)
                 self._append(text, shown=insert.sql)
                 return
         self.send()
@@ -94,6 +96,7 @@ class MysqlBatch:
         if must_meet is not None:
             self._fences.append((range(len(self._texts), len(self._texts) + len(texts)), must_meet))
         for text, statement in zip(texts, statements, strict=True):
+            announce_one(self.connection, statement)
             self._append(text, shown=statement.sql)
 
     def _append(self, text: str, *, shown: str) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Table
 
 from rota.infrastructure.database.batch import Values
 from rota.infrastructure.database.bulk import grouped
-from rota.infrastructure.database.direct import driver_of, talk
+from rota.infrastructure.database.direct import announce, driver_of, talk
 
 FEW_GROUPS = 16  # up to here one UPDATE … IN per group is cheaper than one joined to a JSON table
 
@@ -93,19 +93,31 @@ def read(connection: Connection, sql: str) -> Sequence[Sequence[Any]]:
         rows: Sequence[Sequence[Any]] = await cursor.fetchall()
         return rows
 
+    announce(connection, sql)
     return talk(connection, fetch(driver_of(connection)), sql=sql)
 
 
 def write(connection: Connection, statements: Sequence[Statement]) -> int:
     """Run statements, each in a message of its own, and say how many rows they met together."""
+    return sum(_write_one(connection, statement) for statement in statements)
+
+
+def _write_one(connection: Connection, statement: Statement) -> int:
     driver = driver_of(connection)
+    announce_one(connection, statement)
     # Not on a cursor: that would ask for the text of each warning, and MySQL has one about VALUES().
-    return sum(talk(connection, driver.query(fill(driver, statement)), sql=statement.sql) for statement in statements)
+    met: int = talk(connection, driver.query(fill(driver, statement)), sql=statement.sql)
+    return met
 
 
 def write_rows(connection: Connection, insert: Insert, *, rows: Sequence[Values]) -> None:
     """Insert rows in statements that fit into a packet."""
+    announce(connection, insert.sql, parameters=rows, is_many=True)
     talk(connection, driver_of(connection).cursor().executemany(insert.sql, rows), sql=insert.sql)
+
+
+def announce_one(connection: Connection, statement: Statement) -> None:
+    announce(connection, statement.sql, parameters=() if statement.json is None else (statement.json,))
 
 
 def fill(driver: Any, statement: Statement) -> str:

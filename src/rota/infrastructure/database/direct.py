@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 def execute(connection: Connection, sql: str, *, parameters: Sequence[Any] = ()) -> DBAPICursor:
     """Run a statement; the cursor has its rows and their number."""
+    announce(connection, sql, parameters=parameters)
     try:
         cursor = connection.connection.cursor()
         cursor.execute(sql, parameters)
@@ -27,12 +28,19 @@ def execute(connection: Connection, sql: str, *, parameters: Sequence[Any] = ())
 
 def execute_many(connection: Connection, sql: str, *, rows: Sequence[Sequence[Any]]) -> DBAPICursor:
     """Run a statement for each row; the cursor has the number of rows they met together."""
+    announce(connection, sql, parameters=rows, is_many=True)
     try:
         cursor = connection.connection.cursor()
         cursor.executemany(sql, rows)
     except Exception as exc:
         _give_up(connection, exc, sql=sql)
     return cursor
+
+
+def announce(connection: Connection, sql: str, *, parameters: Sequence[Any] = (), is_many: bool = False) -> None:
+    """Tell those who listen to SQLAlchemy's statements (tracing, tests, the benchmark) of one that it will not see."""
+    if connection.engine._has_events:
+        connection.dispatch.before_cursor_execute(connection, None, sql, parameters, None, is_many)
 
 
 def driver_of(connection: Connection) -> Any:
