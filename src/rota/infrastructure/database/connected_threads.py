@@ -61,7 +61,7 @@ class ConnectedThreads:
     def _work(self) -> None:
         hand = _Hand(self._engine)
         while (job := self._jobs.get()) is not None:
-            hand.let_go_before(self._era)
+            hand.era = self._era
             job.do(hand)
             del job  # an answer may hold much
         hand.let_go()
@@ -71,25 +71,21 @@ class _Hand:
     """The connection that a thread holds."""
 
     def __init__(self, engine: Engine) -> None:
+        self.era = 0
         self._engine = engine
         self._connection: Connection | None = None
-        self._era = 0
+        self._connected_in = 0
 
     def hold(self) -> Connection:
-        if self._connection is None or self._connection.invalidated:
+        if self._connection is None or self._connection.invalidated or self._connected_in != self.era:
             self.let_go()
-            self._connection = self._engine.connect()
+            self._connection, self._connected_in = self._engine.connect(), self.era
         return self._connection
 
-    def let_go_before(self, era: int) -> None:
-        if era != self._era:
-            self._era = era
-            self.let_go()
-
     def let_go(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 class _Job(Generic[T]):
