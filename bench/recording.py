@@ -38,7 +38,9 @@ def recording() -> Iterator[Recording]:
     def on_execute(  # fixed signature: SQLAlchemy's event  # noqa: PLR0913 it has six
         connection: Connection, cursor: Any, sql: str, parameters: Any, context: Any, is_many: bool
     ) -> None:
-        if not sql.startswith("BEGIN"):
+        if sql == "COMMIT":  # SQLite's goes to the driver as the statements do
+            tape.commit()
+        elif not sql.startswith("BEGIN"):
             tape.add(Statement(sql, parameters, is_many))
 
     def on_commit(connection: Connection) -> None:

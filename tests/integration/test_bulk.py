@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
+from rota.infrastructure.database.batch import FenceMissedError
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database, DatabaseDefectError, DuplicateKeyError
 from rota.infrastructure.database.migrate import upgrade
@@ -179,3 +180,88 @@ async def test_the_databases_clock_is_near_ours(database: Database) -> None:
     first, second = await database.read(database.now_us), await database.read(database.now_us)
     assert second > first
     assert abs(second / 1e6 - SystemClock().now().timestamp()) < 60
+
+
+AWKWARD = "a;b'c\"d\\e%s%%f\ng\u00fc\U0001f600 -- /* ; DROP TABLE task; */"
+
+
+async def test_a_batch_is_done_in_order_and_keeps_awkward_text(database: Database) -> None:
+    def work(connection: Connection) -> None:
+        with database.bulk.together(connection) as batch:
+            batch.insert(task_live, columns=("id", "due_us"), rows=[(1, 10), (2, 20), (3, 30)])
+            batch.update_fenced(task_live, columns=("version", "term"), rows=[(1, 1, 2, 5), (2, 1, 2, 6)])
+            batch.update(task_live, columns=("due_us",), rows=[(1, 11)])
+            batch.delete_fenced(task_live, columns=("id", "version"), rows=[(3, 1)])
+            batch.insert(task_key, columns=KEY, rows=[("t", "k", 1, AWKWARD[:30])])
+            batch.upsert(task_key, columns=KEY, rows=[("t", "k", 2, AWKWARD)])
+            batch.add_counts(task_count, columns=COUNT, rows=[("t", 5, 0, 2)])
+            batch.add_counts(task_count, columns=COUNT, rows=[("t", 5, 0, 3)])
+
+    await database.transact(work)
+    columns = (task_live.c.id, task_live.c.version, task_live.c.term, task_live.c.due_us)
+    assert await read(database, *columns) == [(1, 2, 5, 11), (2, 2, 6, 20)]
+    assert await read(database, task_key.c.task_id, task_key.c.digest) == [(2, AWKWARD)]
+    assert await read(database, task_count.c.status, task_count.c.number) == [(5, 5)]
+
+
+async def test_a_statement_that_fails_within_a_batch_undoes_it_all(database: Database) -> None:
+    await add_live(database, range(7, 8))
+
+    def work(connection: Connection) -> None:
+        with database.bulk.together(connection) as batch:
+            batch.insert(task_live, columns=("id",), rows=[(1,)])
+            batch.insert(task_live, columns=("id",), rows=[(7,)])
+            batch.insert(task_live, columns=("id",), rows=[(2,)])
+
+    with pytest.raises(DuplicateKeyError):
+        await database.transact(work)
+    assert await read(database, task_live.c.id) == [(7,)]
+    await add_live(database, range(1, 3))  # the connection is in step with the server
+
+
+@pytest.mark.parametrize("missing", [(1, 9, 10), (5, 1, 2)], ids=["another version", "no row"])
+@pytest.mark.parametrize("way", ["update", "delete"])
+async def test_a_fence_that_is_missed_within_a_batch_is_told(
+    database: Database, missing: tuple[int, int, int], way: str
+) -> None:
+    await add_live(database, range(1, 4))
+
+    def work(connection: Connection) -> None:
+        with database.bulk.together(connection) as batch:
+            batch.insert(task_live, columns=("id",), rows=[(8,)])
+            if way == "update":
+                batch.update_fenced(task_live, columns=("version",), rows=[(2, 1, 2), missing, (3, 1, 3)])
+            else:
+                batch.delete_fenced(task_live, columns=("id", "version"), rows=[(2, 1), missing[:2]])
+            batch.insert(task_live, columns=("id",), rows=[(9,)])
+
+    with pytest.raises(FenceMissedError):
+        await database.transact(work)
+    assert await read(database, task_live.c.id, task_live.c.version) == [(1, 1), (2, 1), (3, 1)]
+
+
+@pytest.mark.parametrize("missed", [0, 1])
+async def test_a_batch_may_be_larger_than_a_message(database: Database, missed: int) -> None:
+    ids = range(10**15, 10**15 + 12_000)  # more digits than fit
+    texts = [(1, seq, "x" * 150_000) for seq in range(4)] + [(2, seq, "y" * 500_000) for seq in range(4)]
+    columns = ("task_id", "seq", "detail")
+
+    def work(connection: Connection) -> None:
+        with database.bulk.together(connection) as batch:
+            batch.insert(task_live, columns=("id", "due_us"), rows=[(number, 7) for number in ids])
+            for row in texts[:4]:
+                batch.insert(task_logs, columns=columns, rows=[row])
+            batch.insert(task_logs, columns=columns, rows=texts[4:])
+            rows = [(number, 1, 2) for number in range(ids.start - missed, ids.stop)]
+            batch.update_fenced(task_live, columns=("version",), rows=rows)
+            batch.update(task_live, columns=("term",), rows=[(number, 3) for number in ids])
+
+    if missed:
+        with pytest.raises(FenceMissedError):
+            await database.transact(work)
+        assert await read(database, task_live.c.id) == []
+        return
+    await database.transact(work)
+    assert set(await read(database, task_live.c.version, task_live.c.term)) == {(2, 3)}
+    logs = await read(database, task_logs.c.task_id, task_logs.c.seq, task_logs.c.detail)
+    assert sorted(logs) == texts

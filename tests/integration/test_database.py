@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from sqlalchemy import Connection, select, text
@@ -12,7 +13,7 @@ from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.domain.paging import TaskFilter
 from rota.infrastructure.database import connect
 from rota.infrastructure.database.connect import bulk_for, open_runner
-from rota.infrastructure.database.database import Database, DatabaseDefectError
+from rota.infrastructure.database.database import TRIES, Database, DatabaseDefectError, RunAgainError
 from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.database.schema import leadership, node_slot
 from rota.infrastructure.store.sql.store import sql_store
@@ -157,6 +158,56 @@ async def test_killed_connections_are_replaced(kind: str, server: Server, name: 
         if kind == "mariadb":
             server.execute(killers)
         assert await asyncio.gather(*(database.read(number) for _ in range(5))) == [42] * 5
+
+
+async def test_killed_connections_are_replaced_under_bulk_statements(kind: str, server: Server, name: str) -> None:
+    async with opened(server.url(name)) as database:
+        store = sql_store(database, SystemRandom())
+        await store.tasks.add([a_new_task(1)])
+        many = range(2 * TRIES)  # more than one call could meet one by one
+        await asyncio.gather(*(store.tasks.find_live([TaskId(1)]) for _ in many))
+        killers = server.execute(KILL_ALL[kind].format(name))
+        if kind == "mariadb":
+            server.execute(killers)
+        assert [live.id for live in await store.tasks.find_live([TaskId(1)])] == [1]
+
+
+async def test_a_cancelled_bulk_statement_never_leaves_its_answer_to_the_next_caller(
+    kind: str, server: Server, name: str
+) -> None:
+    async with opened(server.url(name)) as database:
+        for _ in range(20):
+            slowly = partial(
+                database.bulk.select_by_ids, query=f"{SLOW[kind]} FROM leadership WHERE 1 {{ids}}", ids=[1]
+            )
+            slow = asyncio.create_task(database.read(slowly))
+            await database.read(number)
+            slow.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await slow
+            assert await database.read(database.now_us) > 60
+
+
+async def test_bulk_statements_of_work_that_failed_are_rolled_back(server: Server, name: str) -> None:
+    def work(connection: Connection) -> None:
+        database.bulk.insert(connection, node_slot, columns=("slot",), rows=[(1,)])
+        raise RunAgainError
+
+    async with opened(server.url(name)) as database:
+        with pytest.raises(RunAgainError):
+            await database.transact(work)
+        await database.transact(partial(database.bulk.insert, table=node_slot, columns=("slot",), rows=[(1,)]))
+
+
+async def test_the_error_of_a_bulk_statement_tells_no_values(server: Server, name: str) -> None:
+    async with opened(server.url(name)) as database:
+        rows = [(1, "secret" * 100)]
+        with pytest.raises(DatabaseDefectError) as refused:
+            await database.transact(
+                partial(database.bulk.upsert, table=node_slot, columns=("slot", "node_id"), rows=rows)
+            )
+        assert "node_slot" in str(refused.value)
+        assert "secret" not in str(refused.value)
 
 
 async def test_a_connection_that_idled_is_asked_before_it_is_trusted(

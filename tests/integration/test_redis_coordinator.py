@@ -1,10 +1,11 @@
 """What is particular to coordination on Redis: the public layout of the keys, round trips, lost answers."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from rota.domain.queue import QueueEntry
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator, redis_coordinator
 from rota.infrastructure.coordination.redis_client import RedisClient
+from rota.infrastructure.coordination.redis_wire import Wire
 from rota.testing.contract.coordinator_backend import hear
 from tests.support.proxy import FaultyProxy
 from tests.support.servers.redis import RedisServer
@@ -142,6 +144,38 @@ async def test_each_step_of_a_batch_is_one_round_trip(bench: Bench) -> None:
     for step in steps:
         await step()
     assert await bench.count_round_trips() - before == len(steps)
+
+
+async def test_all_workers_are_asked_for_in_one_round_trip(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, queue = bench.coordinator.pool, bench.coordinator.queue
+    messages, ask = [], Wire.ask
+
+    async def count(wire: Wire, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        messages.append(commands)
+        return await ask(wire, commands)
+
+    await use_everything(bench.coordinator)
+    await pool.list_alive()
+    await queue.depths()
+    monkeypatch.setattr(Wire, "ask", count)
+    assert [worker.id for worker in await pool.list_alive()] == [WORKER]
+    assert (await queue.depths()).in_flight == {WORKER: 1}
+    assert len(messages) == 2
+
+
+async def test_a_worker_that_joined_since_the_last_look_is_seen_at_once(bench: Bench) -> None:
+    pool, queue = bench.coordinator.pool, bench.coordinator.queue
+    await use_everything(bench.coordinator)
+    await pool.list_alive()
+    await queue.depths()
+    other = WorkerId(WORKER - 1)
+    await pool.register(Worker(id=other, name="pod-2"), LEASE)
+    await bench.coordinator.deliveries.assign([Attempt(TASK, 5, other)])
+    assert [worker.id for worker in await pool.list_alive()] == [other, WORKER]
+    assert (await queue.depths()).assigned == {other: 1, WORKER: 1}
+    await pool.remove([WORKER])
+    assert [worker.id for worker in await pool.list_alive()] == [other]
+    assert (await queue.depths()).assigned == {other: 1}
 
 
 async def test_a_batch_larger_than_a_script_can_unpack_goes_through(bench: Bench) -> None:

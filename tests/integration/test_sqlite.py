@@ -5,16 +5,19 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, event, make_url, select
 
-from rota.domain.errors import ConfigError
+from rota.domain.errors import ConfigError, StoreUnavailableError
 from rota.domain.paging import MAX_PURGE
-from rota.infrastructure.database.connect import open_database
+from rota.infrastructure.database.bulk_sqlite import SqliteBulk
+from rota.infrastructure.database.connect import open_database, sqlite_engine
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.migrate import upgrade
+from rota.infrastructure.database.runners import SQLITE_READERS, SqliteRunner
 from rota.infrastructure.database.schema import leadership, worker_registry
 from rota.infrastructure.store.sql.workers import SqlWorkerRegistry
 from rota.infrastructure.system import SystemClock, SystemRandom
@@ -71,6 +74,87 @@ async def test_a_read_sees_one_moment_while_writes_go_on(database: Database) -> 
     written.set()
     assert await reading == (5, 5), "the write in between is not seen"
     assert await database.read(read_term) == 6
+
+
+async def test_reads_that_were_given_up_hold_up_no_other(database: Database) -> None:
+    begun, end = threading.Semaphore(0), threading.Event()
+
+    def hang(_: Connection) -> None:
+        begun.release()
+        assert end.wait(10)
+
+    hanging = [asyncio.create_task(database.read(hang)) for _ in range(SQLITE_READERS - 1)]
+    for _ in hanging:
+        assert await asyncio.to_thread(begun.acquire, timeout=10)
+    for task in hanging:
+        task.cancel()
+    await asyncio.wait(hanging)
+    assert await database.read(lambda link: link.execute(select(leadership.c.term)).scalar_one()) == 0
+    end.set()
+
+
+async def test_a_write_that_was_given_up_before_its_turn_is_not_done(database: Database) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def hold(_: Connection) -> None:
+        begun.set()
+        assert end.wait(10)
+
+    holding = asyncio.create_task(database.transact(hold))
+    assert await asyncio.to_thread(begun.wait, 10)
+    waiting = asyncio.create_task(database.transact(lambda link: link.execute(leadership.update().values(term=7))))
+    await database.read(database.now_us)  # by now it is in the queue
+    waiting.cancel()
+    end.set()
+    await asyncio.wait([holding, waiting])
+    assert await database.read(lambda link: link.execute(select(leadership.c.term)).scalar_one()) == 0
+
+
+async def test_work_that_failed_leaves_nothing_behind(database: Database) -> None:
+    def fail(link: Connection) -> None:
+        database.bulk.update(link, leadership, columns=("term",), rows=[(1, 7)])
+        raise KeyError
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            await database.transact(fail)
+    # A value that the driver refuses before SQLite hears of it.
+    with pytest.raises(OverflowError):
+        await database.transact(partial(database.bulk.update, table=leadership, columns=("term",), rows=[(1, 2**70)]))
+    assert await database.read(lambda link: link.execute(select(leadership.c.term)).scalar_one()) == 0
+    await database.transact(partial(database.bulk.update, table=leadership, columns=("term",), rows=[(1, 8)]))
+    assert await database.read(lambda link: link.execute(select(leadership.c.term)).scalar_one()) == 8
+
+
+async def test_a_file_that_could_not_be_written_is_opened_anew(path: Path) -> None:
+    """A connection that found it read-only would find it so for ever."""
+    await upgrade(f"sqlite:///{path}")
+    opened: list[sqlite3.Connection] = []
+
+    def refuse_first(connection: sqlite3.Connection, _: object) -> None:
+        opened.append(connection)
+        if len(opened) == 1:
+            connection.execute("PRAGMA query_only=ON")
+
+    engine = sqlite_engine(make_url(f"sqlite:///{path}"))
+    event.listen(engine, "connect", refuse_first)
+    clock = SystemClock()
+    bulk = SqliteBulk(clock.now)
+    database = Database(
+        SqliteRunner(engine), bulk, clock=clock, random=SystemRandom(), unavailable=StoreUnavailableError
+    )
+    await database.transact(partial(bulk.update, table=leadership, columns=("term",), rows=[(1, 8)]))
+    assert len(opened) == 2
+    await database.close()
+
+
+async def test_closing_leaves_no_thread_and_no_file_open(path: Path) -> None:
+    await upgrade(f"sqlite:///{path}")
+    database = open_database(f"sqlite:///{path}", clock=SystemClock(), random=SystemRandom())
+    await asyncio.gather(*(database.read(database.now_us) for _ in range(10)), database.transact(database.now_us))
+    await database.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rota-sqlite")]
+    assert not path.with_name("rota.db-wal").exists(), "SQLite deletes it with the last connection"
 
 
 async def test_a_purge_has_no_more_parameters_than_a_statement_may(database: Database) -> None:

@@ -1,17 +1,18 @@
 """Many rows in one statement, the way each database does it fastest. No knowledge of what the rows mean.
 
-SQLAlchemy builds the ordinary statements; these few are on the path of every task and go to the driver's own SQL
-(measured in ADR-0004). Table and column names come from our schema, numbers are formatted as integers, and text always
-travels as a parameter.
+SQLAlchemy builds and runs the ordinary statements; these few are on the path of every task, are text in the database's
+own SQL (measured in ADR-0004) and go straight to the driver (ADR-0012). Table and column names come from our schema,
+numbers are formatted as integers, and text always travels as a parameter.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Protocol
 
 from sqlalchemy import Column, Connection, Table
 
-Values = tuple[Any, ...]
+from rota.infrastructure.database.batch import Batch, Values
 
 
 class Bulk(Protocol):
@@ -64,6 +65,10 @@ class Bulk(Protocol):
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> int:
         """Set columns where the version is the expected one: each row is (id, version, *values). Says how many were."""
+        ...
+
+    def together(self, connection: Connection) -> AbstractContextManager[Batch]:
+        """A block of writes that need no answer in between; inside it the connection is used by nothing else."""
         ...
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:

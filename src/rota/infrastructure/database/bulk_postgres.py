@@ -1,12 +1,16 @@
 """Bulk statements for PostgreSQL: a batch travels as one array per column."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Integer, SmallInteger, Table
 
-from rota.infrastructure.database.bulk import Values, without_defaults
+from rota.infrastructure.database.batch import Batch, Values
+from rota.infrastructure.database.bulk import without_defaults
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
+from rota.infrastructure.database.direct import execute
+from rota.infrastructure.database.one_by_one import OneByOne
 
 
 class PostgresBulk:
@@ -14,35 +18,35 @@ class PostgresBulk:
 
     def now_us(self, connection: Connection) -> int:
         clock = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-        return int(connection.exec_driver_sql(clock).scalar_one())
+        return int(execute(connection, clock).fetchall()[0][0])
 
     def avoid_sorting(self, connection: Connection) -> None:
         # A table that was analysed while it was short is taken for short until the next time, and sorted whole.
-        connection.exec_driver_sql("SET LOCAL enable_sort = off")
+        execute(connection, "SET LOCAL enable_sort = off")
 
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         names, values = without_defaults(table, columns=columns, rows=rows)
-        connection.exec_driver_sql(_insert(table, names), _arrays(values))
+        execute(connection, _insert(table, names), parameters=_arrays(values))
 
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        connection.exec_driver_sql(f"{_insert(table, columns)} {KEEP}", _arrays(rows))
+        execute(connection, f"{_insert(table, columns)} {KEEP}", parameters=_arrays(rows))
 
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        connection.exec_driver_sql(f"{_insert(table, columns)} {replace_row(table, columns)}", _arrays(rows))
+        execute(connection, f"{_insert(table, columns)} {replace_row(table, columns)}", parameters=_arrays(rows))
 
     def upsert_changed(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
     ) -> None:
         clause = replace_changed(table, columns, by=by)
-        connection.exec_driver_sql(f"{_insert(table, columns)} {clause}", _arrays(rows))
+        execute(connection, f"{_insert(table, columns)} {clause}", parameters=_arrays(rows))
 
     def add_counts(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
         clause = add_number(table, columns[-1])
-        connection.exec_driver_sql(f"{_insert(table, columns)} {clause}", _arrays(rows))
+        execute(connection, f"{_insert(table, columns)} {clause}", parameters=_arrays(rows))
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _update(connection, table, keys=["id"], columns=columns, rows=rows)
@@ -52,18 +56,22 @@ class PostgresBulk:
     ) -> int:
         return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
 
+    def together(self, connection: Connection) -> AbstractContextManager[Batch]:
+        return nullcontext(OneByOne(self, connection))
+
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
-        return connection.exec_driver_sql(query.format(ids="= ANY($1::bigint[])"), (list(ids),)).fetchall()
+        return execute(connection, query.format(ids="= ANY($1::bigint[])"), parameters=(list(ids),)).fetchall()
 
     def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
-        return connection.exec_driver_sql(statement.format(ids="= ANY($1::bigint[])"), (list(ids),)).rowcount
+        return execute(connection, statement.format(ids="= ANY($1::bigint[])"), parameters=(list(ids),)).rowcount
 
     def delete(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
         match = " AND ".join(f"t.{name}=g.{name}" for name in columns)
-        return connection.exec_driver_sql(
+        return execute(
+            connection,
             f"DELETE FROM {table.name} t USING unnest({_unnested(table, columns)}) AS g({','.join(columns)})"
             f" WHERE {match}",
-            _arrays(rows),
+            parameters=_arrays(rows),
         ).rowcount
 
 
@@ -79,10 +87,11 @@ def _update(
     given = [f"new_{name}" for name in columns]
     changes = ",".join(f"{name}=g.new_{name}" for name in columns)
     fence = " AND ".join(f"t.{name}=g.old_{name}" for name in keys)
-    return connection.exec_driver_sql(
+    return execute(
+        connection,
         f"UPDATE {table.name} t SET {changes} FROM unnest({_unnested(table, [*keys, *columns])})"
         f" AS g({','.join(expected + given)}) WHERE {fence}",
-        _arrays(rows),
+        parameters=_arrays(rows),
     ).rowcount
 
 

@@ -1,13 +1,16 @@
 """Bulk statements for SQLite: prepared once, run per row inside the process."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.bulk import Values
+from rota.infrastructure.database.batch import Batch, Values
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
+from rota.infrastructure.database.direct import execute, execute_many
+from rota.infrastructure.database.one_by_one import OneByOne
 from rota.infrastructure.instants import to_us
 
 
@@ -24,27 +27,27 @@ class SqliteBulk:
         pass  # the planner does, unless ANALYZE has told it otherwise
 
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        connection.exec_driver_sql(_insert(table, columns), list(rows))
+        execute_many(connection, _insert(table, columns), rows=rows)
 
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        connection.exec_driver_sql(f"{_insert(table, columns)} {KEEP}", list(rows))
+        execute_many(connection, f"{_insert(table, columns)} {KEEP}", rows=rows)
 
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        connection.exec_driver_sql(f"{_insert(table, columns)} {replace_row(table, columns)}", list(rows))
+        execute_many(connection, f"{_insert(table, columns)} {replace_row(table, columns)}", rows=rows)
 
     def upsert_changed(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
     ) -> None:
         clause = replace_changed(table, columns, by=by)
-        connection.exec_driver_sql(f"{_insert(table, columns)} {clause}", list(rows))
+        execute_many(connection, f"{_insert(table, columns)} {clause}", rows=rows)
 
     def add_counts(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
         clause = add_number(table, columns[-1])
-        connection.exec_driver_sql(f"{_insert(table, columns)} {clause}", list(rows))
+        execute_many(connection, f"{_insert(table, columns)} {clause}", rows=rows)
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _update(connection, table, keys=["id"], columns=columns, rows=rows)
@@ -54,17 +57,20 @@ class SqliteBulk:
     ) -> int:
         return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
 
+    def together(self, connection: Connection) -> AbstractContextManager[Batch]:
+        return nullcontext(OneByOne(self, connection))
+
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         inlined = ",".join([f"{number:d}" for number in ids])
-        return connection.exec_driver_sql(query.format(ids=f"IN ({inlined})")).fetchall()
+        return execute(connection, query.format(ids=f"IN ({inlined})")).fetchall()
 
     def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
         inlined = ",".join([f"{number:d}" for number in ids])
-        return connection.exec_driver_sql(statement.format(ids=f"IN ({inlined})")).rowcount
+        return execute(connection, statement.format(ids=f"IN ({inlined})")).rowcount
 
     def delete(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
         match = " AND ".join(f"{name}=?" for name in columns)
-        return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {match}", list(rows)).rowcount
+        return execute_many(connection, f"DELETE FROM {table.name} WHERE {match}", rows=rows).rowcount
 
 
 def _insert(table: Table, columns: Sequence[str]) -> str:
@@ -76,4 +82,4 @@ def _update(
 ) -> int:
     fence = " AND ".join(f"{name}=?{place}" for place, name in enumerate(keys, start=1))
     changes = ",".join(f"{name}=?{place}" for place, name in enumerate(columns, start=len(keys) + 1))
-    return connection.exec_driver_sql(f"UPDATE {table.name} SET {changes} WHERE {fence}", list(rows)).rowcount
+    return execute_many(connection, f"UPDATE {table.name} SET {changes} WHERE {fence}", rows=rows).rowcount

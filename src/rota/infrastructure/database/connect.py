@@ -10,7 +10,7 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from rota.application.ports.system import Clock, Random
 from rota.domain.errors import ConfigError, StoreUnavailableError, UnavailableError
@@ -112,7 +112,7 @@ def sqlite_engine(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
         raise ConfigError("store.url: SQLite needs the path of a file, for example sqlite:///.rota/rota.db")
     _make_private(Path(url.database))
-    engine = create_engine(url.set(drivername="sqlite+pysqlite"), hide_parameters=True)
+    engine = create_engine(url.set(drivername="sqlite+pysqlite"), hide_parameters=True, poolclass=NullPool)
     event.listen(engine, "connect", _prepare_sqlite)
     return engine
 

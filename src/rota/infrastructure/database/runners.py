@@ -10,12 +10,14 @@ Both take the same plain function over a SQLAlchemy connection, so every stateme
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import greenlet_spawn
+
+from rota.infrastructure.database.connected_threads import ConnectedThreads
+from rota.infrastructure.database.direct import execute
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -71,6 +73,8 @@ def _run_connected(engine: Engine, work: Work[T], *, writes: bool, cancels: int)
     connection = engine.connect()
     try:
         _pass_on_cancellation(since=cancels)
+        if writes:
+            connection.begin()  # statements that go to the driver begin nothing that SQLAlchemy would commit
         result = work(connection)
         if writes:
             connection.commit()
@@ -107,32 +111,51 @@ class SqliteRunner:
     """SQLite: all writes in one thread, one after the other, so nobody waits for the file; reads beside them."""
 
     def __init__(self, engine: Engine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
-        self._engine = engine
         self.deadline_s = deadline_s
-        self._writer: Executor = ThreadPoolExecutor(1, "rota-sqlite-writer")
-        self._readers: Executor = ThreadPoolExecutor(SQLITE_READERS, "rota-sqlite-reader")
+        self._writer = ConnectedThreads(engine, "rota-sqlite-writer", most=1)
+        self._readers = ConnectedThreads(engine, "rota-sqlite-reader", most=SQLITE_READERS)
 
     async def run(self, work: Work[T], *, writes: bool) -> T:
-        loop = asyncio.get_running_loop()
-        call = self._write if writes else self._read
-        return await loop.run_in_executor(self._writer if writes else self._readers, call, work)
-
-    def _write(self, work: Work[T]) -> T:
-        with self._engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            result = work(connection)
-            connection.commit()
-            return result
-
-    def _read(self, work: Work[T]) -> T:
-        with self._engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN")
-            return work(connection)
+        if writes:
+            return await self._writer.run(lambda connection: _write_locally(connection, work))
+        return await self._readers.run(lambda connection: _read_locally(connection, work))
 
     async def drop_connections(self) -> None:
-        self._engine.dispose()
+        for threads in (self._writer, self._readers):
+            threads.drop_connections()
 
     async def close(self) -> None:
         for threads in (self._writer, self._readers):
-            threads.shutdown(wait=True)
-        self._engine.dispose()
+            threads.close()
+
+
+def _write_locally(connection: Connection, work: Work[T]) -> T:
+    try:
+        execute(connection, "BEGIN IMMEDIATE")
+        result = work(connection)
+        if connection.in_transaction():
+            connection.commit()  # SQLAlchemy ran statements too, and must know that they are over
+        else:
+            execute(connection, "COMMIT")
+    except BaseException:
+        _roll_back_locally(connection)
+        raise
+    return result
+
+
+def _read_locally(connection: Connection, work: Work[T]) -> T:
+    try:
+        execute(connection, "BEGIN")
+        return work(connection)
+    finally:
+        _roll_back_locally(connection)
+
+
+def _roll_back_locally(connection: Connection) -> None:
+    if connection.invalidated:
+        return
+    try:
+        connection.rollback()
+        connection.connection.rollback()
+    except Exception:
+        connection.invalidate()

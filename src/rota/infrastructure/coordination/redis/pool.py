@@ -14,8 +14,9 @@ import msgspec
 from rota.domain.errors import InvalidError
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Heartbeat, Worker
-from rota.infrastructure.coordination.redis.entries import Entry, find_entry, find_worker_id, to_entry
+from rota.infrastructure.coordination.redis.entries import Entry, find_entry, to_entry
 from rota.infrastructure.coordination.redis.keys import WORKER_KEYS_KEPT_MS, RedisKeys, milliseconds
+from rota.infrastructure.coordination.redis.roll_call import RollCall
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
 
 Values = Sequence[bytes | None]
@@ -40,6 +41,7 @@ class RedisWorkerPool:
         self._register = load_script("register")
         self._heartbeat = load_script("heartbeat")
         self._prune = load_script("prune_workers")
+        self._roll = RollCall(client, keys)
 
     async def register(self, worker: Worker, lease: timedelta) -> None:
         fields = (part for field in _to_hash(worker).items() for part in field)
@@ -72,9 +74,11 @@ class RedisWorkerPool:
 
     async def _read_hashes(self, fields: Sequence[str]) -> dict[WorkerId, Values]:
         """These fields of all workers on the list, by id."""
-        members = await self._client.command("SMEMBERS", self._keys.workers)
-        known = sorted(worker_id for worker_id in map(find_worker_id, members) if worker_id is not None)
-        hashes = await self._client.batch([["HMGET", self._keys.worker(worker_id), *fields] for worker_id in known])
+
+        def ask(worker_ids: Sequence[WorkerId]) -> list[list[str]]:
+            return [["HMGET", self._keys.worker(worker_id), *fields] for worker_id in worker_ids]
+
+        known, hashes = await self._roll.call(ask)
         return dict(zip(known, hashes, strict=True))
 
     async def _forget(self, expired: Sequence[WorkerId]) -> None:

@@ -7,11 +7,12 @@ microseconds since 1970, which a double holds exactly until 2255. What is no id 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime, timedelta
 
-from rota.domain.ids import TaskId
+from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
-from rota.infrastructure.coordination.redis.entries import find_task_id, find_worker_id
+from rota.infrastructure.coordination.redis.entries import find_task_id
 from rota.infrastructure.coordination.redis.keys import RedisKeys
+from rota.infrastructure.coordination.redis.roll_call import RollCall
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
 from rota.infrastructure.instants import from_us, to_us
 
@@ -27,6 +28,7 @@ class RedisTaskQueue:
         self._move_due = load_script("move_due")
         self._wake = load_script("wake")
         self._name_generation = load_script("name_generation")
+        self._roll = RollCall(client, keys)
 
     async def push(self, entries: Sequence[QueueEntry]) -> None:
         if not entries:
@@ -62,18 +64,19 @@ class RedisTaskQueue:
             await self._client.command("ZREM", self._keys.delayed, *map(_member, entries))
 
     async def depths(self) -> QueueDepths:
-        commands = [["LLEN", level] for level in self._keys.levels]
-        commands += [["ZCARD", self._keys.delayed], ["SMEMBERS", self._keys.workers]]
-        *ready, delayed, members = await self._client.batch(commands)
-        workers = [worker_id for worker_id in map(find_worker_id, members) if worker_id is not None]
-        commands = [["LLEN", self._keys.assigned(worker_id)] for worker_id in workers]
-        commands += [["SCARD", self._keys.in_flight(worker_id)] for worker_id in workers]
-        counts = await self._client.batch(commands)
+        lengths = [*(["LLEN", level] for level in self._keys.levels), ["ZCARD", self._keys.delayed]]
+
+        def ask(worker_ids: Sequence[WorkerId]) -> list[list[str]]:
+            assigned = (["LLEN", self._keys.assigned(worker_id)] for worker_id in worker_ids)
+            return [*lengths, *assigned, *(["SCARD", self._keys.in_flight(worker_id)] for worker_id in worker_ids)]
+
+        workers, counts = await self._roll.call(ask)
+        ready, delayed, held = counts[: len(LEVELS)], counts[len(LEVELS)], counts[len(lengths) :]
         return QueueDepths(
             ready={level: count for level, count in zip(LEVELS, ready, strict=True) if count},
             delayed=delayed,
-            assigned={worker: n for worker, n in zip(workers, counts[: len(workers)], strict=True) if n},
-            in_flight={worker: n for worker, n in zip(workers, counts[len(workers) :], strict=True) if n},
+            assigned={worker: n for worker, n in zip(workers, held[: len(workers)], strict=True) if n},
+            in_flight={worker: n for worker, n in zip(workers, held[len(workers) :], strict=True) if n},
         )
 
     async def find_generation(self) -> str | None:

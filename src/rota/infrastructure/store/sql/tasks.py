@@ -196,7 +196,9 @@ class SqlTaskStore:
         for column in (schema.task_logs.c.task_id, schema.task_result.c.task_id, schema.task_key.c.task_id, task.c.id):
             connection.execute(delete(column.table).where(column.in_(ids)))
         ends = Counter((row.tenant_id, row.status) for row in doomed)
-        TransitionWriter(self._database.bulk, shard=PURGED_SHARD).count(connection, {key: -ends[key] for key in ends})
+        bulk = self._database.bulk
+        with bulk.together(connection) as batch:
+            TransitionWriter(bulk, shard=PURGED_SHARD).count(batch, {key: -ends[key] for key in ends})
         return len(ids)
 
 
@@ -204,12 +206,10 @@ def insert_tasks(database: Database, connection: Connection, *, tasks: Sequence[
     """Insert new tasks with their live rows and first log entries; the caller owns the transaction."""
     if not tasks:
         return
-    bulk = database.bulk
-    bulk.insert(connection, schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
-    live = [new_live_row(task.state) for task in tasks]
-    bulk.insert(connection, schema.task_live, columns=NEW_LIVE_COLUMNS, rows=live)
-    logs = [creation_row(task) for task in tasks]
-    bulk.insert(connection, schema.task_logs, columns=LOG_COLUMNS, rows=logs)
+    with database.bulk.together(connection) as batch:
+        batch.insert(schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
+        batch.insert(schema.task_live, columns=NEW_LIVE_COLUMNS, rows=[new_live_row(task.state) for task in tasks])
+        batch.insert(schema.task_logs, columns=LOG_COLUMNS, rows=[creation_row(task) for task in tasks])
 
 
 def _answer(item: NewTask, keys: dict[tuple[str, str], tuple[int, str]]) -> Added:

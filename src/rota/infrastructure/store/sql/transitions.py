@@ -16,6 +16,7 @@ from rota.application.ports.store import Written
 from rota.domain.audit import AuditEntry, entries_about
 from rota.domain.task import LIVE, Transition
 from rota.infrastructure.database import schema
+from rota.infrastructure.database.batch import Batch, FenceMissedError
 from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.codes import STATUS_CODES
 from rota.infrastructure.database.database import RunAgainError
@@ -71,40 +72,42 @@ class TransitionWriter:
         return {row[0]: tuple(row[1:]) for row in self.bulk.select_by_ids(connection, query, ids=ids)}
 
     def _write(self, connection: Connection, steps: Sequence[Transition]) -> None:
-        self._advance_live(connection, [step for step in steps if step.after.status in LIVE])
-        self._end(connection, [step for step in steps if step.after.status not in LIVE])
-        if results := result_rows(steps):
-            self.bulk.upsert(connection, schema.task_result, columns=RESULT_COLUMNS, rows=results)
-        if steps:
-            logs = [transition_row(step) for step in steps]
-            self.bulk.insert(connection, schema.task_logs, columns=LOG_COLUMNS, rows=logs)
-
-    def _advance_live(self, connection: Connection, steps: Sequence[Transition]) -> None:
         if not steps:
             return
-        rows = [step_row(step) for step in steps]
-        if self.bulk.update_fenced(connection, schema.task_live, columns=CHANGING_COLUMNS, rows=rows) != len(rows):
-            raise StaleBatchError
+        try:
+            with self.bulk.together(connection) as batch:
+                self._write_together(batch, steps)
+        except FenceMissedError as exc:
+            raise StaleBatchError from exc
+
+    def _write_together(self, batch: Batch, steps: Sequence[Transition]) -> None:
+        self._advance_live(batch, [step for step in steps if step.after.status in LIVE])
+        self._end(batch, [step for step in steps if step.after.status not in LIVE])
+        if results := result_rows(steps):
+            batch.upsert(schema.task_result, columns=RESULT_COLUMNS, rows=results)
+        batch.insert(schema.task_logs, columns=LOG_COLUMNS, rows=[transition_row(step) for step in steps])
+
+    def _advance_live(self, batch: Batch, steps: Sequence[Transition]) -> None:
+        if not steps:
+            return
+        batch.update_fenced(schema.task_live, columns=CHANGING_COLUMNS, rows=[step_row(step) for step in steps])
         moved = [(step.task_id, step.after.priority) for step in steps if step.after.priority != step.before.priority]
         if moved:
-            self.bulk.update(connection, schema.task, columns=("priority",), rows=moved)
+            batch.update(schema.task, columns=("priority",), rows=moved)
 
-    def _end(self, connection: Connection, steps: Sequence[Transition]) -> None:
+    def _end(self, batch: Batch, steps: Sequence[Transition]) -> None:
         if not steps:
             return
         fence = [(step.after.id, step.before.version) for step in steps]
-        if self.bulk.delete(connection, schema.task_live, columns=("id", "version"), rows=fence) != len(fence):
-            raise StaleBatchError
-        rows = [final_row(step.after) for step in steps]
-        self.bulk.update(connection, schema.task, columns=FINAL_COLUMNS, rows=rows)
+        batch.delete_fenced(schema.task_live, columns=("id", "version"), rows=fence)
+        batch.update(schema.task, columns=FINAL_COLUMNS, rows=[final_row(step.after) for step in steps])
         ends = Counter([(step.after.tenant_id, step.after.status) for step in steps])
-        self.count(connection, {(tenant, STATUS_CODES[status]): ends[tenant, status] for tenant, status in ends})
+        self.count(batch, {(tenant, STATUS_CODES[status]): ends[tenant, status] for tenant, status in ends})
 
-    def count(self, connection: Connection, ends: Mapping[tuple[str, int], int]) -> None:
+    def count(self, batch: Batch, ends: Mapping[tuple[str, int], int]) -> None:
         """Add to the numbers of ended tasks by tenant and status."""
         rows = [(tenant, status, self.shard, number) for (tenant, status), number in sorted(ends.items())]
-        columns = ("tenant_id", "status", "shard", "number")
-        self.bulk.add_counts(connection, schema.task_count, columns=columns, rows=rows)
+        batch.add_counts(schema.task_count, columns=("tenant_id", "status", "shard", "number"), rows=rows)
 
 
 def _is_written(step: Transition, *, live: dict[int, tuple[int, ...]], ended: dict[int, tuple[int, ...]]) -> bool:

@@ -1,0 +1,119 @@
+"""A batch for MySQL and MariaDB: small statements wait for each other and go as one message.
+
+The server runs them one after the other, stops at the first that fails, and answers each: a fence is judged by the
+answers to its own statements. Where a message is a round trip, the three inserts of a new task, or the five statements
+of its end, take the time of one. Large ones go by themselves as ever: they would not fit, and gain nothing.
+
+The driver lets every connection send several statements at once. Whatever text is in them, it has escaped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Table
+
+from rota.infrastructure.database.batch import FenceMissedError, Values
+from rota.infrastructure.database.bulk import without_defaults
+from rota.infrastructure.database.bulk_mysql_statements import (
+    Insert,
+    Statement,
+    adding,
+    announce_one,
+    deletion,
+    fenced_updates,
+    fill,
+    fill_rows,
+    insert_into,
+    replacing,
+    updates,
+    write,
+    write_rows,
+)
+from rota.infrastructure.database.direct import announce, driver_of, talk
+
+FEW_ROWS = 16  # the driver is quicker at filling in more
+MOST_CHARACTERS = 200_000  # of up to four bytes: less than the smallest limit of a packet in use, 1 MiB
+
+
+@dataclass(slots=True)
+class MysqlBatch:
+    """Statements that wait to be sent. Send them before anything else is asked on the connection."""
+
+    connection: Connection
+    _texts: list[str] = field(default_factory=list)
+    _shown: list[str] = field(default_factory=list)  # the same without values
+    _fences: list[tuple[range, int]] = field(default_factory=list)  # which of them must meet how many rows
+    _length: int = 0
+
+    def insert(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        names, values = without_defaults(table, columns=columns, rows=rows)
+        self._add_rows(insert_into(table, names), rows=values)
+
+    def upsert(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        self._add_rows(replacing(table, columns), rows=rows)
+
+    def add_counts(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        self._add_rows(adding(table, columns), rows=rows)
+
+    def update(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        self._add(updates(table, columns, rows=rows))
+
+    def update_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        self._add(fenced_updates(table, columns, rows=rows), must_meet=len(rows))
+
+    def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        self._add([deletion(table, columns, rows=rows)], must_meet=len(rows))
+
+    def send(self) -> None:
+        """Run what waits and judge its fences."""
+        if not self._texts:
+            return
+        texts, shown, fences = self._texts, self._shown, self._fences
+        self._texts, self._shown, self._fences, self._length = [], [], [], 0
+        met = talk(self.connection, _ask(driver_of(self.connection), texts), sql="; ".join(shown))
+        for places, wanted in fences:
+            if sum(met[place] for place in places) != wanted:
+                raise FenceMissedError
+
+    def _add_rows(self, insert: Insert, *, rows: Sequence[Values]) -> None:
+        if len(rows) <= FEW_ROWS:
+            text = fill_rows(driver_of(self.connection), insert, rows=rows)
+            if self._make_room(len(text)):
+                announce(self.connection, insert.sql, parameters=rows, is_many=True)
+                self._append(text, shown=insert.sql)
+                return
+        self.send()
+        write_rows(self.connection, insert, rows=rows)
+
+    def _add(self, statements: Sequence[Statement], *, must_meet: int | None = None) -> None:
+        driver = driver_of(self.connection)
+        texts = [fill(driver, statement) for statement in statements]
+        if not self._make_room(sum(map(len, texts))):
+            if must_meet not in (None, write(self.connection, statements)):
+                raise FenceMissedError
+            return
+        if must_meet is not None:
+            self._fences.append((range(len(self._texts), len(self._texts) + len(texts)), must_meet))
+        for text, statement in zip(texts, statements, strict=True):
+            announce_one(self.connection, statement)
+            self._append(text, shown=statement.sql)
+
+    def _append(self, text: str, *, shown: str) -> None:
+        self._texts.append(text)
+        self._shown.append(shown)
+        self._length += len(text)
+
+    def _make_room(self, length: int) -> bool:
+        """Whether that many characters fit into a message; what waits is sent if they do not fit beside it."""
+        if self._length + length > MOST_CHARACTERS:
+            self.send()
+        return length <= MOST_CHARACTERS
+
+
+async def _ask(driver: Any, texts: Sequence[str]) -> list[int]:
+    """Send statements at once and say how many rows each met."""
+    met = [await driver.query(";".join(texts))]
+    for _ in texts[1:]:
+        met.append(await driver.next_result())
+    return met

@@ -1,0 +1,154 @@
+"""The text of bulk statements for MySQL and MariaDB, and how it is sent."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Table
+
+from rota.infrastructure.database.batch import Values
+from rota.infrastructure.database.bulk import grouped
+from rota.infrastructure.database.direct import announce, driver_of, talk
+
+FEW_GROUPS = 16  # up to here one UPDATE … IN per group is cheaper than one joined to a JSON table
+
+
+class Insert(NamedTuple):
+    """An INSERT of any number of rows."""
+
+    head: str
+    row: str
+    tail: str = ""
+
+    @property
+    def sql(self) -> str:
+        return f"{self.head}{self.row}{self.tail}"
+
+
+class Statement(NamedTuple):
+    """An UPDATE or DELETE whose numbers are in its text; what it takes as JSON fills the one placeholder."""
+
+    sql: str
+    json: str | None = None
+
+
+def insert_into(table: Table, columns: Sequence[str], *, tail: str = "") -> Insert:
+    return Insert(
+        f"INSERT INTO {table.name} ({','.join(columns)}) VALUES ", f"({','.join(['%s'] * len(columns))})", tail
+    )
+
+
+def replacing(table: Table, columns: Sequence[str]) -> Insert:
+    changes = ",".join(f"{name}=VALUES({name})" for name in columns)
+    return insert_into(table, columns, tail=f" ON DUPLICATE KEY UPDATE {changes}")
+
+
+def adding(table: Table, columns: Sequence[str]) -> Insert:
+    change = f"{columns[-1]}={columns[-1]}+VALUES({columns[-1]})"
+    return insert_into(table, columns, tail=f" ON DUPLICATE KEY UPDATE {change}")
+
+
+def updates(table: Table, columns: Sequence[str], *, rows: Sequence[Values]) -> list[Statement]:
+    """Set columns by id."""
+    groups = grouped(rows, key_from=1)
+    if len(groups) > FEW_GROUPS:
+        return [_update_joined(table, columns, keys=("id",), rows=rows)]
+    return [_update(table, columns, values=values, where=in_ids(ids)) for values, ids in groups.items()]
+
+
+def fenced_updates(table: Table, columns: Sequence[str], *, rows: Sequence[Values]) -> list[Statement]:
+    """Set columns by id and version."""
+    groups = grouped(rows, key_from=1)
+    if len(groups) > FEW_GROUPS:
+        return [_update_joined(table, columns, keys=("id", "version"), rows=rows)]
+    return [
+        _update(table, columns, values=values, where=f"{in_ids(ids)} AND version={version:d}")
+        for (version, *values), ids in groups.items()
+    ]
+
+
+def deletion(table: Table, columns: Sequence[str], *, rows: Sequence[Values]) -> Statement:
+    # DELETE … IN scans a short table, whatever index it is told to use, and waits for all that others have locked.
+    shape = ",".join(f"{name} BIGINT PATH '$[{place}]'" for place, name in enumerate(columns))
+    match = " AND ".join(f"t.{name}=j.{name}" for name in columns)
+    sql = (
+        f"DELETE t FROM JSON_TABLE(%s, '$[*]' COLUMNS ({shape})) j"
+        f" STRAIGHT_JOIN {table.name} t FORCE INDEX (PRIMARY) ON {match}"
+    )
+    return Statement(sql, _json(rows))
+
+
+def in_ids(ids: Sequence[int]) -> str:
+    return f"id IN ({join(ids)})"
+
+
+def join(ids: Sequence[int]) -> str:
+    return ",".join([f"{number:d}" for number in ids])
+
+
+def read(connection: Connection, sql: str) -> Sequence[Sequence[Any]]:
+    async def fetch(driver: Any) -> Sequence[Sequence[Any]]:
+        cursor = driver.cursor()
+        await cursor.execute(sql)
+        rows: Sequence[Sequence[Any]] = await cursor.fetchall()
+        return rows
+
+    announce(connection, sql)
+    return talk(connection, fetch(driver_of(connection)), sql=sql)
+
+
+def write(connection: Connection, statements: Sequence[Statement]) -> int:
+    """Run statements, each in a message of its own, and say how many rows they met together."""
+    return sum(_write_one(connection, statement) for statement in statements)
+
+
+def _write_one(connection: Connection, statement: Statement) -> int:
+    driver = driver_of(connection)
+    announce_one(connection, statement)
+    # Not on a cursor: that would ask for the text of each warning, and MySQL has one about VALUES().
+    met: int = talk(connection, driver.query(fill(driver, statement)), sql=statement.sql)
+    return met
+
+
+def write_rows(connection: Connection, insert: Insert, *, rows: Sequence[Values]) -> None:
+    """Insert rows in statements that fit into a packet."""
+    announce(connection, insert.sql, parameters=rows, is_many=True)
+    talk(connection, driver_of(connection).cursor().executemany(insert.sql, rows), sql=insert.sql)
+
+
+def announce_one(connection: Connection, statement: Statement) -> None:
+    announce(connection, statement.sql, parameters=() if statement.json is None else (statement.json,))
+
+
+def fill(driver: Any, statement: Statement) -> str:
+    """What the driver would send."""
+    if statement.json is None:
+        return statement.sql
+    filled: str = driver.cursor().mogrify(statement.sql, (statement.json,))
+    return filled
+
+
+def fill_rows(driver: Any, insert: Insert, *, rows: Sequence[Values]) -> str:
+    """What the driver would send."""
+    cursor = driver.cursor()
+    return f"{insert.head}{','.join([cursor.mogrify(insert.row, row) for row in rows])}{insert.tail}"
+
+
+def _update(table: Table, columns: Sequence[str], *, values: Sequence[int], where: str) -> Statement:
+    changes = ",".join(f"{name}={value:d}" for name, value in zip(columns, values, strict=True))
+    return Statement(f"UPDATE {table.name} SET {changes} WHERE {where}")
+
+
+def _update_joined(table: Table, columns: Sequence[str], *, keys: Sequence[str], rows: Sequence[Values]) -> Statement:
+    shape = ",".join(f"c{place} BIGINT PATH '$[{place}]'" for place in range(len(keys) + len(columns)))
+    match = " AND ".join(f"t.{name}=j.c{place}" for place, name in enumerate(keys))
+    changes = ",".join(f"t.{name}=j.c{place}" for place, name in enumerate(columns, start=len(keys)))
+    sql = (
+        f"UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ({shape})) j STRAIGHT_JOIN {table.name} t FORCE INDEX (PRIMARY)"
+        f" ON {match} SET {changes}"
+    )
+    return Statement(sql, _json(rows))
+
+
+def _json(rows: Sequence[Values]) -> str:
+    return json.dumps(rows, separators=(",", ":"))

@@ -1,0 +1,124 @@
+"""Threads that wait for work with a connection in hand.
+
+For SQLite, where a query takes less time than handing it to another thread: an executor of the standard library and
+a connection from a pool for each call took several times as long as the query (ADR-0012).
+
+A thread keeps its connection until it breaks, or until all are told to drop theirs. Work that was cancelled before a
+thread came to it is not done; once begun it goes on to its end, and nobody hears of it.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+from sqlalchemy import Connection, Engine
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+class ConnectedThreads:
+    """Up to a number of threads, started as they are needed. To be called from one event loop."""
+
+    def __init__(self, engine: Engine, name: str, *, most: int) -> None:
+        self._engine = engine
+        self._name = name
+        self._most = most
+        self._jobs: SimpleQueue[_Job[object] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._unfinished = 0  # calls, whether or not somebody still waits for them
+        self._era = 0  # connections of an earlier one are not used again
+
+    async def run(self, call: Callable[[Connection], T]) -> T:
+        """Have a thread make this call with its connection."""
+        job = _Job(call, over=self._note_end)
+        self._unfinished += 1
+        if len(self._threads) < min(self._unfinished, self._most):
+            # A daemon: a program that ends without closing must not hang, and what is not committed is not there.
+            self._threads.append(threading.Thread(target=self._work, name=self._name, daemon=True))
+            self._threads[-1].start()
+        self._jobs.put(job)  # type: ignore[arg-type]  # whoever takes it does not look at what it is about
+        return await job.answer
+
+    def _note_end(self) -> None:
+        self._unfinished -= 1
+
+    def drop_connections(self) -> None:
+        """Have each thread connect anew before its next call."""
+        self._era += 1
+
+    def close(self) -> None:
+        """Let the threads finish what they were given, and end them and their connections."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _work(self) -> None:
+        hand = _Hand(self._engine)
+        while (job := self._jobs.get()) is not None:
+            hand.era = self._era
+            job.do(hand)
+            del job  # an answer may hold much
+        hand.let_go()
+
+
+class _Hand:
+    """The connection that a thread holds."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.era = 0
+        self._engine = engine
+        self._connection: Connection | None = None
+        self._connected_in = 0
+
+    def hold(self) -> Connection:
+        if self._connection is None or self._connection.invalidated or self._connected_in != self.era:
+            self.let_go()
+            self._connection, self._connected_in = self._engine.connect(), self.era
+        return self._connection
+
+    def let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class _Job(Generic[T]):
+    """One call, and the way its answer takes back to the event loop."""
+
+    def __init__(self, call: Callable[[Connection], T], *, over: Callable[[], None]) -> None:
+        self._call = call
+        self._over = over
+        self._loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[T] = self._loop.create_future()
+
+    def do(self, hand: _Hand) -> None:
+        """In the thread: make the call and send the answer."""
+        if self.answer.cancelled():
+            self._tell(self._fail, asyncio.CancelledError())
+            return
+        try:
+            result = self._call(hand.hold())
+        except BaseException as exc:
+            self._tell(self._fail, exc)
+        else:
+            self._tell(self._succeed, result)
+
+    def _tell(self, how: Callable[[V], None], what: V) -> None:
+        with suppress(RuntimeError):  # the loop has ended: nobody waits
+            self._loop.call_soon_threadsafe(how, what)
+
+    def _succeed(self, result: T) -> None:
+        self._over()
+        if not self.answer.done():
+            self.answer.set_result(result)
+
+    def _fail(self, error: BaseException) -> None:
+        self._over()
+        if not self.answer.done():
+            self.answer.set_exception(error)
