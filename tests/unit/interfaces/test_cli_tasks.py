@@ -2,6 +2,7 @@
 
 import io
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +200,7 @@ def test_tasks_are_cancelled_by_id_and_one_that_cannot_be_keeps_none_back(api: F
     assert run(["task", "cancel", "6", "7", "--reason", "wrong"]) == 4
     printed = capsys.readouterr()
     assert printed.out == "7 CANCELLED\n"
-    assert printed.err == "error: task 6 is SUCCESS\n"
+    assert printed.err == "error: task 6 is SUCCESS\ntry: rota task get 6\n"
     assert api.bodies() == [{"reason": "wrong"}] * 2
 
 
@@ -275,10 +276,10 @@ def test_a_server_that_is_away_is_unavailable(api: FakeApi, capsys: Printed, mon
         raise httpx2.ConnectError("connection refused")
 
     api.on("GET /cluster", refuse)
-    monkeypatch.setattr("rota.client.exchange.FIRST_PAUSE_S", 60)
-    monkeypatch.setattr("rota.client.exchange.LONGEST_PAUSE_S", 120)
+    monkeypatch.setattr("rota.interfaces.cli.connect.CONNECT_WITHIN", timedelta(0))
     assert run(["cluster"]) == 5
-    assert capsys.readouterr().err.splitlines()[-1] == "try: rota doctor"
+    said = ["error: no answer from http://127.0.0.1:8420: connection refused", "try: rota doctor"]
+    assert capsys.readouterr().err.splitlines() == said
 
 
 def test_the_token_of_a_server_for_development_is_found(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
