@@ -306,7 +306,7 @@ async def test_a_role_that_does_not_exist_is_refused(tmp_path: Path, jobs: Jobs)
     with pytest.raises(ConfigError, match="no role 'boss'") as caught:
         async with rota.Rota(on_sqlite(tmp_path), roles=["boss"], tasks=jobs.registry):
             pass
-    assert caught.value.fix == "roles of scheduler, worker"
+    assert caught.value.fix == "roles of api, scheduler, worker"
 
 
 async def test_a_rota_that_ended_by_itself_takes_nothing_any_more(app: rota.Rota) -> None:

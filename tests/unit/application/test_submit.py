@@ -6,8 +6,14 @@ from datetime import timedelta
 import pytest
 
 from rota.application.audit import Actor
-from rota.application.submit import MOST_AT_ONCE, SubmitTasks
-from rota.domain.errors import IdempotencyMismatchError, IllegalTransitionError, InvalidError, StoreUnavailableError
+from rota.application.submit import MOST_AT_ONCE, MOST_ERRORS, SubmitTasks
+from rota.domain.errors import (
+    IdempotencyMismatchError,
+    IllegalTransitionError,
+    InvalidError,
+    NotFoundError,
+    StoreUnavailableError,
+)
 from rota.domain.events import EventKind
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.priority import LEVELS
@@ -213,3 +219,37 @@ async def test_who_ran_a_task_again_is_recorded() -> None:
     [entry] = await bench.node.store.audit.list_page(DEFAULT_TENANT)
     assert (entry.action, entry.object) == ("task.retry", str(added.task_id))
     assert entry.detail == f"as task {again.task_id}"
+
+
+@virtually
+async def test_a_created_task_comes_with_the_answer() -> None:
+    bench, desk = await a_desk()
+    created = await desk.create(a_submission(payload=1, idempotency_key="k"))
+    assert created.task == await bench.node.store.tasks.find(created.task_id, DEFAULT_TENANT)
+    again = await desk.create(a_submission(payload=1, idempotency_key="k"))
+    assert (again.is_repeat, again.task) == (True, created.task)
+
+
+@virtually
+async def test_the_first_task_of_a_key_that_was_deleted_meanwhile_is_not_found() -> None:
+    bench, desk = await a_desk()
+    created = await desk.create(a_submission(idempotency_key="k"))
+
+    async def find(*_: object) -> None:
+        return None
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(NotFoundError):
+        patch.setattr(bench.node.store.tasks, "find", find)
+        await desk.create(a_submission(idempotency_key="k"))
+    assert await bench.node.store.tasks.find(created.task_id, DEFAULT_TENANT)
+
+
+@virtually
+async def test_every_bad_wish_of_a_batch_is_named_up_to_a_bound() -> None:
+    _, desk = await a_desk()
+    with pytest.raises(InvalidError) as caught:
+        await desk.submit_many([a_submission(type="nothing"), a_submission(), a_submission(type="nothing")])
+    assert [part.field for part in caught.value.parts] == ["tasks[0].type", "tasks[2].type"]
+    with pytest.raises(InvalidError) as caught:
+        await desk.submit_many([a_submission(type="nothing")] * (MOST_ERRORS + 50))
+    assert len(caught.value.parts) == MOST_ERRORS

@@ -186,3 +186,16 @@ async def test_an_answer_to_one_who_is_just_leaving_does_no_harm() -> None:
         watch._answer(task_id, None)
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+
+@virtually
+async def test_what_happens_to_workers_wakes_nobody_who_waits_for_tasks() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        waiting = asyncio.ensure_future(watch.wait_for_news(task_id, most=MINUTE))
+        await pass_time(1)
+        event = Event(kind=EventKind.WORKER_ONLINE, at=bench.clock.now())
+        await bench.node.coordinator.signals.publish([event])
+        await pass_time(1)
+        assert not waiting.done()
+        await SteerTasks(bench.node).cancel(task_id, DEFAULT_TENANT)
+        await waiting

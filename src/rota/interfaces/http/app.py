@@ -49,7 +49,7 @@ def build_app(
         collector=node.collector,
         public=PUBLIC,
         hosts=hosts,
-        headers=STRICT | HTTPS_ONLY if is_tls else STRICT,
+        headers=[*STRICT, *HTTPS_ONLY] if is_tls else STRICT,
     )
 
 

@@ -26,7 +26,9 @@ BODY_TIMEOUT = timedelta(seconds=15)
 DEEPEST = MAX_DEPTH + 4  # a payload of the full depth, inside the request that carries it
 MOST_ERRORS = 100
 # A string that does not end reaches to the end of the body: tried anew from every quote in it, it would take for ever.
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|[\[{]|[\]}]', re.S)
+# What stands between strings and is no bracket goes with them.
+_STRINGS = re.compile(rb""""(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|[^"\[\]{}]++""", re.S)
+_NEITHER = bytes(set(range(256)) - set(b'"[]{}'))
 _PLACE = re.compile(r"(?s)(?P<problem>.*?)(?: - at `\$?\.?(?P<field>[^`]*)`)?")
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
@@ -87,9 +89,10 @@ def check_depth(raw: bytes) -> None:
     """Refuse what is nested too deeply, without building any of it."""
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return
+    if b"\\" not in raw:  # then what is no bracket and no quote tells nothing, and dropping it takes next to no time
+        raw = raw.translate(None, _NEITHER)
     depth = 0
-    for found in _TOKENS.finditer(raw):
-        sign = raw[found.start()]
+    for sign in _STRINGS.sub(b"", raw):
         if sign in b"[{":
             depth += 1
             if depth > DEEPEST:

@@ -49,7 +49,7 @@ class Endpoint:
         if isinstance(answer, Stream):
             await self._stream(answer, request, send=send)
         else:
-            await _respond(answer)(scope, receive, send)
+            await _respond(answer, send)
 
     async def _read(self, request: Request) -> Call[Any, Any]:
         operation, principal = self._operation, _principal(request.scope)
@@ -124,8 +124,11 @@ def _header(request: Request, name: str, *, longest: int) -> str | None:
     return None if value is None else check_text(name.title(), value, longest=longest)
 
 
-def _respond(reply: Reply) -> Response:
-    if reply.body is None:
-        return Response(status_code=reply.status, headers=dict(reply.headers))
-    content = msgspec.json.encode(reply.body)
-    return Response(content, reply.status, dict(reply.headers), media_type="application/json")
+async def _respond(reply: Reply, send: Send) -> None:
+    """Plain ASGI: a response object is made for more than is needed here, and every task created pays for it."""
+    content = b"" if reply.body is None else msgspec.json.encode(reply.body)
+    headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
+    if reply.body is not None:
+        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

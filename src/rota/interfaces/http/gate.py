@@ -5,12 +5,11 @@ size of path and headers, the Host, the token, the rate. What a role may do is t
 """
 
 import asyncio
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.application import metrics
@@ -31,16 +30,17 @@ MOST_ADDRESS_BYTES = 8 * 1024  # of path and query
 MOST_HEADER_BYTES = 16 * 1024
 MOST_HEADERS = 100
 SEND_TIMEOUT = timedelta(seconds=30)  # for a client that does not read
+BUFFERED = 16 * 1024  # bytes that are taken off our hands at once
 PRINCIPAL, SECRET = "rota.principal", "rota.secret"
-STRICT = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-}
-HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
+STRICT: Sequence[tuple[bytes, bytes]] = (  # names in lower case, as ASGI has them
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
+HTTPS_ONLY = ((b"strict-transport-security", b"max-age=31536000"),)
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +59,7 @@ class Gate:
     collector: MetricsCollector
     public: Collection[str]  # paths that need no token
     hosts: Collection[str] | None = None  # names that this server answers to; None: any
-    headers: Mapping[str, str] = field(default_factory=lambda: STRICT)
+    headers: Sequence[tuple[bytes, bytes]] = STRICT
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI
         answer = _Answer(send, self.headers)
@@ -76,12 +76,11 @@ class Gate:
             await answer.tell(RotaError("internal"), scope, receive=receive)
 
     async def _admit(self, scope: Scope) -> None:
-        _check_sizes(scope)
-        headers = Headers(scope=scope)
-        self._check_host(headers)
+        found = _scan(scope)
+        self._check_host(found.get(b"host", [b""])[-1])
         if scope["path"] in self.public:
             return
-        secret = _secret(headers)
+        secret = _secret(found.get(b"authorization", []))
         try:
             principal = await self.tokens.authenticate(secret)
         except UnauthenticatedError:
@@ -90,10 +89,10 @@ class Gate:
         self.limiter.take(f"token {principal.token_id}")
         scope[PRINCIPAL], scope[SECRET] = principal, secret
 
-    def _check_host(self, headers: Headers) -> None:
+    def _check_host(self, given: bytes) -> None:
         if self.hosts is None:
             return
-        host = headers.get("host", "").lower()
+        host = given.decode("latin-1").lower()
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         if name not in self.hosts:
             raise HostError(
@@ -121,7 +120,7 @@ class Gate:
 class _Answer:
     """The way back to the client: every answer gets the strict headers, and a client that does not read is given up."""
 
-    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+    def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]]) -> None:
         self._send = send
         self._headers = headers
         self._is_begun = False
@@ -129,9 +128,15 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._is_begun = True
-            headers = MutableHeaders(raw=message["headers"])
-            for name, value in self._headers.items():
-                headers.setdefault(name, value)
+            own = {name for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *(pair for pair in self._headers if pair[0] not in own)]
+        elif message.get("more_body") or len(message.get("body", b"")) > BUFFERED:
+            await self._send_within_bounds(message)
+            return
+        await self._send(message)
+
+    async def _send_within_bounds(self, message: Message) -> None:
+        """What does not fit into the buffers waits for the client to read."""
         try:
             async with asyncio.timeout(SEND_TIMEOUT.total_seconds()):
                 await self._send(message)
@@ -144,19 +149,25 @@ class _Answer:
             await problem_response(error)(scope, receive, self.send)
 
 
-def _secret(headers: Headers) -> str:
+def _secret(given: Sequence[bytes]) -> str:
     """What was sent as a token; nothing that is one, where that is not clear."""
-    given = headers.getlist("authorization")
-    scheme, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
+    scheme, _, secret = (given[0].decode("latin-1") if len(given) == 1 else "").partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
-def _check_sizes(scope: Scope) -> None:
+def _scan(scope: Scope) -> dict[bytes, list[bytes]]:
+    """The headers that say who asks for whom, once it is known that nothing is too large."""
     if len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"]) > MOST_ADDRESS_BYTES:
         raise AddressTooLongError(f"path and query have more than {MOST_ADDRESS_BYTES} bytes")
-    size = sum(len(name) + len(value) for name, value in scope["headers"])
+    size = 0
+    found: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        size += len(name) + len(value)
+        if name in (b"authorization", b"host"):
+            found.setdefault(name, []).append(value)
     if size > MOST_HEADER_BYTES or len(scope["headers"]) > MOST_HEADERS:
         raise HeadersTooLargeError(f"more than {MOST_HEADER_BYTES} bytes or {MOST_HEADERS} headers")
+    return found
 
 
 def _address(scope: Scope) -> str:

@@ -123,7 +123,17 @@ CODES: Mapping[str, Code] = {
     "unavailable": Code(503, "Store or coordinator gave no answer. Whether a write took effect is unknown: repeat it."),
     "too_many_streams": Code(503, "More streams are followed than the setting `api.max_streams` allows."),
 }
-EVERYWHERE = ("unauthenticated", "permission_denied", "rate_limited", "unavailable", "invalid_request", "internal")
+EVERYWHERE = (
+    "host_not_allowed",
+    "unauthenticated",
+    "permission_denied",
+    "address_too_long",
+    "invalid_request",
+    "rate_limited",
+    "headers_too_large",
+    "internal",
+    "unavailable",
+)
 
 
 def status_for(error: RotaError) -> int:

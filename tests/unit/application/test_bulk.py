@@ -1,0 +1,168 @@
+"""One action on all tasks that match."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from rota.application import bulk
+from rota.application.audit import Actor
+from rota.application.bulk import MOST_PER_CALL, BulkTasks, Selection
+from rota.application.steer import SteerTasks
+from rota.application.submit import SubmitTasks
+from rota.domain.attempt import TaskResult
+from rota.domain.errors import InvalidError
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
+from rota.domain.paging import TaskFilter
+from rota.domain.priority import LEVELS
+from rota.domain.task import CANCELLED, FAILED, PENDING, SUCCESS, TaskState, Transition
+from rota.testing.faults import Fault
+from tests.support.builders import EMAIL, MINUTE, a_config, a_submission
+from tests.support.virtual import Bench, a_bench, virtually
+
+ADA = Actor(tenant_id=DEFAULT_TENANT, name="ada")
+OTHERS = TenantId("others")
+ALL = Selection(TaskFilter(types=frozenset({EMAIL})))
+
+
+@dataclass(slots=True)
+class Scene:
+    bench: Bench
+    desk: SubmitTasks
+    bulk: BulkTasks
+
+    async def submit(self, number: int = 1, **changes: Any) -> list[TaskId]:
+        added = await self.desk.submit_many([a_submission(**changes)] * number)
+        return [answer.task_id for answer in added]
+
+    async def end(self, *task_ids: TaskId) -> None:
+        """Somebody runs them to a good end."""
+        for task_id in task_ids:
+            await self.move(task_id, lambda state, at: state.granted(WorkerId(1), term=1, at=at, timeout=MINUTE))
+            await self.move(task_id, lambda state, at: state.succeeded(TaskResult(), at=at))
+
+    async def move(self, task_id: TaskId, change: Any) -> None:
+        tasks = self.bench.node.store.tasks
+        state: TaskState = (await tasks.load([task_id]))[task_id].state
+        now: datetime = self.bench.clock.now()
+        step: Transition = change(state, now)
+        assert (await tasks.advance([step])).applied
+
+    async def count(self) -> dict[str, int]:
+        return {
+            str(key): number
+            for key, number in (await self.bench.node.store.tasks.count_by_status(DEFAULT_TENANT)).items()
+        }
+
+
+async def a_scene() -> Scene:
+    bench = await a_bench()
+    for tenant_id in (DEFAULT_TENANT, OTHERS):
+        await bench.node.store.configs.put(a_config(EMAIL, tenant_id=tenant_id))
+    desk = SubmitTasks(bench.node)
+    return Scene(bench, desk, BulkTasks(bench.node, desk, SteerTasks(bench.node)))
+
+
+@virtually
+async def test_all_that_have_not_ended_are_cancelled_and_recorded() -> None:
+    scene = await a_scene()
+    ids = await scene.submit(5)
+    await scene.end(ids[0])
+    outcome = await scene.bulk.cancel(ALL, reason="enough", actor=ADA)
+    assert (outcome.matched, outcome.changed, outcome.skipped, outcome.next_before) == (4, 4, 0, None)
+    assert await scene.count() == {SUCCESS: 1, CANCELLED: 4}
+    entries = await scene.bench.node.store.audit.list_page(DEFAULT_TENANT)
+    assert {entry.object for entry in entries if entry.action == "task.cancel"} == {str(task_id) for task_id in ids[1:]}
+
+
+@virtually
+async def test_a_running_task_is_asked_to_stop_and_a_delayed_one_is_forgotten() -> None:
+    scene = await a_scene()
+    (running,) = await scene.submit()
+    (delayed,) = await scene.submit(delay=MINUTE)
+    await scene.move(running, lambda state, at: state.granted(WorkerId(1), term=1, at=at, timeout=MINUTE))
+    assert (await scene.bulk.cancel(ALL)).changed == 2
+    coordinator = scene.bench.node.coordinator
+    assert await coordinator.signals.find_cancelled([running, delayed]) == {running}
+    assert (await coordinator.queue.depths()).delayed == 0
+
+
+@virtually
+async def test_it_is_cancelled_although_nobody_can_be_told() -> None:
+    scene = await a_scene()
+    await scene.submit(2)
+    scene.bench.faults.inject("queue.discard", Fault.TIMEOUT)
+    assert (await scene.bulk.cancel(ALL)).changed == 2
+
+
+@virtually
+async def test_states_that_have_ended_already_match_nothing() -> None:
+    scene = await a_scene()
+    await scene.submit(2)
+    ended = Selection(TaskFilter(statuses=frozenset({SUCCESS, FAILED})))
+    assert (await scene.bulk.cancel(ended)).matched == 0
+    waiting = Selection(TaskFilter(statuses=frozenset({PENDING, SUCCESS})))
+    assert (await scene.bulk.retry(waiting)).matched == 0
+    assert (await scene.bulk.cancel(waiting)).matched == 2
+
+
+@virtually
+async def test_work_is_done_again_once_for_each_that_has_ended() -> None:
+    scene = await a_scene()
+    ids = await scene.submit(3)
+    await scene.end(*ids[:2])
+    assert (await scene.bulk.retry(ALL)).matched == 0, "what succeeded is not run again unasked"
+    again = await scene.bulk.retry(Selection(TaskFilter(statuses=frozenset({SUCCESS}))), actor=ADA)
+    assert (again.matched, again.changed) == (2, 2)
+    assert await scene.count() == {SUCCESS: 2, PENDING: 3}
+    assert len((await scene.bench.node.coordinator.queue.take(100, order=LEVELS)).task_ids) == 5
+
+
+@virtually
+async def test_ids_stand_for_themselves_and_for_one_tenant() -> None:
+    scene = await a_scene()
+    ids = await scene.submit(3)
+    foreign = await scene.submit(1, tenant_id=OTHERS)
+    await scene.end(ids[0])
+    chosen = Selection(TaskFilter(), (*ids, *ids, *foreign, TaskId(7)))
+    outcome = await scene.bulk.cancel(chosen)
+    assert (outcome.matched, outcome.changed, outcome.skipped) == (3, 2, 1)
+    ended = await scene.bulk.cancel(Selection(TaskFilter(), tuple(ids)))
+    assert (ended.matched, ended.changed) == (3, 0)
+    assert (await scene.bulk.retry(Selection(TaskFilter(), (*foreign,)))).matched == 0
+    waiting = await scene.bulk.retry(Selection(TaskFilter(tenant_id=OTHERS), (*foreign,)))
+    assert (waiting.matched, waiting.changed) == (1, 0)
+
+
+def test_ids_have_their_bound() -> None:
+    with pytest.raises(InvalidError, match="at most 10000"):
+        Selection(TaskFilter(), tuple(TaskId(number) for number in range(1, MOST_PER_CALL + 2)))
+
+
+@virtually
+async def test_a_call_stops_at_its_bound_and_the_next_goes_on() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "PAGE", 2)
+        patch.setattr(bulk, "MOST_PER_CALL", 4)
+        scene = await a_scene()
+        await scene.end(*await scene.submit(7))
+        wanted = TaskFilter(statuses=frozenset({SUCCESS}))
+        first = await scene.bulk.retry(Selection(wanted))
+        assert (first.matched, first.changed) == (4, 4)
+        assert first.next_before is not None
+        rest = await scene.bulk.retry(Selection(TaskFilter(statuses=wanted.statuses, before=first.next_before)))
+        assert (rest.matched, rest.next_before) == (3, None)
+        assert await scene.count() == {SUCCESS: 7, PENDING: 7}
+
+
+@virtually
+async def test_what_moves_between_the_look_and_the_write_is_looked_at_again() -> None:
+    scene = await a_scene()
+    ids = await scene.submit(3)
+    tasks = scene.bench.node.store.tasks
+    found = [(await tasks.load([task_id]))[task_id] for task_id in ids]
+    await scene.end(ids[0])
+    await scene.move(ids[1], lambda state, at: state.reprioritised(5, at=at))
+    assert await scene.bulk._cancel(found, reason="", actor=None) == 2
+    assert await scene.count() == {SUCCESS: 1, CANCELLED: 2}
