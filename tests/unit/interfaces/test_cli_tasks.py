@@ -139,7 +139,11 @@ def test_waiting_for_too_long_fails_and_says_where_to_look(api: FakeApi, capsys:
     api.on("POST /tasks", task_like())
     api.on("GET /tasks/7", task_like())
     assert run(["task", "submit", "email", "--wait", "--wait-timeout", "0s"]) == 1
-    assert capsys.readouterr().err.splitlines() == ["error: task 7 is still PENDING after 0:00:00", "try: rota task ls"]
+    assert capsys.readouterr().err.splitlines() == [
+        "task 7 is submitted",
+        "error: task 7 is still PENDING after 0:00:00",
+        "try: rota task get 7",
+    ]
 
 
 def test_the_record_is_printed_or_followed(api: FakeApi, capsys: Printed) -> None:
@@ -206,7 +210,9 @@ def test_tasks_are_cancelled_by_id_and_one_that_cannot_be_keeps_none_back(api: F
 
 def test_a_conflict_says_where_to_look(api: FakeApi, capsys: Printed) -> None:
     api.on("POST /tasks/6:cancel", problem(409, "illegal_transition", detail="task 6 is SUCCESS"))
-    assert run(["task", "cancel", "6"]) == 4
+    assert run(["task", "cancel", "--reason", "3", "60"]) == 3
+    capsys.readouterr()
+    assert run(["task", "cancel", "--reason", "twice", "6"]) == 4
     assert capsys.readouterr().err.splitlines()[-1] == "try: rota task get 6"
 
 
