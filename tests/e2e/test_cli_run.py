@@ -87,7 +87,7 @@ def test_an_app_that_is_not_there_is_told_with_what_to_try(tmp_path: Path, app: 
     ran = rota_command(tmp_path, "worker", "--app", app)
     assert ran.returncode == 2
     assert any(line.startswith("error: there is no ") and app in line for line in ran.stderr.splitlines())
-    assert ran.stderr.splitlines()[-1].startswith("try: --app ")
+    assert ran.stderr.splitlines()[-1] == "try: rota settings show --origin"
     assert "Traceback" not in ran.stderr
 
 

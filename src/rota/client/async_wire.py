@@ -31,7 +31,7 @@ class AsyncWire:
 
     async def send(self, call: Call[T]) -> T:
         """Send it, again where that is safe, and read the answer."""
-        exchange = Exchange(call, self.random, now=self.clock.monotonic(), timeout=self.place.timeout)
+        exchange = Exchange(call, self.place, random=self.random, now=self.clock.monotonic())
         while True:
             left = exchange.begin(self.clock.monotonic())
             try:

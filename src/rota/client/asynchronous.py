@@ -17,7 +17,7 @@ from rota.application.ports.system import System
 from rota.client import cluster_calls, task_calls
 from rota.client.async_wire import AsyncWire
 from rota.client.following import Following
-from rota.client.place import DEFAULT_TIMEOUT, find_place
+from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
 from rota.client.task_calls import BulkAction, TaskFilters
 from rota.client.waiting import Waiting
 from rota.domain.durations import parse_duration
@@ -69,12 +69,22 @@ class AsyncClient:
         transport: "httpx2.AsyncBaseTransport | None" = None,
     ) -> None:
         """`transport` and `system` (clock and chance) are for tests and for programs with their own connections."""
-        known = system or System(SystemClock(), SystemRandom())
-        self._wire = AsyncWire(find_place(url, token, timeout=timeout), known, transport=transport)
-        self.tasks = AsyncTasks(self, self._wire)
-        self.configs = AsyncConfigs(self, self._wire)
-        self.workers = AsyncWorkers(self._wire)
-        self.tokens = AsyncTokens(self._wire)
+        place = find_place(url, token, timeout=timeout)
+        self._use(AsyncWire(place, system or System(SystemClock(), SystemRandom()), transport=transport))
+
+    @classmethod
+    def at(cls, place: Place) -> "AsyncClient":
+        """Of a place that is known in every detail."""
+        made = cls.__new__(cls)
+        made._use(AsyncWire(place, System(SystemClock(), SystemRandom())))
+        return made
+
+    def _use(self, wire: AsyncWire) -> None:
+        self._wire = wire
+        self.tasks = AsyncTasks(self, wire)
+        self.configs = AsyncConfigs(self, wire)
+        self.workers = AsyncWorkers(wire)
+        self.tokens = AsyncTokens(wire)
 
     async def __aenter__(self) -> "AsyncClient":
         return self

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from rota.client import cluster_calls, task_calls
 from rota.client.following import Following
-from rota.client.place import DEFAULT_TIMEOUT, find_place
+from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
 from rota.client.sync_wire import SyncSystem, SyncWire, real_system
 from rota.client.task_calls import BulkAction, TaskFilters
 from rota.client.waiting import Waiting
@@ -67,12 +67,22 @@ class Client:
         transport: "httpx2.BaseTransport | None" = None,
     ) -> None:
         """`transport` and `system` (clock and chance) are for tests and for programs with their own connections."""
-        known = system or real_system()
-        self._wire = SyncWire(find_place(url, token, timeout=timeout), known, transport=transport)
-        self.tasks = Tasks(self, self._wire)
-        self.configs = Configs(self, self._wire)
-        self.workers = Workers(self._wire)
-        self.tokens = Tokens(self._wire)
+        place = find_place(url, token, timeout=timeout)
+        self._use(SyncWire(place, system or real_system(), transport=transport))
+
+    @classmethod
+    def at(cls, place: Place) -> "Client":
+        """Of a place that is known in every detail."""
+        made = cls.__new__(cls)
+        made._use(SyncWire(place, real_system()))
+        return made
+
+    def _use(self, wire: SyncWire) -> None:
+        self._wire = wire
+        self.tasks = Tasks(self, wire)
+        self.configs = Configs(self, wire)
+        self.workers = Workers(wire)
+        self.tokens = Tokens(wire)
 
     def __enter__(self) -> "Client":
         return self

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from rota.application.ports.system import Random
 from rota.client.call import Call, Reply
+from rota.client.place import Place
 from rota.client.problems import error_from, retry_after
 from rota.domain.errors import RateLimitedError, RotaError, UnavailableError
 
@@ -37,11 +38,13 @@ def pause_after(tries: int, random: Random, *, least: timedelta | None = None) -
 class Exchange(Generic[T]):
     """The state of one call. The shell asks for the time left, sends, and tells what came of it."""
 
-    def __init__(self, call: Call[T], random: Random, *, now: float, timeout: timedelta) -> None:
+    def __init__(self, call: Call[T], place: Place, *, random: Random, now: float) -> None:
         self._call = call
+        self._place = place
         self._random = random
-        self._timeout = timeout + call.waits
-        self._deadline = now + self._timeout.total_seconds()
+        self._deadline = now + (place.timeout + call.waits).total_seconds()
+        patience = place.connect_within
+        self._connected_by = self._deadline if patience is None else now + patience.total_seconds()
         self._tries = 0
 
     def begin(self, now: float) -> float:
@@ -54,7 +57,7 @@ class Exchange(Generic[T]):
         problem = UnavailableError(self._tell(error, was_sent=was_sent))
         if was_sent and not self._call.may_repeat:
             raise problem from error
-        return self._pause(problem, now=now)
+        return self._pause(problem, now=now, until=self._deadline if was_sent else self._connected_by)
 
     def answered(self, reply: Reply, *, now: float) -> Done[T] | timedelta:
         """The value, the pause before the next try, or the error."""
@@ -63,17 +66,17 @@ class Exchange(Generic[T]):
         error = error_from(reply)
         is_refused = isinstance(error, RateLimitedError)  # before anything was done
         if is_refused or (isinstance(error, UnavailableError) and self._call.may_repeat):
-            return self._pause(error, now=now, least=retry_after(reply.headers))
+            return self._pause(error, now=now, until=self._deadline, least=retry_after(reply.headers))
         raise error
 
-    def _pause(self, error: RotaError, *, now: float, least: timedelta | None = None) -> timedelta:
+    def _pause(self, error: RotaError, *, now: float, until: float, least: timedelta | None = None) -> timedelta:
         pause = pause_after(self._tries, self._random, least=least)
-        if now + pause.total_seconds() >= self._deadline:
+        if now + pause.total_seconds() >= min(until, self._deadline):
             raise error
         return pause
 
     def _tell(self, error: Exception, *, was_sent: bool) -> str:
-        what = str(error) or type(error).__name__
-        tries = f" ({self._tries} tries in {self._timeout.total_seconds():g} s)" if self._tries > 1 else ""
+        what = str(error) or ("it took too long" if isinstance(error, TimeoutError) else type(error).__name__)
+        tries = f" after {self._tries} tries" if self._tries > 1 else ""
         unknown = "" if self._call.may_repeat or not was_sent else "; whether it took effect is unknown"
-        return f"no answer from the server{tries}: {what}{unknown}"
+        return f"no answer from {self._place.url}{tries}: {what}{unknown}"

@@ -23,6 +23,7 @@ class Place:
     url: str
     token: str = field(repr=False)
     timeout: timedelta = DEFAULT_TIMEOUT
+    connect_within: timedelta | None = None  # when to stop trying where nobody listens; None: with the timeout
 
     @property
     def is_local(self) -> bool:
@@ -64,7 +65,7 @@ def check_url(text: str) -> str:
     except ValueError:
         is_sound = False
     if not is_sound or any(mark in text for mark in "?#@"):
-        raise ConfigError(f"{text!r} is not the URL of a server", fix=f"ROTA_URL={DEFAULT_URL}")
+        raise ConfigError(f"{text!r} is not the URL of a server", fix=f"rota cluster --url {DEFAULT_URL}")
     return text.rstrip("/")
 
 

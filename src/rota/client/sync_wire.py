@@ -54,7 +54,7 @@ class SyncWire:
 
     def send(self, call: Call[T]) -> T:
         """Send it, again where that is safe, and read the answer."""
-        exchange = Exchange(call, self.random, now=self.clock.monotonic(), timeout=self.place.timeout)
+        exchange = Exchange(call, self.place, random=self.random, now=self.clock.monotonic())
         while True:
             left = exchange.begin(self.clock.monotonic())
             try:

@@ -77,7 +77,7 @@ async def _examine_clock(settings: Settings) -> Finding:
     difference = max(before - told, told - after, timedelta(0))
     text = f"the store's and this machine's differ by {difference.total_seconds():.3f} s at least"
     if difference > MOST_CLOCK_DIFFERENCE:
-        return Finding("clock", text, fix="timedatectl set-ntp true, on both machines")
+        return Finding("clock", text, fix="timedatectl set-ntp true")
     return Finding("clock", "the store's and this machine's agree")
 
 
@@ -86,7 +86,7 @@ async def _examine_coordinator(settings: Settings) -> AsyncIterator[Finding]:
     if scheme == "memory":
         yield Finding("coordinator", "in memory, for one process alone")
         return
-    fix = "start it, or: rota settings show --origin"
+    fix = "rota settings show --origin"
     async for finding in _try("coordinator", lambda: _examine_leader(settings), fix=fix):
         yield finding
         if not finding.is_sound:

@@ -72,7 +72,7 @@ def test_an_endless_answer_is_cut_off(dial: Dial, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("url", ["rota.example", "ftp://rota", "http://", "http://a:99999", "http://u:p@rota"])
 def test_a_url_that_is_none_is_refused_with_an_example(url: str) -> None:
-    with pytest.raises(ConfigError, match="is not the URL of a server; try: ROTA_URL=http://127"):
+    with pytest.raises(ConfigError, match="is not the URL of a server; try: rota cluster --url http://127"):
         rota.Client(url)
 
 

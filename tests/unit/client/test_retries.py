@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 
 import httpx2
 import msgspec
 import pytest
 
 import rota
+from rota.client.place import Place
 from rota.domain.errors import ConflictError, RateLimitedError, RotaError, UnavailableError
 from tests.unit.client.dial import Dial, problem, task
 
@@ -128,6 +130,22 @@ def test_an_answer_that_does_not_end_is_not_waited_for(dial: Dial) -> None:
 
     with pytest.raises(UnavailableError, match="whether it took effect is unknown"):
         dial.ask(lambda client: client.tasks.cancel("7"), trickle, timeout=0.05 if dial.is_async else 5)
+
+
+def test_where_nobody_listens_patience_may_be_shorter() -> None:
+    place = Place("http://127.0.0.1:1", "", connect_within=timedelta(0))
+    with (
+        rota.Client.at(place) as client,
+        pytest.raises(UnavailableError, match=r"no answer from http://127\.0\.0\.1:1: "),
+    ):
+        client.stats()
+
+
+async def test_the_same_where_it_is_awaited() -> None:
+    place = Place("http://127.0.0.1:1", "", connect_within=timedelta(0))
+    async with rota.AsyncClient.at(place) as client:
+        with pytest.raises(UnavailableError, match=r"no answer from http://127\.0\.0\.1:1: "):
+            await client.stats()
 
 
 def test_a_proxy_is_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ def test_a_setting_without_a_value_is_told_with_how_it_is_written(
     role: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([role, "--set", "worker.capacity"]) == 2
-    said = ["error: --set worker.capacity: has no value", "try: --set worker.capacity=VALUE"]
+    said = ["error: --set worker.capacity: has no value", f"try: rota {role} --set worker.capacity=VALUE"]
     assert capsys.readouterr().err.splitlines() == said
 
 

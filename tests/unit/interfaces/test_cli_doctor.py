@@ -1,5 +1,6 @@
 """`rota doctor`, and the first token of a cluster."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import httpx2
@@ -46,8 +47,7 @@ def test_a_server_that_nobody_named_may_be_missing(
     def refuse(_request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ConnectError("refused")
 
-    monkeypatch.setattr("rota.client.exchange.FIRST_PAUSE_S", 60)
-    monkeypatch.setattr("rota.client.exchange.LONGEST_PAUSE_S", 60)
+    monkeypatch.setattr("rota.interfaces.cli.connect.CONNECT_WITHIN", timedelta(0))
     api.on("GET /cluster", refuse)
     assert run(["db", "upgrade"]) == run(["doctor"]) == 0
     assert run(["doctor", "--url", "http://127.0.0.1:1"]) == 1

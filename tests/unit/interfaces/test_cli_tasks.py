@@ -2,6 +2,7 @@
 
 import io
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,11 @@ def test_waiting_for_too_long_fails_and_says_where_to_look(api: FakeApi, capsys:
     api.on("POST /tasks", task_like())
     api.on("GET /tasks/7", task_like())
     assert run(["task", "submit", "email", "--wait", "--wait-timeout", "0s"]) == 1
-    assert capsys.readouterr().err.splitlines() == ["error: task 7 is still PENDING after 0:00:00", "try: rota task ls"]
+    assert capsys.readouterr().err.splitlines() == [
+        "task 7 is submitted",
+        "error: task 7 is still PENDING after 0:00:00",
+        "try: rota task get 7",
+    ]
 
 
 def test_the_record_is_printed_or_followed(api: FakeApi, capsys: Printed) -> None:
@@ -199,13 +204,15 @@ def test_tasks_are_cancelled_by_id_and_one_that_cannot_be_keeps_none_back(api: F
     assert run(["task", "cancel", "6", "7", "--reason", "wrong"]) == 4
     printed = capsys.readouterr()
     assert printed.out == "7 CANCELLED\n"
-    assert printed.err == "error: task 6 is SUCCESS\n"
+    assert printed.err == "error: task 6 is SUCCESS\ntry: rota task get 6\n"
     assert api.bodies() == [{"reason": "wrong"}] * 2
 
 
 def test_a_conflict_says_where_to_look(api: FakeApi, capsys: Printed) -> None:
     api.on("POST /tasks/6:cancel", problem(409, "illegal_transition", detail="task 6 is SUCCESS"))
-    assert run(["task", "cancel", "6"]) == 4
+    assert run(["task", "cancel", "--reason", "3", "60"]) == 3
+    capsys.readouterr()
+    assert run(["task", "cancel", "--reason", "twice", "6"]) == 4
     assert capsys.readouterr().err.splitlines()[-1] == "try: rota task get 6"
 
 
@@ -275,10 +282,10 @@ def test_a_server_that_is_away_is_unavailable(api: FakeApi, capsys: Printed, mon
         raise httpx2.ConnectError("connection refused")
 
     api.on("GET /cluster", refuse)
-    monkeypatch.setattr("rota.client.exchange.FIRST_PAUSE_S", 60)
-    monkeypatch.setattr("rota.client.exchange.LONGEST_PAUSE_S", 120)
+    monkeypatch.setattr("rota.interfaces.cli.connect.CONNECT_WITHIN", timedelta(0))
     assert run(["cluster"]) == 5
-    assert capsys.readouterr().err.splitlines()[-1] == "try: rota doctor"
+    said = ["error: no answer from http://127.0.0.1:8420: connection refused", "try: rota doctor"]
+    assert capsys.readouterr().err.splitlines() == said
 
 
 def test_the_token_of_a_server_for_development_is_found(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:

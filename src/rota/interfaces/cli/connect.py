@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 TOKEN_FILE = Path(".rota/token")  # where a server for development leaves one
 MOST_TOKEN_BYTES = 4096
+CONNECT_WITHIN = timedelta(seconds=2)  # whoever typed a command is not to wait for a server that is not there
 REFRESH = timedelta(seconds=2)
 
 
@@ -34,8 +36,9 @@ def watch_option(command: Command) -> Command:
 def connect(url: str | None, *, timeout: str = "30s") -> "Client":
     """A client of the server that is meant."""
     from rota.client.blocking import Client
+    from rota.client.place import find_place
 
-    return Client(url, find_token(), timeout=timeout)
+    return Client.at(replace(find_place(url, find_token(), timeout=timeout), connect_within=CONNECT_WITHIN))
 
 
 def find_token() -> str | None:

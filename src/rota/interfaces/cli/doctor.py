@@ -53,7 +53,7 @@ def _examine_server(url: str | None) -> "Iterator[Finding]":
     except RotaError as error:
         named = url or os.environ.get("ROTA_URL")
         if named:
-            yield Finding("server", f"{named}: {error}", fix="rota server, or another ROTA_URL")
+            yield Finding("server", f"{named}: {error}", fix="rota server")
         else:
             yield Finding("server", "none answers here; ROTA_URL says where another one is")
         return

@@ -41,6 +41,7 @@ LISTS = {  # where to find what there is
 }
 
 
+PROGRAMS = ("rota", "pip", "python")  # a fix that begins with one of these can be typed as it is
 GETTERS = ("rota task", "rota config-type", "rota worker")
 
 
@@ -70,10 +71,15 @@ class Typed:
 
 def report(error: RotaError, typed: Typed | None = None) -> int:
     """Say what went wrong and what to type next; the exit code."""
-    if isinstance(error, ConfigError | CheckFailedError):
-        _say(error.problem, error.fix or "rota settings show --origin")
+    known = typed or Typed()
+    if not isinstance(error, ConfigError | CheckFailedError):
+        _say(str(error), _next_command(error, known))
+    elif error.fix.startswith("--set "):
+        _say(error.problem, f"{known.command} {error.fix}")
+    elif error.fix.partition(" ")[0] in PROGRAMS:
+        _say(error.problem, error.fix)
     else:
-        _say(str(error), _next_command(error, typed or Typed()))
+        _say(f"{error.problem}; {error.fix}" if error.fix else error.problem, "rota settings show --origin")
     return exit_code_for(error)
 
 

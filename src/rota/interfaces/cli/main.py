@@ -7,7 +7,7 @@ import click
 
 from rota.__about__ import __version__
 from rota.domain.errors import RotaError
-from rota.interfaces.cli.errors import FAILURE, OK, Typed, report, report_failure, report_usage
+from rota.interfaces.cli.errors import FAILURE, OK, Typed, report, report_usage
 from rota.interfaces.cli.lazy import LazyGroup
 
 HERE = "rota.interfaces.cli"
@@ -59,8 +59,6 @@ def run(arguments: Sequence[str]) -> int:
         code = cli.main(list(arguments), prog_name="rota", standalone_mode=False)
     except RotaError as error:
         return report(error, _typed(arguments))
-    except TimeoutError as error:
-        return report_failure(str(error), _look_at(_typed(arguments)))
     except click.ClickException as error:
         return report_usage(error)
     except (click.Abort, KeyboardInterrupt):
@@ -80,11 +78,8 @@ def _typed(arguments: Sequence[str]) -> Typed:
             break
         path.append(words.pop(0))
         command = inner
-    return Typed(" ".join(path), words[0] if words else "")
-
-
-def _look_at(typed: Typed) -> str:
-    return f"rota task get {typed.subject}" if typed.subject.isdigit() else "rota task ls"
+    ids = [word for word in words if word.isdigit()]  # the longest: a number may also be the value of an option
+    return Typed(" ".join(path), max(ids, key=len, default=words[0] if words else ""))
 
 
 if __name__ == "__main__":

@@ -128,7 +128,9 @@ def rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "RichTab
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    made = RichTable(*titles, box=None, pad_edge=False, header_style="bold")
+    made = RichTable(box=None, pad_edge=False, header_style="bold")
+    for place, title in enumerate(titles):
+        made.add_column(title, no_wrap=not place, overflow="fold")  # an id is copied whole
     for row in rows:
         made.add_row(*(Text(text, style=COLOURS.get(text, "")) for text in row))
     return made

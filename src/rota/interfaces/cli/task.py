@@ -57,7 +57,7 @@ def get(task_id: str, output: str, *, url: str | None) -> None:
 
 @task.command()
 @click.argument("task_id", metavar="ID")
-@output_option
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="The form.")
 @server_option
 def explain(task_id: str, output: str, *, url: str | None) -> None:
     """Say why a task is where it is."""

@@ -75,7 +75,7 @@ def _choose(ids: Sequence[str], given: dict[str, Any]) -> "TaskFilters":
 
 def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
     """One after the other; what fails is told and does not keep the others back."""
-    worst = OK
+    worst, first_bad = OK, ""
     for task_id in ids:
         try:
             click.echo(act(task_id))
@@ -83,7 +83,9 @@ def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
             if len(ids) == 1 or exit_code_for(error) > CONFLICT:  # the server is away, or lets nobody in
                 raise
             click.echo(f"error: {safe(str(error))}", err=True)
-            worst = max(worst, exit_code_for(error))
+            worst, first_bad = max(worst, exit_code_for(error)), first_bad or task_id
+    if first_bad:
+        click.echo(f"try: rota task get {safe(first_bad)}", err=True)
     return worst
 
 

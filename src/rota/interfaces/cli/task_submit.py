@@ -10,7 +10,7 @@ import click
 from rota.domain.checks import MAX_PAYLOAD_BYTES
 from rota.domain.errors import InvalidError
 from rota.interfaces.cli.connect import connect, server_option
-from rota.interfaces.cli.errors import FAILURE, OK
+from rota.interfaces.cli.errors import FAILURE, OK, report_failure
 from rota.interfaces.cli.filters import read_pairs, read_time
 from rota.interfaces.cli.output import output_option, show_one, spinner
 from rota.interfaces.cli.tables import TASKS
@@ -53,8 +53,12 @@ def submit(task_type: str, *, wait: bool, wait_timeout: str, output: str, url: s
             else:
                 show_one(handle.get(), TASKS, output=output)
             return OK
-        with spinner(f"waiting for task {handle.id} of type {task_type}"):
-            ended = handle.wait(wait_timeout)
+        click.echo(f"task {handle.id} is submitted", err=True)  # to find it by, should the waiting be interrupted
+        try:
+            with spinner(f"waiting for task {handle.id} of type {task_type}"):
+                ended = handle.wait(wait_timeout)
+        except TimeoutError as error:
+            return report_failure(str(error), f"rota task get {handle.id}")
         show_one(ended, TASKS, output=output)
     return OK if ended.status == "SUCCESS" else FAILURE
 

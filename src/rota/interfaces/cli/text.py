@@ -8,7 +8,7 @@ from typing import Any
 from rota.domain.durations import format_duration
 
 # C0 and C1 controls, DEL, line separators, and those that change the direction of text.
-_RISKY = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]")
+_RISKY = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff]")
 
 
 def safe(text: str) -> str:

@@ -160,9 +160,7 @@ def _bind(family: int, address: tuple[object, ...], *, port: int) -> socket.sock
 
 def _unusable(host: str, port: int, *, exc: OSError) -> ConfigError:
     if exc.errno == errno.EADDRINUSE:
-        return ConfigError(
-            f"port {port} of {host} is in use", fix=f"--set api.port={port + 1}, or end what listens there"
-        )
+        return ConfigError(f"port {port} of {host} is in use", fix=f"--set api.port={port + 1}")
     if exc.errno == errno.EACCES:
         return ConfigError(f"port {port} needs more rights than this user has", fix="--set api.port=8420")
     return ConfigError(f"cannot listen at {host} port {port}: {exc}", fix="--set api.host=127.0.0.1")

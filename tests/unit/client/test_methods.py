@@ -1,0 +1,87 @@
+"""Every method of both clients, and what it asks for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.unit.client.dial import TASK, Dial
+from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, QUEUES, STATS, TOKEN, WORKER, page
+
+NOTHING = httpx2.Response(204)
+AUDIT = {
+    "id": "1",
+    "at": "2030-06-01T12:00:00Z",
+    "actor": "ci",
+    "action": "x",
+    "object": "y",
+    "address": "",
+    "detail": "",
+}
+LINE = {
+    "seq": "1",
+    "kind": "INFO",
+    "at": "2030-06-01T12:00:00Z",
+    "from_status": None,
+    "to_status": None,
+    "attempt": 1,
+    "worker_id": None,
+    "message": "hello",
+    "detail": "",
+}
+METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "GET /tasks/7": (lambda client: client.tasks.get("7"), TASK),
+    "PATCH /tasks/7": (lambda client: client.tasks.patch("7", priority=3), TASK),
+    "POST /tasks/7:cancel": (lambda client: client.tasks.cancel("7"), TASK),
+    "POST /tasks/7:retry": (lambda client: client.tasks.retry("7"), TASK),
+    "GET /tasks/7/logs": (lambda client: client.tasks.logs("7"), page(LINE)),
+    "POST /tasks:retry": (
+        lambda client: client.tasks.retry_all(status="FAILED"),
+        {"matched": 1, "changed": 1, "skipped": 0, "has_more": False},
+    ),
+    "PUT /task-configs/email": (lambda client: client.configs.put("email", {"priority": 5}), CONFIG),
+    "GET /task-configs/email": (lambda client: client.configs.get("email"), CONFIG),
+    "GET /task-configs": (lambda client: client.configs.list(), page(CONFIG)),
+    "DELETE /task-configs/email": (lambda client: client.configs.delete("email"), NOTHING),
+    "POST /task-configs/email:pause": (lambda client: client.configs.pause("email"), CONFIG),
+    "POST /task-configs/email:resume": (lambda client: client.configs.resume("email"), CONFIG),
+    "POST /task-configs/email:trigger": (lambda client: client.configs.trigger("email"), TASK),
+    "GET /workers": (lambda client: client.workers.list(), page(WORKER)),
+    "GET /workers/9": (lambda client: client.workers.get("9"), WORKER),
+    "POST /workers/9:drain": (lambda client: client.workers.drain("9"), WORKER),
+    "POST /workers/9:resume": (lambda client: client.workers.resume("9"), WORKER),
+    "PATCH /workers/9": (lambda client: client.workers.set_capacity("9", 3), WORKER),
+    "GET /queues": (lambda client: client.queues(), QUEUES),
+    "GET /stats": (lambda client: client.stats(), STATS),
+    "GET /cluster": (lambda client: client.cluster(), CLUSTER),
+    "GET /audit": (lambda client: client.audit(), page(AUDIT)),
+    "POST /tokens": (
+        lambda client: client.tokens.create("ci", "operator", expires_in="1d"),
+        {"token": TOKEN, "secret": "s"},
+    ),
+    "GET /tokens": (lambda client: client.tokens.list(), page(TOKEN)),
+    "DELETE /tokens/5": (lambda client: client.tokens.revoke("5"), NOTHING),
+}
+
+
+@pytest.mark.parametrize("route", METHODS)
+def test_each_method_asks_for_its_path(dial: Dial, route: str) -> None:
+    use, answer = METHODS[route]
+    response = answer if isinstance(answer, httpx2.Response) else httpx2.Response(200, json=answer)
+    found = dial.ask(use, response)
+    (sent,) = dial.sent
+    assert f"{sent.method} {sent.url.path.removeprefix('/api/v1')}" == route
+    assert (found is None) == (answer is NOTHING)
+
+
+def test_a_handle_waits_looks_and_cancels(dial: Dial) -> None:
+    handle = dial.ask(lambda client: client.submit("email"), httpx2.Response(201, json=TASK))
+    assert handle.id == "7"
+    ended = httpx2.Response(200, json={**TASK, "status": "CANCELLED"})
+    for use in (
+        lambda client: type(handle)("7", client).wait("1s"),
+        lambda client: type(handle)("7", client).get(),
+        lambda client: type(handle)("7", client).cancel("why"),
+    ):
+        assert dial.ask(use, ended).status == "CANCELLED"
