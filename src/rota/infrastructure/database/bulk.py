@@ -1,7 +1,7 @@
 """Many rows in one statement, the way each database does it fastest. No knowledge of what the rows mean.
 
 SQLAlchemy builds and runs the ordinary statements; these few are on the path of every task, are text in the database's
-own SQL (measured in ADR-0004) and go straight to the driver (ADR-0012). Table and column names come from our schema,
+own SQL (measured in ADR-0004) and go straight to the driver (ADR-0014). Table and column names come from our schema,
 numbers are formatted as integers, and text always travels as a parameter.
 """
 

@@ -1,7 +1,7 @@
 """Threads that wait for work with a connection in hand.
 
 For SQLite, where a query takes less time than handing it to another thread: an executor of the standard library and
-a connection from a pool for each call took several times as long as the query (ADR-0012).
+a connection from a pool for each call took several times as long as the query (ADR-0014).
 
 A thread keeps its connection until it breaks, or until all are told to drop theirs. Work that was cancelled before a
 thread came to it is not done; once begun it goes on to its end, and nobody hears of it.

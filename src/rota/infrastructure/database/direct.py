@@ -1,7 +1,7 @@
 """Statements on the driver's own cursor, for the few that are on the path of every task.
 
 SQLAlchemy lends the connection and owns its transaction, but does not execute: its execution context and its
-description of some thirty columns took longer than the query itself (ADR-0012). What it does about an error is done
+description of some thirty columns took longer than the query itself (ADR-0014). What it does about an error is done
 here too: it is wrapped, and a connection that broke never goes back into the pool.
 """
 
