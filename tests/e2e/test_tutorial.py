@@ -109,7 +109,7 @@ def split(block: str) -> list[tuple[str, str]]:
     return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
 
 
-def type_block(shell: Shell, note: str, text: str) -> None:
+def type_block(shell: Shell, text: str, *, note: str) -> None:
     if note.startswith("ends: "):
         shell.end(note.removeprefix("ends: "))
     for command, output in split(text):
@@ -128,7 +128,7 @@ def test_the_tutorial_can_be_typed_as_it_stands(shell: Shell) -> None:
         if block["kind"] == "yaml":
             (shell.folder / "rota.yaml").write_text(block["text"], "utf-8")
         elif not note.startswith("not run: "):
-            type_block(shell, note, block["text"])
+            type_block(shell, block["text"], note=note)
 
 
 def test_what_is_not_said_is_found_out() -> None:
