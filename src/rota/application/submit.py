@@ -104,10 +104,10 @@ class SubmitTasks:
         config = await self._node.configs.find(TenantId(wish.tenant_id), wish.type)
         return compose(wish, config, task_id=TaskId(self._node.ids.next()), now=self._node.time.now())
 
-    def _record_together(self, new: Sequence[NewTask], actor: Actor | None) -> list[NewTask]:
+    def _record_together(self, new: Sequence[NewTask], actor: Actor | None) -> Sequence[NewTask]:
         """The tasks with one entry for all, which is kept if any of them is new."""
-        if not new:
-            return []
+        if actor is None or not new:
+            return new
         types = ", ".join(sorted({item.task.spec.type for item in new}))
         detail = f"{len(new)} tasks, {new[0].task.id} to {new[-1].task.id}"
         audit = record(self._node, actor, action="task.create_many", subject=types, detail=detail)

@@ -79,7 +79,7 @@ class Tokens:
         return token, secret
 
     async def revoke(self, token_id: str, tenant_id: TenantId, *, actor: Actor | None) -> None:
-        """End a token for good; one that has ended stays so. Counts at once here, within `KEEP` everywhere."""
+        """End a token for good; one that is revoked already stays as it is. Counts within `KEEP` on every node."""
         tokens = self._node.store.tokens
         audit = record(self._node, actor, action="token.revoke", subject=token_id)
         is_new = await tokens.revoke(tenant_id, token_id, at=self._node.time.now(), audit=audit)

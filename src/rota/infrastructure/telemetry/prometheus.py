@@ -49,6 +49,7 @@ class PrometheusCollector:
         self._most_types = most_types
         self._types: set[str] = set()
         self._lock = Lock()
+        self._series: dict[tuple[str, tuple[str, ...]], Instrument] = {}
         self._instruments = {metric: self._make(metric) for metric in CATALOGUE}
 
     def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
@@ -66,14 +67,22 @@ class PrometheusCollector:
 
     def _note(self, metric: Metric, labels: tuple[str, ...], *, act: Callable[[Instrument], None]) -> None:
         try:
-            instrument = self._get(metric)
-            bounded = self._bound(metric, labels)
-            act(instrument.labels(*bounded) if bounded or metric.labels else instrument)
+            series = self._series.get((metric.name, labels))
+            act(series if series is not None else self._find_series(metric, labels))
         except (
             TypeError,
             ValueError,
         ) as exc:  # the wrong kind or labels, a counter that should fall: somebody's mistake
             log.warning("metrics.refused", metric=metric.name, labels=labels, error=str(exc))
+
+    def _find_series(self, metric: Metric, labels: tuple[str, ...]) -> Instrument:
+        """Looked up once: nearly every figure goes where one went before."""
+        instrument = self._get(metric)
+        bounded = self._bound(metric, labels)
+        series = instrument.labels(*bounded) if bounded or metric.labels else instrument
+        if bounded == labels and self._instruments.get(metric) is instrument:
+            self._series[metric.name, labels] = series
+        return series
 
     def _get(self, metric: Metric) -> Instrument:
         found = self._instruments.get(metric)

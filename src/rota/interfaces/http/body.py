@@ -13,7 +13,8 @@ from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
+from starlette.types import Receive
 
 from rota.domain.checks import MAX_DEPTH
 from rota.domain.errors import InvalidError
@@ -38,19 +39,25 @@ async def read_body(request: Request, *, most: int) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
         raise _too_large(most)
-    chunks = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT.total_seconds()):
-            async for chunk in request.stream():
-                chunks += chunk
-                if len(chunks) > most:
-                    raise _too_large(most)
+            return await _gather(request.receive, most=most)
     except TimeoutError as exc:
         problem = f"the body did not arrive within {BODY_TIMEOUT.total_seconds():g} seconds; send it again"
         raise SlowRequestError(problem) from exc
-    except ClientDisconnect as exc:
-        raise SlowRequestError("the connection ended before the body did") from exc
-    return bytes(chunks)
+
+
+async def _gather(receive: Receive, *, most: int) -> bytes:
+    chunks = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise SlowRequestError("the connection ended before the body did")
+        chunks += message.get("body", b"")
+        if len(chunks) > most:
+            raise _too_large(most)
+        if not message.get("more_body"):
+            return bytes(chunks)
 
 
 def _too_large(most: int) -> TooLargeError:

@@ -74,7 +74,8 @@ class RedisSignals:
         counted, entries = await self._client.batch([read_last, read_log])
         batches = [(int(entry_id.partition(b"-")[0]), _split(fields[1])) for entry_id, fields in entries]
         last = batches[-1][0] if batches else int(counted or 0)
-        if after is None or not (batches[0][0] - len(batches[0][1]) <= after if batches else after == last):
+        begin = batches[0][0] - len(batches[0][1]) if batches else last  # all after this are here
+        if after is None or not begin <= after <= last:
             return last, [Told(f"{EVENT_ID}{last}", None)]
         return last, [told for end, texts in batches for told in _tell(texts, end, after=after)]
 

@@ -95,11 +95,11 @@ class SqlSignals:
     def _find_start(self, connection: Connection, *, after: int | None) -> tuple[int, bool]:
         """The number after which to read, and whether everything after the one asked for is still here."""
         last = connection.execute(_FIND_LAST).scalar() or self._database.now_us(connection)
-        if after is None or after > last:
+        if after is None:
             return last, False
         rows = _list_rows(connection, last=after)
-        is_known = rows[0][0] - len(_RAW.decode(rows[0][1])) <= after if rows else after == last
-        return (after, True) if is_known else (last, False)
+        begin = rows[0][0] - len(_RAW.decode(rows[0][1])) if rows else last  # all after this are here
+        return (after, True) if begin <= after <= last else (last, False)
 
     async def _read(self, last: int, buffer: EventBuffer) -> None:
         try:
