@@ -339,3 +339,13 @@ async def test_a_connection_that_ends_in_its_body_leaves_nothing_behind(api: Api
     writer.close()
     async with api.client() as http:
         assert (await http.get("/tasks")).json()["items"] == []
+
+
+async def test_connections_beyond_the_bound_are_told_to_come_later() -> None:
+    async with an_api(api={"max_connections": 10}) as api:
+        host, port = api.url.removeprefix("http://").split(":")
+        writers = [(await asyncio.open_connection(host, int(port)))[1] for _ in range(10)]
+        async with api.nobody() as nobody:
+            assert (await nobody.get("/livez")).status_code == 503
+        for writer in writers:
+            writer.close()
