@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -284,8 +285,6 @@ async def read_until_closed(reader: asyncio.StreamReader) -> bytes:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from datetime import timedelta
-
     monkeypatch.setattr(protocol, "HEAD_TIMEOUT", timedelta(milliseconds=200))
     monkeypatch.setattr(http_body, "BODY_TIMEOUT", timedelta(milliseconds=200))
     yield
@@ -311,3 +310,42 @@ async def test_a_body_that_does_not_come_is_not_waited_for(api: Api) -> None:
     answer = await read_until_closed(reader)
     assert answer.startswith(b"HTTP/1.1 408 ")
     writer.close()
+
+
+async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "READ_TIMEOUT", timedelta(milliseconds=200))
+    with capture_logs() as logs:
+        async with an_api() as api:
+            body = {"tasks": [{"type": "email", "payload": "x" * 100_000}] * 100}
+            async with api.client() as http:
+                assert (await http.post("/tasks:batch", json=body)).status_code == 201
+            host, port = api.url.removeprefix("http://").split(":")
+            _, writer = await asyncio.open_connection(host, int(port), limit=1024)
+            head = f"Host: localhost\r\nAuthorization: Bearer {await api.secret()}\r\n\r\n"
+            writer.write(f"GET /api/v1/tasks?limit=100 HTTP/1.1\r\n{head}".encode())
+            async with asyncio.timeout(60):
+                while not any(line["event"] == "api.client_stalled" for line in logs):
+                    await asyncio.wait([asyncio.create_task(api.services.node.store.tasks.now())])
+            writer.close()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_connection_that_ends_in_its_body_leaves_nothing_behind(api: Api) -> None:
+    host, port = api.url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {await api.secret()}\r\n"
+    writer.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+    await writer.drain()
+    writer.close()
+    async with api.client() as http:
+        assert (await http.get("/tasks")).json()["items"] == []
+
+
+async def test_connections_beyond_the_bound_are_told_to_come_later() -> None:
+    async with an_api(api={"max_connections": 10}) as api:
+        host, port = api.url.removeprefix("http://").split(":")
+        writers = [(await asyncio.open_connection(host, int(port)))[1] for _ in range(10)]
+        async with api.nobody() as nobody:
+            assert (await nobody.get("/livez")).status_code == 503
+        for writer in writers:
+            writer.close()

@@ -42,7 +42,7 @@ def _problem_of(reply: Reply) -> Problem:
         return msgspec.json.decode(reply.body, type=Problem)
     except (msgspec.DecodeError, UnicodeDecodeError):
         detail = f"the server answered {reply.status} without saying why; is this a Rota server?"
-        code = "unavailable" if reply.status in (502, 503, 504) else "internal"
+        code = _CODES.get(reply.status, "internal")
         return Problem(type="about:blank", title="", status=reply.status, code=code, detail=detail)
 
 
@@ -75,6 +75,15 @@ def _told(error: RotaError, problem: Problem) -> RotaError:
     return error
 
 
+_CODES: Mapping[int, str] = {  # of an answer that has none, such as a proxy's
+    401: "unauthenticated",
+    403: "permission_denied",
+    404: "not_found",
+    429: "rate_limited",
+    502: "unavailable",
+    503: "unavailable",
+    504: "unavailable",
+}
 _Maker = Callable[[Problem, Reply], RotaError]
 _MAKERS: Mapping[int, _Maker] = {
     401: lambda problem, _reply: _told(UnauthenticatedError(), problem),

@@ -5,7 +5,7 @@ Each thing that is looked at becomes a finding: sound, or with what is wrong and
 
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from rota.domain.ids import DEFAULT_TENANT
 from rota.infrastructure.system import SystemClock, SystemRandom
 
 MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
+LOOK_AT_SETTINGS = "rota settings show --origin"
 MOST_TOKENS = 500  # that are looked at
 
 
@@ -42,19 +43,15 @@ async def examine(loaded: Loaded) -> list[Finding]:
     """Store, schema, clock, coordinator, versions."""
     settings = loaded.settings
     found = [Finding("versions", f"rota {__version__}, Python {sys.version.partition(' ')[0]}")]
-    found += [finding async for finding in _examine_store(settings)]
-    found += [finding async for finding in _examine_coordinator(settings)]
-    return found
+    return [*found, *await _examine_store(settings), *await _examine_coordinator(settings)]
 
 
-async def _examine_store(settings: Settings) -> AsyncIterator[Finding]:
-    if scheme_of(settings.store.url) in SQL_SCHEMES:
-        async for finding in _try("store", lambda: _examine_schema(settings), fix="rota settings show --origin"):
-            yield finding
-            if not finding.is_sound:
-                return  # it would be made by looking at its clock, or it is away
-    async for finding in _try("clock", lambda: _examine_clock(settings), fix="rota settings show --origin"):
-        yield finding
+async def _examine_store(settings: Settings) -> list[Finding]:
+    schema = await _try("store", _examine_schema(settings)) if scheme_of(settings.store.url) in SQL_SCHEMES else None
+    if schema is not None and not schema.is_sound:
+        return [schema]  # it is away, or would be made by looking at its clock
+    clock = await _try("clock", _examine_clock(settings))
+    return [clock] if schema is None else [schema, clock]
 
 
 async def _examine_schema(settings: Settings) -> Finding:
@@ -81,19 +78,17 @@ async def _examine_clock(settings: Settings) -> Finding:
     return Finding("clock", "the store's and this machine's agree")
 
 
-async def _examine_coordinator(settings: Settings) -> AsyncIterator[Finding]:
+async def _examine_coordinator(settings: Settings) -> list[Finding]:
     scheme = scheme_of(settings.coordinator.url)
     if scheme == "memory":
-        yield Finding("coordinator", "in memory, for one process alone")
-        return
-    fix = "rota settings show --origin"
-    async for finding in _try("coordinator", lambda: _examine_leader(settings), fix=fix):
-        yield finding
-        if not finding.is_sound:
-            return
-    if scheme in ("redis", "rediss"):
-        async for finding in _examine_redis(settings.coordinator.url):
-            yield finding
+        return [Finding("coordinator", "in memory, for one process alone")]
+    coordinator = await _try("coordinator", _examine_leader(settings))
+    if not coordinator.is_sound or scheme not in ("redis", "rediss"):
+        return [coordinator]
+    try:
+        return [coordinator, *await _examine_redis(settings.coordinator.url)]
+    except RotaError as error:
+        return [coordinator, Finding("redis", str(error), fix=LOOK_AT_SETTINGS)]
 
 
 async def _examine_leader(settings: Settings) -> Finding:
@@ -103,51 +98,45 @@ async def _examine_leader(settings: Settings) -> Finding:
     return Finding("coordinator", f"can be reached; {f'{leader} leads' if leader else 'nobody leads now'}")
 
 
-async def _examine_redis(url: str) -> AsyncIterator[Finding]:
+async def _examine_redis(url: str) -> list[Finding]:
     from rota.infrastructure.coordination.redis_health import read_redis_health
 
     health = await read_redis_health(url)
-    if health.eviction == "noeviction":
-        yield Finding("redis eviction", "noeviction")
-    else:
+    eviction = Finding("redis eviction", health.eviction)
+    if health.eviction != "noeviction":
         text = f"{health.eviction}: a full Redis would throw parts of the queues away"
-        yield Finding("redis eviction", text, fix="redis-cli CONFIG SET maxmemory-policy noeviction")
-    if health.saves_well:
-        is_kept = health.persistence != "none"
-        yield Finding("redis persistence", health.persistence if is_kept else "none: the store rebuilds the queues")
-    else:
-        yield Finding("redis persistence", "its last save failed, so it may refuse writes", fix="redis-cli BGSAVE")
-    yield Finding("redis version", health.version)
+        eviction = Finding("redis eviction", text, fix="redis-cli CONFIG SET maxmemory-policy noeviction")
+    text = "none: the store rebuilds the queues" if health.persistence == "none" else health.persistence
+    persistence = Finding("redis persistence", text)
+    if not health.saves_well:
+        text = "its last save failed, so it may refuse writes"
+        persistence = Finding("redis persistence", text, fix="redis-cli BGSAVE")
+    return [eviction, persistence, Finding("redis version", health.version)]
 
 
-async def _try(subject: str, look: Callable[[], Awaitable[Finding]], *, fix: str) -> AsyncIterator[Finding]:
+async def _try(subject: str, looking: Awaitable[Finding]) -> Finding:
     """What cannot be looked at is a finding too."""
     try:
-        yield await look()
+        return await looking
     except RotaError as error:
-        yield Finding(subject, str(error), fix=fix)
+        return Finding(subject, str(error), fix=LOOK_AT_SETTINGS)
 
 
 async def examine_tokens(settings: Settings) -> list[Finding]:
     """Who can come in for ever."""
-    return [finding async for finding in _list_tokens(settings)]
-
-
-async def _list_tokens(settings: Settings) -> AsyncIterator[Finding]:
     if not _has_file(settings):
-        return
+        return []
     around = Surroundings(settings, SystemClock(), SystemRandom())
     try:
         async with Registries().stores.get(scheme_of(settings.store.url))(around) as store:
             found = await store.tokens.list_page(DEFAULT_TENANT, limit=MOST_TOKENS)
     except RotaError as error:
-        yield Finding("tokens", str(error), fix="rota doctor")
-        return
+        return [Finding("tokens", str(error), fix="rota db upgrade")]
     endless = [token for token in found if token.expires_at is None and token.revoked_at is None]
-    for token in endless:
-        yield Finding("tokens", f"{token.id} ({token.name}) never expires", fix=f"rota token revoke {token.id}")
-    if not endless:
-        yield Finding("tokens", f"all {len(found)} expire or are revoked")
+    return [
+        Finding("tokens", f"{token.id} ({token.name}) never expires", fix=f"rota token revoke {token.id}")
+        for token in endless
+    ] or [Finding("tokens", f"all {len(found)} expire or are revoked")]
 
 
 def examine_files(loaded: Loaded, settings_file: Path | None) -> Iterator[Finding]:

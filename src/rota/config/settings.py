@@ -77,7 +77,10 @@ class ApiSettings:
         1000, kinds.whole(10, 100_000), text="The most connections; what comes beyond is told to try later."
     )
     max_streams: int = setting(
-        100, kinds.whole(1, 10_000), text="The most streams of events or log lines that are followed at once."
+        50,
+        kinds.whole(1, 50),
+        text="The most streams of events or log lines that are followed at once; one of events listens to the"
+        " coordinator for itself, on Redis over a connection of its own, of which a process has 64.",
     )
 
 

@@ -60,6 +60,8 @@ def test_an_answer_that_is_not_ours_is_told_as_such(dial: Dial) -> None:
         dial.ask(lambda client: client.stats(), httpx2.Response(200, text="<html>"))
     with pytest.raises(InvalidError, match="is this a Rota server"):
         dial.ask(lambda client: client.stats(), httpx2.Response(405, text="<html>"))
+    with pytest.raises(NotFoundError, match="is this a Rota server"):
+        dial.ask(lambda client: client.stats(), httpx2.Response(404, text="<html>"))
     with pytest.raises(UnavailableError, match="answered 502"):
         dial.ask(lambda client: client.cluster(), *[httpx2.Response(502, text="bad gateway")] * 30, timeout="1s")
 

@@ -106,3 +106,23 @@ def test_a_long_bad_value_is_shortened() -> None:
         kinds.choice("a").read(KEY, "x" * 10_000)
 
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(("raw", "value"), [(True, True), (False, False), ("true", True), (" False ", False)])
+def test_truth_is_a_word_or_a_value(raw: object, value: bool) -> None:
+    assert kinds.truth().read("api.x", raw) is value
+
+
+@pytest.mark.parametrize("raw", ["yes", "1", 1, 0, None, "", []])
+def test_what_may_be_true_or_not_is_neither(raw: object) -> None:
+    with pytest.raises(InvalidError, match="is not true or false"):
+        kinds.truth().read("api.x", raw)
+
+
+def test_host_names_are_a_list_or_separated_by_commas() -> None:
+    kind = kinds.hosts()
+    assert kind.read("api.hosts", "a.example, b.example") == kind.read("api.hosts", ["a.example", "b.example"])
+    assert kind.write(("a.example",)) == ["a.example"]
+    for bad in (5, {"a": 1}, ["a b"], ["http://a"], [None], ["a"] * 1001):
+        with pytest.raises(InvalidError):
+            kind.read("api.hosts", bad)

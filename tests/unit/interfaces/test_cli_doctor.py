@@ -60,10 +60,17 @@ def test_a_token_that_is_refused_and_mixed_releases_are_findings(
     monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:8420")
     assert run(["db", "upgrade"]) == 0
     api.on("GET /cluster", problem(401, "unauthenticated"))
+    assert run(["doctor"]) == 0
+    assert "answers, and wants a token" in capsys.readouterr().out
+    monkeypatch.setenv("ROTA_TOKEN", "rota_wrong")
     assert run(["doctor"]) == 1
+    assert failures(capsys.readouterr().out) == {"server": "try: rota token create cli --role viewer --direct"}
+    api.on("GET /cluster", problem(403, "permission_denied"))
+    assert run(["doctor"]) == 1
+    capsys.readouterr()
     api.on("GET /cluster", {**CLUSTER, "version": "0.2.0"})
     assert run(["doctor"]) == 1
-    assert failures(capsys.readouterr().out) == {"server": "try: pip install rota==0.2.0"}
+    assert failures(capsys.readouterr().out) == {"server": "try: pip install --upgrade rota"}
 
 
 def test_a_store_that_is_away_is_a_finding(api: FakeApi, capsys: Printed) -> None:

@@ -244,7 +244,9 @@ def test_failed_tasks_are_what_is_done_again_unless_others_are_named(api: FakeAp
 def test_nothing_that_matches_is_no_failure(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /tasks", page())
     assert run(["task", "cancel", "--type", "email"]) == 0
-    assert capsys.readouterr().out == "no task matches: type email\n"
+    assert capsys.readouterr().out == (
+        "no task matches: type email, status BLOCKED or PENDING or PROCESSING or RETRYING\n"
+    )
 
 
 @pytest.mark.parametrize("arguments", [["cancel"], ["retry"], ["cancel", "7", "--type", "email"]])

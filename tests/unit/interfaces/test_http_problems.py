@@ -23,7 +23,7 @@ SAMPLES = [
     (errors.StoreUnavailableError("away"), 503, "unavailable"),
     (errors.ConfigError("no"), 500, "internal"),
     (TooLargeError("more than 5 bytes"), 413, "body_too_large"),
-    (TooManyStreamsError("100"), 503, "too_many_streams"),
+    (TooManyStreamsError("50"), 503, "too_many_streams"),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.interfaces.cli.connect import connect, server_option
+from rota.interfaces.cli.connect import connect, find_token, server_option
 from rota.interfaces.cli.errors import FAILURE, OK
 from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option, sources_of
 from rota.interfaces.cli.text import safe
@@ -45,11 +45,16 @@ def _examine_server(url: str | None) -> "Iterator[Finding]":
     """The server that commands would ask; none is no fault unless somebody named one."""
     from rota.__about__ import __version__
     from rota.config.doctor import Finding
-    from rota.domain.errors import RotaError
+    from rota.domain.errors import RotaError, UnauthenticatedError
 
     try:
         with connect(url, timeout="5s") as client:
             found = client.cluster()
+    except UnauthenticatedError as error:
+        is_shown = bool(os.environ.get("ROTA_TOKEN") or find_token())
+        fix = "rota token create cli --role viewer --direct" if is_shown else ""
+        yield Finding("server", str(error) if is_shown else "answers, and wants a token: ROTA_TOKEN", fix=fix)
+        return
     except RotaError as error:
         named = url or os.environ.get("ROTA_URL")
         if named:
@@ -57,10 +62,10 @@ def _examine_server(url: str | None) -> "Iterator[Finding]":
         else:
             yield Finding("server", "none answers here; ROTA_URL says where another one is")
         return
-    versions = sorted({__version__, found.version, *(node.version for node in found.nodes)})
+    versions = {__version__, found.version, *(node.version for node in found.nodes)}
     if len(versions) > 1:
-        text = f"the nodes and this command have different releases: {', '.join(versions)}"
-        yield Finding("server", text, fix=f"pip install rota=={versions[-1]}")
+        text = f"the nodes and this command have different releases: {', '.join(sorted(versions))}"
+        yield Finding("server", text, fix="pip install --upgrade rota")
     else:
         yield Finding("server", f"answers, nodes {len(found.nodes)}, release {found.version}")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rota.interfaces.cli.text import cell, compact, is_safe, safe_json, safe_lines
+from rota.interfaces.cli.text import cell, compact, is_safe, safe, safe_json, safe_lines
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -68,7 +68,7 @@ def show_list(items: Iterable[Any], table: Table, *, output: str, limit: int | N
             _echo_yaml([document(item) for item in shown])
         case "name":
             for item in shown:
-                click.echo(table.name(item))
+                click.echo(safe(table.name(item)))
         case _:
             print_rows(shown, table, is_wide=output == "wide")
     if len(found) > len(shown):
@@ -83,7 +83,7 @@ def show_one(item: Any, table: Table, *, output: str) -> None:
         case "yaml":
             _echo_yaml(document(item))
         case "name":
-            click.echo(table.name(item))
+            click.echo(safe(table.name(item)))
         case _:
             _print_fields(document(item))
 
@@ -98,8 +98,9 @@ def spinner(text: str) -> AbstractContextManager[Any]:
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
+    from rich.text import Text
 
-    return Console(stderr=True).status(text)
+    return Console(stderr=True).status(Text(text))
 
 
 def document(item: Any) -> Any:

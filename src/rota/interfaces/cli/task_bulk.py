@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.domain.errors import RotaError
+from rota.domain.task import TaskStatus
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import CONFLICT, OK, exit_code_for
 from rota.interfaces.cli.filters import describe, filter_options, read_filters
@@ -35,6 +36,8 @@ def cancel(ids: tuple[str, ...], reason: str, *, yes: bool, url: str | None, **g
     with connect(url) as client:
         if ids:
             return _each(ids, lambda task_id: f"{task_id} {client.tasks.cancel(task_id, reason=reason).status}")
+        if "status" not in filters:
+            filters["status"] = tuple(status for status in TaskStatus if not status.is_final)
         return _all(
             client,
             filters,

@@ -4,10 +4,8 @@ Everything is denied unless it is said to be public, so that a route which nobod
 size of path and headers, the Host, the token, the rate. What a role may do is the operation's own word.
 """
 
-import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,8 +27,6 @@ from rota.interfaces.operations.errors import (
 MOST_ADDRESS_BYTES = 8 * 1024  # of path and query
 MOST_HEADER_BYTES = 16 * 1024
 MOST_HEADERS = 100
-SEND_TIMEOUT = timedelta(seconds=30)  # for a client that does not read
-BUFFERED = 16 * 1024  # bytes that are taken off our hands at once
 PRINCIPAL, SECRET = "rota.principal", "rota.secret"
 STRICT: Sequence[tuple[bytes, bytes]] = (  # names in lower case, as ASGI has them
     (b"x-content-type-options", b"nosniff"),
@@ -43,10 +39,6 @@ STRICT: Sequence[tuple[bytes, bytes]] = (  # names in lower case, as ASGI has th
 HTTPS_ONLY = ((b"strict-transport-security", b"max-age=31536000"),)
 
 log = structlog.get_logger(__name__)
-
-
-class StalledError(Exception):
-    """The client does not take what it asked for; the connection is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +58,6 @@ class Gate:
         try:
             await self._admit(scope)
             await self.app(scope, receive, answer.send)
-        except StalledError:
-            log.info("api.client_stalled", path=scope["path"], address=_address(scope))
         except RotaError as error:
             self._note(error, scope)
             await answer.tell(error, scope, receive=receive)
@@ -118,7 +108,7 @@ class Gate:
 
 
 class _Answer:
-    """The way back to the client: every answer gets the strict headers, and a client that does not read is given up."""
+    """The way back to the client: every answer gets the strict headers."""
 
     def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]]) -> None:
         self._send = send
@@ -130,18 +120,7 @@ class _Answer:
             self._is_begun = True
             own = {name for name, _ in message["headers"]}
             message["headers"] = [*message["headers"], *(pair for pair in self._headers if pair[0] not in own)]
-        elif message.get("more_body") or len(message.get("body", b"")) > BUFFERED:
-            await self._send_within_bounds(message)
-            return
         await self._send(message)
-
-    async def _send_within_bounds(self, message: Message) -> None:
-        """What does not fit into the buffers waits for the client to read."""
-        try:
-            async with asyncio.timeout(SEND_TIMEOUT.total_seconds()):
-                await self._send(message)
-        except TimeoutError as exc:
-            raise StalledError from exc
 
     async def tell(self, error: RotaError, scope: Scope, *, receive: Receive) -> None:
         """An answer that has begun cannot become another one: it breaks off, which a client notices."""

@@ -1,21 +1,29 @@
-"""Connections that do not dawdle: uvicorn waits for ever for the head of a request, which lets a few clients that send
-a byte now and then hold every connection there is."""
+"""Connections that do not dawdle.
+
+uvicorn waits for ever for the head of a request, and for a client to read its answer: a few clients that send or read a
+byte now and then could hold every connection there is, and the memory of the answers.
+"""
 
 import asyncio
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 HEAD_TIMEOUT = timedelta(seconds=10)  # from the first byte, or the connection, to the end of the headers
+READ_TIMEOUT = timedelta(seconds=30)  # in which a client must take some of what waits for it
+
+log = structlog.get_logger(__name__)
 
 _Base: Any = AutoHTTPProtocol  # httptools where it is installed, else h11
 
 
 class PromptProtocol(_Base):  # type: ignore[misc]  # chosen when uvicorn is imported
-    """Closes a connection whose request does not get past its headers in time."""
+    """Closes a connection whose request does not get past its headers in time, or whose client does not read."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _read_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -30,7 +38,33 @@ class PromptProtocol(_Base):  # type: ignore[misc]  # chosen when uvicorn is imp
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_deadline()
+        self._forget_reader()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_reader(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        self._forget_reader()
+        super().resume_writing()
+
+    def _expect_reader(self, waiting: int) -> None:
+        """Look after a while how much still waits: all of what waits now means that nobody reads."""
+        self._read_deadline = self.loop.call_later(READ_TIMEOUT.total_seconds(), self._look_at_reader, waiting)
+
+    def _look_at_reader(self, waited: int) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        if waiting < waited:
+            self._expect_reader(waiting)
+        else:
+            log.info("api.client_stalled", address=self.client[0] if self.client else "", bytes=waiting)
+            self.transport.abort()
+
+    def _forget_reader(self) -> None:
+        if self._read_deadline is not None:
+            self._read_deadline.cancel()
+            self._read_deadline = None
 
     def _expect_head(self) -> None:
         if self._deadline is None:
