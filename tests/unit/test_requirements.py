@@ -10,10 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "reference" / "requirements.md"
 REQUIRED = [
-    *("C1", "C2", "C3", "C5", "C8"),
+    *("C1", "C2", "C3", "C4", "C5", "C8"),
     *(f"T{number}" for number in range(1, 8)),
     *(f"F{number}" for number in range(1, 9)),
     *("X1", "X2", "X3"),
+    "S1",
 ]
 ROW = re.compile(r"^\| ([A-Z]\d) \| (.+?) \| (.+) \|$", re.MULTILINE)
 TEST = re.compile(r"`([\w/.]+\.py)::(test_\w+)`")
