@@ -131,7 +131,7 @@ async def _submit_samples(services: "Services") -> None:
 def _greeting(address: str, token: str, *, place: str, types: Sequence[str]) -> str:
     where = "in memory, gone at the end" if place == "memory://" else place.removeprefix("sqlite:///")
     elsewhere = "" if address.endswith(f":{USUAL_PORT}") else f"export ROTA_URL={address}\n  "
-    first = types[0] if types else "TYPE"
+    first = next((name for name in (SAMPLE_TYPES[0], *types) if name in types), "TYPE")
     return f"""\
 Rota {__version__} runs in this process. Ctrl-C ends it. Not for production: see rota server.
 
