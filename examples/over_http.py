@@ -24,8 +24,8 @@ def look_around() -> None:
     with rota.Client() as client:
         for task in client.tasks.list(type="greet", metadata={"batch": "today"}):  # all pages, as they are needed
             print(task.id, task.status)
-        for line in client.tasks.logs(task.id):
-            print(line.at, line.kind, line.message)
+            for line in client.tasks.logs(task.id):
+                print(line.at, line.kind, line.to_status or line.message)
         print(client.stats().tasks)
 
 
