@@ -8,6 +8,7 @@ servers are private: free ports, a temporary folder, nothing of a Redis or Maria
 
 import argparse
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -31,6 +32,7 @@ from tests.support.servers.redis import RedisServer
 
 FOLDER = Path(".rota/cluster")
 STATE = FOLDER / "state.json"
+LOCK = FOLDER / "keeper.lock"
 LOG = FOLDER / "keeper.log"
 SAMPLES = Path(__file__).resolve().parents[1] / "src/rota/sdk/samples.py"
 FIRST_PORT = 8420
@@ -115,13 +117,17 @@ def down() -> int:
 
 
 def read_state() -> dict[str, Any] | None:
-    """What a keeper that lives has written down."""
+    """What a keeper that lives has written down. Its pid alone proves nothing: another process may have it by now."""
     try:
-        state: dict[str, Any] = json.loads(STATE.read_text("utf-8"))
-        os.kill(state["pid"], 0)
-    except (FileNotFoundError, ProcessLookupError, ValueError):
-        return None
-    return state
+        with LOCK.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with suppress(FileNotFoundError, ValueError):
+            state: dict[str, Any] = json.loads(STATE.read_text("utf-8"))
+            return state
+    except FileNotFoundError:
+        pass
+    return None
 
 
 def keep(app: Path) -> int:
@@ -129,6 +135,8 @@ def keep(app: Path) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     ports = choose_ports()
+    lock = LOCK.open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends, however it does
     with RedisServer(durable=True) as redis, MariaDbServer(MariaDbOptions(durable=True)) as mariadb:
         settings = {"store": {"url": mariadb.url()}, "coordinator": {"url": redis.url()}}
         asyncio.run(upgrade(mariadb.url()))

@@ -8,9 +8,11 @@ from secrets import token_hex
 from typing import Any
 
 import pytest
+from redis.asyncio import Connection
 
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 from rota.infrastructure.coordination.redis_client import RedisClient, RedisOptions, load_script
+from rota.infrastructure.coordination.redis_wire import open_wire
 from tests.support.proxy import FaultyProxy
 from tests.support.require import require_server
 from tests.support.servers.redis import RedisServer
@@ -332,6 +334,28 @@ async def test_who_waits_when_the_client_is_closed_gets_an_error(redis_server: R
     await client.close()
     with pytest.raises(CoordinatorUnavailableError):
         await waiting
+
+
+async def test_a_closed_client_connects_no_more(redis_server: RedisServer) -> None:
+    client = RedisClient(redis_server.url())
+    await client.command("PING")
+    await client.close()
+    with pytest.raises(CoordinatorUnavailableError, match="closed"):
+        await client.command("PING")
+
+
+async def test_a_connection_that_is_closed_at_once_is_gone(redis_server: RedisServer) -> None:
+    connection = Connection(host="127.0.0.1", port=redis_server.port)
+    wire = await open_wire(connection)
+    await wire.end()
+    assert not connection.is_connected
+
+
+async def test_a_large_answer_aside_keeps_nobody_waiting(client: RedisClient, direct: RedisClient, key: str) -> None:
+    await direct.command("SET", key, "x" * 1_000_000, "EX", 60)
+    shared = await client.command("CLIENT", "ID")
+    assert len(await client.command_aside("GET", key)) == 1_000_000
+    assert await client.command_aside("CLIENT", "ID") != shared
 
 
 def test_a_url_that_is_none_says_what_to_write() -> None:

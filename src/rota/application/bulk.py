@@ -1,7 +1,8 @@
 """One action on all tasks that match a filter: in batches, and bounded for each call.
 
-Tasks are met newest first, and a call that stops at its bound says where: what it adds is newer than that, so the next
-call, which goes on from there, meets nothing twice.
+Tasks are met newest first, and a call that stops at its bound, or because the store went away, says where: what it adds
+is newer than that, so the next call, which goes on from there, meets nothing twice. Under a key a whole call may be
+repeated too.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -12,7 +13,7 @@ from rota.application.audit import Actor, record
 from rota.application.node import Node
 from rota.application.steer import SteerTasks
 from rota.application.submit import SubmitTasks
-from rota.domain.errors import ConflictError, InvalidError, NotFoundError
+from rota.domain.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.task import FAILED, FINAL, LIVE, TIMEOUT, Task, TaskStatus
@@ -65,25 +66,30 @@ class BulkTasks:
             selection, selection.wanted.statuses & LIVE if selection.wanted.statuses else LIVE, act=act
         )
 
-    async def retry(self, selection: Selection, *, actor: Actor | None = None) -> BulkOutcome:
-        """Do the work of those that have ended again, each as a new task."""
+    async def retry(self, selection: Selection, *, key: str | None = None, actor: Actor | None = None) -> BulkOutcome:
+        """Do the work of those that have ended again, each as a new task; under the same key each only once."""
 
         async def act(tasks: Sequence[Task]) -> int:
             ended = [task for task in tasks if task.state.status.is_final]
-            return len(await self.submit.rerun_many(ended, actor=actor)) if ended else 0
+            return len(await self.submit.rerun_many(ended, key=key, actor=actor)) if ended else 0
 
         asked = selection.wanted.statuses
         return await self._run(selection, asked & FINAL if asked else WORTH_A_RETRY, act=act)
 
     async def _run(self, selection: Selection, statuses: frozenset[TaskStatus], *, act: Act) -> BulkOutcome:
-        matched = changed = 0
+        done = BulkOutcome()
         pages = self._load(selection) if selection.ids else self._find(selection.wanted, statuses)
-        async for page in pages:
-            matched += len(page.items)
-            changed += await act(page.items)
-            if matched >= MOST_PER_CALL:
-                return BulkOutcome(matched, changed, page.next_before)
-        return BulkOutcome(matched, changed)
+        try:
+            async for page in pages:
+                changed = await act(page.items)
+                done = BulkOutcome(done.matched + len(page.items), done.changed + changed, page.next_before)
+                if done.matched >= MOST_PER_CALL:
+                    return done
+        except UnavailableError:
+            if done.next_before is None:  # nothing is done yet, or it cannot be said where to go on
+                raise
+            return done
+        return done
 
     async def _find(self, wanted: TaskFilter, statuses: frozenset[TaskStatus]) -> AsyncIterator[Page[Task]]:
         if not statuses:  # none of the states that were asked for can be acted on

@@ -20,13 +20,13 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from rota.__about__ import __version__
 from rota.application.attend import ALIVE_FOR
 from rota.application.node import Node
 from rota.application.ports.system import Clock
-from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.errors import CoordinatorUnavailableError, UnavailableError
 from rota.domain.ids import NodeId, TaskId, TenantId
 from rota.domain.priority import LEVELS
 from rota.domain.task import FAILED, SUCCESS, TIMEOUT, WAITING, TaskStatus
@@ -188,17 +188,28 @@ class _Kept(Generic[T]):
     prepare: Callable[[], Awaitable[None]] = _nothing  # what it takes is no burden
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _answer: T | None = None
+    _problem: UnavailableError | None = None
     _until: float = 0.0
 
     async def get(self) -> T:
         async with self._lock:
-            if self._answer is None or self.clock.monotonic() >= self._until:
-                await self.prepare()
-                began_at = self.clock.monotonic()
-                self._answer = await self.make()
-                ended_at = self.clock.monotonic()
-                self._until = ended_at + max(KEPT.total_seconds(), (ended_at - began_at) * REST)
-            return self._answer
+            if self.clock.monotonic() >= self._until:
+                await self._renew()
+            if self._problem is not None:
+                raise self._problem
+            return cast(T, self._answer)
+
+    async def _renew(self) -> None:
+        """Ask once. That there was no answer counts for all who wait, or each would wait for its own."""
+        rest = 0.0
+        try:
+            await self.prepare()
+            began_at = self.clock.monotonic()
+            self._answer, self._problem = await self.make(), None
+            rest = (self.clock.monotonic() - began_at) * REST
+        except UnavailableError as exc:
+            self._problem = exc
+        self._until = self.clock.monotonic() + max(KEPT.total_seconds(), rest)
 
 
 @dataclass(frozen=True, slots=True)

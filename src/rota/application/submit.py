@@ -74,9 +74,14 @@ class SubmitTasks:
         """Add a new task that does the work of an ended one again; a repeat with the same key finds the first."""
         return await self._create(self._prepare_rerun(task, actor, key=key))
 
-    async def rerun_many(self, tasks: Sequence[Task], *, actor: Actor | None = None) -> list[Added]:
-        """The same for many ended tasks, all or none, in one transaction."""
-        return await self._add([self._prepare_rerun(task, actor) for task in tasks])
+    async def rerun_many(
+        self, tasks: Sequence[Task], *, key: str | None = None, actor: Actor | None = None
+    ) -> list[Added]:
+        """The same for many ended tasks, all or none, in one transaction; each has its own key under the one given."""
+        keys = [None if key is None else f"{key}#{task.id}" for task in tasks]
+        return await self._add(
+            [self._prepare_rerun(task, actor, key=one) for task, one in zip(tasks, keys, strict=True)]
+        )
 
     async def close(self) -> None:
         await self._grouped.close()

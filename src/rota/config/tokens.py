@@ -1,7 +1,9 @@
 """A token straight from the store: the first one of a cluster, while there is none to ask a server with."""
 
+import getpass
 from datetime import timedelta
 
+from rota.application.audit import Actor
 from rota.application.node import join
 from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.system import System
@@ -15,6 +17,11 @@ from rota.domain.errors import ConfigError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.infrastructure.coordination.memory import memory_coordinator
 from rota.infrastructure.system import SystemClock, SystemRandom
+
+
+def local_actor() -> Actor:
+    """Who acts on the store itself, without a token: the user of this machine."""
+    return Actor(tenant_id=DEFAULT_TENANT, name=f"local user {getpass.getuser()}")
 
 
 async def issue_token(
@@ -31,5 +38,5 @@ async def issue_token(
         # A token concerns no queue: the coordinator is not asked, and may be away.
         coordinator = memory_coordinator(system.clock)
         node = await join(node_name(settings), store, coordinator=coordinator, system=system, collector=NoMetrics())
-        issue = Tokens(node).issue
-        return await issue(tenant_id=DEFAULT_TENANT, name=name, role=Role(role), expires_in=expires_in, actor=None)
+        issue, by = Tokens(node).issue, local_actor()
+        return await issue(tenant_id=by.tenant_id, name=name, role=Role(role), expires_in=expires_in, actor=by)

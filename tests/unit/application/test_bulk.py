@@ -1,6 +1,6 @@
 """One action on all tasks that match."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ from rota.application.bulk import MOST_PER_CALL, BulkTasks, Selection
 from rota.application.steer import SteerTasks
 from rota.application.submit import SubmitTasks
 from rota.domain.attempt import TaskResult
-from rota.domain.errors import InvalidError
+from rota.domain.errors import InvalidError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.paging import TaskFilter
 from rota.domain.priority import LEVELS
@@ -154,6 +154,43 @@ async def test_a_call_stops_at_its_bound_and_the_next_goes_on() -> None:
         rest = await scene.bulk.retry(Selection(TaskFilter(statuses=wanted.statuses, before=first.next_before)))
         assert (rest.matched, rest.next_before) == (3, None)
         assert await scene.count() == {SUCCESS: 7, PENDING: 7}
+
+
+@virtually
+async def test_a_store_that_goes_away_half_way_leaves_word_where_to_go_on() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "PAGE", 2)
+        scene = await a_scene()
+        await scene.end(*await scene.submit(5))
+        wanted = TaskFilter(statuses=frozenset({SUCCESS}))
+        scene.bench.faults.inject("tasks.add", Fault.TIMEOUT)
+        with pytest.raises(UnavailableError):  # nothing is done yet: the whole call may be repeated
+            await scene.bulk.retry(Selection(wanted))
+        add, calls = scene.bench.node.store.tasks.add, []
+
+        async def add_once(new: Any) -> Any:
+            calls.append(new)
+            if len(calls) == 2:
+                scene.bench.faults.inject("tasks.add", Fault.TIMEOUT)
+            return await add(new)
+
+        patch.setattr(scene.bench.node.store.tasks, "add", add_once)
+        first = await scene.bulk.retry(Selection(wanted))
+        assert (first.matched, first.changed) == (2, 2)
+        assert first.next_before is not None
+        rest = await scene.bulk.retry(Selection(replace(wanted, before=first.next_before)))
+        assert (rest.matched, rest.next_before) == (3, None)
+        assert await scene.count() == {SUCCESS: 5, PENDING: 5}
+
+
+@virtually
+async def test_a_call_that_is_repeated_with_its_key_runs_nothing_twice() -> None:
+    scene = await a_scene()
+    await scene.end(*await scene.submit(3))
+    chosen = Selection(TaskFilter(statuses=frozenset({SUCCESS})))
+    for _ in range(2):
+        await scene.bulk.retry(chosen, key="monday")
+    assert await scene.count() == {SUCCESS: 3, PENDING: 3}
 
 
 @virtually

@@ -94,7 +94,16 @@ async def test_without_a_coordinator_the_queues_are_unknown() -> None:
     bench.faults.inject("queue.depths", Fault.GONE)
     with pytest.raises(CoordinatorUnavailableError):
         await figures.queues()
+    await pass_time(1)
     await figures.queues()
+
+
+@virtually
+async def test_all_who_wait_hear_at_once_that_there_is_no_answer() -> None:
+    bench, figures = await an_observatory()
+    bench.faults.inject("queue.depths", Fault.GONE)
+    answers = await asyncio.gather(*(figures.queues() for _ in range(8)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [CoordinatorUnavailableError] * 8
 
 
 @virtually
@@ -161,6 +170,7 @@ async def test_a_failed_look_leaves_the_next_one_sound() -> None:
     bench.faults.inject("tasks.count_by_status", Fault.GONE)
     with pytest.raises(StoreUnavailableError):
         await figures.stats(DEFAULT_TENANT)
+    await pass_time(1)
     [task_id] = await submit(bench)
     await grant(bench, [task_id])
     stats = await figures.stats(DEFAULT_TENANT)
@@ -178,6 +188,7 @@ async def test_all_who_ask_at_once_get_one_answer() -> None:
     bench.faults.inject("queue.depths", Fault.GONE, times=None)
     await asyncio.gather(*(figures.queues() for _ in range(3)), return_exceptions=True)
     bench.faults.heal()
+    await pass_time(1)
     first = await figures.queues()
     await submit(bench)
     assert await figures.queues() is first

@@ -37,6 +37,7 @@ from redis.exceptions import (
     RedisError,
     ResponseError,
 )
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.typing import EncodableT
 
@@ -89,6 +90,7 @@ class RedisClient:
         self._blocking = asyncio.Semaphore(self._options.blocking_connections)
         self._idle: list[Wire] = []  # those for calls that block, between two of them
         self._wires: set[Wire] = set()
+        self._is_closed = False
 
     async def command(self, *parts: Part) -> Any:
         """One command, sent once."""
@@ -108,6 +110,10 @@ class RedisClient:
         *_, answers = await self._ask([["MULTI"], *commands, ["EXEC"]])
         async with self._answered():
             return [_accept(answer) for answer in answers]
+
+    async def command_aside(self, *parts: Part) -> Any:
+        """One command on a connection of its own: a large answer must not keep the calls of others waiting."""
+        return await self._block(*parts, block=timedelta(0))
 
     async def wait_for_token(self, key: str, wait: timedelta) -> bool:
         """Take one token from a list, waiting for it if there is none. False when the wait is over."""
@@ -132,6 +138,7 @@ class RedisClient:
 
     async def close(self) -> None:
         """End all connections. Whoever still waits on one gets an error."""
+        self._is_closed = True
         await asyncio.gather(*(wire.end() for wire in self._wires))
         with suppress(RedisError):  # a connection that does not close in time is gone all the same
             await self._pool.disconnect()
@@ -155,6 +162,9 @@ class RedisClient:
 
     async def _open_wire(self) -> Wire:
         wire = await open_wire(self._pool.make_connection())  # type: ignore[no-untyped-call]
+        if self._is_closed:  # before, or while it connected: nobody would end this one
+            await wire.end()
+            raise RedisConnectionError("the client is closed")
         self._wires = {wire, *(other for other in self._wires if other.is_open)}
         return wire
 

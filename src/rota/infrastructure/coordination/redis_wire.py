@@ -46,8 +46,13 @@ class Wire:
     def __init__(self, connection: AbstractConnection) -> None:
         self._connection = connection
         self._row: deque[_Call] = deque()
+        self._begun = asyncio.Event()
         self._reader = asyncio.create_task(self._read())
         self.is_open = True
+
+    async def begin(self) -> None:
+        """Wait until it reads: a task that is cancelled before it began would not disconnect."""
+        await self._begun.wait()
 
     async def ask(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Send commands in one piece; their answers in order, errors of the server among them."""
@@ -74,6 +79,7 @@ class Wire:
         await asyncio.gather(self._reader, return_exceptions=True)
 
     async def _read(self) -> None:
+        self._begun.set()
         try:
             while True:
                 answer = await self._read_one()
@@ -100,7 +106,9 @@ async def open_wire(connection: AbstractConnection) -> Wire:
     """Connect. When that is cancelled, nothing stays behind."""
     try:
         await connection.connect()  # type: ignore[no-untyped-call]
+        wire = Wire(connection)
+        await wire.begin()
     except BaseException:
         await connection.disconnect(nowait=True)
         raise
-    return Wire(connection)
+    return wire

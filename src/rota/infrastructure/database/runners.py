@@ -126,7 +126,7 @@ class SqliteRunner:
 
     async def close(self) -> None:
         for threads in (self._writer, self._readers):
-            threads.close()
+            await asyncio.to_thread(threads.close)  # which waits for what they still do
 
 
 def _write_locally(connection: Connection, work: Work[T]) -> T:

@@ -14,7 +14,7 @@ async def cancel_tasks(call: Call[NoQuery, wire.TaskSelection]) -> Reply:
 
 
 async def retry_tasks(call: Call[NoQuery, wire.TaskSelection]) -> Reply:
-    return _reply(await call.services.bulk.retry(_selection(call), actor=call.actor))
+    return _reply(await call.services.bulk.retry(_selection(call), key=call.idempotency_key, actor=call.actor))
 
 
 def _selection(call: Call[NoQuery, wire.TaskSelection]) -> Selection:
@@ -57,6 +57,7 @@ OPERATIONS = (
         handler=retry_tasks,
         body=wire.TaskSelection,
         answers={200: wire.BulkCount},
-        errors=("conflict",),
+        errors=("conflict", "idempotency_mismatch"),
+        takes_key=True,
     ),
 )

@@ -24,6 +24,7 @@ from rota.infrastructure.coordination.redis.keys import RedisKeys, milliseconds
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
 
 LONGEST_MESSAGE = 500  # events, about 100 KB
+RECALLED_AT_ONCE = 100  # messages
 EVENT_ID = "r"
 
 
@@ -31,6 +32,7 @@ class RedisSignals:
     def __init__(self, client: RedisClient, keys: RedisKeys) -> None:
         self._client = client
         self._keys = keys
+        self._recalling = asyncio.Semaphore(1)  # after a restart all listeners come back at once
         self._request_cancel = load_script("request_cancel")
         self._publish = load_script("publish")
 
@@ -69,15 +71,31 @@ class RedisSignals:
 
     async def _recall(self, after: int | None) -> tuple[int, list[Told]]:
         """The number up to which events were told, and what to tell of those after the one asked for."""
-        first = "+" if after is None else f"{after + 1}-0"  # an entry has the number of its last event
-        read_last, read_log = ["GET", self._keys.last_event], ["XRANGE", self._keys.remembered_events, first, "+"]
-        counted, entries = await self._client.batch([read_last, read_log])
-        batches = [(int(entry_id.partition(b"-")[0]), _split(fields[1])) for entry_id, fields in entries]
-        last = batches[-1][0] if batches else int(counted or 0)
-        begin = batches[0][0] - len(batches[0][1]) if batches else last  # all after this are here
-        if after is None or not begin <= after <= last:
-            return last, [Told(f"{EVENT_ID}{last}", None)]
-        return last, [told for end, texts in batches for told in _tell(texts, end, after=after)]
+        async with self._recalling:
+            counted = int(await self._client.command_aside("GET", self._keys.last_event) or 0)
+            if after is None or after > counted:
+                return counted, [Told(f"{EVENT_ID}{counted}", None)]
+            last, is_whole = after, True
+            replayed: list[Told] = []
+            async for end, texts in self._read_log(after):
+                is_whole &= end - len(texts) <= last  # or those between are forgotten
+                replayed += _tell(texts, end, after=after)
+                last = end
+        if is_whole and last >= counted:
+            return last, replayed
+        last = max(last, counted)
+        return last, [Told(f"{EVENT_ID}{last}", None)]
+
+    async def _read_log(self, after: int) -> AsyncIterator[tuple[int, list[msgspec.Raw]]]:
+        """The entries that are remembered, each with the number of its last event; a page is one step of this loop."""
+        while True:
+            page = ("XRANGE", self._keys.remembered_events, f"{after + 1}-0", "+", "COUNT", RECALLED_AT_ONCE)
+            entries = await self._client.command_aside(*page)
+            for entry_id, fields in entries:
+                after = int(entry_id.partition(b"-")[0])
+                yield after, _split(fields[1])
+            if len(entries) < RECALLED_AT_ONCE:
+                return
 
 
 async def _read(messages: AsyncIterator[bytes], buffer: EventBuffer, *, replayed: int) -> None:
