@@ -117,7 +117,7 @@ def test_a_token_is_made_used_and_revoked(typed: Rota, monkeypatch: pytest.Monke
     assert "token.revoke" in typed("audit", "ls")[1]
     monkeypatch.setenv("ROTA_TOKEN", made["secret"])
     code, _, said = typed("task", "ls")
-    assert (code, said.splitlines()[-1]) == (6, "try: rota token create cli --role operator --direct")
+    assert (code, said.splitlines()[-1]) == (6, "try: export ROTA_TOKEN=…")
 
 
 def test_types_are_defined_paused_and_deleted(typed: Rota, server: Server) -> None:

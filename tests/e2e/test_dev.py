@@ -15,11 +15,20 @@ from pathlib import Path
 import pytest
 
 import rota
+from rota.domain.errors import UnauthenticatedError
 from rota.domain.task import CANCELLED, SUCCESS
 from tests.support.cluster import wait_until
 from tests.support.servers.process import free_port
 
 pytestmark = pytest.mark.timeout(180)
+TASKS = """\
+import rota
+
+
+@rota.task("{type}")
+async def run({arguments}) -> None:
+    pass
+"""
 SAMPLES = {"sample_hello", "sample_flaky", "sample_slow", "sample_primes"}
 
 
@@ -86,6 +95,7 @@ def test_a_port_that_is_taken_moves_on(tmp_path: Path) -> None:
         with dev(tmp_path, "--port", str(port), "--ephemeral") as running:
             assert int(running.url.rpartition(":")[2]) > port
             assert f"export ROTA_URL={running.url}" in running.said
+            assert f"(port {port} is taken, so it is " in running.said
 
 
 def test_the_token_is_for_this_user_alone_and_is_used_again(tmp_path: Path) -> None:
@@ -98,10 +108,50 @@ def test_the_token_is_for_this_user_alone_and_is_used_again(tmp_path: Path) -> N
         assert running.token == first
 
 
-def test_a_token_of_another_store_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / ".rota").mkdir()
+def test_a_token_of_another_store_is_replaced_and_earlier_ones_end(tmp_path: Path) -> None:
+    with dev(tmp_path, "--port", str(free_port())) as running:
+        lost = running.token
+        assert running.interrupt() == 0
     (tmp_path / ".rota" / "token").write_text("rota_1_" + "x" * 43, "utf-8")
-    with dev(tmp_path, "--port", str(free_port()), "--ephemeral") as running:
+    with dev(tmp_path, "--port", str(free_port())) as running:
         assert (tmp_path / ".rota" / "token").read_text("utf-8").strip() == running.token
         with rota.Client(running.url, running.token) as client:
             assert client.cluster().leader
+        with rota.Client(running.url, lost) as client, pytest.raises(UnauthenticatedError):
+            client.cluster()
+
+
+def test_what_keeps_nothing_leaves_a_kept_token_alone(tmp_path: Path) -> None:
+    (tmp_path / ".rota").mkdir()
+    (tmp_path / ".rota" / "token").write_text("kept", "utf-8")
+    with dev(tmp_path, "--port", str(free_port()), "--ephemeral") as running:
+        assert (tmp_path / ".rota" / "token").read_text("utf-8") == "kept"
+        assert f"  export ROTA_TOKEN={running.token}\n" in running.said
+
+
+def test_only_the_types_of_this_app_are_named(tmp_path: Path) -> None:
+    (tmp_path / "first.py").write_text(TASKS.format(type="aaa", arguments=""), "utf-8")
+    (tmp_path / "second.py").write_text(
+        TASKS.format(type="zzz", arguments="to: str, again: int, late: int = 0"), "utf-8"
+    )
+    with dev(tmp_path, "first.py", "--port", str(free_port())) as running:
+        assert "  rota task submit aaa --wait\n" in running.said
+        assert running.interrupt() == 0
+    with dev(tmp_path, "second.py", "--port", str(free_port())) as running:
+        assert "  Types   zzz\n" in running.said
+        assert """  rota task submit zzz --payload '{"to": …, "again": …}' --wait\n""" in running.said
+
+
+def test_a_file_without_a_task_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("import rota\n", "utf-8")
+    ended = subprocess.run(
+        [sys.executable, "-m", "rota.interfaces.cli.main", "dev", "empty.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: empty.py has no task; write one in it")
+    assert not (tmp_path / ".rota").exists()

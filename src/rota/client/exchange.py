@@ -22,6 +22,12 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
 
+class UnreachableError(UnavailableError):
+    """Nobody listens where the server should be, so nothing was asked."""
+
+    code = "server_unreachable"
+
+
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
     """The call has its answer."""
@@ -54,7 +60,8 @@ class Exchange(Generic[T]):
 
     def failed(self, error: Exception, *, now: float, was_sent: bool) -> timedelta:
         """There was no answer: the pause before the next try, or the error."""
-        problem = UnavailableError(self._tell(error, was_sent=was_sent))
+        told = self._tell(error, was_sent=was_sent)
+        problem = UnavailableError(told) if was_sent else UnreachableError(told)
         if was_sent and not self._call.may_repeat:
             raise problem from error
         return self._pause(problem, now=now, until=self._deadline if was_sent else self._connected_by)

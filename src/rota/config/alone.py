@@ -19,10 +19,10 @@ def alone(settings: Settings) -> Iterator[None]:
     if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) not in SQL_SCHEMES:
         yield
         return
-    if scheme_of(store) != "sqlite":
+    path = sqlite_file(store)
+    if path is None:
         problem = "coordinator.url: memory:// is for one process, and a store on a server is for many"
         raise ConfigError(problem, fix="coordinator.url: sql://")
-    path = Path(store.partition("///")[2])
     lock = try_lock(path.with_name(f"{path.name}.lock"))
     if lock is None:
         problem = f"another process uses {path} with coordinator.url memory://, which is for one process"
@@ -31,3 +31,8 @@ def alone(settings: Settings) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def sqlite_file(store_url: str) -> Path | None:
+    """The file of a store that is one, else None."""
+    return Path(store_url.partition("///")[2]) if scheme_of(store_url) == "sqlite" else None

@@ -8,6 +8,7 @@ from rota.application.node import join
 from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.system import System
 from rota.application.tokens import Tokens
+from rota.config.alone import sqlite_file
 from rota.config.registry import Registries, Surroundings, scheme_of
 from rota.config.schema import prepare_schema
 from rota.config.settings import Settings
@@ -31,6 +32,9 @@ async def issue_token(
     if scheme_of(settings.store.url) == "memory":
         problem = "a memory:// store ends with its process, and the token with it"
         raise ConfigError(problem, fix="set store.url to the store of your servers")
+    if (file := sqlite_file(settings.store.url)) is not None and not file.exists():
+        problem = f"there is no store at {file} yet: run this where your servers run, with their settings"
+        raise ConfigError(problem, fix="rota server")  # makes it
     system = System(SystemClock(), SystemRandom())
     await prepare_schema(settings)
     open_store = Registries().stores.get(scheme_of(settings.store.url))

@@ -270,7 +270,7 @@ def _build_local(plan: Blueprint, node: Node) -> LocalExecutor:
 
 async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) -> WorkerService:
     if plan.app is not None:
-        _load_app(plan.app)
+        load_app(plan.app)
     _check_importable(plan)
     await declare(plan.tasks, node.store.configs, defaults=plan.settings.task)
     ports = WorkerPorts(
@@ -289,7 +289,7 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
     return WorkerService(ports, settings, executors=ExecutorRegistry(executors, resize=local.resize))
 
 
-def _load_app(app: AppRef) -> None:
+def load_app(app: AppRef) -> None:
     """Import the user's tasks; what goes wrong in there is told in a sentence, with the command that shows the rest."""
     try:
         app.load()

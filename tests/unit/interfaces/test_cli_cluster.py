@@ -176,7 +176,7 @@ def test_what_is_not_found_says_which_list_to_look_at(
 def test_who_may_not_make_tokens_is_told_to_get_one_that_may(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /tokens", problem(403, "permission_denied"))
     assert run(["token", "ls"]) == 6
-    assert capsys.readouterr().err.splitlines()[-1] == "try: rota token create cli --role admin --direct"
+    assert capsys.readouterr().err.splitlines()[-1] == "try: export ROTA_TOKEN=…"
 
 
 def test_a_shell_completes_commands(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from rota.config.doctor import examine_network
 from rota.config.load import Sources, load
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
-from tests.unit.interfaces.fake_api import CLUSTER, FakeApi
+from tests.unit.interfaces.fake_api import CLUSTER, TOKEN, FakeApi
 
 Printed = pytest.CaptureFixture[str]
 
@@ -64,7 +64,7 @@ def test_a_token_that_is_refused_and_mixed_releases_are_findings(
     assert "answers, and wants a token" in capsys.readouterr().out
     monkeypatch.setenv("ROTA_TOKEN", "rota_wrong")
     assert run(["doctor"]) == 1
-    assert failures(capsys.readouterr().out) == {"server": "try: rota token create cli --role viewer --direct"}
+    assert failures(capsys.readouterr().out) == {"server": "try: export ROTA_TOKEN=…"}
     api.on("GET /cluster", problem(403, "permission_denied"))
     assert run(["doctor"]) == 1
     capsys.readouterr()
@@ -117,11 +117,31 @@ def test_listening_elsewhere_is_sound_with_tls_alone() -> None:
 
 
 def test_the_first_token_comes_from_the_store(api: FakeApi, capsys: Printed) -> None:
+    assert run(["db", "upgrade"]) == 0
+    capsys.readouterr()
     assert run(["token", "create", "first", "--role", "admin", "--expires-in", "1d", "--direct"]) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("rota_")
     assert "(first, admin) is good until 2" in printed.err
+    assert printed.err.splitlines()[-1] == "to use it: export ROTA_TOKEN=…"
     assert not api.sent
+
+
+def test_on_a_terminal_the_next_line_can_be_typed_as_it_is(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.on("POST /tokens", {"token": TOKEN, "secret": "rota_5_x"})
+    monkeypatch.setattr("rota.interfaces.cli.token.is_terminal", lambda: True)
+    assert run(["token", "create", "ci"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "to use it: export ROTA_TOKEN=rota_5_x"
+
+
+def test_a_store_that_is_not_there_is_not_made_for_a_token(api: FakeApi, capsys: Printed) -> None:
+    assert run(["token", "create", "first", "--direct"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("error: there is no store at .rota/rota.db yet")
+    assert said[-1] == "try: rota server"
+    assert not Path(".rota").exists()
 
 
 def test_a_token_of_a_store_in_memory_would_be_lost(
@@ -133,4 +153,5 @@ def test_a_token_of_a_store_in_memory_would_be_lost(
 
 
 def test_a_life_that_is_too_short_is_refused(api: FakeApi) -> None:
+    assert run(["db", "upgrade"]) == 0
     assert run(["token", "create", "first", "--direct", "--expires-in", "0s"]) == 2

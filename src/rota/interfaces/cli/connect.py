@@ -38,13 +38,18 @@ def connect(url: str | None, *, timeout: str = "30s") -> "Client":
     from rota.client.blocking import Client
     from rota.client.place import find_place
 
-    return Client.at(replace(find_place(url, find_token(), timeout=timeout), connect_within=CONNECT_WITHIN))
+    place = find_place(url, find_token(), timeout=timeout)
+    # On this machine, where nobody listens nobody is on the way either.
+    return Client.at(replace(place, connect_within=timedelta(0) if place.is_local else CONNECT_WITHIN))
 
 
 def find_token() -> str | None:
     """`ROTA_TOKEN`, or the one that a server for development left in this folder; None leaves it to the client."""
-    if os.environ.get("ROTA_TOKEN"):
-        return None
+    return None if os.environ.get("ROTA_TOKEN") else read_token_file()
+
+
+def read_token_file() -> str | None:
+    """What a server for development left in this folder, if one did."""
     try:
         with TOKEN_FILE.open(encoding="utf-8") as file:
             return file.read(MOST_TOKEN_BYTES).strip()

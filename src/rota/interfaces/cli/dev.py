@@ -1,32 +1,33 @@
 """`rota dev`: all of Rota in one process, for a look around and for writing tasks, with nothing to set up.
 
 It is as closed as any other server: a token is made at the first start and left in `.rota/token`, where the commands
-of this folder find it.
+of this folder find it; where nothing is kept, the token is not either.
 """
 
 import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.__about__ import __version__
 from rota.domain.errors import ConfigError, UnauthenticatedError
 from rota.interfaces.cli.connect import TOKEN_FILE
+from rota.interfaces.cli.dev_banner import MEMORY, Banner
 from rota.interfaces.cli.options import load_settings, read_changes, set_option, sources_of
 
 if TYPE_CHECKING:
     from rota.application.services import Services
     from rota.config.process import ProcessPlan
     from rota.config.wiring import TunableFront
+    from rota.sdk.tasks import TaskFunction
 
 HOST = "127.0.0.1"
 DATABASE = Path(".rota/rota.db")
 SAMPLES = "rota.sdk.samples"
 SAMPLE_TYPES = ("sample_hello", "sample_flaky", "sample_slow", "sample_primes")
-USUAL_PORT = 8420
+ISSUED_AS = "rota dev"
 MOST_PORTS = 100
 
 
@@ -43,9 +44,10 @@ def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[s
     from rota.config.process import run_process
 
     given = read_changes(changes)
-    chosen = find_port(load_settings(None, given).settings.api.port if port is None else port)
+    asked = load_settings(None, given).settings.api.port if port is None else port
+    chosen = find_port(asked)
     flags = {
-        "store.url": "memory://" if ephemeral else f"sqlite:///{DATABASE}",
+        "store.url": MEMORY if ephemeral else f"sqlite:///{DATABASE}",
         "coordinator.url": "memory://",
         "api.host": HOST,
         "api.port": str(chosen),
@@ -53,7 +55,22 @@ def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[s
         "worker.drain_timeout": "5s",
         **given,
     }
-    run_process(_plan(file, flags))
+    functions = load_tasks(file or SAMPLES)
+    run_process(_plan(file, flags, asked_port=asked, functions=functions))
+
+
+def load_tasks(app: str) -> "Sequence[TaskFunction[..., Any]]":
+    """What this process can run; without any there is nothing to see."""
+    from rota.config.wiring import load_app
+    from rota.sdk.app import AppRef
+    from rota.sdk.tasks import REGISTRY
+
+    load_app(AppRef(app))
+    functions = tuple(REGISTRY)
+    if not functions:
+        problem = f'{app} has no task; write one in it: import rota, and @rota.task("hello") above a function'
+        raise ConfigError(problem, fix=f"rota dev {app}")  # once that is done
+    return functions
 
 
 def find_port(first: int) -> int:
@@ -69,17 +86,20 @@ def find_port(first: int) -> int:
     raise ConfigError(f"no port from {first} on is free", fix="rota dev --port 0")
 
 
-def _plan(file: str | None, flags: dict[str, str]) -> "ProcessPlan":
+def _plan(
+    file: str | None, flags: dict[str, str], *, asked_port: int, functions: "Sequence[TaskFunction[..., Any]]"
+) -> "ProcessPlan":
     from rota.config.process import ProcessPlan
     from rota.config.wiring import Role
     from rota.interfaces.http.server import serve_http
 
     async def welcome(front: "TunableFront") -> None:
-        services = front.services
-        token = await _ensure_token(services)
-        click.echo(_greeting(front.address, token, place=flags["store.url"], types=await _list_types(services)))
+        place = flags["store.url"]
+        token = await (_issue(front.services) if place == MEMORY else _ensure_token(front.services))
+        banner = Banner(address=front.address, token=token, place=place, functions=functions, asked_port=asked_port)
+        click.echo(banner)
         if file is None:
-            await _submit_samples(services)
+            await _submit_samples(front.services)
 
     return ProcessPlan(
         load_settings(None, flags),
@@ -92,19 +112,37 @@ def _plan(file: str | None, flags: dict[str, str]) -> "ProcessPlan":
 
 
 async def _ensure_token(services: "Services") -> str:
-    """The token that an earlier start left here, if the store still knows it; else a new one."""
-    from rota.domain.access import Role
-    from rota.domain.ids import DEFAULT_TENANT
-
+    """The token that an earlier start left here, if the store still knows it; else a new one in place of the old."""
     try:
         secret = TOKEN_FILE.read_text("utf-8").strip()
         await services.tokens.authenticate(secret)
     except (OSError, UnicodeDecodeError, UnauthenticatedError):
-        _, secret = await services.tokens.issue(
-            tenant_id=DEFAULT_TENANT, name="rota dev", role=Role.ADMIN, expires_in=None, actor=None
-        )
+        await _revoke_lost(services)
+        secret = await _issue(services)
         write_secret(TOKEN_FILE, secret)
     return secret
+
+
+async def _issue(services: "Services") -> str:
+    from rota.domain.access import Role
+    from rota.domain.ids import DEFAULT_TENANT
+
+    _, secret = await services.tokens.issue(
+        tenant_id=DEFAULT_TENANT, name=ISSUED_AS, role=Role.ADMIN, expires_in=None, actor=None
+    )
+    return secret
+
+
+async def _revoke_lost(services: "Services") -> None:
+    """End the tokens of earlier starts: their secrets are where nobody looks any more, or where they should not be."""
+    from rota.domain.ids import DEFAULT_TENANT
+
+    after = ""
+    while page := await services.tokens.list(DEFAULT_TENANT, after=after):
+        for token in page:
+            if token.name == ISSUED_AS and token.revoked_at is None:
+                await services.tokens.revoke(token.id, DEFAULT_TENANT, actor=None)
+        after = page[-1].id
 
 
 def write_secret(path: Path, secret: str) -> None:
@@ -116,34 +154,7 @@ def write_secret(path: Path, secret: str) -> None:
         file.write(secret + "\n")
 
 
-async def _list_types(services: "Services") -> Sequence[str]:
-    from rota.domain.ids import DEFAULT_TENANT
-
-    return [config.type for config in await services.node.store.configs.list_page(DEFAULT_TENANT, limit=20)]
-
-
 async def _submit_samples(services: "Services") -> None:
     from rota.domain.submission import Submission
 
     await services.submit.submit_many([Submission(type=name) for name in SAMPLE_TYPES])
-
-
-def _greeting(address: str, token: str, *, place: str, types: Sequence[str]) -> str:
-    where = "in memory, gone at the end" if place == "memory://" else place.removeprefix("sqlite:///")
-    elsewhere = "" if address.endswith(f":{USUAL_PORT}") else f"export ROTA_URL={address}\n  "
-    first = next((name for name in (SAMPLE_TYPES[0], *types) if name in types), "TYPE")
-    return f"""\
-Rota {__version__} runs in this process. Ctrl-C ends it. Not for production: see rota server.
-
-  API     {address}/api/v1
-  Docs    {address}/docs
-  Data    {where}
-  Types   {", ".join(types) or "none yet"}
-  Token   (also in {TOKEN_FILE}, where commands in this folder find it)
-{token}
-
-Next, in another terminal in this folder:
-  {elsewhere}rota task submit {first} --wait
-  rota task ls
-  rota top
-"""

@@ -11,6 +11,7 @@ import click
 from rota.interfaces.cli.connect import connect, find_token, server_option
 from rota.interfaces.cli.errors import FAILURE, OK
 from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option, sources_of
+from rota.interfaces.cli.refused import advise
 from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def _examine_server(url: str | None) -> "Iterator[Finding]":
             found = client.cluster()
     except UnauthenticatedError as error:
         is_shown = bool(os.environ.get("ROTA_TOKEN") or find_token())
-        fix = "rota token create cli --role viewer --direct" if is_shown else ""
-        yield Finding("server", str(error) if is_shown else "answers, and wants a token: ROTA_TOKEN", fix=fix)
+        text, fix = advise(error, role="viewer") if is_shown else ("answers, and wants a token: ROTA_TOKEN", "")
+        yield Finding("server", text, fix=fix)
         return
     except RotaError as error:
         named = url or os.environ.get("ROTA_URL")

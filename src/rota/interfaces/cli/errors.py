@@ -17,6 +17,7 @@ from rota.domain.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from rota.interfaces.cli.refused import advise
 from rota.interfaces.cli.text import safe
 
 OK, FAILURE, USAGE, NOT_FOUND, CONFLICT, UNAVAILABLE, DENIED = range(7)
@@ -42,6 +43,7 @@ LISTS = {  # where to find what there is
 
 
 PROGRAMS = ("rota", "pip", "python")  # a fix that begins with one of these can be typed as it is
+UNREACHED = "server_unreachable"  # as the client calls it
 GETTERS = ("rota task", "rota config-type", "rota worker")
 
 
@@ -72,7 +74,9 @@ class Typed:
 def report(error: RotaError, typed: Typed | None = None) -> int:
     """Say what went wrong and what to type next; the exit code."""
     known = typed or Typed()
-    if not isinstance(error, ConfigError | CheckFailedError):
+    if exit_code_for(error) == DENIED:
+        _say(*advise(error, role=_role_for(known)))
+    elif not isinstance(error, ConfigError | CheckFailedError):
         _say(str(error), _next_command(error, known))
     elif error.fix.startswith("--set "):
         _say(error.problem, f"{known.command} {error.fix}")
@@ -107,10 +111,13 @@ def _next_command(error: RotaError, typed: Typed) -> str:
     if code == CONFLICT:
         group = " ".join(typed.command.split()[:2])
         return f"{group} get {typed.subject}" if group in GETTERS and typed.subject else "rota cluster"
-    if code == DENIED:
-        role = "admin" if typed.command.startswith(("rota token", "rota audit")) else "operator"
-        return f"rota token create cli --role {role} --direct"
+    if error.code == UNREACHED:
+        return "rota dev"
     return f"{typed.command} --help" if code in (USAGE, NOT_FOUND) else "rota doctor"
+
+
+def _role_for(typed: Typed) -> str:
+    return "admin" if typed.command.startswith(("rota token", "rota audit")) else "operator"
 
 
 def _say(problem: str, attempt: str) -> None:

@@ -8,7 +8,7 @@ import click
 
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
 from rota.interfaces.cli.options import config_option, load_settings
-from rota.interfaces.cli.output import output_option, show_list, show_one
+from rota.interfaces.cli.output import is_terminal, output_option, show_list, show_one
 from rota.interfaces.cli.tables import TOKENS
 from rota.interfaces.cli.text import cell, safe
 
@@ -47,6 +47,8 @@ def create(name: str, role: str, *, output: str, url: str | None, **given: Any) 
         until = f"until {cell(made.token.expires_at)}" if made.token.expires_at else "until it is revoked"
         click.echo(f"token {made.token.id} ({safe(name)}, {made.token.role}) is good {until}:", err=True)
         click.echo(made.secret)
+        # Standard output is the secret alone, for scripts; what they log of the rest must not hold it.
+        click.echo(f"to use it: export ROTA_TOKEN={made.secret if is_terminal() else '…'}", err=True)
 
 
 @token.command()
