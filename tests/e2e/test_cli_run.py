@@ -87,16 +87,25 @@ def test_an_app_that_is_not_there_is_told_with_what_to_try(tmp_path: Path, app: 
     ran = rota_command(tmp_path, "worker", "--app", app)
     assert ran.returncode == 2
     assert any(line.startswith("error: there is no ") and app in line for line in ran.stderr.splitlines())
-    assert ran.stderr.splitlines()[-1] == "try: rota settings show --origin"
+    assert ran.stderr.splitlines()[-1] == "try: rota worker --help"
     assert "Traceback" not in ran.stderr
 
 
-def test_an_app_that_is_broken_is_told_in_two_lines(tmp_path: Path) -> None:
-    (tmp_path / "tasks.py").write_text("import rota\n\nraise RuntimeError('no such price list')\n", "utf-8")
+@pytest.mark.parametrize(
+    ("last_line", "told_as"),
+    [
+        ("raise RuntimeError('no such price list')", "RuntimeError: no such price list"),
+        ("@rota.task('')", "InvalidError: type: "),  # raised by Rota, caused by the file
+        ("def hello(:", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_an_app_that_is_broken_is_told_in_two_lines(tmp_path: Path, last_line: str, told_as: str) -> None:
+    (tmp_path / "tasks.py").write_text(f"import rota\n\n{last_line}\ndef run(): pass\n", "utf-8")
     ran = rota_command(tmp_path, "worker", "--app", "tasks.py")
     told = [line for line in ran.stderr.splitlines() if not line.startswith("{")]
     assert ran.returncode == 2
-    assert told[0].startswith("error: tasks.py cannot be loaded: RuntimeError: no such price list (")
+    assert told[0].startswith(f"error: tasks.py cannot be loaded: {told_as}")
+    assert told[0].count(", line ") == 1
     assert told[0].endswith("tasks.py, line 3)")
     assert told[1:] == ["try: python tasks.py"]
 

@@ -142,16 +142,31 @@ def test_only_the_types_of_this_app_are_named(tmp_path: Path) -> None:
         assert """  rota task submit zzz --payload '{"to": …, "again": …}' --wait\n""" in running.said
 
 
-def test_a_file_without_a_task_ends_it(tmp_path: Path) -> None:
-    (tmp_path / "empty.py").write_text("import rota\n", "utf-8")
-    ended = subprocess.run(
-        [sys.executable, "-m", "rota.interfaces.cli.main", "dev", "empty.py"],
-        cwd=tmp_path,
+def test_a_second_one_in_the_folder_is_told_of_the_first(tmp_path: Path) -> None:
+    with dev(tmp_path, "--port", str(free_port())) as running:
+        ended = end_of_dev(tmp_path)
+    assert ended.returncode == 2
+    said = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
+    assert said[0].startswith(f"error: Rota runs in this folder already, as process {running.popen.pid};")
+    assert said[1:] == ["try: rota task ls"]
+
+
+def end_of_dev(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """One that ends by itself."""
+    return subprocess.run(  # noqa: S603 our own program
+        [sys.executable, "-m", "rota.interfaces.cli.main", "dev", *flags],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def test_a_file_without_a_task_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("import rota\n", "utf-8")
+    ended = end_of_dev(tmp_path, "empty.py")
     assert ended.returncode == 2
     assert ended.stderr.startswith("error: empty.py has no task; write one in it")
+    assert ended.stderr.endswith("try: rota dev empty.py\n")
     assert not (tmp_path / ".rota").exists()

@@ -1,5 +1,6 @@
 """A coordinator in memory belongs to one process: a second one on the same store is refused."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,14 @@ def settings_on(url: str) -> dict[str, dict[str, str]]:
 async def test_two_processes_that_coordinate_in_memory_do_not_share_a_file(tmp_path: Path) -> None:
     settings = settings_on(f"sqlite:///{tmp_path}/rota.db")
     async with rota.Rota(settings, roles=()):
-        with pytest.raises(ConfigError, match="another process") as caught:
+        with pytest.raises(ConfigError, match=f"process {os.getpid()} uses ") as caught:
             async with rota.Rota(settings, roles=()):
                 pass
         assert "sql://" in caught.value.fix
+        (tmp_path / "rota.db.lock").write_text("", "utf-8")  # as it is for a moment
+        with pytest.raises(ConfigError, match="another process uses "):
+            async with rota.Rota(settings, roles=()):
+                pass
     async with rota.Rota(settings, roles=()) as successor:
         assert await successor.count() == {}
 

@@ -31,6 +31,7 @@ class Following(Generic[T]):
         self._random = random
         self._tries = 0
         self._lost_at: float | None = None
+        self.was_open = False
 
     @property
     def headers(self) -> dict[str, str]:
@@ -40,6 +41,7 @@ class Following(Generic[T]):
     def opened(self) -> None:
         """There is a connection. Pauses stay as long as they are until it says something: it may end at once again."""
         self._lost_at = None
+        self.was_open = True
 
     def accept(self, name: str, data: str, *, id: str) -> T | None:
         """What an event says; None when it only marks a place, or that events are missing here."""

@@ -10,7 +10,7 @@ import httpx2
 
 from rota.application.ports.system import Random
 from rota.client.call import Call, Reply
-from rota.client.exchange import Done, Exchange
+from rota.client.exchange import Done, Exchange, UnreachableError
 from rota.client.following import END, SILENCE, Following
 from rota.client.http import check_size, never_sent, request_of
 from rota.client.place import Place
@@ -95,6 +95,8 @@ class SyncWire:
                                 yield item
                         pause = stream.broken(EOFError("the server closed it"), now=self.clock.monotonic())
             except httpx2.TransportError as exc:
+                if never_sent(exc) and not stream.was_open and self.place.connect_within == timedelta(0):
+                    raise UnreachableError(f"no answer from {self.place.url}: {exc}") from exc
                 pause = stream.broken(exc, now=self.clock.monotonic())
             self.clock.sleep(pause)
 

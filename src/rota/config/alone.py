@@ -12,6 +12,15 @@ from rota.domain.errors import ConfigError
 from rota.infrastructure.file_lock import try_lock
 
 
+class InUseError(ConfigError):
+    """Another process has the store, and does not share it."""
+
+    def __init__(self, path: Path, *, holder: str) -> None:
+        problem = f"{holder} uses {path} with coordinator.url memory://, which is for one process"
+        super().__init__(problem, fix="coordinator.url: sql:// in both, or stop the other one")
+        self.holder = holder
+
+
 @contextmanager
 def alone(settings: Settings) -> Iterator[None]:
     """Make sure that nobody shares the store of a process that coordinates in memory."""
@@ -23,10 +32,12 @@ def alone(settings: Settings) -> Iterator[None]:
     if path is None:
         problem = "coordinator.url: memory:// is for one process, and a store on a server is for many"
         raise ConfigError(problem, fix="coordinator.url: sql://")
-    lock = try_lock(path.with_name(f"{path.name}.lock"))
+    locked = path.with_name(f"{path.name}.lock")
+    lock = try_lock(locked)
     if lock is None:
-        problem = f"another process uses {path} with coordinator.url memory://, which is for one process"
-        raise ConfigError(problem, fix="coordinator.url: sql:// in both, or stop the other one")
+        raise InUseError(path, holder=_read_holder(locked))
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())  # for whoever finds it locked
     try:
         yield
     finally:
@@ -36,3 +47,8 @@ def alone(settings: Settings) -> Iterator[None]:
 def sqlite_file(store_url: str) -> Path | None:
     """The file of a store that is one, else None."""
     return Path(store_url.partition("///")[2]) if scheme_of(store_url) == "sqlite" else None
+
+
+def _read_holder(locked: Path) -> str:
+    number = locked.read_bytes()[:20]
+    return f"process {int(number)}" if number.isdigit() else "another process"

@@ -63,6 +63,8 @@ from rota.infrastructure.spool import open_spool
 from rota.sdk.app import AppRef
 from rota.sdk.tasks import REGISTRY, TaskRegistry
 
+OWN_CODE = f"{Path(__file__).parents[1]}{os.sep}"
+
 log = structlog.get_logger(__name__)
 
 
@@ -296,10 +298,18 @@ def load_app(app: AppRef) -> None:
     except ConfigError:
         raise
     except Exception as exc:  # whatever the code of users does
-        last = traceback.extract_tb(exc.__traceback__)[-1]
-        problem = f"{app.text} cannot be loaded: {type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
+        problem = f"{app.text} cannot be loaded: {type(exc).__name__}: {_tell_place(exc)}"
         fix = f"python {shlex.quote(app.text)}" if app.is_file else f"python -c 'import {app.text}'"
         raise ConfigError(problem, fix=fix) from exc
+
+
+def _tell_place(error: Exception) -> str:
+    """What it is and where in the user's code: the last line that is neither Rota's nor the import system's."""
+    if isinstance(error, SyntaxError):
+        return f"{error.msg} ({error.filename}, line {error.lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith((OWN_CODE, "<frozen "))]
+    return f"{error} ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else str(error)
 
 
 def _types(plan: Blueprint, executors: Mapping[str, Executor]) -> frozenset[str]:

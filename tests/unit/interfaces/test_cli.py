@@ -43,6 +43,9 @@ def test_without_a_command_it_shows_what_there_is(capsys: pytest.CaptureFixture[
         (["nonsense"], "try: rota --help"),
         (["settings", "show", "--nonsense"], "try: rota settings show --help"),
         (["settings", "show", "-o", "xml"], "try: rota settings show --help"),
+        (["worker", "--app"], "try: rota worker --help"),
+        (["dev", "absent.py"], "try: rota dev --help"),
+        (["dev", "no_such_module_anywhere"], "try: rota dev --help"),
     ],
 )
 def test_a_bad_command_line_ends_with_what_to_try(
@@ -53,6 +56,15 @@ def test_a_bad_command_line_ends_with_what_to_try(
     assert printed.out == ""
     assert printed.err.startswith("error: ")
     assert printed.err.splitlines()[-1] == attempt
+    assert arguments[0] != "dev" or "--app" not in printed.err
+
+
+def test_a_check_that_fails_does_not_name_itself_as_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rota.yaml").write_text("worker: [", "utf-8")
+    assert run(["settings", "check"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "try: rota settings check --help"
+    assert run(["settings", "show"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "try: rota settings check"
 
 
 def test_settings_are_shown_as_lines_with_their_origin(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from rich.console import Console
 
 from rota.interfaces.cli.main import run
+from rota.interfaces.cli.output import rich_table
 from tests.unit.client.dial import problem
 from tests.unit.client.test_calls import END, events
 from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, QUEUES, STATS, TOKEN, WORKER, FakeApi, page, task_like
@@ -123,7 +125,26 @@ def test_top_without_a_terminal_shows_one_moment(api: FakeApi, capsys: Printed) 
     told = capsys.readouterr().out
     assert "leader pod-1-77, term 4, nodes 1" in told
     assert "PENDING 2  SUCCESS 40" in told
-    assert "pod-1" in told
+    assert ["9", "pod-1", "alive", "3/10", "email,report", "1s"] in [row.split() for row in told.splitlines()]
+
+
+def test_cells_that_do_not_fit_are_shortened_but_for_the_id() -> None:
+    console = Console(width=40, file=io.StringIO())
+    row = ["123456789012345678", "a_type_with_a_long_name", "PROCESSING"]
+    console.print(rich_table(["ID", "TYPE", "STATUS_OF_IT"], [row], is_short=True))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined] # what was given above
+    assert len(lines) == 2
+    assert row[0] in lines[1]
+    assert "…" in lines[1]
+
+
+@pytest.mark.parametrize(("now", "state"), [("06", "alive"), ("30", "silent 25s")])
+def test_nodes_that_show_themselves_no_more_are_silent(api: FakeApi, capsys: Printed, now: str, state: str) -> None:
+    api.on("GET /cluster", {**CLUSTER, "now": f"2030-06-01T12:00:{now}Z"})
+    assert run(["cluster"]) == 0
+    head, node = capsys.readouterr().out.splitlines()[:2]
+    assert head.split()[:3] == ["NODE", "STATE", "ROLES"]
+    assert node.startswith(f"pod-1-77  {state}  ")
 
 
 def test_events_are_printed_as_they_come(api: FakeApi, capsys: Printed) -> None:

@@ -6,7 +6,7 @@ import click
 
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
 from rota.interfaces.cli.output import document, output_option, print_rows, show_list, show_one
-from rota.interfaces.cli.tables import NODES, QUEUES
+from rota.interfaces.cli.tables import NODES, QUEUES, nodes_at
 from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
@@ -76,6 +76,6 @@ def _show_cluster(found: "Cluster", output: str) -> None:
     if output == "name":
         show_list(found.nodes, NODES, output=output)
         return
-    print_rows(found.nodes, NODES, is_wide=output == "wide")
+    print_rows(found.nodes, nodes_at(found.now), is_wide=output == "wide")
     leader = safe(found.leader) if found.leader else "nobody"
     click.echo(f"{leader} leads, term {found.term}; store {safe(found.store)}, coordinator {safe(found.coordinator)}")

@@ -41,6 +41,7 @@ def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[s
 
     A port that is taken moves on to the next free one.
     """
+    from rota.config.alone import InUseError
     from rota.config.process import run_process
 
     given = read_changes(changes)
@@ -56,7 +57,11 @@ def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[s
         **given,
     }
     functions = load_tasks(file or SAMPLES)
-    run_process(_plan(file, flags, asked_port=asked, functions=functions))
+    try:
+        run_process(_plan(file, flags, asked_port=asked, functions=functions))
+    except InUseError as error:
+        problem = f"Rota runs in this folder already, as {error.holder}; use that one, or another folder for a second"
+        raise ConfigError(problem, fix="rota task ls") from error
 
 
 def load_tasks(app: str) -> "Sequence[TaskFunction[..., Any]]":

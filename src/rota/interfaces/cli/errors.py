@@ -78,6 +78,8 @@ def report(error: RotaError, typed: Typed | None = None) -> int:
         _say(*advise(error, role=_role_for(known)))
     elif not isinstance(error, ConfigError | CheckFailedError):
         _say(str(error), _next_command(error, known))
+    elif error.fix.startswith("--app ") or error.fix == known.command:  # which is what was typed
+        _say(error.problem, f"{known.command} --help")
     elif error.fix.startswith("--set "):
         _say(error.problem, f"{known.command} {error.fix}")
     elif error.fix.partition(" ")[0] in PROGRAMS:
@@ -87,13 +89,13 @@ def report(error: RotaError, typed: Typed | None = None) -> int:
     return exit_code_for(error)
 
 
-def report_usage(error: click.ClickException) -> int:
+def report_usage(error: click.ClickException, typed: Typed) -> int:
     """The same for a command line that makes no sense; a bare group shows what it has."""
     if isinstance(error, NoArgsIsHelpError):
         click.echo(error.format_message())
         return USAGE
     context = error.ctx if isinstance(error, click.UsageError) else None
-    command = context.command_path if context is not None else "rota"
+    command = typed.command if context is None else context.command_path  # click does not always know it
     _say(error.format_message(), f"{command} --help")
     return USAGE if isinstance(error, click.UsageError) else FAILURE
 

@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     except RotaError as error:
         return report(error, _typed(arguments))
     except click.ClickException as error:
-        return report_usage(error)
+        return report_usage(error, _typed(arguments))
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return FAILURE

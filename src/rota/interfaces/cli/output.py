@@ -124,16 +124,19 @@ def print_rows(items: Sequence[Any], table: Table, *, is_wide: bool = False) -> 
         click.echo("\n".join(_align([titles, *rows])))
 
 
-def rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "RichTable":
-    """A table in colours. Cells are text, never markup."""
+def rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, is_short: bool = False) -> "RichTable":
+    """A table in colours. Cells are text, never markup; `is_short` ends those that do not fit with … in their line."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    def shown(text: str, style: str = "") -> Text:
+        return Text(text, style=style, no_wrap=is_short or None, overflow="ellipsis" if is_short else "fold")
+
     made = RichTable(box=None, pad_edge=False, header_style="bold")
     for place, title in enumerate(titles):
-        made.add_column(title, no_wrap=not place, overflow="fold")  # an id is copied whole
+        made.add_column(shown(title), no_wrap=not place)  # an id is copied whole
     for row in rows:
-        made.add_row(*(Text(text, style=COLOURS.get(text, "")) for text in row))
+        made.add_row(*(shown(text, COLOURS.get(text, "")) for text in row))
     return made
 
 

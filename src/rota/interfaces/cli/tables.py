@@ -1,9 +1,14 @@
 """What is shown of each kind of thing in a list."""
 
+from dataclasses import replace
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
+from rota.domain.durations import format_duration
 from rota.interfaces.cli.output import Column, Table
+
+LATE = timedelta(seconds=15)  # nodes show themselves every 10 seconds
 
 
 def _field(title: str, name: str, *, is_wide: bool = False) -> Column:
@@ -12,6 +17,26 @@ def _field(title: str, name: str, *, is_wide: bool = False) -> Column:
 
 def _trouble(task: Any) -> str:
     return "" if task.error is None else f"{task.error.code}: {task.error.message}"[:200]
+
+
+def with_ages(table: Table, now: datetime) -> Table:
+    """The table with SEEN as how long ago that was."""
+    ages = Column("SEEN", lambda item: _age(item, now))
+    return replace(table, columns=[ages if column.title == "SEEN" else column for column in table.columns])
+
+
+def nodes_at(now: datetime) -> Table:
+    """The nodes, with whether they still show themselves."""
+
+    def state(node: Any) -> str:
+        return f"silent {format_duration(_age(node, now))}" if _age(node, now) > LATE else "alive"
+
+    first, *others = NODES.columns
+    return replace(NODES, columns=[first, Column("STATE", state), *others])
+
+
+def _age(item: Any, now: datetime) -> timedelta:
+    return timedelta(seconds=max(int((now - item.seen_at).total_seconds()), 0))
 
 
 TASKS = Table(

@@ -2,18 +2,30 @@
 
 import json
 import sys
+from datetime import timedelta
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rota.domain.checks import MAX_PAYLOAD_BYTES
-from rota.domain.errors import InvalidError
+from rota.domain.durations import parse_duration
+from rota.domain.errors import ConfigError, InvalidError
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import FAILURE, OK, report_failure
 from rota.interfaces.cli.filters import read_pairs, read_time
 from rota.interfaces.cli.output import output_option, show_one, spinner
 from rota.interfaces.cli.tables import TASKS
+from rota.interfaces.cli.text import safe
+
+if TYPE_CHECKING:
+    from rota.client.blocking import Client, Handle
+    from rota.sdk.views import TaskView
+
+PATIENCE = timedelta(seconds=3)  # then whoever waits wants to know why
+MOST_TYPES = 1000  # among which one that is like a wrong one is looked for
 
 OPTIONS = (
     click.option("-p", "--payload", metavar="JSON|@FILE|-", help="What it works on; - reads standard input."),
@@ -45,8 +57,12 @@ def submit_options(command: Any) -> Any:
 def submit(task_type: str, *, wait: bool, wait_timeout: str, output: str, url: str | None, **given: Any) -> int:
     """Submit a task and print its id."""
     payload, options = read_payload(given["payload"]), _options(given)
+    most = parse_duration("--wait-timeout", wait_timeout)
     with connect(url) as client:
-        handle = client.submit(task_type, payload, **options)
+        try:
+            handle = client.submit(task_type, payload, **options)
+        except InvalidError as error:
+            raise (_find_unknown(client, task_type, error=error) or error) from error
         if not wait:
             if output in ("table", "name"):
                 click.echo(handle.id)
@@ -55,12 +71,41 @@ def submit(task_type: str, *, wait: bool, wait_timeout: str, output: str, url: s
             return OK
         click.echo(f"task {handle.id} is submitted", err=True)  # to find it by, should the waiting be interrupted
         try:
-            with spinner(f"waiting for task {handle.id} of type {task_type}"):
-                ended = handle.wait(wait_timeout)
-        except TimeoutError as error:
-            return report_failure(str(error), f"rota task get {handle.id}")
+            ended = _wait(client, handle, most=most)
+        except TimeoutError:
+            problem = f"task {handle.id} has not ended within {wait_timeout}"
+            return report_failure(problem, f"rota task explain {handle.id}")
         show_one(ended, TASKS, output=output)
     return OK if ended.status == "SUCCESS" else FAILURE
+
+
+def _wait(client: "Client", handle: "Handle", *, most: timedelta) -> "TaskView":
+    """The task when it has ended. Where it gets nowhere at first, whoever waits is told why."""
+    text = f"waiting for task {handle.id}"
+    first = min(most, PATIENCE)
+    try:
+        with spinner(text):
+            return handle.wait(first)
+    except TimeoutError:
+        if first == most:
+            raise
+    found = client.tasks.explain(handle.id)
+    if found.status == "PENDING":
+        click.echo(f"{found.status}: {safe(found.sentence)}", err=True)
+    with spinner(text):
+        return handle.wait(most - first)
+
+
+def _find_unknown(client: "Client", task_type: str, *, error: InvalidError) -> ConfigError | None:
+    """What to say instead where the type is what is wrong, and is nobody's."""
+    if error.field != "type":
+        return None
+    known = [config.type for config in islice(client.configs.list(), MOST_TYPES)]
+    if task_type in known:
+        return None
+    near = get_close_matches(task_type, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "start a worker that has it, or create it"
+    return ConfigError(f"type: there is no task config for {task_type!r}; {hint}", fix="rota config-type ls")
 
 
 def read_payload(text: str | None) -> Any:

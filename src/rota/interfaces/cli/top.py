@@ -14,7 +14,7 @@ import click
 from rota.domain.errors import RateLimitedError, UnavailableError
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.output import Table, is_terminal, print_rows, rich_table
-from rota.interfaces.cli.tables import QUEUES, TASKS, WORKERS
+from rota.interfaces.cli.tables import QUEUES, TASKS, WORKERS, with_ages
 from rota.interfaces.cli.text import cell, moment, safe
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _head(glance: Glance) -> list[str]:
 def _sections(glance: Glance) -> list[tuple[str, list[object], Table]]:
     return [
         ("Queues", [level for level in glance.queues.items if level.ready], QUEUES),
-        ("Workers", [*glance.workers], WORKERS),
+        ("Workers", [*glance.workers], with_ages(WORKERS, glance.cluster.now)),
         ("Running", [*glance.running], TASKS),
     ]
 
@@ -110,7 +110,8 @@ def _render(glance: Glance) -> "Group":
     for title, items, table in _sections(glance):
         columns = [column for column in table.columns if not column.is_wide]
         rows = [[cell(column.value(item)) for column in columns] for item in items]
-        parts += [Text(f"\n{title}", style="bold"), rich_table([column.title for column in columns], rows)]
+        titles = [column.title for column in columns]
+        parts += [Text(f"\n{title}", style="bold"), rich_table(titles, rows, is_short=True)]
     return Group(*parts, Text("\nq ends", style="dim"))  # type: ignore[arg-type] # all of them can be shown
 
 
