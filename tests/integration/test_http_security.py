@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -14,7 +15,8 @@ from structlog.testing import capture_logs
 from rota.domain.access import Role
 from rota.domain.ids import DEFAULT_TENANT
 from rota.interfaces.http import body as http_body
-from rota.interfaces.http import protocol
+from rota.interfaces.http import endpoint, protocol
+from rota.interfaces.http import state as http_state
 from rota.interfaces.operations.catalogue import BASE, OPERATIONS
 from rota.interfaces.operations.operation import Operation
 from tests.support.api import STRANGER, Api, an_api
@@ -349,3 +351,58 @@ async def test_connections_beyond_the_bound_are_told_to_come_later() -> None:
             assert (await nobody.get("/livez")).status_code == 503
         for writer in writers:
             writer.close()
+
+
+class Pieces:
+    """A body that is sent up to its last byte, and ended when it is told to."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self.sent, self.end = asyncio.Event(), asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._raw[:-1]
+        self.sent.set()
+        await self.end.wait()
+        yield self._raw[-1:]
+
+
+async def test_bodies_beyond_the_room_for_them_are_told_to_come_later(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_state, "MOST_HELD_BYTES", 1000)
+    raw = json.dumps({"type": "email", "payload": "x" * 600}).encode()
+    first = Pieces(raw)
+    async with api.client() as http, api.client() as other, asyncio.TaskGroup() as group:
+        slow = group.create_task(http.post("/tasks", content=first, headers={"Content-Type": "application/json"}))
+        await first.sent.wait()
+        async with asyncio.timeout(60):
+            while not api.server.state.held_bytes:
+                await other.get("/tasks")
+        refused = await other.post("/tasks", content=raw)
+        first.end.set()
+        assert (await slow).status_code == 201
+        assert (refused.status_code, refused.json()["code"]) == (503, "too_many_bodies")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await other.post("/tasks", content=raw)).status_code == 201, "there is room again"
+
+
+async def test_a_large_body_is_parsed_beside_the_loop(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[bool] = []
+
+    def parse(raw: bytes, wanted: Any, **bounds: int) -> Any:
+        places.append(threading.current_thread() is threading.main_thread())
+        return http_body.parse_body(raw, wanted, **bounds)
+
+    monkeypatch.setattr(endpoint, "parse_body", parse)
+    async with api.client() as http:
+        for number in (1, 3):
+            tasks = [{"type": "email", "payload": "x" * 200_000}] * number
+            assert (await http.post("/tasks:batch", json={"tasks": tasks})).status_code == 201
+    assert places == [True, False]
+
+
+async def test_a_batch_of_too_many_values_is_refused(api: Api) -> None:
+    async with api.client() as http:
+        answer = await http.post("/tasks:batch", content=b'{"tasks":[' + b"[]," * 200_000 + b"[]]}")
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from rota.application.submit import Created
+from rota.application.submit import MOST_AT_ONCE, Created
 from rota.domain.access import Role
 from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.priority import parse_priority
@@ -16,6 +16,7 @@ from rota.wire import task as wire
 from rota.wire.base import Page
 
 MOST_BATCH_BYTES = 16 * MIB
+MOST_BATCH_MARKS = 30 * MOST_AT_ONCE  # brackets and commas: a task with every field has 25
 
 
 async def create_task(call: Call[NoQuery, wire.CreateTask]) -> Reply:
@@ -32,6 +33,8 @@ def reply_created(created: Created) -> Reply:
 
 
 async def create_tasks(call: Call[NoQuery, wire.CreateTasks]) -> Reply:
+    if (number := len(call.body.tasks)) > MOST_AT_ONCE:  # before each is looked at
+        raise InvalidError("tasks", f"has {number} tasks, at most {MOST_AT_ONCE} are allowed at once")
     key, errors, wishes = call.idempotency_key, [], []
     for place, body in enumerate(call.body.tasks):
         own_key = f"{key}#{place}" if key is not None and body.idempotency_key is None else body.idempotency_key
@@ -127,6 +130,7 @@ OPERATIONS = (
         answers={201: wire.CreatedTasks},
         errors=("idempotency_mismatch",),
         most_bytes=MOST_BATCH_BYTES,
+        most_marks=MOST_BATCH_MARKS,
         takes_key=True,
     ),
     Operation(
