@@ -17,6 +17,7 @@ from rota.domain.ids import DEFAULT_TENANT
 from rota.interfaces.http import body as http_body
 from rota.interfaces.http import endpoint, protocol
 from rota.interfaces.http import state as http_state
+from rota.interfaces.http.gate import LONGEST_LOGGED_PATH
 from rota.interfaces.operations.catalogue import BASE, OPERATIONS
 from rota.interfaces.operations.operation import Operation
 from tests.support.api import STRANGER, Api, an_api
@@ -218,6 +219,52 @@ async def test_whoever_tries_secrets_is_slowed_down_and_fills_no_log() -> None:
             assert (await http.get("/tasks")).status_code == 200, "a good token is let in from the same address"
     denied = [line for line in logs if line["event"] == "api.denied"]
     assert 0 < len(denied) < 20
+
+
+async def test_guesses_beyond_the_rate_do_not_reach_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with an_api(api={"rate": 1}) as api, api.nobody() as nobody, api.client() as http:
+        assert (await http.get("/tasks")).status_code == 200
+        tokens = type(api.services.node.store.tokens)
+        find, asked = tokens.find, []
+
+        async def count(self: Any, token_id: str) -> Any:
+            asked.append(token_id)
+            return await find(self, token_id)
+
+        monkeypatch.setattr(tokens, "find", count)
+        guesses = [{"Authorization": f"Bearer rota_{number}_{'a' * 43}"} for number in range(1, 101)]
+        statuses = [(await nobody.get("/api/v1/tasks", headers=guess)).status_code for guess in guesses]
+        assert statuses.count(401) + statuses.count(429) == len(guesses)
+        assert len(asked) == statuses.count(401)
+        assert 429 in statuses
+        assert (await http.get("/tasks")).status_code == 200, "who was let in before is let in from the same address"
+
+
+async def test_a_flood_of_wrong_names_is_slowed_down_and_its_paths_are_cut() -> None:
+    with capture_logs() as logs:
+        async with an_api(api={"rate": 1}) as api, api.nobody() as nobody:
+            path = f"/{'x' * 5000}"
+            statuses = [(await nobody.get(path, headers={"Host": "evil"})).status_code for _ in range(50)]
+    assert statuses[0] == 400
+    assert 429 in statuses
+    denied = [line for line in logs if line["event"] == "api.denied"]
+    assert len(denied) == statuses.count(400)
+    assert {len(line["path"]) for line in denied} == {LONGEST_LOGGED_PATH}
+
+
+@pytest.mark.parametrize("token_id", ["%00", "abc", "0", "9" * 30, "%ff", "1%00"])
+async def test_what_is_no_id_is_no_token_and_the_store_is_not_asked(
+    api: Api, token_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with api.client() as http:
+        assert (await http.get("/tokens")).status_code == 200
+
+        async def fail(*_: object, **__: object) -> None:
+            raise ValueError("A string literal cannot contain NUL (0x00) characters.")
+
+        monkeypatch.setattr(type(api.services.node.store.tokens), "revoke", fail)
+        answer = await http.delete(f"/tokens/{token_id}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "token_not_found")
 
 
 async def test_a_refusal_is_logged_without_the_secret(api: Api) -> None:
