@@ -41,6 +41,7 @@ def test_a_sound_body_is_read() -> None:
         (b'{"type": "a", "retry": {"strategy": "LINEAR"}}', "retry.strategy", "invalid enum value"),
         (b'{"type": "a", "scheduled_at": "tomorrow"}', "scheduled_at", "invalid RFC3339"),
         (b'{"type": "a", "delay_seconds": ' + b"9" * 400 + b"}", "delay_seconds", "out of range"),
+        (b'{"type": "a", "payload": ' + b"9" * 1001 + b"}", "body", "more than 1000 digits"),
         (b'{"type": "a", "priority": ' + b"9" * 5000 + b"}", "body", "is not JSON"),
     ],
 )

@@ -28,6 +28,7 @@ T = TypeVar("T")
 BODY_TIMEOUT = timedelta(seconds=15)
 DEEPEST = MAX_DEPTH + 4  # a payload of the full depth, inside the request that carries it
 MOST_ERRORS = 100
+MOST_DIGITS = 1000  # the time that a number takes grows with their square
 _TEXTS = re.compile(rb'"[^"]*+(?:"|\Z)')  # one that does not end reaches to the end of the body
 _NEITHER = bytes(set(range(256)) - set(b'"[]{},'))
 _PLACE = re.compile(r"(?s)(?P<problem>.*?)(?: - at `\$?\.?(?P<field>[^`]*)`)?")
@@ -89,7 +90,7 @@ def parse_json(raw: bytes, *, most_marks: int = MOST_BODY_MARKS) -> Any:
     except UnicodeDecodeError as exc:
         raise InvalidError("body", f"is not UTF-8 (at byte {exc.start})") from exc
     try:
-        value = json.loads(text, object_pairs_hook=_to_object, parse_constant=_refuse_constant)
+        value = json.loads(text, object_pairs_hook=_to_object, parse_int=_to_int, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as exc:
         raise InvalidError("body", f"is not JSON: {exc}") from exc
     if "\\u" in text:  # only an escape can spell what a store cannot hold
@@ -142,6 +143,12 @@ def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
                 raise InvalidError(key[:100], "is given twice in one object; give it once")
             seen.add(key)
     return made
+
+
+def _to_int(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    return int(digits)
 
 
 def _refuse_constant(word: str) -> NoReturn:
