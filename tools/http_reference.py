@@ -27,6 +27,8 @@ at `/docs`. [The guide](../guides/http-api.md) has examples.
 - Operations that take a key heed the header `Idempotency-Key`: a repeat gets the first answer and changes nothing.
 - Errors are `application/problem+json`: `{{type, title, status, code, detail, errors}}`; `errors` has each bad field.
 - A body has at most 1 MiB (16 MiB for a batch), a payload 256 KiB, and JSON is nested at most 64 levels deep.
+- Outside of texts a body has at most 200,000 brackets and commas (300,000 for a batch).
+- A page of tasks has at most `limit` of them and about 8 MiB; it goes on with `next_cursor` whenever that is not null.
 
 Outside `{BASE}`: `/livez` (this process answers), `/readyz` (store and coordinator do as well, and it does not stop),
 `/metrics` (Prometheus; needs a token), `/openapi.json`, `/docs`, `/`.

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -14,7 +15,9 @@ from structlog.testing import capture_logs
 from rota.domain.access import Role
 from rota.domain.ids import DEFAULT_TENANT
 from rota.interfaces.http import body as http_body
-from rota.interfaces.http import protocol
+from rota.interfaces.http import endpoint, protocol
+from rota.interfaces.http import state as http_state
+from rota.interfaces.http.gate import LONGEST_LOGGED_PATH
 from rota.interfaces.operations.catalogue import BASE, OPERATIONS
 from rota.interfaces.operations.operation import Operation
 from tests.support.api import STRANGER, Api, an_api
@@ -218,6 +221,52 @@ async def test_whoever_tries_secrets_is_slowed_down_and_fills_no_log() -> None:
     assert 0 < len(denied) < 20
 
 
+async def test_guesses_beyond_the_rate_do_not_reach_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with an_api(api={"rate": 1}) as api, api.nobody() as nobody, api.client() as http:
+        assert (await http.get("/tasks")).status_code == 200
+        tokens = type(api.services.node.store.tokens)
+        find, asked = tokens.find, []
+
+        async def count(self: Any, token_id: str) -> Any:
+            asked.append(token_id)
+            return await find(self, token_id)
+
+        monkeypatch.setattr(tokens, "find", count)
+        guesses = [{"Authorization": f"Bearer rota_{number}_{'a' * 43}"} for number in range(1, 101)]
+        statuses = [(await nobody.get("/api/v1/tasks", headers=guess)).status_code for guess in guesses]
+        assert statuses.count(401) + statuses.count(429) == len(guesses)
+        assert len(asked) == statuses.count(401)
+        assert 429 in statuses
+        assert (await http.get("/tasks")).status_code == 200, "who was let in before is let in from the same address"
+
+
+async def test_a_flood_of_wrong_names_is_slowed_down_and_its_paths_are_cut() -> None:
+    with capture_logs() as logs:
+        async with an_api(api={"rate": 1}) as api, api.nobody() as nobody:
+            path = f"/{'x' * 5000}"
+            statuses = [(await nobody.get(path, headers={"Host": "evil"})).status_code for _ in range(50)]
+    assert statuses[0] == 400
+    assert 429 in statuses
+    denied = [line for line in logs if line["event"] == "api.denied"]
+    assert len(denied) == statuses.count(400)
+    assert {len(line["path"]) for line in denied} == {LONGEST_LOGGED_PATH}
+
+
+@pytest.mark.parametrize("token_id", ["%00", "abc", "0", "9" * 30, "%ff", "1%00"])
+async def test_what_is_no_id_is_no_token_and_the_store_is_not_asked(
+    api: Api, token_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with api.client() as http:
+        assert (await http.get("/tokens")).status_code == 200
+
+        async def fail(*_: object, **__: object) -> None:
+            raise ValueError("A string literal cannot contain NUL (0x00) characters.")
+
+        monkeypatch.setattr(type(api.services.node.store.tokens), "revoke", fail)
+        answer = await http.delete(f"/tokens/{token_id}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "token_not_found")
+
+
 async def test_a_refusal_is_logged_without_the_secret(api: Api) -> None:
     secret = await api.secret(Role.VIEWER)
     with capture_logs() as logs:
@@ -349,3 +398,58 @@ async def test_connections_beyond_the_bound_are_told_to_come_later() -> None:
             assert (await nobody.get("/livez")).status_code == 503
         for writer in writers:
             writer.close()
+
+
+class Pieces:
+    """A body that is sent up to its last byte, and ended when it is told to."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self.sent, self.end = asyncio.Event(), asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._raw[:-1]
+        self.sent.set()
+        await self.end.wait()
+        yield self._raw[-1:]
+
+
+async def test_bodies_beyond_the_room_for_them_are_told_to_come_later(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_state, "MOST_HELD_BYTES", 1000)
+    raw = json.dumps({"type": "email", "payload": "x" * 600}).encode()
+    first = Pieces(raw)
+    async with api.client() as http, api.client() as other, asyncio.TaskGroup() as group:
+        slow = group.create_task(http.post("/tasks", content=first, headers={"Content-Type": "application/json"}))
+        await first.sent.wait()
+        async with asyncio.timeout(60):
+            while not api.server.state.held_bytes:
+                await other.get("/tasks")
+        refused = await other.post("/tasks", content=raw)
+        first.end.set()
+        assert (await slow).status_code == 201
+        assert (refused.status_code, refused.json()["code"]) == (503, "too_many_bodies")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await other.post("/tasks", content=raw)).status_code == 201, "there is room again"
+
+
+async def test_a_large_body_is_parsed_beside_the_loop(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[bool] = []
+
+    def parse(raw: bytes, wanted: Any, **bounds: int) -> Any:
+        places.append(threading.current_thread() is threading.main_thread())
+        return http_body.parse_body(raw, wanted, **bounds)
+
+    monkeypatch.setattr(endpoint, "parse_body", parse)
+    async with api.client() as http:
+        for number in (1, 3):
+            tasks = [{"type": "email", "payload": "x" * 200_000}] * number
+            assert (await http.post("/tasks:batch", json={"tasks": tasks})).status_code == 201
+    assert places == [True, False]
+
+
+async def test_a_batch_of_too_many_values_is_refused(api: Api) -> None:
+    async with api.client() as http:
+        answer = await http.post("/tasks:batch", content=b'{"tasks":[' + b"[]," * 200_000 + b"[]]}")
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from rota.config.wiring import Role
+from rota.interfaces.operations import tasks
 from tests.support.api import STRANGER, Api, an_api
 from tests.support.builders import a_config
 
@@ -143,6 +144,64 @@ async def test_a_waiting_task_is_moved_and_made_more_urgent(http: httpx2.AsyncCl
     assert problem(await http.patch(f"/tasks/{made['id']}", json={}))[0] == 422
     naive = await http.patch(f"/tasks/{made['id']}", json={"scheduled_at": "2099-01-01T00:00:00"})
     assert problem(naive) == (422, "invalid_request", ["scheduled_at"])
+
+
+async def test_of_two_changes_none_is_made_when_one_is_impossible(http: httpx2.AsyncClient) -> None:
+    made = await create(http)
+    answer = await http.patch(f"/tasks/{made['id']}", json={"priority": 9, "scheduled_at": "9999-12-31T23:59:59Z"})
+    assert problem(answer) == (422, "invalid_request", ["scheduled_at"])
+    assert (await http.get(f"/tasks/{made['id']}")).json() == made
+
+
+async def test_a_task_that_is_taken_as_soon_as_it_is_due_has_its_new_priority(
+    api: Api, http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await create(http, scheduled_at="2099-01-01T00:00:00Z")
+    node = api.services.node
+    store = type(node.store.tasks)
+    advance = store.advance
+
+    async def advance_and_take(self: Any, steps: Any, **others: Any) -> Any:
+        written = await advance(self, steps, **others)
+        if steps[0].after.due_at <= node.time.now():
+            await advance(self, [steps[0].after.cancelled("taken", at=node.time.now())])
+        return written
+
+    monkeypatch.setattr(store, "advance", advance_and_take)
+    answer = await http.patch(f"/tasks/{made['id']}", json={"priority": 9, "scheduled_at": "2020-01-01T00:00:00Z"})
+    assert (answer.status_code, answer.json()["priority"], answer.json()["status"]) == (200, 9, "CANCELLED")
+
+
+async def test_a_page_ends_before_it_has_too_many_bytes(
+    http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "MOST_PAGE_BYTES", 10_000)
+    monkeypatch.setattr(tasks, "MOST_READ", 4)
+    lengths = [10] * 10 + [4000] * 5 + [20_000] * 2 + [10]
+    ids = [(await create(http, payload="x" * length))["id"] for length in lengths]
+    found: list[str] = []
+    sizes: list[int] = []
+    cursor = None
+    while cursor is not None or not found:
+        params = {"limit": 1000} if cursor is None else {"limit": 1000, "cursor": cursor}
+        answer = await http.get("/tasks", params=params)
+        items, cursor = answer.json()["items"], answer.json()["next_cursor"]
+        found += [task["id"] for task in items]
+        sizes.append(len(items))
+        assert len(items) == 1 or len(answer.content) < 10_100
+    assert found == ids[::-1]
+    assert sizes[:4] == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(("limit", "has_more"), [(3, True), (4, True), (8, True), (9, False), (10, False)])
+async def test_a_page_that_is_read_in_pieces_has_as_many_as_were_asked_for(
+    http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, limit: int, has_more: bool
+) -> None:
+    monkeypatch.setattr(tasks, "MOST_READ", 4)
+    ids = [(await create(http))["id"] for _ in range(9)]
+    page = (await http.get("/tasks", params={"limit": limit})).json()
+    assert [task["id"] for task in page["items"]] == ids[::-1][:limit]
+    assert (page["next_cursor"] is not None) is has_more
 
 
 async def test_a_task_is_cancelled_once_and_run_again(http: httpx2.AsyncClient) -> None:

@@ -15,7 +15,7 @@ async def send_email(ctx: rota.Context, to: str, *, subject: str = "hi") -> dict
     if to == "busy@example.com" and ctx.attempt == 1:
         raise rota.Retry("the server is busy", after="30s")
     if to == "night@example.com" and ctx.attempt == 1:
-        raise rota.Snooze("8h")
+        raise rota.Snooze("20m")
     return {"to": to, "subject": subject}
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from rota.domain.errors import InvalidError
 from rota.interfaces.http.body import DEEPEST, MOST_ERRORS, parse_body, parse_json
+from rota.interfaces.operations.errors import TooLargeError
+from rota.interfaces.operations.operation import MOST_BODY_MARKS
 from rota.wire.task import CreateTask, CreateTasks, PatchTask
 
 
@@ -39,6 +41,7 @@ def test_a_sound_body_is_read() -> None:
         (b'{"type": "a", "retry": {"strategy": "LINEAR"}}', "retry.strategy", "invalid enum value"),
         (b'{"type": "a", "scheduled_at": "tomorrow"}', "scheduled_at", "invalid RFC3339"),
         (b'{"type": "a", "delay_seconds": ' + b"9" * 400 + b"}", "delay_seconds", "out of range"),
+        (b'{"type": "a", "payload": ' + b"9" * 1001 + b"}", "body", "more than 1000 digits"),
         (b'{"type": "a", "priority": ' + b"9" * 5000 + b"}", "body", "is not JSON"),
     ],
 )
@@ -70,6 +73,30 @@ def test_depth_counts_what_is_open_and_not_what_stands_in_text() -> None:
 def test_a_text_that_never_ends_takes_no_longer_than_its_length() -> None:
     with pytest.raises(InvalidError, match="is not JSON"):
         parse_json(b"[]" * 70 + b'"' + b'\\"' * 2_000_000)  # tried from every quote it would take hours
+
+
+@pytest.mark.parametrize(
+    "piece", [b"[],", b"{},", b"1,", b'"",', b'"\\\\",[],', b'"\\"",{},'], ids=["[]", "{}", "1", '""', "\\\\", '\\"']
+)
+def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(piece: bytes) -> None:
+    number = MOST_BODY_MARKS // (piece.count(b",") + piece.count(b"[") + piece.count(b"{")) + 1
+    with pytest.raises(TooLargeError, match="brackets and commas"):
+        parse_json(piece * number)  # the parser would say that it is not JSON
+
+
+def test_quotes_without_end_are_not_looked_at_one_by_one() -> None:
+    with pytest.raises(TooLargeError):
+        parse_json(b"[" * (DEEPEST + 1) + b'""' * (3 * MOST_BODY_MARKS))
+
+
+@pytest.mark.parametrize("text", ["," * (MOST_BODY_MARKS + 1), '",[{\\' * MOST_BODY_MARKS, "[" * 1000 + "\\"])
+def test_what_stands_in_a_text_counts_for_nothing(text: str) -> None:
+    assert parse_json(json.dumps([text, [text]]).encode()) == [text, [text]]
+
+
+def test_every_payload_that_a_task_may_have_has_room() -> None:
+    most = b"[" + b"[]," * (256 * 1024 // 3 - 1) + b"[]]"
+    assert len(parse_body(b'{"type": "a", "payload": ' + most + b"}", CreateTask).payload) == 256 * 1024 // 3
 
 
 def test_every_bad_item_of_a_batch_is_named() -> None:

@@ -38,7 +38,9 @@ def connect(url: str | None, *, timeout: str = "30s") -> "Client":
     from rota.client.blocking import Client
     from rota.client.place import find_place
 
-    place = find_place(url, find_token(), timeout=timeout)
+    place = find_place(url, None, timeout=timeout)
+    if place.is_local:  # the token in this folder is for the server of this folder, and for no other
+        place = find_place(url, find_token(), timeout=timeout)
     # On this machine, where nobody listens nobody is on the way either.
     return Client.at(replace(place, connect_within=timedelta(0) if place.is_local else CONNECT_WITHIN))
 

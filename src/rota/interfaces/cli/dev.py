@@ -129,24 +129,26 @@ async def _ensure_token(services: "Services") -> str:
 
 
 async def _issue(services: "Services") -> str:
+    from rota.config.tokens import local_actor
     from rota.domain.access import Role
     from rota.domain.ids import DEFAULT_TENANT
 
     _, secret = await services.tokens.issue(
-        tenant_id=DEFAULT_TENANT, name=ISSUED_AS, role=Role.ADMIN, expires_in=None, actor=None
+        tenant_id=DEFAULT_TENANT, name=ISSUED_AS, role=Role.ADMIN, expires_in=None, actor=local_actor()
     )
     return secret
 
 
 async def _revoke_lost(services: "Services") -> None:
     """End the tokens of earlier starts: their secrets are where nobody looks any more, or where they should not be."""
+    from rota.config.tokens import local_actor
     from rota.domain.ids import DEFAULT_TENANT
 
     after = ""
     while page := await services.tokens.list(DEFAULT_TENANT, after=after):
         for token in page:
             if token.name == ISSUED_AS and token.revoked_at is None:
-                await services.tokens.revoke(token.id, DEFAULT_TENANT, actor=None)
+                await services.tokens.revoke(token.id, DEFAULT_TENANT, actor=local_actor())
         after = page[-1].id
 
 

@@ -1,13 +1,14 @@
 """Reading the body of a request: bounded before it costs memory, and every mistake named with its field.
 
-The order: the declared length, then the bytes as they come, then the nesting, and only then the parser. JSON says
-nothing about a key that is given twice, and numbers that are none, so readers differ about them; here they are errors.
+The order: the declared length, then the bytes as they come, then the number of values and their nesting, and only then
+the parser. JSON says nothing about a key that is given twice, and numbers that are none, so readers differ about them;
+here they are errors.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
@@ -19,6 +20,7 @@ from starlette.types import Receive
 from rota.domain.checks import MAX_DEPTH
 from rota.domain.errors import InvalidError
 from rota.interfaces.operations.errors import MediaTypeError, SlowRequestError, TooLargeError
+from rota.interfaces.operations.operation import MOST_BODY_MARKS
 from rota.wire.task import CreateTask, CreateTasks
 
 T = TypeVar("T")
@@ -26,34 +28,38 @@ T = TypeVar("T")
 BODY_TIMEOUT = timedelta(seconds=15)
 DEEPEST = MAX_DEPTH + 4  # a payload of the full depth, inside the request that carries it
 MOST_ERRORS = 100
-# A string that does not end reaches to the end of the body: tried anew from every quote in it, it would take for ever.
-# What stands between strings and is no bracket goes with them.
-_STRINGS = re.compile(rb""""(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|[^"\[\]{}]++""", re.S)
-_NEITHER = bytes(set(range(256)) - set(b'"[]{}'))
+MOST_DIGITS = 1000  # the time that a number takes grows with their square
+_TEXTS = re.compile(rb'"[^"]*+(?:"|\Z)')  # one that does not end reaches to the end of the body
+_NEITHER = bytes(set(range(256)) - set(b'"[]{},'))
 _PLACE = re.compile(r"(?s)(?P<problem>.*?)(?: - at `\$?\.?(?P<field>[^`]*)`)?")
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
-async def read_body(request: Request, *, most: int) -> bytes:
-    """The bytes of the body; `TooLargeError` as soon as it is known that there are too many."""
+async def read_body(request: Request, *, most: int, count: Callable[[int], None]) -> bytes:
+    """The bytes of the body; `TooLargeError` as soon as it is known that there are too many.
+
+    `count` hears of each piece as it comes, and raises when there is no room for it.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
         raise _too_large(most)
     try:
         async with asyncio.timeout(BODY_TIMEOUT.total_seconds()):
-            return await _gather(request.receive, most=most)
+            return await _gather(request.receive, most=most, count=count)
     except TimeoutError as exc:
         problem = f"the body did not arrive within {BODY_TIMEOUT.total_seconds():g} seconds; send it again"
         raise SlowRequestError(problem) from exc
 
 
-async def _gather(receive: Receive, *, most: int) -> bytes:
+async def _gather(receive: Receive, *, most: int, count: Callable[[int], None]) -> bytes:
     chunks = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise SlowRequestError("the connection ended before the body did")
-        chunks += message.get("body", b"")
+        piece = message.get("body", b"")
+        count(len(piece))
+        chunks += piece
         if len(chunks) > most:
             raise _too_large(most)
         if not message.get("more_body"):
@@ -71,20 +77,20 @@ def check_media_type(request: Request) -> None:
         raise MediaTypeError(f"the body is {given[:100]!r}; send application/json")
 
 
-def parse_body(raw: bytes, wanted: type[T]) -> T:
+def parse_body(raw: bytes, wanted: type[T], *, most_marks: int = MOST_BODY_MARKS) -> T:
     """The request that the bytes spell, or `InvalidError`."""
-    return to_struct(parse_json(raw), wanted)
+    return to_struct(parse_json(raw, most_marks=most_marks), wanted)
 
 
-def parse_json(raw: bytes) -> Any:
+def parse_json(raw: bytes, *, most_marks: int = MOST_BODY_MARKS) -> Any:
     """Any JSON value, strictly: no doubled keys, no NaN, no text that a store could not hold."""
-    check_depth(raw)
+    check_structure(raw, most_marks=most_marks)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise InvalidError("body", f"is not UTF-8 (at byte {exc.start})") from exc
     try:
-        value = json.loads(text, object_pairs_hook=_to_object, parse_constant=_refuse_constant)
+        value = json.loads(text, object_pairs_hook=_to_object, parse_int=_to_int, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as exc:
         raise InvalidError("body", f"is not JSON: {exc}") from exc
     if "\\u" in text:  # only an escape can spell what a store cannot hold
@@ -92,20 +98,40 @@ def parse_json(raw: bytes) -> Any:
     return value
 
 
-def check_depth(raw: bytes) -> None:
-    """Refuse what is nested too deeply, without building any of it."""
-    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+def check_structure(raw: bytes, *, most_marks: int) -> None:
+    """Refuse what has too many values or is nested too deeply, without building any of it.
+
+    A value costs fifty times the bytes that spell it, so that the number of bytes bounds neither time nor memory.
+    """
+    openings = raw.count(b"[") + raw.count(b"{")
+    if openings <= DEEPEST and openings + raw.count(b",") <= most_marks:
         return
-    if b"\\" not in raw:  # then what is no bracket and no quote tells nothing, and dropping it takes next to no time
-        raw = raw.translate(None, _NEITHER)
+    marks = _drop_texts(raw, most_marks=most_marks)
+    if marks.count(b"[") + marks.count(b"{") + marks.count(b",") > most_marks:
+        raise _too_many(most_marks)
     depth = 0
-    for sign in _STRINGS.sub(b"", raw):
+    for sign in marks.translate(None, b","):
         if sign in b"[{":
             depth += 1
             if depth > DEEPEST:
                 raise InvalidError("body", f"is nested deeper than {MAX_DEPTH} levels")
-        elif sign in b"]}":
+        else:
             depth -= 1
+
+
+def _drop_texts(raw: bytes, *, most_marks: int) -> bytes:
+    """The brackets and commas that are not in a text. Each step is one pass over the bytes."""
+    if b"\\" in raw:  # without what is escaped, every quote begins or ends a text
+        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    raw = raw.translate(None, _NEITHER)
+    if raw.count(b'"') > 4 * (most_marks + 1):  # two texts to a mark, as key and value: with more it is no JSON
+        raise _too_many(most_marks)
+    return _TEXTS.sub(b"", raw)
+
+
+def _too_many(most_marks: int) -> TooLargeError:
+    problem = f"the body has more than {most_marks} brackets and commas (those in texts do not count)"
+    return TooLargeError(f"{problem}; send less, or split it into several requests")
 
 
 def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -119,31 +145,40 @@ def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+def _to_int(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    return int(digits)
+
+
 def _refuse_constant(word: str) -> NoReturn:
     raise InvalidError("body", f"has {word}, which is not a JSON number")
 
 
 def _check_text(value: Any) -> None:
-    for field, text in _list_texts(value, ""):
-        bad = _BAD_TEXT.search(text)
-        if bad is not None:
-            problem = (
-                "must not contain a NUL character" if bad[0] == "\x00" else "is not valid Unicode (lone surrogate)"
-            )
-            raise InvalidError(_printable(field) or "body", problem)
+    found = _find_bad(value)
+    if found is not None:
+        field, bad = found
+        problem = "must not contain a NUL character" if bad == "\x00" else "is not valid Unicode (lone surrogate)"
+        raise InvalidError(_printable(field.removeprefix(".")) or "body", problem)
 
 
-def _list_texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
+def _find_bad(value: Any) -> tuple[str, str] | None:
+    """Where the first bad character is, and which. The place is spelt on the way back: most bodies have none."""
     if isinstance(value, str):
-        yield field, value
-    elif isinstance(value, dict):
+        bad = _BAD_TEXT.search(value)
+        return None if bad is None else ("", bad[0])
+    if isinstance(value, dict):
         for key, item in value.items():
-            inner = f"{field}.{key}" if field else key
-            yield inner, key
-            yield from _list_texts(item, inner)
+            found = _find_bad(key) or _find_bad(item)
+            if found is not None:
+                return f".{key}{found[0]}", found[1]
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            yield from _list_texts(item, f"{field}[{place}]")
+            found = _find_bad(item)
+            if found is not None:
+                return f"[{place}]{found[0]}", found[1]
+    return None
 
 
 def _printable(field: str) -> str:

@@ -1,6 +1,8 @@
 """From a request to its operation and back."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,6 +24,7 @@ from rota.interfaces.operations.errors import MethodError, status_for
 from rota.interfaces.operations.operation import Call, Operation, Reply, Stream
 
 LONGEST_EVENT_ID = 100
+MOST_PARSED_AT_ONCE = 256 * 1024  # bytes; what is larger is parsed beside the loop, which has leases to renew
 
 
 class Endpoint:
@@ -36,8 +39,9 @@ class Endpoint:
         clock, collector = self._state.services.node.clock, self._state.services.node.collector
         began, status = clock.monotonic(), 500
         try:
-            call = await self._read(request)
-            answer = await self._operation.handler(call)
+            with self._state.holding() as count:
+                call = await self._read(request, count=count)
+                answer = await self._operation.handler(call)
             status = answer.status if isinstance(answer, Reply) else 200
         except RotaError as error:
             status = status_for(error)
@@ -51,7 +55,7 @@ class Endpoint:
         else:
             await _respond(answer, send)
 
-    async def _read(self, request: Request) -> Call[Any, Any]:
+    async def _read(self, request: Request, *, count: Callable[[int], None]) -> Call[Any, Any]:
         operation, principal = self._operation, _principal(request.scope)
         principal.require(operation.role)
         query = parse_query(request.scope["query_string"], operation.query)
@@ -59,7 +63,7 @@ class Endpoint:
             services=self._state.services,
             principal=principal,
             query=query,
-            body=await self._read_body(request),
+            body=await self._read_body(request, count=count),
             address=request.client.host if request.client is not None else "",
             path=request.path_params,
             idempotency_key=_header(request, "idempotency-key", longest=MAX_KEY_LENGTH)
@@ -70,15 +74,19 @@ class Endpoint:
             stopping=self._state.stopping,
         )
 
-    async def _read_body(self, request: Request) -> Any:
+    async def _read_body(self, request: Request, *, count: Callable[[int], None]) -> Any:
         wanted = self._operation.body
         if wanted is None:
             return None
-        raw = await read_body(request, most=self._operation.most_bytes)
+        raw = await read_body(request, most=self._operation.most_bytes, count=count)
         if not raw and not self._operation.needs_body:
             return wanted()
         check_media_type(request)
-        return parse_body(raw, wanted)
+        parse = partial(parse_body, raw, wanted, most_marks=self._operation.most_marks)
+        if len(raw) <= MOST_PARSED_AT_ONCE:
+            return parse()
+        async with self._state.parsing:
+            return await asyncio.to_thread(parse)
 
     async def _stream(self, answer: Stream, request: Request, *, send: Send) -> None:
         tokens, secret = self._state.services.tokens, request.scope[SECRET]

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota.application import metrics
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.tokens import Tokens
+from rota.domain.access import find_token_id
 from rota.domain.errors import DeniedError, RateLimitedError, RotaError, UnauthenticatedError
 from rota.interfaces.http.limiter import RateLimiter
 from rota.interfaces.http.problems import problem_response
@@ -27,6 +28,7 @@ from rota.interfaces.operations.errors import (
 MOST_ADDRESS_BYTES = 8 * 1024  # of path and query
 MOST_HEADER_BYTES = 16 * 1024
 MOST_HEADERS = 100
+LONGEST_LOGGED_PATH = 200
 PRINCIPAL, SECRET = "rota.principal", "rota.secret"
 STRICT: Sequence[tuple[bytes, bytes]] = (  # names in lower case, as ASGI has them
     (b"x-content-type-options", b"nosniff"),
@@ -62,19 +64,30 @@ class Gate:
             self._note(error, scope)
             await answer.tell(error, scope, receive=receive)
         except Exception as error:
-            log.exception("api.failed", method=scope["method"], path=scope["path"], error=str(error))
+            log.exception("api.failed", method=scope["method"], path=_path(scope), error=str(error))
             await answer.tell(RotaError("internal"), scope, receive=receive)
 
     async def _admit(self, scope: Scope) -> None:
         found = _scan(scope)
-        self._check_host(found.get(b"host", [b""])[-1])
+        address = f"address {_address(scope)}"
+        try:
+            self._check_host(found.get(b"host", [b""])[-1])
+        except HostError:
+            self.limiter.take(address)
+            raise
         if scope["path"] in self.public:
             return
         secret = _secret(found.get(b"authorization", []))
+        token_id = find_token_id(secret)
+        is_newcomer = token_id is not None and not self.limiter.knows(f"token {token_id}")
+        if is_newcomer:
+            # It may be a guess, for which the store is asked. Apart, so that no other refusal keeps a good token out.
+            self.limiter.take(f"newcomers from {_address(scope)}")
         try:
             principal = await self.tokens.authenticate(secret)
         except UnauthenticatedError:
-            self.limiter.take(f"address {_address(scope)}")  # whoever guesses is told to slow down
+            if not is_newcomer:  # who is counted already
+                self.limiter.take(address)  # whoever guesses is told to slow down
             raise
         self.limiter.take(f"token {principal.token_id}")
         scope[PRINCIPAL], scope[SECRET] = principal, secret
@@ -99,12 +112,12 @@ class Gate:
                 "api.denied",
                 code=error.code,
                 method=scope["method"],
-                path=scope["path"],
+                path=_path(scope),
                 address=_address(scope),
                 token_id=None if principal is None else principal.token_id,
             )
         elif status_for(error) >= 500 and not isinstance(error, RequestError):
-            log.warning("api.unavailable", path=scope["path"], code=error.code, error=str(error))
+            log.warning("api.unavailable", path=_path(scope), code=error.code, error=str(error))
 
 
 class _Answer:
@@ -147,6 +160,11 @@ def _scan(scope: Scope) -> dict[bytes, list[bytes]]:
     if size > MOST_HEADER_BYTES or len(scope["headers"]) > MOST_HEADERS:
         raise HeadersTooLargeError(f"more than {MOST_HEADER_BYTES} bytes or {MOST_HEADERS} headers")
     return found
+
+
+def _path(scope: Scope) -> str:
+    """The path, for the log."""
+    return str(scope["path"])[:LONGEST_LOGGED_PATH]
 
 
 def _address(scope: Scope) -> str:

@@ -36,6 +36,10 @@ class RateLimiter:
         if not granted:
             raise RateLimitedError(timedelta(seconds=self._buckets[caller].wait_for(1, now=now)))
 
+    def knows(self, caller: str) -> bool:
+        """Whether this caller was counted before; without a rate nobody is."""
+        return caller in self._buckets
+
     def _open(self, caller: str, rate: float, *, now: float) -> TokenBucket:
         if len(self._buckets) >= MOST_CALLERS:
             del self._buckets[next(iter(self._buckets))]

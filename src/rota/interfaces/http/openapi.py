@@ -20,7 +20,7 @@ PATH_SCHEMAS = {
     "id": {"type": "string", "pattern": "^[1-9][0-9]{0,18}$", "maxLength": len(str(MAX_ID))},
     "type": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$", "maxLength": 200},
 }
-WITH_BODY = ("body_too_large", "unsupported_media_type", "request_timeout")
+WITH_BODY = ("body_too_large", "unsupported_media_type", "request_timeout", "too_many_bodies")
 ABOUT = """\
 Ids are decimal strings, times RFC 3339 in UTC, durations numbers of seconds. Errors are problem documents (RFC 9457)
 with a stable `code`. Every request needs `Authorization: Bearer TOKEN`; a role covers those before it: viewer,

@@ -4,7 +4,14 @@ import msgspec
 from starlette.responses import Response
 
 from rota.domain.errors import RotaError, UnauthenticatedError
-from rota.interfaces.operations.errors import MethodError, SlowRequestError, TooLargeError, problem_for, retry_after
+from rota.interfaces.operations.errors import (
+    BusyError,
+    MethodError,
+    SlowRequestError,
+    TooLargeError,
+    problem_for,
+    retry_after,
+)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -17,7 +24,7 @@ def problem_response(error: RotaError) -> Response:
         headers["Retry-After"] = str(wait)
     if isinstance(error, UnauthenticatedError):
         headers["WWW-Authenticate"] = 'Bearer realm="rota"'
-    if isinstance(error, TooLargeError | SlowRequestError):
+    if isinstance(error, TooLargeError | SlowRequestError | BusyError):
         headers["Connection"] = "close"  # the rest of the body is not waited for
     if isinstance(error, MethodError):
         headers["Allow"] = ", ".join(error.allowed)

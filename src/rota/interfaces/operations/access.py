@@ -1,6 +1,8 @@
 """Operations on tokens, and the record of who changed what."""
 
 from rota.domain.access import Role, parse_role
+from rota.domain.errors import InvalidError, NotFoundError
+from rota.domain.ids import parse_id
 from rota.interfaces.operations import read, render
 from rota.interfaces.operations.operation import Call, NoQuery, Operation, Reply
 from rota.interfaces.operations.queries import ListQuery
@@ -28,7 +30,12 @@ async def list_tokens(call: Call[ListQuery, None]) -> Reply:
 
 
 async def revoke_token(call: Call[NoQuery, None]) -> Reply:
-    await call.services.tokens.revoke(call.path["id"], call.tenant_id, actor=call.actor)
+    token_id = call.path["id"]
+    try:
+        parse_id("id", token_id)
+    except InvalidError as exc:  # also what a database would not take as text
+        raise NotFoundError("token", ascii(token_id[:40])) from exc
+    await call.services.tokens.revoke(token_id, call.tenant_id, actor=call.actor)
     return Reply(204)
 
 

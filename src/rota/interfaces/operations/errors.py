@@ -72,6 +72,11 @@ class HeadersTooLargeError(RequestError):
     status = 431
 
 
+class BusyError(RequestError):
+    code = "too_many_bodies"
+    status = 503
+
+
 class TooManyStreamsError(RequestError):
     code = "too_many_streams"
     status = 503
@@ -113,7 +118,7 @@ CODES: Mapping[str, Code] = {
     "illegal_transition": Code(409, "The task is in a state from which this cannot be done."),
     "idempotency_mismatch": Code(409, "The idempotency key was used before, for a different request."),
     "revision_conflict": Code(409, "The config was changed by somebody else in the meantime: read it again."),
-    "body_too_large": Code(413, "The body is larger than the operation allows."),
+    "body_too_large": Code(413, "The body has more bytes, or more values, than the operation allows."),
     "address_too_long": Code(414, "Path and query are longer than 8 KiB."),
     "unsupported_media_type": Code(415, "A body must be application/json."),
     "invalid_request": Code(422, "Something in the request is wrong; `errors` names each field."),
@@ -121,6 +126,7 @@ CODES: Mapping[str, Code] = {
     "headers_too_large": Code(431, "The headers are larger than 16 KiB."),
     "internal": Code(500, SEE_LOG),
     "unavailable": Code(503, "Store or coordinator gave no answer. Whether a write took effect is unknown: repeat it."),
+    "too_many_bodies": Code(503, "The bodies that are being read have more than 64 MiB together: send it again."),
     "too_many_streams": Code(503, "More streams are followed than the setting `api.max_streams` allows."),
 }
 EVERYWHERE = (

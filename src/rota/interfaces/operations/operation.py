@@ -24,6 +24,7 @@ B = TypeVar("B")
 
 MIB = 1024**2
 MOST_BODY_BYTES = MIB
+MOST_BODY_MARKS = 200_000  # brackets and commas outside of texts: more than a payload of 256 KiB has room for
 
 
 class NoQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -121,6 +122,7 @@ class Operation:
     needs_body: bool = True
     errors: tuple[str, ...] = ()  # beyond those that every operation can answer with
     most_bytes: int = MOST_BODY_BYTES
+    most_marks: int = MOST_BODY_MARKS
     takes_key: bool = False  # heeds Idempotency-Key
     streams: bool = False  # answers `Accept: text/event-stream` with one
     frame: type[Answer] | None = None  # what the messages of its stream hold

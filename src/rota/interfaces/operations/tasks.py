@@ -1,12 +1,16 @@
 """Operations on single tasks, and on lists of them."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from rota.application.submit import Created
+import msgspec
+
+from rota.application.submit import MOST_AT_ONCE, Created
 from rota.domain.access import Role
 from rota.domain.errors import InvalidError, NotFoundError
+from rota.domain.ids import TaskId
 from rota.domain.priority import parse_priority
 from rota.domain.task import Task
 from rota.interfaces.operations import read, render
@@ -16,6 +20,10 @@ from rota.wire import task as wire
 from rota.wire.base import Page
 
 MOST_BATCH_BYTES = 16 * MIB
+MOST_BATCH_MARKS = 30 * MOST_AT_ONCE  # brackets and commas: a task with every field has 25
+
+MOST_PAGE_BYTES = 8 * MIB
+MOST_READ = 100  # tasks that are asked of the store at once: payload and result may have 256 KiB each
 
 
 async def create_task(call: Call[NoQuery, wire.CreateTask]) -> Reply:
@@ -32,6 +40,8 @@ def reply_created(created: Created) -> Reply:
 
 
 async def create_tasks(call: Call[NoQuery, wire.CreateTasks]) -> Reply:
+    if (number := len(call.body.tasks)) > MOST_AT_ONCE:  # before each is looked at
+        raise InvalidError("tasks", f"has {number} tasks, at most {MOST_AT_ONCE} are allowed at once")
     key, errors, wishes = call.idempotency_key, [], []
     for place, body in enumerate(call.body.tasks):
         own_key = f"{key}#{place}" if key is not None and body.idempotency_key is None else body.idempotency_key
@@ -64,9 +74,24 @@ async def _wait(call: Call[GetTaskQuery, None], most: timedelta) -> Task:
 
 
 async def list_tasks(call: Call[ListTasksQuery, None]) -> Reply:
-    page = await call.services.node.store.tasks.list_page(read.task_filter(call.query, call.tenant_id))
-    following = None if page.next_before is None else read.write_cursor(page.next_before)
-    return Reply(200, Page[wire.Task](items=[render.task_answer(task) for task in page.items], next_cursor=following))
+    """A page ends at its limit, or where it would have more than `MOST_PAGE_BYTES`."""
+    wanted, items, size = read.task_filter(call.query, call.tenant_id), list[wire.Task](), 0
+    while True:
+        left = wanted.limit - len(items)
+        page = await call.services.node.store.tasks.list_page(replace(wanted, limit=min(left, MOST_READ)))
+        for answer in map(render.task_answer, page.items):
+            size += len(msgspec.json.encode(answer))
+            if items and size > MOST_PAGE_BYTES:
+                return _reply_page(items, TaskId(int(items[-1].id)))
+            items.append(answer)
+        if page.next_before is None or len(items) == wanted.limit:
+            return _reply_page(items, page.next_before)
+        wanted = replace(wanted, before=page.next_before)
+
+
+def _reply_page(items: list[wire.Task], before: TaskId | None) -> Reply:
+    following = None if before is None else read.write_cursor(before)
+    return Reply(200, Page[wire.Task](items=items, next_cursor=following))
 
 
 async def amend_task(call: Call[NoQuery, wire.PatchTask]) -> Reply:
@@ -75,10 +100,12 @@ async def amend_task(call: Call[NoQuery, wire.PatchTask]) -> Reply:
         raise InvalidError("body", "changes nothing; give priority or scheduled_at")
     priority = None if body.priority is None else parse_priority(body.priority)
     task = await _get(call)
-    if body.scheduled_at is not None:
-        task = await steer.reschedule(*who, due_at=body.scheduled_at, actor=call.actor)
+    if body.scheduled_at is not None:  # neither is written unless both can be
+        task.state.rescheduled(body.scheduled_at, at=call.services.node.time.now())
     if priority is not None:
         task = await steer.reprioritise(*who, priority=priority, actor=call.actor)
+    if body.scheduled_at is not None:  # last: a task that is due now may be gone before anything else is changed
+        task = await steer.reschedule(*who, due_at=body.scheduled_at, actor=call.actor)
     return Reply(200, render.task_answer(task))
 
 
@@ -127,6 +154,7 @@ OPERATIONS = (
         answers={201: wire.CreatedTasks},
         errors=("idempotency_mismatch",),
         most_bytes=MOST_BATCH_BYTES,
+        most_marks=MOST_BATCH_MARKS,
         takes_key=True,
     ),
     Operation(
