@@ -13,6 +13,7 @@ from rota.interfaces.cli.output import is_terminal
 
 if TYPE_CHECKING:
     from rota.client.blocking import Client
+    from rota.client.place import Place
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -36,13 +37,19 @@ def watch_option(command: Command) -> Command:
 def connect(url: str | None, *, timeout: str = "30s") -> "Client":
     """A client of the server that is meant."""
     from rota.client.blocking import Client
+
+    return Client.at(choose_place(url, timeout=timeout))
+
+
+def choose_place(url: str | None, *, timeout: str) -> "Place":
+    """Where the server is and what it is shown. A token in this folder is for the server of this folder alone."""
     from rota.client.place import find_place
 
     place = find_place(url, None, timeout=timeout)
-    if place.is_local:  # the token in this folder is for the server of this folder, and for no other
-        place = find_place(url, find_token(), timeout=timeout)
+    if not place.is_local:
+        return replace(place, connect_within=CONNECT_WITHIN)
     # On this machine, where nobody listens nobody is on the way either.
-    return Client.at(replace(place, connect_within=timedelta(0) if place.is_local else CONNECT_WITHIN))
+    return replace(find_place(url, find_token(), timeout=timeout), connect_within=timedelta(0))
 
 
 def find_token() -> str | None:
