@@ -35,7 +35,7 @@ async def database(request: pytest.FixtureRequest, urls: dict[str, str]) -> Asyn
         server.create_database(name)
         urls[product] = server.url(name)
     await upgrade(urls[product])
-    opened = open_database(urls[product], clock=SystemClock(), random=SystemRandom())
+    opened = open_database(urls[product], clock=SystemClock(), random=SystemRandom(), deadline_s=60)
     await opened.transact(_empty)
     yield opened
     await opened.close()

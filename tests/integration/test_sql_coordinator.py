@@ -78,7 +78,7 @@ async def connect(url: str, clock: FakeClock | None = None) -> AsyncIterator[Coo
 
 @asynccontextmanager
 async def look_inside(url: str) -> AsyncIterator[Database]:
-    database = open_database(url, clock=SystemClock(), random=SystemRandom())
+    database = open_database(url, clock=SystemClock(), random=SystemRandom(), deadline_s=60)
     try:
         yield database
     finally:

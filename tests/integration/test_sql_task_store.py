@@ -28,7 +28,7 @@ async def database(mariadb_server: MariaDbServer) -> AsyncIterator[Database]:
     name = fresh_name("sent")
     mariadb_server.create_database(name)
     await upgrade(mariadb_server.url(name))
-    opened = open_database(mariadb_server.url(name), clock=SystemClock(), random=SystemRandom())
+    opened = open_database(mariadb_server.url(name), clock=SystemClock(), random=SystemRandom(), deadline_s=60)
     yield opened
     await opened.close()
 

@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 async def database(path: Path) -> AsyncIterator[Database]:
     await upgrade(f"sqlite:///{path}")
-    opened = open_database(f"sqlite:///{path}", clock=SystemClock(), random=SystemRandom())
+    opened = open_database(f"sqlite:///{path}", clock=SystemClock(), random=SystemRandom(), deadline_s=60)
     yield opened
     await opened.close()
 
