@@ -30,6 +30,7 @@ CONNECTION_LIFE_S = 1800
 IDLE_S = 30  # a node that vanished in the middle of a transaction must not keep its locks for longer
 STATEMENT_S = 30  # the server stops what nobody waits for any more
 BACKENDS = frozenset({"sqlite", "mysql", "mariadb", "postgresql"})
+WAL_TRIES = 5
 OLDEST_SQLITE = (3, 35, 0)  # UPSERT, RETURNING
 
 
@@ -125,8 +126,23 @@ def _make_private(path: Path) -> None:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={LOCK_WAIT_S * 1000}", "cache_size=-65536"):
+    connection.execute(f"PRAGMA busy_timeout={LOCK_WAIT_S * 1000}")
+    _use_wal(connection)
+    for pragma in ("synchronous=FULL", "cache_size=-65536"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Once for a file, for good. Of two processes that do it at once, SQLite does not let the second one wait."""
+    for _ in range(WAL_TRIES):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError:
+            connection.execute("BEGIN IMMEDIATE")  # this waits for the first one
+            connection.execute("ROLLBACK")
+        else:
+            return
+    connection.execute("PRAGMA journal_mode=WAL")
 
 
 def _mysql_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
