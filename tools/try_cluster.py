@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from typing import Any
 from rota.config.load import Sources, load
 from rota.config.tokens import issue_token
 from rota.infrastructure.database.migrate import upgrade
+from rota.interfaces.cli.dev import find_port, write_secret
 from tests.support.cluster import a_cluster
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
 from tests.support.servers.redis import RedisServer
@@ -164,21 +164,16 @@ def make_token(store_url: str) -> str:
 def write_state(state: dict[str, Any]) -> None:
     """All of it or nothing, and for nobody else's eyes: the token is in it."""
     draft = STATE.with_suffix(".new")
-    draft.touch(mode=0o600)
-    draft.write_text(json.dumps(state), "utf-8")
+    write_secret(draft, json.dumps(state))
     draft.replace(STATE)
 
 
 def choose_ports() -> list[int]:
     """One for each pod, where nobody listens."""
-    free: list[int] = []
-    port = FIRST_PORT
-    while len(free) < PODS:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                free.append(port)
-        port += PORT_STEP
-    return free
+    ports = [find_port(FIRST_PORT)]
+    while len(ports) < PODS:
+        ports.append(find_port(ports[-1] + PORT_STEP))
+    return ports
 
 
 if __name__ == "__main__":

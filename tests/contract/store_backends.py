@@ -23,8 +23,7 @@ from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.testing.contract.store import StoreBackend
 from tests.support.clock import FakeClock
-
-PATIENCE_S = 60.0  # the tests are about what the answer is, on a machine that may have much else to do
+from tests.support.patience import PATIENCE_S
 
 # Called while no event loop runs: it may ask for fixtures that make a schema.
 OpenBackend = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[StoreBackend]]

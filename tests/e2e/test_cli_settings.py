@@ -1,21 +1,21 @@
 """The program `rota` as it is installed: settings from real files, a real environment, real exit codes."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.support.cluster import bare_environment
 
 ROTA = Path(sys.executable).with_name("rota")
 
 
 def rota(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the console script in a folder of its own, with no setting from outside."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
     return subprocess.run(  # noqa: S603 our own program
         [str(ROTA), *arguments],
         cwd=folder,
-        env=clean | environment,
+        env=bare_environment() | environment,
         capture_output=True,
         text=True,
         timeout=20,

@@ -1,6 +1,5 @@
 """`rota dev` as a newcomer meets it."""
 
-import os
 import re
 import signal
 import socket
@@ -17,7 +16,7 @@ import pytest
 import rota
 from rota.domain.errors import UnauthenticatedError
 from rota.domain.task import CANCELLED, SUCCESS
-from tests.support.cluster import wait_until
+from tests.support.cluster import bare_environment, wait_until
 from tests.support.servers.process import free_port
 
 pytestmark = pytest.mark.timeout(180)
@@ -56,7 +55,6 @@ class Running:
 
 @contextmanager
 def dev(folder: Path, *flags: str) -> Iterator[Running]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ROTA_")}
     log = folder / "dev.log"
     with log.open("wb") as output:
         popen = subprocess.Popen(  # noqa: S603 our own program
@@ -64,7 +62,7 @@ def dev(folder: Path, *flags: str) -> Iterator[Running]:
             stdout=output,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            env=environment,
+            env=bare_environment(),
         )
     try:
         wait_until(lambda: "rota top" in log.read_text("utf-8"), "rota dev to say what to type")

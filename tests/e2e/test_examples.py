@@ -1,6 +1,5 @@
 """The examples run as a newcomer would run them."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cluster import a_cluster
+from tests.support.cluster import a_cluster, bare_environment
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 pytestmark = pytest.mark.timeout(180)
@@ -19,10 +18,9 @@ SETTINGS: dict[str, Any] = yaml.safe_load((EXAMPLES / "rota.yaml").read_text("ut
 
 def run(name: str, folder: Path) -> list[str]:
     """What the example prints; it has nothing to say on standard error."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ROTA_")}
     command = [sys.executable, str(EXAMPLES / name)]
     ran = subprocess.run(  # noqa: S603 ours
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=25, check=True
+        command, cwd=folder, env=bare_environment(), capture_output=True, text=True, timeout=25, check=True
     )
     assert ran.stderr == ""
     return ran.stdout.splitlines()

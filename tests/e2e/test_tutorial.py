@@ -5,7 +5,6 @@ comment before it that readers do not see says more: `terminal: NAME` is a progr
 ends it before, `not run: WHY` speaks for itself.
 """
 
-import os
 import re
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from shutil import copy
 
 import pytest
 
-from tests.support.cluster import wait_until
+from tests.support.cluster import bare_environment, wait_until
 from tests.support.servers.process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,7 +78,7 @@ class Shell:
 def shell(tmp_path: Path) -> Iterator[Shell]:
     for name in ("tasks.py", "spread.py"):
         copy(ROOT / "examples" / name, tmp_path)
-    variables = {key: value for key, value in os.environ.items() if not key.startswith("ROTA_")}
+    variables = bare_environment()
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
     port = free_port()
     variables |= {"ROTA_API__PORT": str(port), "ROTA_URL": f"http://127.0.0.1:{port}", "COLUMNS": "200"}

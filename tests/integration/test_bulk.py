@@ -15,6 +15,7 @@ from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.database.schema import task_count, task_key, task_live, task_logs
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENCE_S
 
 KEY = ("tenant_id", "idempotency_key", "task_id", "digest")
 COUNT = ("tenant_id", "status", "shard", "number")
@@ -35,7 +36,7 @@ async def database(request: pytest.FixtureRequest, urls: dict[str, str]) -> Asyn
         server.create_database(name)
         urls[product] = server.url(name)
     await upgrade(urls[product])
-    opened = open_database(urls[product], clock=SystemClock(), random=SystemRandom(), deadline_s=60)
+    opened = open_database(urls[product], clock=SystemClock(), random=SystemRandom(), deadline_s=PATIENCE_S)
     await opened.transact(_empty)
     yield opened
     await opened.close()

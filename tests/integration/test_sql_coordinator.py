@@ -43,6 +43,7 @@ from rota.testing.contract.coordinator_backend import (
 )
 from tests.contract.sql_coordinator_backends import prepare
 from tests.support.clock import FakeClock
+from tests.support.patience import PATIENCE_S
 from tests.support.proxy import FaultyProxy
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ async def connect(url: str, clock: FakeClock | None = None) -> AsyncIterator[Coo
 
 @asynccontextmanager
 async def look_inside(url: str) -> AsyncIterator[Database]:
-    database = open_database(url, clock=SystemClock(), random=SystemRandom(), deadline_s=60)
+    database = open_database(url, clock=SystemClock(), random=SystemRandom(), deadline_s=PATIENCE_S)
     try:
         yield database
     finally:

@@ -20,6 +20,7 @@ from rota.infrastructure.store.sql.tasks import SqlTaskStore
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.builders import MINUTE, NOW, a_new_task
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENCE_S
 from tests.support.servers.mariadb import MariaDbServer
 
 
@@ -28,7 +29,7 @@ async def database(mariadb_server: MariaDbServer) -> AsyncIterator[Database]:
     name = fresh_name("sent")
     mariadb_server.create_database(name)
     await upgrade(mariadb_server.url(name))
-    opened = open_database(mariadb_server.url(name), clock=SystemClock(), random=SystemRandom(), deadline_s=60)
+    opened = open_database(mariadb_server.url(name), clock=SystemClock(), random=SystemRandom(), deadline_s=PATIENCE_S)
     yield opened
     await opened.close()
 

@@ -21,6 +21,7 @@ from rota.infrastructure.database.runners import SQLITE_READERS, SqliteRunner
 from rota.infrastructure.database.schema import leadership, worker_registry
 from rota.infrastructure.store.sql.workers import SqlWorkerRegistry
 from rota.infrastructure.system import SystemClock, SystemRandom
+from tests.support.patience import PATIENCE_S
 
 MANY_PARAMETERS = 260_000  # Debian's SQLite allows 250,000, others 32,766
 
@@ -33,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 async def database(path: Path) -> AsyncIterator[Database]:
     await upgrade(f"sqlite:///{path}")
-    opened = open_database(f"sqlite:///{path}", clock=SystemClock(), random=SystemRandom(), deadline_s=60)
+    opened = open_database(f"sqlite:///{path}", clock=SystemClock(), random=SystemRandom(), deadline_s=PATIENCE_S)
     yield opened
     await opened.close()
 

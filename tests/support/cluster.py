@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import yaml
 
 from rota.domain.errors import UnavailableError
+from tests.support.patience import PATIENCE_S
 
 T = TypeVar("T")
 
-PATIENCE_S = 60.0
 SHARED = 3 if "PYTEST_XDIST_WORKER" in os.environ else 1  # a bar is for a machine of its own: others get the CPU too
 
 
@@ -157,6 +157,11 @@ def a_cluster(folder: Path, settings: Mapping[str, Any], *, app: Path) -> Iterat
         yield cluster
     finally:
         cluster.stop()
+
+
+def bare_environment() -> dict[str, str]:
+    """That of this process, with no setting of Rota in it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
 
 
 def at_most(seconds: float) -> timedelta:

@@ -45,11 +45,14 @@ async def test_two_nodes_never_issue_the_same_id() -> None:
 async def test_a_slot_that_is_renewed_lasts() -> None:
     clock = FakeClock()
     ids = some_ids(memory_store(clock).slots, clock)
+    issued = []
     for _ in range(20):
         await ids.keep()
-        ids.next()
+        issued.append(ids.next())
         clock.advance(RENEW_EVERY)
-    ids.next()
+    issued.append(ids.next())
+    assert RENEW_EVERY * 20 > VALID_FOR, "else no renewal was needed"
+    assert issued == sorted(set(issued))
 
 
 async def test_a_slot_that_was_not_renewed_is_not_used_before_a_new_lease() -> None:

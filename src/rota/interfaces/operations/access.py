@@ -24,7 +24,7 @@ async def create_token(call: Call[NoQuery, wire.CreateToken]) -> Reply:
 async def list_tokens(call: Call[ListQuery, None]) -> Reply:
     limit, after = call.query.limit, read.text_cursor(call.query.cursor)
     found = await call.services.tokens.list(call.tenant_id, after=after, limit=limit)
-    following = read.write_cursor(found[-1].id) if len(found) == limit else None
+    following = read.cursor_after(found, limit, place=lambda token: token.id)
     items = [render.token_answer(token) for token in found]
     return Reply(200, Page[wire.Token](items=items, next_cursor=following))
 
@@ -43,7 +43,7 @@ async def list_audit(call: Call[ListQuery, None]) -> Reply:
     limit = call.query.limit
     before = None if call.query.cursor is None else read.number_cursor(call.query.cursor)
     found = await call.services.node.store.audit.list_page(call.tenant_id, before=before, limit=limit)
-    following = read.write_cursor(found[-1].id) if len(found) == limit else None
+    following = read.cursor_after(found, limit, place=lambda entry: entry.id)
     items = [render.audit_answer(entry) for entry in found]
     return Reply(200, Page[wire.AuditEntry](items=items, next_cursor=following))
 

@@ -16,7 +16,7 @@ async def list_workers(call: Call[ListWorkersQuery, None]) -> Reply:
     query, workers = call.query, call.services.workers
     after = None if query.cursor is None else WorkerId(read.number_cursor(query.cursor))
     found = await workers.list(alive_only=not query.all, after=after, limit=query.limit)
-    following = read.write_cursor(found[-1].worker.id) if len(found) == query.limit else None
+    following = read.cursor_after(found, query.limit, place=lambda record: record.worker.id)
     alive = await workers.list_alive()
     items = [render.worker_answer(record, is_alive=record.worker.id in alive) for record in found]
     return Reply(200, Page[wire.Worker](items=items, next_cursor=following))

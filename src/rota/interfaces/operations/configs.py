@@ -13,7 +13,7 @@ from rota.wire.task import Task
 async def list_configs(call: Call[ListQuery, None]) -> Reply:
     limit, after = call.query.limit, read.text_cursor(call.query.cursor)
     found = await call.services.configs.list_page(call.tenant_id, after=after, limit=limit)
-    following = read.write_cursor(found[-1].type) if len(found) == limit else None
+    following = read.cursor_after(found, limit, place=lambda config: config.type)
     items = [render.config_answer(config) for config in found]
     return Reply(200, Page[wire.TaskConfig](items=items, next_cursor=following))
 

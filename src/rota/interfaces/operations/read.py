@@ -3,9 +3,9 @@
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from rota.domain.checks import check_duration, check_text, to_json
 from rota.domain.durations import parse_duration
@@ -19,6 +19,8 @@ from rota.domain.task_config import TaskConfig
 from rota.interfaces.operations.queries import ListTasksQuery
 from rota.wire.config import PutConfig, TriggerTask
 from rota.wire.task import CreateTask, Retry, TaskSelection
+
+T = TypeVar("T")
 
 LONGEST_WAIT = timedelta(seconds=60)  # proxies cut what is silent for longer
 
@@ -147,6 +149,11 @@ def _worker_id(text: str | None) -> WorkerId | None:
 def write_cursor(place: int | str) -> str:
     """Where a list goes on. Opaque: what it is made of may change."""
     return base64.urlsafe_b64encode(json.dumps([place]).encode()).decode().rstrip("=")
+
+
+def cursor_after(found: Sequence[T], limit: int, *, place: Callable[[T], int | str]) -> str | None:
+    """Where the page after this one begins; None after the last."""
+    return write_cursor(place(found[-1])) if len(found) == limit else None
 
 
 def number_cursor(text: str) -> int:

@@ -69,14 +69,24 @@ async def test_a_process_that_stood_still_as_a_whole_is_not_stuck() -> None:
     await watchdog.look()
     clock.advance(timedelta(hours=1))
     await watchdog.look()
+    with pytest.raises(FatalError, match=r"stuck for 1[0-9][0-9] s"):  # the hour does not count, what follows does
+        await _look_on(watchdog, clock)
 
 
 async def test_an_idle_worker_is_not_stuck() -> None:
-    watchdog, clock, _ = _watchdog()
+    watchdog, clock, hands = _watchdog()
     watchdog.watch("worker.intake", _nothing)
+    await _look_on(watchdog, clock)
+    hands.take([Attempt(TaskId(1), 1, WorkerId(1))], WorkerId(1))
+    with pytest.raises(FatalError, match="stuck"):
+        await _look_on(watchdog, clock)
+
+
+async def _look_on(watchdog: Watchdog, clock: FakeClock) -> None:
+    """Eight minutes in which no loop begins a turn."""
     for _ in range(100):
-        await watchdog.look()
         clock.advance(timedelta(seconds=5))
+        await watchdog.look()
 
 
 def _watchdog() -> tuple[Watchdog, FakeClock, Hands]:
