@@ -16,7 +16,7 @@ from rota.application.store_time import StoreTime
 from rota.domain.attempt import Attempt, TaskResult
 from rota.domain.errors import UnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
-from rota.domain.priority import NORMAL
+from rota.domain.priority import LEVELS, NORMAL
 from rota.domain.queue import QueueEntry
 from rota.domain.task import PROCESSING
 from rota.domain.term import Term
@@ -61,16 +61,21 @@ class Figures:
 
 
 class Backstage(Faults):
-    """Faults to order; counts the calls too, and lets something happen right before one of them."""
+    """Faults to order; counts the calls too, and lets something happen right before or after one of them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: Counter[str] = Counter()
         self._interludes: dict[str, Callable[[], Awaitable[object]]] = {}
+        self._afterplays: dict[str, Callable[[], Awaitable[object]]] = {}
 
     def before(self, operation: str, interlude: Callable[[], Awaitable[object]]) -> None:
         """Before the next call of an operation, this happens."""
         self._interludes[operation] = interlude
+
+    def after(self, operation: str, afterplay: Callable[[], Awaitable[object]]) -> None:
+        """The next call of an operation is done, and its answer, good or bad, comes after this."""
+        self._afterplays[operation] = afterplay
 
     async def around(
         self, operation: str, call: Callable[[], Awaitable[T]], *, unavailable: type[UnavailableError]
@@ -78,7 +83,11 @@ class Backstage(Faults):
         self.calls[operation] += 1
         if operation in self._interludes:
             await self._interludes.pop(operation)()
-        return await super().around(operation, call, unavailable=unavailable)
+        try:
+            return await super().around(operation, call, unavailable=unavailable)
+        finally:
+            if operation in self._afterplays:
+                await self._afterplays.pop(operation)()
 
 
 class Stage:
@@ -141,6 +150,10 @@ class Stage:
 
     async def pass_time(self, seconds: float) -> None:
         await self.clock.sleep(timedelta(seconds=seconds))
+
+    async def queued(self) -> list[int]:
+        """What is ready in the queue; it is taken by looking."""
+        return list((await self.calm.queue.take(10_000, order=LEVELS)).task_ids)
 
     async def granted(self) -> dict[int, int]:
         """Which task runs on which worker, by the store."""

@@ -6,12 +6,13 @@ them from the store, and grants those that still wait, are due, and whose type h
 
 A task that cannot go now is parked, so that it holds up nobody behind it. What was taken from the queue is *in hand*
 until it is settled: granted, parked, put back, or found to wait no longer. A failure at any point, a cancellation too,
-leaves it in hand for the next round; at the end of a reign it is put back with what is parked. What a crash takes with
-it is found by reconciliation, because the store knows every task that waits.
+leaves it in hand for the next round; at the end of a reign what was granted is handed over, and the rest is put back
+with what is parked. What a crash takes with it is found by reconciliation: the store knows every task that waits.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -32,10 +33,10 @@ from rota.application.store_time import CLOCK_SLACK, StoreTime
 from rota.application.throttle import Throttle
 from rota.domain.balancing import LoadBalancer, Need, draws_from, least_task, spread
 from rota.domain.checks import check_number, check_rate
-from rota.domain.errors import RotaError, StoreUnavailableError
+from rota.domain.errors import CoordinatorUnavailableError, RotaError, StoreUnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.priority import NORMAL
-from rota.domain.queue import QueueEntry
+from rota.domain.queue import QueueEntry, Taken
 from rota.domain.task import WAITING, LiveTask
 from rota.domain.waiting import Reason
 
@@ -83,6 +84,7 @@ class Dispatcher:
         self._grants = Grants(tasks, coordinator, time=time, collector=loops.collector)
         self._parking = Parking(MOST_PARKED)
         self._hand: dict[TaskId, None] = {}  # taken from the queue and not settled yet
+        self._taking: asyncio.Task[Taken] | None = None  # a take that is on its way
         self._draws = draws_from(0, loops.random.chance)
         self._trust_depths_at = float("-inf")  # by the monotonic clock
         self._forget()
@@ -114,12 +116,21 @@ class Dispatcher:
 
     async def hand_back(self) -> None:
         """Queue again what this leader holds. Asks for no term: an entry too many in the queue does no harm."""
+        await self._catch_taken()
+        await self._grants.settle()
         await self._return_hand()
         while entries := self._parking.entries(PUSH_BATCH):
             await self._queue.push(entries)
             for entry in entries:
                 self._parking.discard(entry.task_id)
         self._report_parked()
+
+    async def _catch_taken(self) -> None:
+        """Take into hand what a cancelled take brings. If it brings no answer, reconciliation finds what was taken."""
+        taking, self._taking = self._taking, None
+        if taking is not None:
+            with suppress(CoordinatorUnavailableError):
+                self._hand.update(dict.fromkeys((await taking).task_ids))
 
     def _forget(self) -> None:
         """Begin anew: what an earlier reign knew of limits and heads may have changed since."""
@@ -250,7 +261,10 @@ class Dispatcher:
         order = self._heads.order(above)
         if not order:
             return
-        taken = await self._queue.take(limit, order=order)
+        # A take that is cancelled on its way happens all the same: `hand_back` waits for its answer.
+        self._taking = asyncio.create_task(self._queue.take(limit, order=order))
+        taken = await asyncio.shield(self._taking)
+        self._taking = None
         self._hand = dict.fromkeys(taken.task_ids)
         self._has_more = bool(taken.heads)
         self._heads.note(taken.heads)

@@ -130,20 +130,21 @@ class SchedulerDuties:
         settles_in = 2 * self.pace.heartbeat_every
         workers, attempts = (Sight(self.loops.clock, settles_in=settles_in) for _ in range(2))
         is_parked = self.dispatcher.is_parked
-
-        def reconcile_every() -> timedelta:
-            return self.pace.reconcile_every
-
         return [
             Duty("dispatch", lambda: self.dispatcher.run(reign), every=SOON),
             Duty("rebuild", Mend(self, reign), every=SOON),
             Duty("recover", lambda: self.recover(reign, workers), every=SOON),
             Duty("end_silent", lambda: self.end_silent(reign, attempts), every=SOON),
-            Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=reconcile_every),
-            Duty("reconcile_deliveries", lambda: self.reconcile_deliveries(reign), every=reconcile_every),
+            Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=self._reconcile_pace()),
+            Duty("reconcile_deliveries", lambda: self.reconcile_deliveries(reign), every=self._reconcile_pace()),
             Duty("retain", lambda: self.retain(reign), every=RETAIN_EVERY),
             Duty("observe", self.observe, every=OBSERVE_EVERY),
         ]
+
+    def _reconcile_pace(self) -> Callable[[], timedelta]:
+        """Look twice at first: what died with the leader before has settled by then, and waits no longer than that."""
+        first = iter([SETTLED + SOON])
+        return lambda: min(next(first, self.pace.reconcile_every), self.pace.reconcile_every)
 
     async def _keep(self, duty: Duty, over: asyncio.Event) -> None:
         async def step() -> None:

@@ -10,7 +10,7 @@ from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.priority import URGENT
 from rota.testing.faults import Fault
-from tests.support.builders import a_config
+from tests.support.builders import EMAIL, a_config
 from tests.support.stage import Stage, staged
 from tests.unit.application.test_dispatch import attempts
 
@@ -186,3 +186,48 @@ async def test_a_task_whose_putting_back_fails_is_put_back_later(stage: Stage) -
         assert (await stage.calm.queue.depths()).delayed == 1
         await stage.pass_time(30)
         assert await stage.granted() == {1: 1}
+
+
+@staged
+async def test_what_a_cancelled_take_brings_is_queued_again(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.time.sync()
+    running = asyncio.create_task(stage.dispatcher.run(stage.reign))
+    await stage.settle()
+    answered = asyncio.Event()
+    stage.faults.after("queue.take", answered.wait)
+    await stage.submit(1, 2)
+    await stage.settle()
+    assert await stage.queued() == []  # taken; the answer is on its way
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    handing_back = asyncio.create_task(stage.dispatcher.hand_back())
+    await stage.settle()
+    answered.set()
+    await handing_back
+    assert await stage.queued() == [1, 2]
+
+
+@staged
+async def test_a_cancelled_take_without_an_answer_keeps_nothing_else_from_the_queue(stage: Stage) -> None:
+    await stage.submit(1, type="nobody.does.this")
+    await stage.hire(1, types=frozenset({EMAIL}))
+    async with stage.reigning():
+        assert stage.dispatcher.is_parked(TaskId(1))
+        stage.faults.inject("queue.take", Fault.EXECUTE_AND_TIMEOUT)
+        stage.faults.after("queue.take", lambda: stage.pass_time(1))
+        await stage.submit(2)
+        await stage.settle()
+    await stage.dispatcher.hand_back()
+    assert await stage.queued() == [1]
+
+
+@staged
+async def test_a_grant_that_was_cancelled_on_its_way_is_handed_over_at_the_end(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.submit(1)
+    stage.faults.after("tasks.advance", asyncio.Event().wait)
+    async with stage.reigning():
+        assert await stage.handed_over() == attempts()
+    await stage.dispatcher.hand_back()
+    assert await stage.handed_over() == attempts(1)

@@ -7,11 +7,11 @@ import pytest
 
 from rota.application import metrics
 from rota.application.elect import Leadership
-from rota.application.lead import HAND_BACK_WITHIN, RETAIN_EVERY, Mend, Pace, SchedulerDuties
+from rota.application.lead import HAND_BACK_WITHIN, RETAIN_EVERY, SOON, Mend, Pace, SchedulerDuties
 from rota.application.loop import FatalError, Loops
 from rota.application.observe import Observe
 from rota.application.rebuild import RebuildQueues
-from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
+from rota.application.reconcile import SETTLED, ReconcileDeliveries, ReconcileQueue
 from rota.application.recover import HEARTBEAT_EVERY, WORKER_LEASE, EndSilentAttempts, RecoverLostWorkers
 from rota.application.reign import Reign
 from rota.application.retain import Retain
@@ -176,8 +176,19 @@ async def test_what_is_parked_is_known_to_reconciliation() -> None:
     leading = asyncio.create_task(duties(scene, dispatcher)(scene.reign))
     await scene.pass_time(5)
     await scene.add(1, 2)
-    await scene.pass_time(Pace().reconcile_every.total_seconds())
+    await scene.pass_time((Pace().reconcile_every + SETTLED + SOON).total_seconds())
     assert await scene.queued() == [2]
+    await stop(leading)
+
+
+@virtually
+async def test_what_died_with_the_leader_before_waits_no_longer_than_it_takes_to_settle() -> None:
+    scene = await a_scene()
+    leading = asyncio.create_task(duties(scene, ScriptedDispatcher(scene))(scene.reign))
+    await scene.pass_time(0.5)
+    await scene.add(1)  # in no queue, as if it had been in the hand of a leader that died
+    await scene.pass_time((SETTLED + SOON).total_seconds())
+    assert await scene.queued() == [1]
     await stop(leading)
 
 
