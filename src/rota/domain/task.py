@@ -94,7 +94,11 @@ class TaskState:
     prior_lost_at: datetime | None = None
 
     def granted(self, worker_id: WorkerId, *, term: int, at: datetime, timeout: timedelta) -> "Transition":
-        """Give the next attempt to a worker; `at`, by the store's clock, must not be before the task is due."""
+        """Give the next attempt to a worker; `at`, by the store's clock, must not be before the task is due.
+
+        A leader that meets a grant of a later term is a leader no more, whatever it still believes: `FencedError`."""
+        if term < self.term:
+            raise FencedError("term", seen=term, current=self.term)
         step = self._to(
             PROCESSING,
             at=at,

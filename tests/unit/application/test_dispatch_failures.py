@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 
-from rota.domain.errors import CoordinatorUnavailableError
-from rota.domain.ids import TaskId
+from rota.domain.errors import CoordinatorUnavailableError, FencedError
+from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import URGENT
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, a_config
-from tests.support.stage import Stage, staged
+from tests.support.stage import TERM, Stage, staged
 from tests.unit.application.test_dispatch import attempts
 
 CALLS_BEFORE_THE_GRANT = [
@@ -231,3 +231,18 @@ async def test_a_grant_that_was_cancelled_on_its_way_is_handed_over_at_the_end(s
         assert await stage.handed_over() == attempts()
     await stage.dispatcher.hand_back()
     assert await stage.handed_over() == attempts(1)
+
+
+@staged
+async def test_a_leader_that_meets_a_grant_of_its_successor_stops_and_puts_everything_back(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.time.sync()
+    await stage.submit(1, 2)
+    (live,) = await stage.truth.tasks.find_live([TaskId(2)])
+    granted = live.state.granted(WorkerId(7), term=TERM + 1, at=stage.clock.now(), timeout=timedelta(minutes=1))
+    await stage.truth.tasks.advance([granted])
+    await stage.truth.tasks.advance([granted.after.lost(at=stage.clock.now())])
+    with pytest.raises(FencedError):
+        await stage.dispatcher.run(stage.reign)
+    await stage.dispatcher.hand_back()
+    assert (await stage.granted(), await stage.queued()) == ({}, [1, 2])

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -288,3 +289,10 @@ def test_a_batch_holds_one_step_of_a_task() -> None:
     check_one_step_each([step, a_state(2).cancelled("enough", at=NOW)])
     with pytest.raises(InvalidError, match="steps"):
         check_one_step_each([step, step])
+
+
+def test_a_leader_that_was_followed_by_another_grants_nothing_that_its_successor_granted() -> None:
+    waiting = replace(a_state(), term=5)
+    with pytest.raises(FencedError, match="term"):
+        waiting.granted(WorkerId(1), term=4, at=NOW, timeout=MINUTE)
+    assert waiting.granted(WorkerId(1), term=5, at=NOW, timeout=MINUTE).after.term == 5
