@@ -2,7 +2,8 @@
 
 Only the leader grants, so it knows what began. What ended it need not be told: when a limit seems to be reached, the
 store is asked which of these attempts still run. So a lost event does no harm, and a type that is not limited costs
-nothing.
+nothing. The leader before may have granted something after this one began, and a write that seemed to have failed may
+be done later: so the store is asked for everything once more when that must be over, and seldom from then on.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,8 @@ from rota.domain.task import PROCESSING
 PAGE = 1000
 PAUSE_PER_TASK = 100e-6  # seconds; about ten times what it takes to ask for one
 LONGEST_PAUSE = 1.0
+SEED_AGAIN_AFTER = 10.0  # seconds; more than a leader trusts itself, and than any write takes
+SEED_EVERY = 60.0
 MOST_UNCOUNTED = 10_000  # types; beyond it the store is asked anew for the next limited one
 
 
@@ -25,15 +28,16 @@ class Running:
         self._clock = clock
         self._known: dict[Key, set[TaskId]] = {}
         self._uncounted: set[Key] = set()  # something was granted while they had no limit
-        self._is_seeded = False
+        self._seed_at = float("-inf")  # by the monotonic clock
+        self._seed_pause = SEED_AGAIN_AFTER
         self._ask_at: dict[Key, float] = {}
         self._postponed: set[Key] = set()
 
     async def watch(self, limits: Mapping[Key, int]) -> None:
         """Know what runs of limited types. The store is asked about those that are new, and those that seem full."""
-        if limits and not (self._is_seeded and self._uncounted.isdisjoint(limits)):
-            await self._seed()
         now = self._clock.monotonic()
+        if limits and (now >= self._seed_at or not self._uncounted.isdisjoint(limits)):
+            await self._seed()
         full = [key for key, most in limits.items() if not self.room(key, most)]
         self._postponed = {key for key in full if self._ask_at.get(key, now) > now}
         doubtful = [key for key in full if key not in self._postponed]
@@ -62,7 +66,7 @@ class Running:
         self._uncounted.add(key)
         if len(self._uncounted) > MOST_UNCOUNTED:
             self._uncounted.clear()
-            self._is_seeded = False
+            self._seed_at = float("-inf")
 
     async def _seed(self) -> None:
         known: dict[Key, set[TaskId]] = {}
@@ -71,7 +75,9 @@ class Running:
             for live in page:
                 known.setdefault(key_of(live), set()).add(live.id)
             after = page[-1].id
-        self._known, self._uncounted, self._is_seeded = known, set(), True
+        self._known, self._uncounted = known, set()
+        self._seed_at = self._clock.monotonic() + self._seed_pause
+        self._seed_pause = SEED_EVERY
 
     async def _verify(self, keys: list[Key]) -> None:
         listed = [task_id for key in keys for task_id in self._known[key]]

@@ -7,8 +7,8 @@ from rota.application.dispatch import DispatchSettings
 from rota.domain.ids import TaskId, TenantId, WorkerId
 from rota.domain.priority import URGENT
 from rota.domain.waiting import Reason
-from tests.support.builders import EMAIL, MINUTE, a_config
-from tests.support.stage import Stage, staged
+from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_new_task
+from tests.support.stage import TERM, Stage, staged
 
 REPORT = "report"
 
@@ -56,6 +56,23 @@ async def test_a_reign_begins_with_what_already_runs(stage: Stage) -> None:
         assert set(await stage.granted()) == {1}
     await stage.submit(2, 3)
     async with stage.reigning():
+        assert set(await stage.granted()) == {1, 2}
+
+
+@staged
+async def test_what_the_leader_before_granted_last_counts_as_well(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(max_concurrent=2))
+    await stage.hire(1, capacity=10)
+    await stage.submit(1)
+    async with stage.reigning():
+        assert set(await stage.granted()) == {1}
+        await stage.truth.tasks.add([a_new_task(2)])
+        (live,) = await stage.truth.tasks.find_live([TaskId(2)])
+        late = live.state.granted(WorkerId(1), term=TERM - 1, at=stage.clock.now(), timeout=HOUR)
+        await stage.truth.tasks.advance([late])  # by one who still believed that it led
+        await stage.pass_time(running.SEED_AGAIN_AFTER)
+        await stage.submit(3)
+        await stage.pass_time(2)
         assert set(await stage.granted()) == {1, 2}
 
 
