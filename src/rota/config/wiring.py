@@ -48,6 +48,7 @@ from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
 from rota.config.alone import alone
 from rota.config.declare import declare
+from rota.config.deputy import plan_deputy
 from rota.config.exposure import check_exposure
 from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, list_plugins, open_fallback, scheme_of
 from rota.config.schema import prepare_schema
@@ -86,6 +87,7 @@ class Blueprint:
     app: AppRef | None = None  # the file or module with the user's tasks
     tasks: TaskRegistry = REGISTRY
     open_front: "FrontFactory | None" = None  # what serves the API: an interface, which nothing here knows
+    end_process: Callable[[], None] | None = None  # at once, from any thread; None: the process is somebody else's
 
     @property
     def around(self) -> Surroundings:
@@ -288,7 +290,12 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
     )
     executors = _list_executors(plan, local)
     settings = replace(_work_settings(plan.settings, node), types=_types(plan, executors))
-    return WorkerService(ports, settings, executors=ExecutorRegistry(executors, resize=local.resize))
+    return WorkerService(
+        ports,
+        settings,
+        executors=ExecutorRegistry(executors, resize=local.resize),
+        deputy=plan_deputy(plan.around, plan.registries, end_process=plan.end_process),
+    )
 
 
 def load_app(app: AppRef) -> None:
