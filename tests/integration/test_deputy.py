@@ -2,8 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import rota
 from rota.config import wiring
 from rota.config.embedded import plan_for
 from rota.config.schema import upgrade_schema
-from rota.domain.events import EventKind
+from rota.domain.events import EventKind, Told
 from rota.domain.task import PROCESSING, SUCCESS
 from rota.infrastructure.aside import OwnLoop
 from rota.interfaces.cli.errors import FAILURE
@@ -51,12 +51,14 @@ class Leader:
         self._settings = settings
 
     async def lead(self) -> None:
-        async with rota.Rota(self._settings, roles=["scheduler"]) as app:
-            async with app._node.coordinator.signals.subscribe() as events:
-                self.is_ready.set()
-                async for _, event in events:
-                    if event is not None and event.kind is EventKind.WORKER_OFFLINE:
-                        self.has_buried.set()
+        async with rota.Rota(self._settings, roles=["scheduler"]) as app, self._listen(app) as events:
+            self.is_ready.set()
+            async for _, event in events:
+                if event is not None and event.kind is EventKind.WORKER_OFFLINE:
+                    self.has_buried.set()
+
+    def _listen(self, app: rota.Rota) -> AbstractAsyncContextManager[AsyncIterator[Told]]:
+        return app._node.coordinator.signals.subscribe()
 
 
 @contextmanager
@@ -104,7 +106,9 @@ async def until_running(handle: rota.Handle) -> None:
             await asyncio.to_thread(threading.Event().wait, 0.02)
 
 
-async def test_a_worker_whose_loop_is_held_up_for_longer_than_its_lease_keeps_its_task(settings: dict[str, Any]) -> None:
+async def test_a_worker_whose_loop_is_held_up_for_longer_than_its_lease_keeps_its_task(
+    settings: dict[str, Any],
+) -> None:
     patient = Patient()
     with a_leader(settings) as leader:
         async with rota.Rota(settings, roles=["worker"], tasks=patient.registry) as app:

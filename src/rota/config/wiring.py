@@ -30,7 +30,7 @@ from rota.application.observe import Observe
 from rota.application.plugins import PluginHost
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.executor import Executor
-from rota.application.ports.metrics import MetricsCollector
+from rota.application.ports.metrics import MetricsCollector, NoMetrics
 from rota.application.ports.system import System
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
@@ -294,7 +294,12 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
         ports,
         settings,
         executors=ExecutorRegistry(executors, resize=local.resize),
-        deputy=plan_deputy(plan.around, plan.registries, end_process=plan.end_process),
+        deputy=plan_deputy(
+            plan.around,
+            plan.registries,
+            open_coordinator=lambda: _open_coordinator(plan, NoMetrics()),  # whose figures are those of the other one
+            end_process=plan.end_process,
+        ),
     )
 
 

@@ -76,8 +76,7 @@ class WorkerService:
         self._departure = Departure(ports, standing, hands, running, reporter, settler, settings.drain_timeout)
         self._watchdog = Watchdog(clock, hands, standing)
         self._loops = loops = Loops(clock, ports.random, ports.collector)
-        every = settings.heartbeat_every
-        self._deputy = None if deputy is None else Deputy(deputy, loops, heartbeat_every=every)
+        self._deputy = None if deputy is None else Deputy(deputy, loops, settings=settings)
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
 
@@ -149,7 +148,11 @@ class WorkerService:
         return [*watched, loops.keep("worker.watchdog", self._watchdog.look, every=watchdog.LOOK_EVERY)]
 
     async def _make_sign(self, deputy: Deputy) -> None:
-        deputy.note(self.worker_id, self.load)
+        worker_id = self.worker_id
+        if worker_id is None:
+            deputy.note(None)
+        else:
+            deputy.note(worker_id, self._presence.compose_beat(worker_id))
 
     async def _depart(self) -> None:
         await self._stopping.wait()

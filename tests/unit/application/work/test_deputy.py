@@ -11,17 +11,23 @@ from structlog.testing import capture_logs
 
 from rota.application.loop import Loops
 from rota.application.ports.metrics import NoMetrics
-from rota.application.ports.store import WorkerRecord, WorkerRegistry
-from rota.application.work.deputy import Deputy, DeputyPlan
+from rota.application.ports.store import WorkerRecord
+from rota.application.work.deputy import Deputy, DeputyPlan, Witnesses
+from rota.application.work.settings import WorkerSettings
 from rota.domain.ids import WorkerId
+from rota.domain.worker import Heartbeat
+from rota.infrastructure.coordination.memory import memory_coordinator
 from rota.infrastructure.store.memory.store import memory_store
 from rota.testing.faults import Fault, Faults
+from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
 from tests.support.builders import SECOND, a_worker
 from tests.support.clock import FakeClock
-from tests.support.virtual import FixedChance
+from tests.support.virtual import FixedChance, virtually
+from tests.support.worker_stage import Stage
 
 BEAT = timedelta(seconds=3)
+LEASE = timedelta(seconds=12)
 STUCK_AFTER = 120.0
 WORKER = WorkerId(1)
 
@@ -47,22 +53,25 @@ class Scene:
     def __init__(self, *, is_ours: bool = True) -> None:
         self.clock = FakeClock()
         self.store = memory_store(self.clock)
+        self.coordinator = memory_coordinator(self.clock)
         self.faults = Faults()
         self.opened = 0
         self.ended = 0
         self.aside = SameLoop()
-        plan = DeputyPlan(
+        self.plan = plan = DeputyPlan(
             aside=self.aside,
-            open_registry=self.open_registry,
+            open_witnesses=self.open_witnesses,
             end_process=self.end if is_ours else None,
             stuck_after=STUCK_AFTER,
         )
-        self.deputy = Deputy(plan, Loops(self.clock, FixedChance(), NoMetrics()), heartbeat_every=BEAT)
+        settings = WorkerSettings(name="worker-1", heartbeat_every=BEAT, lease=LEASE)
+        self.deputy = Deputy(plan, Loops(self.clock, FixedChance(), NoMetrics()), settings=settings)
 
     @asynccontextmanager
-    async def open_registry(self) -> AsyncIterator[WorkerRegistry]:
+    async def open_witnesses(self) -> AsyncIterator[Witnesses]:
         self.opened += 1
-        yield faulty_store(self.store, self.faults).workers
+        coordinator = faulty_coordinator(self.coordinator, self.faults)
+        yield Witnesses(faulty_store(self.store, self.faults).workers, coordinator.pool)
         self.opened -= 1
 
     def end(self) -> None:
@@ -72,7 +81,7 @@ class Scene:
         """The control loop gets its turns."""
         end = self.clock.now() + duration
         while self.clock.now() < end:
-            self.deputy.note(WORKER, 2)
+            self.deputy.note(WORKER, Heartbeat(load=2))
             await self.clock.run(self.deputy.sign_every)
 
     async def find(self) -> WorkerRecord:
@@ -93,6 +102,7 @@ async def scene() -> AsyncIterator[Scene]:
 @asynccontextmanager
 async def at_work(made: Scene) -> AsyncIterator[None]:
     await made.store.workers.register(a_worker(WORKER))
+    await made.coordinator.pool.register(a_worker(WORKER), LEASE)
     made.deputy.start()
     try:
         yield
@@ -138,9 +148,32 @@ async def test_the_connection_is_closed_when_the_loop_is_back(scene: Scene) -> N
 
 async def test_a_worker_that_is_not_registered_is_not_spoken_for(scene: Scene) -> None:
     joined_at = scene.clock.now()
-    scene.deputy.note(None, 0)
+    scene.deputy.note(None)
     await scene.clock.run(SECOND * 60)
     assert (await scene.find()).seen_at == joined_at
+
+
+async def test_the_pool_is_not_told_so_that_no_work_comes(scene: Scene) -> None:
+    await scene.sign_for(SECOND * 6)
+    await scene.clock.run(LEASE)
+    assert await scene.coordinator.pool.list_alive() == []
+
+
+async def test_the_pool_is_told_while_the_store_cannot_be(scene: Scene) -> None:
+    await scene.sign_for(SECOND * 6)
+    scene.faults.inject("workers.seen", Fault.GONE, times=None)
+    await scene.clock.run(LEASE * 3)
+    assert [worker.load for worker in await scene.coordinator.pool.list_alive()] == [2]
+
+
+async def test_while_neither_can_be_told_the_deputy_goes_on_trying(scene: Scene) -> None:
+    await scene.sign_for(SECOND * 6)
+    for call in ("workers.seen", "pool.heartbeat"):
+        scene.faults.inject(call, Fault.GONE, times=None)
+    await scene.clock.run(SECOND * 40)
+    scene.faults.heal()
+    await scene.clock.run(SECOND * 10)
+    assert await scene.silence_of(scene.clock.now()) <= BEAT
 
 
 async def test_a_store_that_is_away_for_a_while_is_told_as_soon_as_it_is_back(scene: Scene) -> None:
@@ -185,3 +218,16 @@ async def test_a_process_that_stood_still_as_a_whole_is_not_stuck(scene: Scene) 
     assert await scene.silence_of(scene.clock.now()) <= BEAT
     await scene.clock.run(SECOND * 70)
     assert scene.ended == 1, "the hour does not count, what follows does"
+
+
+@virtually
+async def test_a_worker_makes_signs_while_it_runs_and_closes_its_deputy_at_the_end() -> None:
+    scene, stage = Scene(), Stage()
+    stage.worker = stage.make_worker(scene.plan)
+    async with stage.running():
+        await stage.pass_time(SECOND * 60)
+        assert scene.aside.running is not None
+        assert not scene.aside.running.done()
+    await stage.pass_time()
+    assert scene.aside.running.cancelled()
+    assert (scene.opened, scene.ended) == (0, 0)
