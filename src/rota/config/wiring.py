@@ -374,5 +374,5 @@ def _work_settings(settings: Settings, node: Node) -> WorkSettings:
         heartbeat_every=worker.heartbeat_interval,
         lease=worker.lease,
         drain_timeout=worker.drain_timeout,
-        log_bytes_per_task=worker.task_log_limit,
+        log_bytes_per_attempt=worker.task_log_limit,
     )

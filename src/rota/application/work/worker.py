@@ -55,7 +55,7 @@ class WorkerService:
     ) -> None:
         clock = ports.clock
         freed, pool, registry = Nudge(clock), Nudge(clock), Nudge(clock)
-        bounds = LogBounds(settings.log_bytes_per_task, settings.log_bytes)
+        bounds = LogBounds(settings.log_bytes_per_attempt, settings.log_bytes)
         batch = settings.batch_size
         self._ports = ports
         self._executors = executors

@@ -107,7 +107,7 @@ async def test_an_attempt_that_says_too_much_is_cut_with_one_marker() -> None:
         await _talk(reports, 100, size=1000)
         return Succeeded()
 
-    async with a_stage(talk, log_bytes_per_task=10_000) as stage:
+    async with a_stage(talk, log_bytes_per_attempt=10_000) as stage:
         await stage.grant(1)
         await stage.until_status(1, SUCCESS)
         lines = await stage.lines(1)
@@ -207,7 +207,7 @@ async def test_progress_beyond_the_bound_of_the_log_is_dropped() -> None:
         reports.progress(0.5)
         return Succeeded()
 
-    async with a_stage(talk, log_bytes_per_task=1000) as stage:
+    async with a_stage(talk, log_bytes_per_attempt=1000) as stage:
         await stage.grant(1)
         await stage.until_status(1, SUCCESS)
         await stage.pass_time()
