@@ -8,6 +8,7 @@ from rota.application.ports.executor import Job, LogLevel, Reports
 from rota.domain.attempt import Outcome, Succeeded
 from rota.domain.events import EventKind
 from rota.domain.ids import TaskId
+from rota.domain.log import Progress
 from rota.domain.task import PROCESSING, SUCCESS, LogKind
 from rota.testing.faults import Fault
 from tests.support.builders import MINUTE, SECOND, a_config
@@ -159,7 +160,9 @@ async def test_progress_is_told_once_a_second_and_at_the_end() -> None:
         assert [json.loads(line.detail)["progress"] for line in lines] == [0.1, 0.5, 0.9, 1.0]
         assert lines[-1].message == "step 10"
         await stage.pass_time()
-        assert [event.kind for event in stage.events].count(EventKind.TASK_PROGRESS) == 4
+        told = [event.progress for event in stage.events if event.kind is EventKind.TASK_PROGRESS]
+        assert told == [Progress(step / 10, f"step {step}") for step in (1, 5, 9, 10)]
+        assert all(event.progress is None for event in stage.events if event.kind is not EventKind.TASK_PROGRESS)
     listener.cancel()
 
 
