@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -216,16 +215,19 @@ def test_who_looks_while_a_task_is_waited_for_sees_how_far_it_got(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     half = {"status": "PROCESSING", "progress": {"fraction": 0.5, "message": "half\x1bway"}}
-    states: Iterator[dict[str, Any]] = iter([{}, half, half, {"status": "PROCESSING"}, {}, {"status": "SUCCESS"}])
     sign = Sign("")
     monkeypatch.setattr("rota.interfaces.cli.task_submit.PATIENCE", timedelta(0))
     monkeypatch.setattr("rota.interfaces.cli.task_submit.LOOK_EVERY", timedelta(milliseconds=1))
     monkeypatch.setattr("rota.interfaces.cli.task_submit.spinner", lambda _text: nullcontext(sign))
     api.on("POST /tasks", task_like())
-    api.on("GET /tasks/7", lambda _request: httpx2.Response(200, json=task_like(**next(states))))
+
+    def answer(_request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json=task_like(**({"status": "SUCCESS"} if len(sign.texts) > 1 else half)))
+
+    api.on("GET /tasks/7", answer)
     api.on("GET /tasks/7/explain", {**EXPLAINED, "status": "PROCESSING"})
     assert run(["task", "submit", "email", "--wait"]) == 0
-    assert "waiting for task 7: 50% half\\x1bway" in sign.texts
+    assert "waiting for task 7: 50% half\\eway" in sign.texts
 
 
 @pytest.mark.parametrize(
