@@ -115,10 +115,12 @@ class Rota:
 
     async def get(self, task_id: str) -> TaskView:
         """A task by its id."""
+        from rota.application.progress import find_progress
+
         task = await self._node.store.tasks.find(_id(task_id), DEFAULT_TENANT)
         if task is None:
             raise NotFoundError("task", task_id)
-        return view_of(task)
+        return view_of(task, await find_progress(self._node.store.logs, task))
 
     async def wait(self, task_id: str, timeout: Duration = "1m") -> TaskView:  # noqa: ASYNC109 the same
         """The task when it has ended; `TimeoutError` when that takes longer."""

@@ -24,7 +24,7 @@ class Jobs:
     def __init__(self) -> None:
         self.ran: list[Any] = []
         self.registry = TaskRegistry()
-        for name in ("echo", "fail", "hang"):
+        for name in ("echo", "fail", "hang", "advance"):
             self.registry.add(TaskFunction(getattr(self, name), define(name, TaskOptions(retries=0))))
 
     async def echo(self, value: Any = None) -> Any:
@@ -34,6 +34,10 @@ class Jobs:
     async def fail(self) -> None:
         self.ran.append("fail")
         raise RuntimeError("it does not work")
+
+    async def advance(self, ctx: rota.Context) -> None:
+        await ctx.progress(0.25, "one of four")
+        await asyncio.Event().wait()
 
     async def hang(self) -> None:
         self.ran.append("hang")
@@ -119,6 +123,16 @@ async def test_the_same_key_is_the_same_task(app: rota.Rota) -> None:
     assert again.id == first.id
     with pytest.raises(ConflictError):
         await app.submit("echo", {"value": 2}, idempotency_key="order-7")
+
+
+async def test_a_running_task_says_how_far_it_got_until_it_has_ended(app: rota.Rota) -> None:
+    handle = await app.submit("advance")
+    async with asyncio.timeout(60), app._node.coordinator.signals.subscribe() as events:
+        while (progress := (await handle.get()).progress) is None:
+            await anext(events)
+    assert (progress.fraction, progress.message) == (0.25, "one of four")
+    assert (await handle.cancel()).progress is None
+    assert (await handle.get()).progress is None
 
 
 async def test_a_running_task_is_cancelled(app: rota.Rota) -> None:

@@ -18,6 +18,7 @@ from rota.application.config_cache import ConfigCache
 from rota.application.ports.metrics import Metric
 from rota.application.ports.store import SlotLease
 from rota.application.store_time import StoreTime
+from rota.application.work.deputy import DeputyPlan
 from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.settings import WorkerPorts, WorkerSettings
 from rota.application.work.spool import MemorySpool, Spool
@@ -111,7 +112,7 @@ class Stage:
         self.ids = NodeIds(self.clock, SlotLease(1, floor=0))
         self.worker = self.make_worker()
 
-    def make_worker(self) -> WorkerService:
+    def make_worker(self, deputy: DeputyPlan | None = None) -> WorkerService:
         """A process of this worker, with nothing but the store, the coordinator and the spool in common."""
         store, coordinator = faulty_store(self.store, self.faults), faulty_coordinator(self.coordinator, self.faults)
         ports = WorkerPorts(
@@ -125,7 +126,7 @@ class Stage:
             collector=self.figures,
             spool=self.spool,
         )
-        return WorkerService(ports, self.settings, executors=self.executors)
+        return WorkerService(ports, self.settings, executors=self.executors, deputy=deputy)
 
     @asynccontextmanager
     async def running(self, *, is_awaited: bool = True) -> AsyncIterator["asyncio.Task[None]"]:

@@ -43,7 +43,7 @@ ATTEMPTS_ABANDONED = _counter("worker_attempts_abandoned", "Attempts that did no
 HEARTBEAT_SECONDS = _histogram("worker_heartbeat_seconds", "Duration of a heartbeat")
 STALE_RESULTS = _counter("worker_stale_results", "Results refused because the task had moved on", "type")
 RESULTS_SPOOLED = _gauge("worker_results_spooled", "Results that wait for the store")
-LOG_LINES_DROPPED = _counter("worker_log_lines_dropped", "Log lines beyond a task's bound")
+LOG_LINES_DROPPED = _counter("worker_log_lines_dropped", "Log lines beyond the bound of an attempt or of the worker")
 
 HTTP_REQUESTS = _counter("http_requests", "Requests to the API that were answered", "operation", "status")
 HTTP_SECONDS = _histogram("http_request_seconds", "Duration of a request to the API, streams aside", "operation")

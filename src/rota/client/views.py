@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from rota.client.call import decode
-from rota.sdk.views import ErrorView, ResultView, TaskView
+from rota.sdk.views import ErrorView, ProgressView, ResultView, TaskView
 from rota.wire.base import Page
 from rota.wire.task import Task
 
@@ -18,7 +18,7 @@ def read_tasks(body: bytes) -> Page[TaskView]:
 
 
 def view_of(task: Task) -> TaskView:
-    result, error = task.result, task.error
+    result, error, progress = task.result, task.error, task.progress
     return TaskView(
         id=task.id,
         tenant=task.tenant,
@@ -43,4 +43,5 @@ def view_of(task: Task) -> TaskView:
         if error is None
         else ErrorView(code=error.code, message=error.message, detail=error.detail, retryable=error.retryable),
         rerun_of=task.rerun_of,
+        progress=None if progress is None else ProgressView(fraction=progress.fraction, message=progress.message),
     )

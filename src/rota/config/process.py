@@ -23,7 +23,7 @@ from rota.config.settings import Settings
 from rota.config.wiring import Blueprint, Built, FrontFactory, Role, TunableFront, build_roles, open_node
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.process_group import ProcessGroup
-from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.infrastructure.system import SystemClock, SystemRandom, end_process
 from rota.infrastructure.telemetry.logging import configure_logging, set_level
 from rota.sdk.app import AppRef
 
@@ -56,6 +56,7 @@ async def _run(plan: ProcessPlan) -> None:
         system=System(SystemClock(), SystemRandom()),
         app=None if plan.app is None else AppRef(plan.app),
         open_front=plan.open_front,
+        end_process=end_process,
     )
     if Role.API in plan.roles:
         check_exposure(settings.api)  # before anything is opened

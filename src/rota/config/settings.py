@@ -152,7 +152,9 @@ class WorkerSettings:
         2 * _SECOND, kinds.duration(timedelta(0), _HOUR), text="Between asking a task to stop and ending it by force."
     )
     task_log_limit: int = setting(
-        _MIB, kinds.size(1024, 1024 * _MIB), text="The most log text that is kept of one task."
+        _MIB,
+        kinds.size(1024, 1024 * _MIB),
+        text="The most log text that is kept of one attempt at a task; the next may run elsewhere, and has its own.",
     )
     task_memory: int | None = setting(
         None, kinds.optional(kinds.size(16 * _MIB, 1024 * 1024 * _MIB)), text="The most memory a child process may use."

@@ -30,7 +30,7 @@ from rota.application.observe import Observe
 from rota.application.plugins import PluginHost
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.executor import Executor
-from rota.application.ports.metrics import MetricsCollector
+from rota.application.ports.metrics import MetricsCollector, NoMetrics
 from rota.application.ports.system import System
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
@@ -48,6 +48,7 @@ from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
 from rota.config.alone import alone
 from rota.config.declare import declare
+from rota.config.deputy import plan_deputy
 from rota.config.exposure import check_exposure
 from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, list_plugins, open_fallback, scheme_of
 from rota.config.schema import prepare_schema
@@ -86,6 +87,7 @@ class Blueprint:
     app: AppRef | None = None  # the file or module with the user's tasks
     tasks: TaskRegistry = REGISTRY
     open_front: "FrontFactory | None" = None  # what serves the API: an interface, which nothing here knows
+    end_process: Callable[[], None] | None = None  # at once, from any thread; None: the process is somebody else's
 
     @property
     def around(self) -> Surroundings:
@@ -288,7 +290,17 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
     )
     executors = _list_executors(plan, local)
     settings = replace(_work_settings(plan.settings, node), types=_types(plan, executors))
-    return WorkerService(ports, settings, executors=ExecutorRegistry(executors, resize=local.resize))
+    return WorkerService(
+        ports,
+        settings,
+        executors=ExecutorRegistry(executors, resize=local.resize),
+        deputy=plan_deputy(
+            plan.around,
+            plan.registries,
+            open_coordinator=lambda: _open_coordinator(plan, NoMetrics()),  # whose figures are those of the other one
+            end_process=plan.end_process,
+        ),
+    )
 
 
 def load_app(app: AppRef) -> None:
@@ -362,5 +374,5 @@ def _work_settings(settings: Settings, node: Node) -> WorkSettings:
         heartbeat_every=worker.heartbeat_interval,
         lease=worker.lease,
         drain_timeout=worker.drain_timeout,
-        log_bytes_per_task=worker.task_log_limit,
+        log_bytes_per_attempt=worker.task_log_limit,
     )

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
+from rota.domain.log import Progress
 from rota.domain.task import TaskStatus
 
 
@@ -35,6 +36,7 @@ class Event:
     status: TaskStatus | None = None
     attempt: int = 0
     worker_id: WorkerId | None = None
+    progress: Progress | None = None  # of `task.progress`
 
 
 class Told(NamedTuple):  # one for each event at each listener: a tuple is made in half the time of a dataclass

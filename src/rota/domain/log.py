@@ -14,6 +14,15 @@ from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import LogKind, Task, TaskStatus, Transition
 
 LINE_BITS = 32
+PROGRESS_MARK = '{"progress": '  # how the detail of a line begins that says how far the attempt got
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an attempt got, by its own word."""
+
+    fraction: float  # 0 to 1
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,23 @@ class LogEntry:
 def place(version: int, line: int = 0) -> int:
     """Where a transition (line 0) or a line written under it stands in the record."""
     return version << LINE_BITS | check_number("line", line, least=0, most=2**LINE_BITS - 1)
+
+
+def progress_detail(fraction: float) -> str:
+    """The detail of a line that says how far the attempt got."""
+    return f"{PROGRESS_MARK}{fraction}}}"
+
+
+def progress_of(entry: LogEntry) -> Progress | None:
+    """What a line says of the attempt's progress; None: nothing."""
+    text = entry.detail
+    if not (text.startswith(PROGRESS_MARK) and text.endswith("}")):
+        return None
+    try:
+        fraction = float(text[len(PROGRESS_MARK) : -1])
+    except ValueError:  # a field of that name in a line that the task wrote itself
+        return None
+    return Progress(min(max(0.0, fraction), 1.0), entry.message)  # in this order NaN becomes 0
 
 
 def check_lines(entries: Iterable[LogEntry]) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rota.domain.attempt import TaskError, TaskResult
+from rota.domain.log import Progress
 from rota.domain.task import RETRYING, Task, TaskStatus
 
 
@@ -30,8 +31,16 @@ class ErrorView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressView:
+    """How far an attempt got, by its own word."""
+
+    fraction: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """One task, as it was when it was read."""
+    """One task, as it was when it was read. `progress`: of one that runs, when it is asked for by its id."""
 
     id: str
     tenant: str
@@ -54,9 +63,10 @@ class TaskView:
     result: ResultView | None
     error: ErrorView | None
     rerun_of: str | None
+    progress: ProgressView | None = None
 
 
-def view_of(task: Task) -> TaskView:
+def view_of(task: Task, progress: Progress | None = None) -> TaskView:
     spec, state = task.spec, task.state
     return TaskView(
         id=str(spec.id),
@@ -80,6 +90,7 @@ def view_of(task: Task) -> TaskView:
         result=_result(task.result),
         error=_error(task.error),
         rerun_of=None if spec.rerun_of is None else str(spec.rerun_of),
+        progress=None if progress is None else ProgressView(fraction=progress.fraction, message=progress.message),
     )
 
 

@@ -26,7 +26,7 @@ from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
-from rota.domain.log import LogEntry
+from rota.domain.log import LogEntry, Progress
 from rota.domain.node import NodeInfo
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
@@ -125,6 +125,11 @@ class FaultyLogStore:
     async def read(self, task_id: TaskId, *, after: int = 0, limit: int = 1000) -> list[LogEntry]:
         return await _around(
             self._faults, "logs.read", call=lambda: self._inner.read(task_id, after=after, limit=limit)
+        )
+
+    async def find_progress(self, task_id: TaskId, version: int) -> Progress | None:
+        return await _around(
+            self._faults, "logs.find_progress", call=lambda: self._inner.find_progress(task_id, version)
         )
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from rota.domain.task import TaskStatus
 from rota.wire.base import Answer, Request
+from rota.wire.task import Progress
 
 
 class Worker(Answer):
@@ -83,6 +84,7 @@ class Event(Answer):
     status: TaskStatus | None
     attempt: int
     worker_id: str | None
+    progress: Progress | None = None  # of `task.progress`
 
 
 class Missed(Answer):

@@ -102,8 +102,15 @@ class TaskError(Answer):
     retryable: bool
 
 
+class Progress(Answer):
+    """How far an attempt got, by its own word."""
+
+    fraction: float
+    message: str
+
+
 class Task(Answer):
-    """One task, as it was when it was read."""
+    """One task, as it was when it was read. `progress`: of one that runs, when it is asked for by its id."""
 
     id: str
     tenant: str
@@ -126,6 +133,7 @@ class Task(Answer):
     result: TaskResult | None
     error: TaskError | None
     rerun_of: str | None
+    progress: Progress | None = None
 
 
 class LogLine(Answer):

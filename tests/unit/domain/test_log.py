@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 from rota.domain.checks import MAX_DETAIL, MAX_LINE
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId, WorkerId
-from rota.domain.log import LINE_BITS, LogEntry, check_lines, entry_for, first_entry, place
+from rota.domain.log import (
+    LINE_BITS,
+    LogEntry,
+    Progress,
+    check_lines,
+    entry_for,
+    first_entry,
+    place,
+    progress_detail,
+    progress_of,
+)
 from rota.domain.task import PENDING, PROCESSING, RETRYING, LogKind
 from tests.support.builders import MINUTE, NOW, a_running_state, a_state, a_task, an_error
 from tests.support.properties import BROAD_PROPERTY
@@ -92,3 +102,20 @@ def test_only_lines_may_be_appended() -> None:
 
 def a_line(*, message: str, detail: str) -> LogEntry:
     return LogEntry(task_id=TaskId(1), seq=place(2, 1), kind=LogKind.INFO, at=NOW, message=message, detail=detail)
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        (progress_detail(0.5), Progress(0.5, "half way")),
+        ('{"progress": 7}', Progress(1.0, "half way")),
+        ('{"progress": NaN}', Progress(0.0, "half way")),
+        ('{"progress": "much"}', None),
+        ('{"progress": 0.5', None),
+        ('{"city": "Oslo"}', None),
+        ("", None),
+    ],
+)
+def test_a_line_says_how_far_the_attempt_got_or_it_does_not(detail: str, said: Progress | None) -> None:
+    entry = LogEntry(task_id=TaskId(1), seq=1, kind=LogKind.INFO, at=NOW, message="half way", detail=detail)
+    assert progress_of(entry) == said

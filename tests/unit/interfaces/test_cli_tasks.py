@@ -2,6 +2,7 @@
 
 import io
 import json
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 import yaml
+from rich.text import Text
 
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
@@ -197,6 +199,35 @@ def test_a_task_that_runs_is_waited_for_in_silence(
     api.on("GET /tasks/7/explain", {**EXPLAINED, "status": "PROCESSING"})
     assert run(["task", "submit", "email", "--wait"]) == 0
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+class Sign:
+    """A spinner that remembers what it showed."""
+
+    def __init__(self, text: str) -> None:
+        self.texts = [text]
+
+    def update(self, text: Text) -> None:
+        self.texts.append(text.plain)
+
+
+def test_who_looks_while_a_task_is_waited_for_sees_how_far_it_got(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = {"status": "PROCESSING", "progress": {"fraction": 0.5, "message": "half\x1bway"}}
+    sign = Sign("")
+    monkeypatch.setattr("rota.interfaces.cli.task_submit.PATIENCE", timedelta(0))
+    monkeypatch.setattr("rota.interfaces.cli.task_submit.LOOK_EVERY", timedelta(milliseconds=1))
+    monkeypatch.setattr("rota.interfaces.cli.task_submit.spinner", lambda _text: nullcontext(sign))
+    api.on("POST /tasks", task_like())
+
+    def answer(_request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json=task_like(**({"status": "SUCCESS"} if len(sign.texts) > 1 else half)))
+
+    api.on("GET /tasks/7", answer)
+    api.on("GET /tasks/7/explain", {**EXPLAINED, "status": "PROCESSING"})
+    assert run(["task", "submit", "email", "--wait"]) == 0
+    assert "waiting for task 7: 50% half\\eway" in sign.texts
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ CALLS: dict[str, Call] = {
     "tasks.purge": lambda s: s.tasks.purge(completed_before=NOW, limit=1),
     "logs.append": lambda s: s.logs.append([LINE]),
     "logs.read": lambda s: s.logs.read(TASK, after=0, limit=1),
+    "logs.find_progress": lambda s: s.logs.find_progress(TASK, 1),
     "configs.put": lambda s: s.configs.put(a_config("sms"), expected_revision=0, audit=[ENTRY]),
     "configs.find": lambda s: s.configs.find(DEFAULT_TENANT, EMAIL),
     "configs.list_page": lambda s: s.configs.list_page(DEFAULT_TENANT, after="a", limit=1),

@@ -58,8 +58,8 @@ class Executor(Protocol):
 
         Cancelling the call asks the attempt to stop: softly, then hard after a short grace. The call ends only when
         the attempt has truly ended, so that its slot is free. It then either raises `CancelledError` or answers with
-        the outcome, should the attempt have made it after all. Which reason (timeout, cancel, drain) is the worker's
-        to know.
+        the outcome, should the attempt have made it after all. Which reason (timeout, cancel, drain), and whether such
+        an outcome still counts, is the worker's to know.
         """
         ...
 

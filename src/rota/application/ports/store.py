@@ -21,7 +21,7 @@ from typing import Protocol
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
 from rota.domain.ids import TIME_SHIFT, NodeId, TaskId, TenantId, WorkerId, first_id_at
-from rota.domain.log import LogEntry
+from rota.domain.log import LogEntry, Progress
 from rota.domain.node import NodeInfo
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
@@ -132,6 +132,10 @@ class LogStore(Protocol):
 
     async def read(self, task_id: TaskId, *, after: int = 0, limit: int = 1000) -> list[LogEntry]:
         """The record of a task after a place in it, in order."""
+        ...
+
+    async def find_progress(self, task_id: TaskId, version: int) -> Progress | None:
+        """What the last line under a version says that tells of progress (`progress_of`); None: there is none."""
         ...
 
 

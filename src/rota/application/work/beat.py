@@ -6,7 +6,7 @@ others by then; they are stopped, nothing is reported, and the worker starts ove
 forgotten the worker is joined again, and every attempt in hand is compared with the store.
 
 What operators ask of this incarnation stands in its record, which is read with each heartbeat, and at once when a
-signal says that there is something new (`cancel.py`).
+signal says that there is something new (`cancel.py`). While the event loop of all this is held up, `deputy.py` speaks.
 """
 
 from dataclasses import dataclass, replace
@@ -70,6 +70,15 @@ class Presence:
             await self._beat_pool(worker)
         await self.pool_nudge.wait(self.every)
 
+    def compose_beat(self, worker_id: WorkerId) -> Heartbeat:
+        """What an incarnation says of itself now."""
+        held = self.hands.list_held(worker_id)[:MAX_CAPACITY]
+        return Heartbeat(
+            load=self.hands.load,
+            completed=self.running.completed,
+            held=frozenset((attempt.task_id, attempt.number) for attempt in held),
+        )
+
     async def _join(self) -> None:
         if self.standing.is_leaving:
             return
@@ -93,7 +102,7 @@ class Presence:
         if worker != self._in_pool:
             await pool.register(self._loaded(worker), self.lease)
             self._in_pool = worker
-        is_known = await pool.heartbeat(worker.id, self._heartbeat(worker.id), lease=self.lease)
+        is_known = await pool.heartbeat(worker.id, self.compose_beat(worker.id), lease=self.lease)
         self.ports.collector.observe(metrics.HEARTBEAT_SECONDS, value=self.ports.clock.monotonic() - began_at)
         if not is_known and not self.standing.is_leaving:
             await self._rejoin(worker)
@@ -109,14 +118,6 @@ class Presence:
             await self._start_over(worker)
         elif self._is_present(worker):
             self.standing.follow(record.orders)
-
-    def _heartbeat(self, worker_id: WorkerId) -> Heartbeat:
-        held = self.hands.list_held(worker_id)[:MAX_CAPACITY]
-        return Heartbeat(
-            load=self.hands.load,
-            completed=self.running.completed,
-            held=frozenset((attempt.task_id, attempt.number) for attempt in held),
-        )
 
     async def _rejoin(self, worker: Worker) -> None:
         """The pool does not know us: its lease ran out, it lost its memory, or we were removed."""

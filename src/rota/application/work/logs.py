@@ -5,7 +5,6 @@ a bound for each attempt and one for all; what is beyond is dropped, counted, an
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +15,7 @@ from rota.application.work.nudge import Nudge
 from rota.application.work.settings import WorkerPorts
 from rota.domain.checks import MAX_DETAIL, MAX_LINE
 from rota.domain.events import Event, EventKind
-from rota.domain.log import LogEntry, place
+from rota.domain.log import LogEntry, Progress, place, progress_detail
 from rota.domain.task import LogKind, TaskState
 
 FLUSH_EVERY = timedelta(milliseconds=200)
@@ -37,14 +36,14 @@ class LogBounds:
 class AttemptBook:
     """What one attempt says; the executor's `Reports`. Plain slots: one is made for every attempt."""
 
-    __slots__ = ("_book", "_late", "_line", "_marked", "_told_at", "_written", "has_progress", "lines", "state", "type")
+    __slots__ = ("_book", "_late", "_line", "_marked", "_told_at", "_written", "lines", "progressed", "state", "type")
 
     def __init__(self, book: "LogBook", state: TaskState, *, task_type: str) -> None:
         self._book = book
         self.state = state
         self.type = task_type
         self.lines: list[tuple[LogEntry, int]] = []  # with their size, as it counts against the bounds
-        self.has_progress = False  # among the lines that wait
+        self.progressed: Progress | None = None  # the last among the lines that wait
         self._line = 0
         self._written = 0
         self._marked: frozenset[str] = frozenset()
@@ -71,8 +70,8 @@ class AttemptBook:
 
     def _add_progress(self, fraction: float, message: str) -> None:
         share = round(min(max(0.0, fraction), 1.0), 4)  # in this order NaN becomes 0
-        if self._add(message, json.dumps({"progress": share}), kind=LogKind.INFO):
-            self.has_progress = True
+        if self._add(message, progress_detail(share), kind=LogKind.INFO):
+            self.progressed = Progress(share, self.lines[-1][0].message)  # as it is kept
 
     def _add(self, message: str, detail: str, *, kind: LogKind) -> bool:
         text, more = message[: MAX_LINE + 1], detail[: MAX_DETAIL + 1]
@@ -170,7 +169,7 @@ class LogBook:
         self.waiting -= sum([size for _, size in book.lines[:count]])
         del book.lines[:count]
         if not book.lines:
-            book.has_progress = False
+            book.progressed = None
             self._filled.pop(book, None)
 
 
@@ -187,8 +186,10 @@ def _portions(books: Iterable[AttemptBook]) -> dict[AttemptBook, int]:
 
 
 def _events_of(book: AttemptBook, *, at: datetime) -> list[Event]:
-    state = book.state
-    kinds = [EventKind.TASK_LOGGED, EventKind.TASK_PROGRESS] if book.has_progress else [EventKind.TASK_LOGGED]
+    state, progress = book.state, book.progressed
+    kinds: list[tuple[EventKind, Progress | None]] = [(EventKind.TASK_LOGGED, None)]
+    if progress is not None:
+        kinds.append((EventKind.TASK_PROGRESS, progress))
     return [
         Event(
             kind=kind,
@@ -199,6 +200,7 @@ def _events_of(book: AttemptBook, *, at: datetime) -> list[Event]:
             status=state.status,
             attempt=state.attempt,
             worker_id=state.worker_id,
+            progress=told,
         )
-        for kind in kinds
+        for kind, told in kinds
     ]

@@ -1,7 +1,8 @@
 """Attempts that run: begun, stopped for a reason, and ended into an outcome. And their deadlines, on one heap.
 
 Each attempt is one task of the event loop and nothing else: no timer, no lock. When `execute` has returned, the slot is
-free. Why an attempt was stopped is known here alone: the executor only sees that it was cancelled.
+free. Why an attempt was stopped is known here alone: the executor only sees that it was cancelled. The timeout is a
+promise to whoever waits: what an attempt returns after it was stopped for that does not count, though it may clean up.
 
 An executor that raises has failed its attempt, but for `FatalError`: that ends the worker, and costs no task a retry.
 """
@@ -33,6 +34,7 @@ SLACK = 1000  # entries of ended attempts that the heap may hold beside twice th
 
 UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be granted again, perhaps elsewhere
 UNKNOWN_TYPE = HandedBack("unknown_type", UNKNOWN_DELAY)
+TOO_LATE = TimedOut("the attempt returned after its timeout; its result does not count")
 EXECUTOR_BROKEN = HandedBack("executor_broken")
 
 OUTCOMES = {
@@ -160,6 +162,8 @@ def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") 
     error = None if runner.cancelled() else runner.exception()
     if error is None and not runner.cancelled():
         outcome = runner.result()
+        if holding.stop is Stop.TIMEOUT and isinstance(outcome, Succeeded | Snoozed):
+            return TOO_LATE
         if holding.stop is not None and isinstance(outcome, Failed | Cancelled):
             return _stopped(holding.stop)  # how it took being stopped is not why it ended
         if isinstance(outcome, Outcome | HandedBack):

@@ -35,7 +35,7 @@ class WorkerSettings:
     lease: timedelta = timedelta(seconds=12)
     drain_timeout: timedelta = timedelta(seconds=30)
     batch_size: int = 500  # attempts taken, and results written, at once
-    log_bytes_per_task: int = MIB
+    log_bytes_per_attempt: int = MIB
     log_bytes: int = 32 * MIB  # lines of all tasks that wait for the store
 
     def __post_init__(self) -> None:

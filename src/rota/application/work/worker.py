@@ -4,12 +4,13 @@ It is a handful of loops on one event loop, which never runs user code itself. E
 failures; they share what is in hand (`hands.py`) and who this worker is (`standing.py`). In the order in which an
 attempt meets them: `beat` (be known), `intake` (take, read the row, begin), `running` (run, deadline), `cancel`,
 `logs`, `report` (write the end), `settle` (tell the coordinator). `drain` ends it all in good order, `watchdog` when it
-is stuck.
+is stuck. `deputy` is the one part in another thread: it says that the worker lives while this event loop is held up.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -19,6 +20,7 @@ from rota.application.store_time import RESYNC_EVERY
 from rota.application.work import watchdog
 from rota.application.work.beat import Presence
 from rota.application.work.cancel import StopCancelled
+from rota.application.work.deputy import Deputy, DeputyPlan
 from rota.application.work.drain import STOP_GRACE, Departure
 from rota.application.work.hands import Hands, Stop
 from rota.application.work.intake import Desk, Intake
@@ -43,10 +45,17 @@ Step = Callable[[], Awaitable[object]]
 class WorkerService:
     """Put together once, run once. `stop` lets it finish; a second `stop`, or cancelling `run`, ends it at once."""
 
-    def __init__(self, ports: WorkerPorts, settings: WorkerSettings, *, executors: ExecutorRegistry) -> None:
+    def __init__(
+        self,
+        ports: WorkerPorts,
+        settings: WorkerSettings,
+        *,
+        executors: ExecutorRegistry,
+        deputy: DeputyPlan | None = None,  # None: whoever would miss this worker shares its event loop
+    ) -> None:
         clock = ports.clock
         freed, pool, registry = Nudge(clock), Nudge(clock), Nudge(clock)
-        bounds = LogBounds(settings.log_bytes_per_task, settings.log_bytes)
+        bounds = LogBounds(settings.log_bytes_per_attempt, settings.log_bytes)
         batch = settings.batch_size
         self._ports = ports
         self._executors = executors
@@ -66,6 +75,8 @@ class WorkerService:
         )
         self._departure = Departure(ports, standing, hands, running, reporter, settler, settings.drain_timeout)
         self._watchdog = Watchdog(clock, hands, standing)
+        self._loops = loops = Loops(clock, ports.random, ports.collector)
+        self._deputy = None if deputy is None else Deputy(deputy, loops, settings=settings)
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
 
@@ -108,6 +119,8 @@ class WorkerService:
         try:
             await self._executors.start()
             await self._reporter.restore()
+            if self._deputy is not None:
+                self._deputy.start()
             tasks = [asyncio.create_task(loop) for loop in self._list_loops()]
             tasks += [asyncio.create_task(self._depart()), asyncio.create_task(self._await_stopped())]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -117,7 +130,7 @@ class WorkerService:
             await self._end(tasks)
 
     def _list_loops(self) -> list[Coroutine[Any, Any, None]]:
-        loops = Loops(self._ports.clock, self._ports.random, self._ports.collector)
+        loops, deputy = self._loops, self._deputy
         steps: list[tuple[str, Step, timedelta | None]] = [
             ("worker.time", self._ports.store_time.sync, RESYNC_EVERY),
             ("worker.registry", self._presence.beat_registry, None),
@@ -129,8 +142,17 @@ class WorkerService:
             ("worker.report", self._reporter, None),
             ("worker.settle", self._settler, None),
         ]
+        if deputy is not None:
+            steps.append(("worker.sign", partial(self._make_sign, deputy), deputy.sign_every))
         watched = [loops.keep(name, self._watchdog.watch(name, step), every=every) for name, step, every in steps]
         return [*watched, loops.keep("worker.watchdog", self._watchdog.look, every=watchdog.LOOK_EVERY)]
+
+    async def _make_sign(self, deputy: Deputy) -> None:
+        worker_id = self.worker_id
+        if worker_id is None:
+            deputy.note(None)
+        else:
+            deputy.note(worker_id, self._presence.compose_beat(worker_id))
 
     async def _depart(self) -> None:
         await self._stopping.wait()
@@ -142,6 +164,8 @@ class WorkerService:
 
     async def _end(self, tasks: list["asyncio.Task[None]"]) -> None:
         """Whatever the reason: no loop, no attempt and no executor is left behind, and no result that can be kept."""
+        if self._deputy is not None:
+            self._deputy.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

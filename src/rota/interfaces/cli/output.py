@@ -103,6 +103,13 @@ def spinner(text: str) -> AbstractContextManager[Any]:
     return Console(stderr=True).status(Text(text))
 
 
+def restate(sign: Any, text: str) -> None:
+    """Let a sign of life say something else: text, never markup."""
+    from rich.text import Text
+
+    sign.update(Text(safe(text)))
+
+
 def document(item: Any) -> Any:
     """A thing as the API writes it: plain values, times with microseconds, durations as `_seconds`."""
     import msgspec

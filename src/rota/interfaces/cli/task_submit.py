@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from difflib import get_close_matches
 from itertools import islice
@@ -16,7 +17,7 @@ from rota.domain.errors import ConfigError, InvalidError
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import FAILURE, OK, report_failure
 from rota.interfaces.cli.filters import read_pairs, read_time
-from rota.interfaces.cli.output import output_option, show_one, spinner
+from rota.interfaces.cli.output import output_option, restate, show_one, spinner
 from rota.interfaces.cli.tables import TASKS
 from rota.interfaces.cli.text import safe
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rota.sdk.views import TaskView
 
 PATIENCE = timedelta(seconds=3)  # then whoever waits wants to know why
+LOOK_EVERY = timedelta(seconds=2)  # how far it got
 MOST_TYPES = 1000  # among which one that is like a wrong one is looked for
 
 OPTIONS = (
@@ -92,8 +94,19 @@ def _wait(client: "Client", handle: "Handle", *, most: timedelta) -> "TaskView":
     found = client.tasks.explain(handle.id)
     if found.status == "PENDING":
         click.echo(f"{found.status}: {safe(found.sentence)}", err=True)
-    with spinner(text):
-        return handle.wait(most - first)
+    with spinner(text) as sign:
+        left = most - first
+        while sign is not None and left > LOOK_EVERY:  # somebody looks: let them see how far it got
+            with suppress(TimeoutError):
+                return handle.wait(LOOK_EVERY)
+            left -= LOOK_EVERY
+            restate(sign, text + _progress_of(handle.get()))
+        return handle.wait(left)
+
+
+def _progress_of(task: "TaskView") -> str:
+    progress = task.progress
+    return "" if progress is None else f": {progress.fraction:.0%} {progress.message}".rstrip()
 
 
 def _find_unknown(client: "Client", task_type: str, *, error: InvalidError) -> ConfigError | None:

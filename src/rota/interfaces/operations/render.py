@@ -23,7 +23,7 @@ def text_id(value: int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def task_answer(found: domain.Task) -> task.Task:
+def task_answer(found: domain.Task, progress: log.Progress | None = None) -> task.Task:
     spec, state = found.spec, found.state
     return task.Task(
         id=str(spec.id),
@@ -47,6 +47,7 @@ def task_answer(found: domain.Task) -> task.Task:
         result=_result(found.result),
         error=_error(found.error),
         rerun_of=text_id(spec.rerun_of),
+        progress=_progress(progress),
     )
 
 
@@ -68,6 +69,10 @@ def _error(error: TaskError | None) -> task.TaskError | None:
     if error is None:
         return None
     return task.TaskError(code=error.code, message=error.message, detail=error.detail, retryable=error.retryable)
+
+
+def _progress(progress: log.Progress | None) -> task.Progress | None:
+    return None if progress is None else task.Progress(fraction=progress.fraction, message=progress.message)
 
 
 def _raw(text: str) -> msgspec.Raw:
@@ -172,6 +177,7 @@ def event_answer(event_id: str, event: events.Event) -> cluster.Event:
         status=event.status,
         attempt=event.attempt,
         worker_id=text_id(event.worker_id),
+        progress=_progress(event.progress),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rota.application.progress import find_progress
 from rota.application.submit import MOST_AT_ONCE, Created
 from rota.domain.access import Role
 from rota.domain.errors import InvalidError, NotFoundError
@@ -56,9 +57,8 @@ async def create_tasks(call: Call[NoQuery, wire.CreateTasks]) -> Reply:
 
 
 async def get_task(call: Call[GetTaskQuery, None]) -> Reply:
-    if call.query.wait is None:
-        return Reply(200, render.task_answer(await _get(call)))
-    return Reply(200, render.task_answer(await _wait(call, read.wait_of(call.query.wait))))
+    task = await (_get(call) if call.query.wait is None else _wait(call, read.wait_of(call.query.wait)))
+    return Reply(200, render.task_answer(task, await find_progress(call.services.node.store.logs, task)))
 
 
 async def _wait(call: Call[GetTaskQuery, None], most: timedelta) -> Task:

@@ -8,6 +8,7 @@ import pytest
 
 from rota.domain.events import Event, EventKind, Told
 from rota.domain.ids import TenantId
+from rota.domain.log import Progress
 from rota.domain.task import TaskStatus
 from rota.testing.contract.coordinator_backend import (
     LONG,
@@ -91,6 +92,7 @@ class TestSignals:
             status=TaskStatus.TIMEOUT,
             attempt=3,
             worker_id=WORKER_1,
+            progress=Progress(0.5, "半分"),
         )
         async with a.signals.subscribe() as events:
             await b.signals.publish([event])

@@ -7,7 +7,7 @@ import pytest
 
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId
-from rota.domain.log import LogEntry, entry_for, first_entry, place
+from rota.domain.log import LINE_BITS, LogEntry, Progress, entry_for, first_entry, place, progress_detail
 from rota.domain.task import FAILED, PROCESSING, LogKind
 from rota.testing.contract.store_backend import (
     AWKWARD_TEXTS,
@@ -52,6 +52,22 @@ class TestLogs:
         plain = _line(task_id, 8)
         await store.logs.append([full, plain])
         assert await store.logs.read(task_id) == [full, plain]
+
+    async def test_progress_is_what_the_last_line_of_an_attempt_says_of_it(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        task_id, other = make_ids(2)
+        await store.logs.append(
+            [
+                _line(task_id, 1, message="begun", detail=progress_detail(0.1)),
+                _line(task_id, 2, message="half way", detail=progress_detail(0.5)),
+                _line(task_id, 3, message="a line of its own", detail='{"city": "progress"}'),
+                _line(other, 1, message="another task", detail=progress_detail(0.9)),
+            ]
+        )
+        version = _line(task_id, 1).seq >> LINE_BITS
+        assert await store.logs.find_progress(task_id, version) == Progress(0.5, "half way")
+        assert await store.logs.find_progress(task_id, version + 1) is None, "the next attempt has said nothing"
+        assert await store.logs.find_progress(TaskId(42), version) is None
 
     async def test_awkward_text_comes_back_as_it_was(self, backend: StoreBackend) -> None:
         store = await backend.connect()

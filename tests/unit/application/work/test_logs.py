@@ -8,6 +8,7 @@ from rota.application.ports.executor import Job, LogLevel, Reports
 from rota.domain.attempt import Outcome, Succeeded
 from rota.domain.events import EventKind
 from rota.domain.ids import TaskId
+from rota.domain.log import Progress
 from rota.domain.task import PROCESSING, SUCCESS, LogKind
 from rota.testing.faults import Fault
 from tests.support.builders import MINUTE, SECOND, a_config
@@ -107,7 +108,7 @@ async def test_an_attempt_that_says_too_much_is_cut_with_one_marker() -> None:
         await _talk(reports, 100, size=1000)
         return Succeeded()
 
-    async with a_stage(talk, log_bytes_per_task=10_000) as stage:
+    async with a_stage(talk, log_bytes_per_attempt=10_000) as stage:
         await stage.grant(1)
         await stage.until_status(1, SUCCESS)
         lines = await stage.lines(1)
@@ -159,7 +160,9 @@ async def test_progress_is_told_once_a_second_and_at_the_end() -> None:
         assert [json.loads(line.detail)["progress"] for line in lines] == [0.1, 0.5, 0.9, 1.0]
         assert lines[-1].message == "step 10"
         await stage.pass_time()
-        assert [event.kind for event in stage.events].count(EventKind.TASK_PROGRESS) == 4
+        told = [event.progress for event in stage.events if event.kind is EventKind.TASK_PROGRESS]
+        assert told == [Progress(step / 10, f"step {step}") for step in (1, 5, 9, 10)]
+        assert all(event.progress is None for event in stage.events if event.kind is not EventKind.TASK_PROGRESS)
     listener.cancel()
 
 
@@ -207,7 +210,7 @@ async def test_progress_beyond_the_bound_of_the_log_is_dropped() -> None:
         reports.progress(0.5)
         return Succeeded()
 
-    async with a_stage(talk, log_bytes_per_task=1000) as stage:
+    async with a_stage(talk, log_bytes_per_attempt=1000) as stage:
         await stage.grant(1)
         await stage.until_status(1, SUCCESS)
         await stage.pass_time()

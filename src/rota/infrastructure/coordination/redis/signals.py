@@ -18,6 +18,7 @@ import msgspec
 
 from rota.domain.events import Event, EventKind, Told
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
+from rota.domain.log import Progress
 from rota.domain.task import TaskStatus
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
 from rota.infrastructure.coordination.redis.keys import RedisKeys, milliseconds
@@ -121,6 +122,7 @@ class _Event(msgspec.Struct, omit_defaults=True):
     status: TaskStatus | None = None
     attempt: int = 0
     worker_id: str | None = None
+    progress: Progress | None = None
 
 
 _BATCH = msgspec.json.Decoder(list[msgspec.Raw])
@@ -166,6 +168,7 @@ def _to_wire(event: Event) -> _Event:
         status=event.status,
         attempt=event.attempt,
         worker_id=None if event.worker_id is None else str(event.worker_id),
+        progress=event.progress,
     )
 
 
@@ -179,4 +182,5 @@ def _from_wire(event: _Event) -> Event:
         status=event.status,
         attempt=event.attempt,
         worker_id=None if event.worker_id is None else WorkerId(int(event.worker_id)),
+        progress=event.progress,
     )
