@@ -117,7 +117,9 @@ async def test_a_leader_whose_trust_is_over_grants_nothing(stage: Stage) -> None
         await stage.submit(1)
         await stage.pass_time(10)
         assert await stage.granted() == {}
-        assert (await stage.calm.queue.depths()).ready == {0: 1}
+        assert stage.dispatcher.is_parked(TaskId(1)), "its wait for work has taken it"
+    await stage.dispatcher.hand_back()
+    assert (await stage.calm.queue.depths()).ready == {0: 1}
 
 
 @staged

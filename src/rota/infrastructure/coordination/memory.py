@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.coordinator import NO_WAIT, Coordinator
 from rota.application.ports.system import Clock
 from rota.domain.attempt import Attempt
 from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.task import LiveTask
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
 
@@ -96,6 +97,7 @@ class _Queues:
     """The tasks that wait; a rebuild starts from empty ones."""
 
     ready: dict[int, deque[TaskId]] = field(default_factory=lambda: {level: deque() for level in LEVELS})
+    added: dict[TaskId, LiveTask] = field(default_factory=dict)  # what some of them brought along
     delayed: list[tuple[datetime, int, TaskId]] = field(default_factory=list)  # in order
     due: dict[tuple[int, TaskId], datetime] = field(default_factory=dict)  # the same entries, to find them by
     building: str | None = None
@@ -226,19 +228,24 @@ class MemoryTaskQueue:
         for entry in entries:
             if entry.due_at is None:
                 queues.ready[entry.priority].append(entry.task_id)
+                if entry.added is not None:
+                    queues.added[entry.task_id] = entry.added
             else:
                 self._delay(entry, entry.due_at)
         has_ready = any(entry.due_at is None for entry in entries)
         if has_ready or (queues.delayed and (next_due is None or queues.delayed[0][0] < next_due)):
             self._state.work.ring()
 
-    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
-        ready = self._state.memory.queues.ready
+    async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
+        is_woken = bool(wait) and await self._state.work.wait(wait)
+        queues = self._state.memory.queues
         taken: list[TaskId] = []
         for level in order:
-            count = min(limit - len(taken), len(ready[level]))
-            taken.extend(ready[level].popleft() for _ in range(count))
-        return Taken(tuple(taken), {level: waiting[0] for level, waiting in ready.items() if waiting})
+            count = min(limit - len(taken), len(queues.ready[level]))
+            taken.extend(queues.ready[level].popleft() for _ in range(count))
+        heads = {level: waiting[0] for level, waiting in queues.ready.items() if waiting}
+        added = {task_id: queues.added.pop(task_id) for task_id in taken if task_id in queues.added}
+        return Taken(tuple(taken), heads, added, is_woken)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._state.work.wait(wait)
