@@ -41,6 +41,7 @@ from rota.domain.waiting import Reason
 
 MAX_BATCH = 10_000
 LONGEST_WAIT = timedelta(seconds=1)  # the net below every wake that gets lost
+CREW_KEPT = 2 * LONGEST_WAIT  # a worker whose lease runs out meanwhile is noticed no later than that
 SHORTEST_WAIT = timedelta(milliseconds=1)
 RATE_PAUSE = timedelta(milliseconds=20)  # what a rate lets go is granted in small batches, not one by one
 DUE_EVERY = timedelta(milliseconds=25)  # how old the answer to "what is due next?" may be
@@ -67,6 +68,15 @@ class DispatchSettings:
             check_rate("global_rate", self.global_rate)
 
 
+@dataclass(frozen=True, slots=True)
+class _KeptCrew:
+    """The workers, asked for in advance."""
+
+    crew: Crew
+    changes: int  # of the pool, when they were asked for
+    until: float  # by the monotonic clock
+
+
 class Dispatcher:
     """Made once for a node; runs during each of its reigns."""
 
@@ -86,6 +96,7 @@ class Dispatcher:
         self._hand: dict[TaskId, LiveTask | None] = {}
         self._draws = draws_from(0, loops.random.chance)
         self._trust_depths_at = float("-inf")  # by the monotonic clock
+        self._kept: _KeptCrew | None = None
         self._forget()
 
     def tune(self, settings: DispatchSettings) -> None:
@@ -99,6 +110,7 @@ class Dispatcher:
     def distrust_depths(self, period: timedelta) -> None:
         """For a while the coordinator may not know what the workers run: what they report counts too."""
         self._trust_depths_at = self._loops.clock.monotonic() + period.total_seconds()
+        self._kept = None
 
     async def run(self, reign: Reign) -> None:
         """Dispatch until cancelled."""
@@ -132,6 +144,8 @@ class Dispatcher:
         self._ask_due_at = 0.0  # by the monotonic clock
         self._is_due_known = False  # whether it was asked since the last wake …
         self._has_granted = False  # … and whether anything was granted
+        self._changes: int | None = None  # of the workers' pool, as the last take told
+        self._kept = None
         self._room_seen = 0  # what the last round left of the workers' room
         self._wait = timedelta(0)
         self._has_taken = False  # whether the wait has brought what there was to take
@@ -204,12 +218,13 @@ class Dispatcher:
         self._barren = 0 if granted else self._barren + 1
         if granted:
             self._loops.collector.observe(metrics.DISPATCH_SECONDS, value=self._loops.clock.monotonic() - began_at)
-        return self._has_more or not is_plain or bool(self._hand)
+        return self._has_more or not is_plain or bool(self._hand or self._parking)
 
     async def _find_plainly(self, reign: Reign) -> tuple[Crew, list[LiveTask]] | None:
         """Nothing is parked and there was room a moment ago: take first, and ask for the workers while reading.
 
-        Should there be less room than there was, what does not fit is parked."""
+        Should there be less room than there was, what does not fit is parked. When there is nothing to do, the workers
+        are asked for in advance: the next task that comes alone need not wait for that."""
         if not self._has_taken:
             room = self._plain_room()
             if room <= 0:
@@ -218,12 +233,17 @@ class Dispatcher:
             await self._take(reign, room)
         self._has_taken = False
         if not self._hand:
+            await self._keep_crew()
             return None
+        kept = self._use_crew()
+        if kept is not None:
+            return kept, await self._read((), reign=reign)
         crew, waiting = await asyncio.gather(self._muster(), self._read((), reign=reign))
         return crew, waiting
 
     async def _find_carefully(self, reign: Reign) -> tuple[Crew, list[LiveTask]] | None:
         """The workers first, then what is parked and may go, then what is more pressing in the queue."""
+        self._kept = None
         crew = await self._muster()
         self._room_seen = crew.room
         room = min(crew.room, self._throttle.whole_room(self._settings.global_rate))
@@ -235,6 +255,20 @@ class Dispatcher:
         if not self._hand and not parked:
             return None
         return crew, await self._read([task_id for _, task_id in parked], reign=reign)
+
+    async def _keep_crew(self) -> None:
+        until = self._loops.clock.monotonic() + CREW_KEPT.total_seconds()
+        changes = self._changes  # if they are not counted, nobody could tell whether the workers are still the same
+        self._kept = None if changes is None else _KeptCrew(await self._muster(), changes, until)
+
+    def _use_crew(self) -> Crew | None:
+        """The workers asked for in advance, once, if none has come or gone since.
+
+        They have at least the room that they had then: nobody else gives them work."""
+        kept, self._kept = self._kept, None
+        if kept is None or kept.changes != self._changes or kept.until < self._loops.clock.monotonic():
+            return None
+        return kept.crew
 
     async def _muster(self) -> Crew:
         workers, depths = await asyncio.gather(self._pool.list_alive(), self._queue.depths())
@@ -276,6 +310,7 @@ class Dispatcher:
             return
         taken = await self._queue.take(limit, order=order, wait=wait)
         self._hand = {task_id: taken.added.get(task_id) for task_id in taken.task_ids}
+        self._changes = taken.changes
         self._has_more = bool(taken.heads)
         self._heads.note(taken.heads)
         if len(taken.task_ids) < limit:
@@ -287,7 +322,7 @@ class Dispatcher:
         ids = list(self._hand | parked_ids)
         found = {task_id: live for task_id, live in self._hand.items() if live is not None}
         unread = [task_id for task_id in ids if task_id not in found]
-        found |= {live.id: live for live in await self._tasks.find_live(unread)}
+        found |= {live.id: live for live in (await self._tasks.find_live(unread) if unread else ())}
         waiting = {task_id: found[task_id] for task_id in ids if _is_waiting(found.get(task_id))}
         for task_id in ids:
             if task_id not in waiting:

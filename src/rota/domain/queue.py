@@ -35,6 +35,7 @@ class Taken:
     task_ids: tuple[TaskId, ...]
     heads: Mapping[int, TaskId]
     added: Mapping[TaskId, LiveTask] = field(default_factory=dict)  # those of the tasks that brought themselves along
+    changes: int | None = None  # the number of the pool's last change, if the adapter counts them
     is_woken: bool = False  # whether the wait before it, if there was one, ended because of a wake
 
     def __bool__(self) -> bool:

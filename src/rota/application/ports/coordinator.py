@@ -98,6 +98,9 @@ class TaskQueue(Protocol):
         With a `wait`, it does so when `wait_for_work` would return: at the first wake, or when the wait is over. The
         wake may have been for something else, and then it brings nothing.
 
+        `Taken.changes` is another number than before when a worker was registered or removed in between; one whose
+        lease has run out is not counted.
+
         Levels that are not in the order are left, but their heads are shown too; a limit of 0 shows the heads only.
         How long a head has waited is not known here; the caller counts from when it first saw it
         (`rota.domain.priority.follow_heads`), never from the time in its id, which may be long before it was due."""

@@ -125,6 +125,7 @@ class MemoryState:
         self.memory = _Memory()
         self.last_lease = 0  # survives `forget`: a number is never used twice
         self.last_event = 0  # so does this one
+        self.changes = 0  # and this: of the pool
         self.work = Bell(clock)
         self.vacancy = Bell(clock)
         self.deliveries: dict[WorkerId, Bell] = {}
@@ -186,6 +187,7 @@ class MemoryWorkerPool:
 
     async def register(self, worker: Worker, lease: timedelta) -> None:
         self._state.memory.workers[worker.id] = _Member(worker, self._state.end_of(lease))
+        self._state.changes += 1
 
     async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
         members = self._list_members()
@@ -197,6 +199,7 @@ class MemoryWorkerPool:
 
     async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
         memory = self._state.memory
+        self._state.changes += 1
         for worker_id in worker_ids:
             for known in (memory.workers, memory.assigned, memory.in_flight):
                 known.pop(worker_id, None)
@@ -245,7 +248,7 @@ class MemoryTaskQueue:
             taken.extend(queues.ready[level].popleft() for _ in range(count))
         heads = {level: waiting[0] for level, waiting in queues.ready.items() if waiting}
         added = {task_id: queues.added.pop(task_id) for task_id in taken if task_id in queues.added}
-        return Taken(tuple(taken), heads, added, is_woken)
+        return Taken(tuple(taken), heads, added, self._state.changes, is_woken)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._state.work.wait(wait)

@@ -37,15 +37,17 @@ class FailoverTaskQueue:
     async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
         strays = await self._take_strays(limit, order)
         if not strays:
-            return await self._switch.wait(
+            taken = await self._switch.wait(
                 lambda side, left: side.coordinator.queue.take(limit, order=order, wait=left), wait
             )
+            # A worker that is at home on the other side may leave there, and this side does not count that.
+            return replace(taken, changes=None) if self._homes.is_anyone_at(self._switch.other) else taken
         number = limit - len(strays)
         try:
             taken = await self._switch.call(lambda side: side.coordinator.queue.take(number, order=order))
         except CoordinatorUnavailableError:
             return Taken(strays, {})  # they are in no queue any more: raising would lose them
-        return replace(taken, task_ids=(*strays, *taken.task_ids))
+        return replace(taken, task_ids=(*strays, *taken.task_ids), changes=None)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._switch.wait(lambda side, left: side.coordinator.queue.wait_for_work(left), wait)

@@ -45,20 +45,21 @@ class RedisTaskQueue:
         await self._client.run(self._push, keys=(self._keys.wake, self._keys.delayed, *self._keys.levels), args=args)
 
     async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
-        is_woken, keys, args = False, self._keys.levels, (limit, *order)
+        is_woken, keys, args = False, (*self._keys.levels, self._keys.changes), (limit, *order)
         if wait:
             is_woken, answer = await self._client.run_when_woken(
                 self._take, token=self._keys.wake, wait=wait, keys=keys, args=args
             )
         else:
             answer = await self._client.run(self._take, keys=keys, args=args)
-        entries, heads = answer
+        entries, heads, changes = answer
         ready = [found for found in map(find_ready, entries) if found is not None]
         first = zip(heads[::2], map(find_ready, heads[1::2]), strict=True)
         return Taken(
             tuple([task_id for task_id, _ in ready]),
             {int(level): head[0] for level, head in first if head is not None},
             {task_id: added for task_id, added in ready if added is not None},
+            int(changes) if changes and changes.isdigit() else None,
             is_woken,
         )
 

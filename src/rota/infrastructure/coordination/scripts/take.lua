@@ -2,8 +2,9 @@
 -- May be repeated: what a lost answer carried is gone from the queue, and found again by the reconciler.
 -- KEYS[1..10] queue:normal, queue:1, … queue:urgent  lists for priorities 0 to 9, oldest first: an id, or an id, a blank
 --             and what it brings along
+-- KEYS[11]    workers:changes  counter
 -- ARGV[1]     how many at most    ARGV[2..] priorities in the order to take from
--- Result: {entries, {priority and oldest entry left, in turn, for each priority that has some}}
+-- Result: {entries, {priority and oldest entry left, in turn, for each priority that has some}, counter or nil}
 local limit = tonumber(ARGV[1])
 local ids = {}
 for i = 2, #ARGV do
@@ -26,4 +27,4 @@ for level = 1, 10 do
     heads[#heads + 1] = head
   end
 end
-return { ids, heads }
+return { ids, heads, redis.call("GET", KEYS[11]) }
