@@ -9,9 +9,10 @@ import asyncio
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 
 from rota.application.ports.coordinator import NO_WAIT, Coordinator
@@ -33,19 +34,16 @@ class Bell:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[bool]] = deque()
         self._is_rung = False
 
     def ring(self) -> None:
-        if self._waiting:
-            self._waiting.popleft().set_result(None)
-        else:
-            self._is_rung = True
+        self._is_rung = not self._wake_one()
 
     def ring_all(self) -> None:
         """Wake everyone who waits now; nothing is kept."""
-        while self._waiting:
-            self._waiting.popleft().set_result(None)
+        while self._wake_one():
+            pass
 
     def hush(self) -> None:
         self._is_rung = False
@@ -57,25 +55,33 @@ class Bell:
             return True
         if wait <= timedelta(0):
             return False
-        heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heard: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append(heard)
+        sleeper = asyncio.ensure_future(self._clock.sleep(wait))
+        sleeper.add_done_callback(partial(_tell_over, heard))
         try:
-            await self._wait_for_either(heard, wait)
+            return await heard  # and nothing after it: who is woken goes on at once
         except asyncio.CancelledError:
-            if heard.done():
+            if not heard.cancelled() and heard.result():
                 self.ring()  # it rang for someone who has left: pass it on
             raise
-        return heard.done()
-
-    async def _wait_for_either(self, heard: asyncio.Future[None], wait: timedelta) -> None:
-        sleeper = asyncio.ensure_future(self._clock.sleep(wait))
-        try:
-            await asyncio.wait((heard, sleeper), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if not heard.done():
-                self._waiting.remove(heard)
             sleeper.cancel()
-            await asyncio.gather(sleeper, return_exceptions=True)
+            with suppress(ValueError):  # whoever rang has taken it out
+                self._waiting.remove(heard)
+
+    def _wake_one(self) -> bool:
+        while self._waiting:
+            heard = self._waiting.popleft()
+            if not heard.done():  # else its wait is just over, or was cancelled
+                heard.set_result(True)
+                return True
+        return False
+
+
+def _tell_over(heard: asyncio.Future[bool], _sleeper: asyncio.Future[None]) -> None:
+    if not heard.done():
+        heard.set_result(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,10 @@ class MemoryState:
 
     def bell_of(self, worker_id: WorkerId) -> Bell:
         return self.deliveries.setdefault(worker_id, Bell(self.clock))
+
+    async def let_others_go_on(self) -> None:
+        """Those who were woken first: whatever the caller does next is less urgent than what they wait for."""
+        await self.clock.sleep(NO_WAIT)
 
     def end_of(self, duration: timedelta) -> float:
         return self.clock.monotonic() + duration.total_seconds()
@@ -238,6 +248,7 @@ class MemoryTaskQueue:
         has_ready = any(entry.due_at is None for entry in entries)
         if has_ready or (queues.delayed and (next_due is None or queues.delayed[0][0] < next_due)):
             self._state.work.ring()
+            await self._state.let_others_go_on()
 
     async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
         is_woken = bool(wait) and await self._state.work.wait(wait)
@@ -314,6 +325,7 @@ class MemoryDeliveries:
             assigned.setdefault(attempt.worker_id, {})[attempt] = None
         for worker_id in dict.fromkeys(attempt.worker_id for attempt in new):
             self._state.bell_of(worker_id).ring()
+        await self._state.let_others_go_on()
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
         taken = self._take(worker_id, limit)
