@@ -220,6 +220,19 @@ async def test_a_statement_that_fails_within_a_batch_undoes_it_all(database: Dat
     await add_live(database, range(1, 3))  # the connection is in step with the server
 
 
+async def test_the_last_writes_of_a_transaction_are_committed_with_them(database: Database) -> None:
+    def work(connection: Connection, *, ids: Sequence[int]) -> None:
+        with database.bulk.together(connection, is_last=True) as batch:
+            for task_id in ids:
+                batch.insert(task_live, columns=("id",), rows=[(task_id,)])
+
+    await database.transact(partial(work, ids=[1, 7]))
+    with pytest.raises(DuplicateKeyError):
+        await database.transact(partial(work, ids=[2, 7, 3]))
+    await add_live(database, range(4, 5))  # on the same connection: this one is committed as ever
+    assert sorted(await read(database, task_live.c.id)) == [(1,), (4,), (7,)]
+
+
 @pytest.mark.parametrize("missing", [(1, 9, 10), (5, 1, 2)], ids=["another version", "no row"])
 @pytest.mark.parametrize("way", ["update", "delete"])
 async def test_a_fence_that_is_missed_within_a_batch_is_told(

@@ -87,7 +87,7 @@ async def test_the_keys_have_their_public_names(bench: Bench) -> None:
     await use_everything(bench.coordinator)
     levels = {"queue:normal", "queue:high", "queue:urgent"} | {f"queue:{level}" for level in (1, 2, 3, 4, 6, 7, 8)}
     worker = {f"worker:{WORKER}{part}" for part in ("", ":queue", ":inflight", ":wake")}
-    others = {"queue:delayed", "workers", "scheduler:leader", "scheduler:lease", "scheduler:wake"}
+    others = {"queue:delayed", "workers", "workers:changes", "scheduler:leader", "scheduler:lease", "scheduler:wake"}
     events = {"task:events:log", "task:events:last"}
     assert await bench.list_names() == levels | worker | others | events | {f"task:cancel:{TASK}"}
 
@@ -96,7 +96,7 @@ async def test_every_key_that_is_not_bounded_by_itself_expires(bench: Bench) -> 
     await use_everything(bench.coordinator)
     lasting = {name for name in await bench.list_names() if await bench.read("TTL", name) == -1}
     queues = {name for name in await bench.list_names() if name.startswith("queue:")}
-    bounded = {"workers", "scheduler:lease", "scheduler:wake", "task:events:log", "task:events:last"}
+    bounded = {"workers", "workers:changes", "scheduler:lease", "scheduler:wake", "task:events:log", "task:events:last"}
     assert lasting == queues | bounded
 
 
@@ -125,7 +125,7 @@ async def test_there_is_never_more_than_one_wake_token(bench: Bench) -> None:
 async def test_removing_a_worker_leaves_no_key_of_it(bench: Bench) -> None:
     await use_everything(bench.coordinator)
     await bench.coordinator.pool.remove([WORKER])
-    assert not [name for name in await bench.list_names() if name.startswith("worker")]
+    assert {name for name in await bench.list_names() if name.startswith("worker")} == {"workers:changes"}
 
 
 async def test_each_step_of_a_batch_is_one_round_trip(bench: Bench) -> None:
@@ -301,6 +301,31 @@ async def test_what_is_no_id_in_a_queue_is_left_out(bench: Bench, strange: bytes
 async def test_what_is_no_id_hides_none_behind_it(bench: Bench) -> None:
     await bench.read("RPUSH", "queue:normal", b"hello", b"", TASK)
     assert (await bench.coordinator.queue.take(0, order=ORDER)).heads == {NORMAL: TASK}
+
+
+@pytest.mark.parametrize(
+    "strange", [b"", b"hello", b"[]", b'["t","mail",0,1]', b'["t","mail",0,99999999999999999999,1]', b'["t",1,0,1,1]']
+)
+async def test_what_a_task_brings_along_and_cannot_be_read_is_left_out(bench: Bench, strange: bytes) -> None:
+    await bench.read("RPUSH", "queue:normal", b"%d %b" % (TASK, strange), b"%d %b" % (TASK + 1, strange))
+    taken = await bench.coordinator.queue.take(1, order=ORDER)
+    assert (taken.task_ids, taken.added, taken.heads) == ((TASK,), {}, {NORMAL: TASK + 1})
+
+
+async def test_a_strange_count_of_changes_is_none(bench: Bench) -> None:
+    await bench.read("SET", "workers:changes", "many")
+    assert (await bench.coordinator.queue.take(1, order=ORDER)).changes is None
+
+
+async def test_a_wait_and_the_take_after_it_travel_together_and_know_a_script_that_was_forgotten(bench: Bench) -> None:
+    queue, deliveries = bench.coordinator.queue, bench.coordinator.deliveries
+    for _ in range(2):
+        await bench.client.command("SCRIPT", "FLUSH")
+        await queue.push([QueueEntry(TASK, NORMAL)])
+        await deliveries.assign([ATTEMPT])
+        assert (await queue.take(1, order=ORDER, wait=LEASE)).task_ids == (TASK,)
+        assert await deliveries.take(WORKER, 1, wait=LEASE) == [ATTEMPT]
+        await deliveries.acknowledge([ATTEMPT])
 
 
 @pytest.mark.parametrize("strange", [b"hello", b"", b"5:", b"5:x", b"12:7", b"x:7"])

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -134,7 +134,8 @@ class Stage:
 
     @asynccontextmanager
     async def reigning(self) -> AsyncIterator[None]:
-        """Dispatch runs meanwhile, and what can be granted at once is granted before the block begins."""
+        """Dispatch runs meanwhile, and what can be granted at once is granted before the block begins; what it holds
+        at the end is handed back, as after every reign."""
         await self.time.sync()
         running = asyncio.create_task(self.dispatcher.run(self.reign))
         try:
@@ -143,6 +144,8 @@ class Stage:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+            with suppress(UnavailableError):
+                await self.dispatcher.hand_back()
 
     async def settle(self) -> None:
         """Let everything happen that takes next to no time."""

@@ -26,7 +26,7 @@ from rota.application.crew import Crew
 from rota.application.grant import Grants
 from rota.application.loop import Loops
 from rota.application.parking import MOST_PARKED, Key, Parking, key_of, level_of, rank_of
-from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.coordinator import NO_WAIT, Coordinator
 from rota.application.ports.store import TaskStore
 from rota.application.reign import Reign
 from rota.application.store_time import CLOCK_SLACK, StoreTime
@@ -42,6 +42,7 @@ from rota.domain.waiting import Reason
 
 MAX_BATCH = 10_000
 LONGEST_WAIT = timedelta(seconds=1)  # the net below every wake that gets lost
+CREW_KEPT = 2 * LONGEST_WAIT  # a worker whose lease runs out meanwhile is noticed no later than that
 SHORTEST_WAIT = timedelta(milliseconds=1)
 RATE_PAUSE = timedelta(milliseconds=20)  # what a rate lets go is granted in small batches, not one by one
 DUE_EVERY = timedelta(milliseconds=25)  # how old the answer to "what is due next?" may be
@@ -68,6 +69,15 @@ class DispatchSettings:
             check_rate("global_rate", self.global_rate)
 
 
+@dataclass(frozen=True, slots=True)
+class _KeptCrew:
+    """The workers, asked for in advance."""
+
+    crew: Crew
+    changes: int  # of the pool, when they were asked for
+    until: float  # by the monotonic clock
+
+
 class Dispatcher:
     """Made once for a node; runs during each of its reigns."""
 
@@ -83,10 +93,12 @@ class Dispatcher:
         self._settings = DispatchSettings()
         self._grants = Grants(tasks, coordinator, time=time, collector=loops.collector)
         self._parking = Parking(MOST_PARKED)
-        self._hand: dict[TaskId, None] = {}  # taken from the queue and not settled yet
+        # Taken from the queue and not settled yet; with a task that brought itself along, until it is to be granted.
+        self._hand: dict[TaskId, LiveTask | None] = {}
         self._taking: asyncio.Task[Taken] | None = None  # a take that is on its way
         self._draws = draws_from(0, loops.random.chance)
         self._trust_depths_at = float("-inf")  # by the monotonic clock
+        self._kept: _KeptCrew | None = None
         self._forget()
 
     def tune(self, settings: DispatchSettings) -> None:
@@ -100,6 +112,7 @@ class Dispatcher:
     def distrust_depths(self, period: timedelta) -> None:
         """For a while the coordinator may not know what the workers run: what they report counts too."""
         self._trust_depths_at = self._loops.clock.monotonic() + period.total_seconds()
+        self._kept = None
 
     async def run(self, reign: Reign) -> None:
         """Dispatch until cancelled."""
@@ -130,6 +143,8 @@ class Dispatcher:
         taking, self._taking = self._taking, None
         if taking is not None:
             with suppress(CoordinatorUnavailableError):
+                if not taking.done():
+                    await self._queue.wake()  # it may be waiting for something to take
                 self._hand.update(dict.fromkeys((await taking).task_ids))
 
     def _forget(self) -> None:
@@ -142,15 +157,19 @@ class Dispatcher:
         self._ask_due_at = 0.0  # by the monotonic clock
         self._is_due_known = False  # whether it was asked since the last wake …
         self._has_granted = False  # … and whether anything was granted
+        self._changes: int | None = None  # of the workers' pool, as the last take told
+        self._kept = None
         self._room_seen = 0  # what the last round left of the workers' room
         self._wait = timedelta(0)
+        self._has_taken = False  # whether the wait has brought what there was to take
         self._pause: float | None = None  # seconds until a limit may let something go
         self._return_at: datetime | None = None
 
     async def _look(self, reign: Reign) -> None:
         wait, self._wait = self._wait, timedelta(0)  # after a failure: no waiting, the pause has been long enough
+        self._has_taken = False
         if wait:
-            await self._queue.wait_for_work(wait)
+            await self._wait_for_work(wait, reign=reign)
         self._is_due_known = self._has_granted = False
         is_done = await self._serve_all(reign)  # most wakes are for what is ready: it goes first
         if await self._move_due(reign):
@@ -158,6 +177,23 @@ class Dispatcher:
         if is_done:
             self._wait = self._until_due()
         self._report_parked()
+
+    async def _wait_for_work(self, wait: timedelta, *, reign: Reign) -> None:
+        """Wait; where nothing else is to be looked at first, what comes is taken in the same call."""
+        room = self._plain_room() if self._is_plain and not self._hand else 0
+        if room > 0:
+            await self._take(reign, room, wait=wait)
+            self._has_taken = True
+        else:
+            await self._queue.wait_for_work(wait)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether nothing is parked, and there was room a moment ago."""
+        return not self._parking and self._room_seen > 0
+
+    def _plain_room(self) -> int:
+        return min(self._room_seen, self._throttle.whole_room(self._settings.global_rate))
 
     async def _serve_all(self, reign: Reign) -> bool:
         """Rounds until nothing is left that can go now (True), or it is time to look around."""
@@ -184,7 +220,7 @@ class Dispatcher:
         began_at = self._loops.clock.monotonic()
         self._pause = None
         await self._grants.settle()
-        is_plain = not self._parking and self._room_seen > 0
+        is_plain = self._is_plain
         found = await (self._find_plainly(reign) if is_plain else self._find_carefully(reign))
         if found is None:
             return False
@@ -195,24 +231,32 @@ class Dispatcher:
         self._barren = 0 if granted else self._barren + 1
         if granted:
             self._loops.collector.observe(metrics.DISPATCH_SECONDS, value=self._loops.clock.monotonic() - began_at)
-        return self._has_more or not is_plain
+        return self._has_more or not is_plain or bool(self._hand or self._parking)
 
     async def _find_plainly(self, reign: Reign) -> tuple[Crew, list[LiveTask]] | None:
         """Nothing is parked and there was room a moment ago: take first, and ask for the workers while reading.
 
-        Should there be less room than there was, what does not fit is parked."""
-        room = min(self._room_seen, self._throttle.whole_room(self._settings.global_rate))
-        if room <= 0:
-            self._note_pause(self._throttle.wait_for_whole())
-            return None
-        await self._take(reign, room, parked=())
+        Should there be less room than there was, what does not fit is parked. When there is nothing to do, the workers
+        are asked for in advance: the next task that comes alone need not wait for that."""
+        if not self._has_taken:
+            room = self._plain_room()
+            if room <= 0:
+                self._note_pause(self._throttle.wait_for_whole())
+                return None
+            await self._take(reign, room)
+        self._has_taken = False
         if not self._hand:
+            await self._keep_crew()
             return None
+        kept = self._use_crew()
+        if kept is not None:
+            return kept, await self._read((), reign=reign)
         crew, waiting = await asyncio.gather(self._muster(), self._read((), reign=reign))
         return crew, waiting
 
     async def _find_carefully(self, reign: Reign) -> tuple[Crew, list[LiveTask]] | None:
         """The workers first, then what is parked and may go, then what is more pressing in the queue."""
+        self._kept = None
         crew = await self._muster()
         self._room_seen = crew.room
         room = min(crew.room, self._throttle.whole_room(self._settings.global_rate))
@@ -224,6 +268,20 @@ class Dispatcher:
         if not self._hand and not parked:
             return None
         return crew, await self._read([task_id for _, task_id in parked], reign=reign)
+
+    async def _keep_crew(self) -> None:
+        until = self._loops.clock.monotonic() + CREW_KEPT.total_seconds()
+        changes = self._changes  # if they are not counted, nobody could tell whether the workers are still the same
+        self._kept = None if changes is None else _KeptCrew(await self._muster(), changes, until)
+
+    def _use_crew(self) -> Crew | None:
+        """The workers asked for in advance, once, if none has come or gone since.
+
+        They have at least the room that they had then: nobody else gives them work."""
+        kept, self._kept = self._kept, None
+        if kept is None or kept.changes != self._changes or kept.until < self._loops.clock.monotonic():
+            return None
+        return kept.crew
 
     async def _muster(self) -> Crew:
         workers, depths = await asyncio.gather(self._pool.list_alive(), self._queue.depths())
@@ -245,7 +303,9 @@ class Dispatcher:
                 self._note_pause(self._throttle.wait_for(key, reason))
         return self._parking.first(places, min(room, self._settings.batch_size))
 
-    async def _take(self, reign: Reign, room: int, *, parked: Sequence[tuple[float, TaskId]]) -> None:
+    async def _take(
+        self, reign: Reign, room: int, *, parked: Sequence[tuple[float, TaskId]] = (), wait: timedelta = NO_WAIT
+    ) -> None:
         """Take from the queue what is more pressing than the parked tasks that fill the room already.
 
         While rounds grant nothing, each takes twice as many as the one before: a long row of tasks that nobody can
@@ -262,10 +322,11 @@ class Dispatcher:
         if not order:
             return
         # A take that is cancelled on its way happens all the same: `hand_back` waits for its answer.
-        self._taking = asyncio.create_task(self._queue.take(limit, order=order))
+        self._taking = asyncio.create_task(self._queue.take(limit, order=order, wait=wait))
         taken = await asyncio.shield(self._taking)
         self._taking = None
-        self._hand = dict.fromkeys(taken.task_ids)
+        self._hand = {task_id: taken.added.get(task_id) for task_id in taken.task_ids}
+        self._changes = taken.changes
         self._has_more = bool(taken.heads)
         self._heads.note(taken.heads)
         if len(taken.task_ids) < limit:
@@ -275,7 +336,10 @@ class Dispatcher:
         """Those of the tasks in hand and of the parked ones that wait and are due, in the order to serve them."""
         parked_ids = dict.fromkeys(parked)
         ids = list(self._hand | parked_ids)
-        waiting = {live.id: live for live in await self._tasks.find_live(ids) if live.state.status in WAITING}
+        found = {task_id: live for task_id, live in self._hand.items() if live is not None}
+        unread = [task_id for task_id in ids if task_id not in found]
+        found |= {live.id: live for live in (await self._tasks.find_live(unread) if unread else ())}
+        waiting = {task_id: found[task_id] for task_id in ids if _is_waiting(found.get(task_id))}
         for task_id in ids:
             if task_id not in waiting:
                 self._let_go(task_id)
@@ -300,15 +364,17 @@ class Dispatcher:
         starting = [live for live in verdict.admitted if live.id in chosen]
         if not starting:
             return 0
+        unread = {live.id for live in starting if self._hand.get(live.id) is not None}
         for live in starting:
             self._parking.discard(live.id)
-            self._hand[live.id] = None
+            self._hand[live.id] = None  # whatever becomes of this grant, the next look is into the store
         reign.check()
         self._throttle.count(starting)
         stale = await self._grants.give(starting, chosen, reign=reign)
         self._throttle.discard(live for live in starting if live.id in stale)
         for live in starting:
-            self._let_go(live.id)
+            if live.id not in stale & unread:  # else it may wait in another shape than that in which it was added
+                self._let_go(live.id)
         return len(starting) - len(stale)
 
     async def _park(self, refused: Sequence[tuple[LiveTask, Reason]], *, reign: Reign) -> None:
@@ -368,3 +434,7 @@ class Dispatcher:
     def _report_parked(self) -> None:
         for reason, number in self._parking.counts().items():
             self._loops.collector.put(metrics.TASKS_PARKED, reason, value=number)
+
+
+def _is_waiting(live: LiveTask | None) -> bool:
+    return live is not None and live.state.status in WAITING

@@ -57,8 +57,8 @@ class Grants:
             del self._doubts[task_id]
         given = [(live, step) for live, step in zip(lives, steps, strict=True) if live.id not in written.stale]
         self._owed.extend(attempts[live.id] for live, _ in given)
-        self._measure(given)
         await self._tell(given)
+        self._measure(given)
         return set(written.stale)
 
     async def settle(self) -> None:

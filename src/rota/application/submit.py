@@ -20,9 +20,10 @@ from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.queue import QueueEntry
 from rota.domain.submission import NewTask, Submission, compose, compose_rerun
-from rota.domain.task import Task
+from rota.domain.task import LiveTask, Task
 
 MOST_AT_ONCE = 10_000
+FEW = 16  # so many at once bring along what their grant needs; more are soon read together, and would fill the queue
 MOST_ERRORS = 100  # that are told of one batch
 
 log = structlog.get_logger(__name__)
@@ -125,7 +126,8 @@ class SubmitTasks:
             self._node.collector.add(metrics.TASKS_CREATED, task.spec.type)
         queue, signals = self._node.coordinator.queue, self._node.coordinator.signals
         told = asyncio.gather(
-            queue.push([_entry(task) for task in fresh]), signals.publish([_created(task) for task in fresh])
+            queue.push([_entry(task, is_lone=len(fresh) <= FEW) for task in fresh]),
+            signals.publish([_created(task) for task in fresh]),
         )
         try:
             await told
@@ -134,8 +136,9 @@ class SubmitTasks:
         return added
 
 
-def _entry(task: Task) -> QueueEntry:
-    return QueueEntry(task.id, task.state.priority, due_at=task.spec.scheduled_at)
+def _entry(task: Task, *, is_lone: bool) -> QueueEntry:
+    added = LiveTask(state=task.state, type=task.spec.type, timeout=task.spec.timeout) if is_lone else None
+    return QueueEntry(task.id, task.state.priority, due_at=task.spec.scheduled_at, added=added)
 
 
 def _created(task: Task) -> Event:

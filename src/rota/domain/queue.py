@@ -7,15 +7,20 @@ from datetime import datetime
 from rota.domain.checks import check_number
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import NORMAL, URGENT
+from rota.domain.task import LiveTask
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A task that waits: ready now, or not before `due_at`."""
+    """A task that waits: ready now, or not before `due_at`.
+
+    One that is queued right after it was added may bring itself along, as it was added: its grant need not read it
+    first. If it has changed since, the grant finds that out."""
 
     task_id: TaskId
     priority: int
     due_at: datetime | None = None
+    added: LiveTask | None = None
 
     def __post_init__(self) -> None:
         check_number("priority", self.priority, least=NORMAL, most=URGENT)
@@ -29,6 +34,13 @@ class Taken:
 
     task_ids: tuple[TaskId, ...]
     heads: Mapping[int, TaskId]
+    added: Mapping[TaskId, LiveTask] = field(default_factory=dict)  # those of the tasks that brought themselves along
+    changes: int | None = None  # the number of the pool's last change, if the adapter counts them
+    is_woken: bool = False  # whether the wait before it, if there was one, ended because of a wake
+
+    def __bool__(self) -> bool:
+        """Whether there is something to do."""
+        return bool(self.task_ids) or self.is_woken
 
 
 @dataclass(frozen=True, slots=True)

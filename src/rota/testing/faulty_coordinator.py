@@ -5,7 +5,15 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from rota.application.ports.coordinator import Coordinator, Deliveries, Election, Signals, TaskQueue, WorkerPool
+from rota.application.ports.coordinator import (
+    NO_WAIT,
+    Coordinator,
+    Deliveries,
+    Election,
+    Signals,
+    TaskQueue,
+    WorkerPool,
+)
 from rota.domain.attempt import Attempt
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event, Told
@@ -80,8 +88,8 @@ class FaultyTaskQueue:
     async def push(self, entries: Sequence[QueueEntry]) -> None:
         await _around(self._faults, "queue.push", call=lambda: self._inner.push(entries))
 
-    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
-        return await _around(self._faults, "queue.take", call=lambda: self._inner.take(limit, order=order))
+    async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
+        return await _around(self._faults, "queue.take", call=lambda: self._inner.take(limit, order=order, wait=wait))
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await _around(self._faults, "queue.wait_for_work", call=lambda: self._inner.wait_for_work(wait))

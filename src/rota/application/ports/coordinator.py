@@ -23,6 +23,8 @@ from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.domain.worker import Heartbeat, Worker
 
+NO_WAIT = timedelta(0)
+
 
 class Election(Protocol):
     async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
@@ -86,11 +88,18 @@ class TaskQueue(Protocol):
 
         A delayed task that is pushed again has only its last due time; a ready one may be there twice. Atomic.
         Wakes the scheduler when something is ready or the next due time has come closer. The wake follows the write and
-        may be lost with the process: the scheduler's own slow poll is the net."""
+        may be lost with the process: the scheduler's own slow poll is the net. What a ready entry brings along
+        (`QueueEntry.added`) is given to whoever takes it, or forgotten."""
         ...
 
-    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
+    async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
         """Take up to `limit` ids, exhausting the levels in the given order, each oldest first. Atomic.
+
+        With a `wait`, it does so when `wait_for_work` would return: at the first wake, or when the wait is over. The
+        wake may have been for something else, and then it brings nothing.
+
+        `Taken.changes` is another number than before when a worker was registered or removed in between; one whose
+        lease has run out is not counted.
 
         Levels that are not in the order are left, but their heads are shown too; a limit of 0 shows the heads only.
         How long a head has waited is not known here; the caller counts from when it first saw it

@@ -9,18 +9,20 @@ import asyncio
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 
-from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.coordinator import NO_WAIT, Coordinator
 from rota.application.ports.system import Clock
 from rota.domain.attempt import Attempt
 from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.task import LiveTask
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
 
@@ -32,19 +34,16 @@ class Bell:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[bool]] = deque()
         self._is_rung = False
 
     def ring(self) -> None:
-        if self._waiting:
-            self._waiting.popleft().set_result(None)
-        else:
-            self._is_rung = True
+        self._is_rung = not self._wake_one()
 
     def ring_all(self) -> None:
         """Wake everyone who waits now; nothing is kept."""
-        while self._waiting:
-            self._waiting.popleft().set_result(None)
+        while self._wake_one():
+            pass
 
     def hush(self) -> None:
         self._is_rung = False
@@ -56,25 +55,33 @@ class Bell:
             return True
         if wait <= timedelta(0):
             return False
-        heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heard: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append(heard)
+        sleeper = asyncio.ensure_future(self._clock.sleep(wait))
+        sleeper.add_done_callback(partial(_tell_over, heard))
         try:
-            await self._wait_for_either(heard, wait)
+            return await heard  # and nothing after it: who is woken goes on at once
         except asyncio.CancelledError:
-            if heard.done():
+            if not heard.cancelled() and heard.result():
                 self.ring()  # it rang for someone who has left: pass it on
             raise
-        return heard.done()
-
-    async def _wait_for_either(self, heard: asyncio.Future[None], wait: timedelta) -> None:
-        sleeper = asyncio.ensure_future(self._clock.sleep(wait))
-        try:
-            await asyncio.wait((heard, sleeper), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if not heard.done():
-                self._waiting.remove(heard)
             sleeper.cancel()
-            await asyncio.gather(sleeper, return_exceptions=True)
+            with suppress(ValueError):  # whoever rang has taken it out
+                self._waiting.remove(heard)
+
+    def _wake_one(self) -> bool:
+        while self._waiting:
+            heard = self._waiting.popleft()
+            if not heard.done():  # else its wait is just over, or was cancelled
+                heard.set_result(True)
+                return True
+        return False
+
+
+def _tell_over(heard: asyncio.Future[bool], _sleeper: asyncio.Future[None]) -> None:
+    if not heard.done():
+        heard.set_result(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,7 @@ class _Queues:
     """The tasks that wait; a rebuild starts from empty ones."""
 
     ready: dict[int, deque[TaskId]] = field(default_factory=lambda: {level: deque() for level in LEVELS})
+    added: dict[TaskId, LiveTask] = field(default_factory=dict)  # what some of them brought along
     delayed: list[tuple[datetime, int, TaskId]] = field(default_factory=list)  # in order
     due: dict[tuple[int, TaskId], datetime] = field(default_factory=dict)  # the same entries, to find them by
     building: str | None = None
@@ -123,6 +131,7 @@ class MemoryState:
         self.memory = _Memory()
         self.last_lease = 0  # survives `forget`: a number is never used twice
         self.last_event = 0  # so does this one
+        self.changes = 0  # and this: of the pool
         self.work = Bell(clock)
         self.vacancy = Bell(clock)
         self.deliveries: dict[WorkerId, Bell] = {}
@@ -137,6 +146,10 @@ class MemoryState:
 
     def bell_of(self, worker_id: WorkerId) -> Bell:
         return self.deliveries.setdefault(worker_id, Bell(self.clock))
+
+    async def let_others_go_on(self) -> None:
+        """Those who were woken first: whatever the caller does next is less urgent than what they wait for."""
+        await self.clock.sleep(NO_WAIT)
 
     def end_of(self, duration: timedelta) -> float:
         return self.clock.monotonic() + duration.total_seconds()
@@ -184,6 +197,7 @@ class MemoryWorkerPool:
 
     async def register(self, worker: Worker, lease: timedelta) -> None:
         self._state.memory.workers[worker.id] = _Member(worker, self._state.end_of(lease))
+        self._state.changes += 1
 
     async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
         members = self._list_members()
@@ -195,6 +209,7 @@ class MemoryWorkerPool:
 
     async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
         memory = self._state.memory
+        self._state.changes += 1
         for worker_id in worker_ids:
             for known in (memory.workers, memory.assigned, memory.in_flight):
                 known.pop(worker_id, None)
@@ -226,19 +241,25 @@ class MemoryTaskQueue:
         for entry in entries:
             if entry.due_at is None:
                 queues.ready[entry.priority].append(entry.task_id)
+                if entry.added is not None:
+                    queues.added[entry.task_id] = entry.added
             else:
                 self._delay(entry, entry.due_at)
         has_ready = any(entry.due_at is None for entry in entries)
         if has_ready or (queues.delayed and (next_due is None or queues.delayed[0][0] < next_due)):
             self._state.work.ring()
+            await self._state.let_others_go_on()
 
-    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
-        ready = self._state.memory.queues.ready
+    async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
+        is_woken = bool(wait) and await self._state.work.wait(wait)
+        queues = self._state.memory.queues
         taken: list[TaskId] = []
         for level in order:
-            count = min(limit - len(taken), len(ready[level]))
-            taken.extend(ready[level].popleft() for _ in range(count))
-        return Taken(tuple(taken), {level: waiting[0] for level, waiting in ready.items() if waiting})
+            count = min(limit - len(taken), len(queues.ready[level]))
+            taken.extend(queues.ready[level].popleft() for _ in range(count))
+        heads = {level: waiting[0] for level, waiting in queues.ready.items() if waiting}
+        added = {task_id: queues.added.pop(task_id) for task_id in taken if task_id in queues.added}
+        return Taken(tuple(taken), heads, added, self._state.changes, is_woken)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._state.work.wait(wait)
@@ -304,6 +325,7 @@ class MemoryDeliveries:
             assigned.setdefault(attempt.worker_id, {})[attempt] = None
         for worker_id in dict.fromkeys(attempt.worker_id for attempt in new):
             self._state.bell_of(worker_id).ring()
+        await self._state.let_others_go_on()
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
         taken = self._take(worker_id, limit)

@@ -103,6 +103,22 @@ class RedisClient:
             answer = await self.command("EVAL", script.text, len(keys), *keys, *args)
         return answer
 
+    async def run_when_woken(
+        self, script: Script, *, token: str, wait: timedelta, keys: Sequence[str], args: Sequence[Part] = ()
+    ) -> tuple[bool, Any]:
+        """One script as soon as there is a token to take, or when the wait is over: sent with the wait, in one message.
+
+        Whether there was a token, and the script's answer. A wait longer than a call may block is over sooner."""
+        named = ("EVALSHA", script.sha, len(keys), *keys, *args)
+        if wait < SHORTEST_BLOCK:
+            taken, answer = await self._ask([("LPOP", token), named])
+        else:
+            block = min(wait, self._options.longest_block)
+            taken, answer = await self._block([("BLPOP", token, block.total_seconds()), named], block=block)
+        if isinstance(answer, NoScriptError):
+            answer = await self.run(script, keys=keys, args=args)
+        return taken is not None, answer
+
     async def batch(self, commands: Sequence[Sequence[Part]], *, atomic: bool = False) -> list[Any]:
         """Several commands in one round trip; the answers in order."""
         if not atomic:
@@ -113,7 +129,8 @@ class RedisClient:
 
     async def command_aside(self, *parts: Part) -> Any:
         """One command on a connection of its own: a large answer must not keep the calls of others waiting."""
-        return await self._block(*parts, block=timedelta(0))
+        (answer,) = await self._block([parts], block=timedelta(0))
+        return answer
 
     async def wait_for_token(self, key: str, wait: timedelta) -> bool:
         """Take one token from a list, waiting for it if there is none. False when the wait is over."""
@@ -121,7 +138,8 @@ class RedisClient:
             return await self.command("LPOP", key) is not None
         while wait > timedelta(0):
             block = max(min(wait, self._options.longest_block), SHORTEST_BLOCK)
-            if await self._block("BLPOP", key, block.total_seconds(), block=block) is not None:
+            (token,) = await self._block([("BLPOP", key, block.total_seconds())], block=block)
+            if token is not None:
                 return True
             wait -= block
         return False
@@ -168,17 +186,17 @@ class RedisClient:
         self._wires = {wire, *(other for other in self._wires if other.is_open)}
         return wire
 
-    async def _block(self, *parts: Part, block: timedelta) -> Any:
-        """One command that may wait at the server, on a connection of its own."""
+    async def _block(self, commands: Sequence[Sequence[Part]], *, block: timedelta) -> list[Any]:
+        """Commands of which one may wait at the server, and keeps the others waiting, on a connection of their own."""
         async with self._answered(block) as deadline, self._blocking:
             wire = self._pop_idle() or await self._open_wire()
             try:
-                (answer,) = await _ask(wire, [parts], deadline=deadline)
+                answers = await _ask(wire, commands, deadline=deadline)
             except BaseException:
                 wire.close()  # its answer may still come
                 raise
             self._idle.append(wire)
-            return _accept(answer)
+            return [_accept(answer) for answer in answers]
 
     def _pop_idle(self) -> Wire | None:
         while self._idle:

@@ -4,6 +4,9 @@ The server runs them one after the other, stops at the first that fails, and ans
 answers to its own statements. Where a message is a round trip, the three inserts of a new task, or the five statements
 of its end, take the time of one. Large ones go by themselves as ever: they would not fit, and gain nothing.
 
+A new task is committed in the message that inserts it (ADR-0017): if an insert fails, the server does not come to the
+COMMIT. A fence that is missed is no failure to the server, so a transaction that has one is committed by itself.
+
 The driver lets every connection send several statements at once. Whatever text is in them, it has escaped.
 """
 
@@ -33,6 +36,7 @@ from rota.infrastructure.database.bulk_mysql_statements import (
 from rota.infrastructure.database.direct import announce, driver_of, talk
 
 FEW_ROWS = 16  # the driver is quicker at filling in more
+IN_TRANSACTION = 1  # a bit of the server's state, in every answer
 MOST_CHARACTERS = 200_000  # of up to four bytes: less than the smallest limit of a packet in use, 1 MiB
 
 
@@ -65,13 +69,14 @@ class MysqlBatch:
     def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self._add([deletion(table, columns, rows=rows)], must_meet=len(rows))
 
-    def send(self) -> None:
-        """Run what waits and judge its fences."""
+    def send(self, *, commits: bool = False) -> None:
+        """Run what waits and judge its fences; or commit it at once, where there are none to judge."""
         if not self._texts:
             return
         texts, shown, fences = self._texts, self._shown, self._fences
         self._texts, self._shown, self._fences, self._length = [], [], [], 0
-        met = talk(self.connection, _ask(driver_of(self.connection), texts), sql="; ".join(shown))
+        asking = _ask_and_commit if commits and not fences else _ask
+        met = talk(self.connection, asking(driver_of(self.connection), texts), sql="; ".join(shown))
         for places, wanted in fences:
             if sum(met[place] for place in places) != wanted:
                 raise FenceMissedError
@@ -116,4 +121,11 @@ async def _ask(driver: Any, texts: Sequence[str]) -> list[int]:
     met = [await driver.query(";".join(texts))]
     for _ in texts[1:]:
         met.append(await driver.next_result())
+    return met
+
+
+async def _ask_and_commit(driver: Any, texts: Sequence[str]) -> list[int]:
+    met = await _ask(driver, [*texts, "COMMIT"])
+    # The driver keeps the last state of the server that was not zero. Without this it would send a second COMMIT.
+    driver.server_status &= ~IN_TRANSACTION
     return met

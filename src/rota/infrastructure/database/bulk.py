@@ -67,8 +67,11 @@ class Bulk(Protocol):
         """Set columns where the version is the expected one: each row is (id, version, *values). Says how many were."""
         ...
 
-    def together(self, connection: Connection) -> AbstractContextManager[Batch]:
-        """A block of writes that need no answer in between; inside it the connection is used by nothing else."""
+    def together(self, connection: Connection, *, is_last: bool = False) -> AbstractContextManager[Batch]:
+        """A block of writes that need no answer in between; inside it the connection is used by nothing else.
+
+        `is_last`: none of them is fenced, and none comes after them in this transaction; so it may be committed with
+        them."""
         ...
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:

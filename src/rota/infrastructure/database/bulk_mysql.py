@@ -70,10 +70,10 @@ class MysqlBulk:
         return write(connection, fenced_updates(table, columns, rows=rows))
 
     @contextmanager
-    def together(self, connection: Connection) -> Iterator[Batch]:
+    def together(self, connection: Connection, *, is_last: bool = False) -> Iterator[Batch]:
         batch = MysqlBatch(connection)
         yield batch
-        batch.send()
+        batch.send(commits=is_last)
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         return read(connection, query.format(ids=f"IN ({join(ids)})"))

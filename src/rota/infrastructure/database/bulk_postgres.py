@@ -56,7 +56,7 @@ class PostgresBulk:
     ) -> int:
         return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
 
-    def together(self, connection: Connection) -> AbstractContextManager[Batch]:
+    def together(self, connection: Connection, *, is_last: bool = False) -> AbstractContextManager[Batch]:
         return nullcontext(OneByOne(self, connection))
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:

@@ -146,6 +146,20 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _mysql_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
+    from asyncmy.connection import Connection as AsyncmyConnection  # an extra: only who uses MySQL or MariaDB has it
+
+    class Connection(AsyncmyConnection):
+        """Does not ask to commit what was committed with its last statement (`batch_mysql.py`)."""
+
+        async def commit(self) -> None:
+            if self.get_transaction_status():
+                await super().commit()
+
+    async def connect(**options: Any) -> Connection:
+        connection = Connection(**options)  # type: ignore[no-untyped-call]
+        await connection.connect()  # type: ignore[unused-awaitable]  # its stub says that it returns another
+        return connection
+
     # MySQL reads the last setting as a comment: it cannot bound statements other than SELECT.
     session = (
         f"SET time_zone='+00:00', innodb_lock_wait_timeout={LOCK_WAIT_S}, wait_timeout={IDLE_S}"
@@ -153,7 +167,7 @@ def _mysql_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
     )
     return create_async_engine(
         url.set(drivername="mysql+asyncmy"),
-        connect_args={"connect_timeout": CONNECT_S, "init_command": session},
+        connect_args={"connect_timeout": CONNECT_S, "init_command": session, "async_creator_fn": connect},
         **_common(isolation_level),
     )
 

@@ -8,8 +8,10 @@ from typing import Any, Protocol, TypeVar
 from rota.application.ports.coordinator import Coordinator
 from rota.domain.attempt import Attempt
 from rota.domain.events import Event, Told
-from rota.domain.ids import NodeId, TaskId, WorkerId
+from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
+from rota.domain.priority import HIGH
 from rota.domain.queue import QueueEntry
+from rota.domain.task import PENDING, LiveTask, TaskState
 from rota.domain.worker import Worker
 
 T = TypeVar("T")
@@ -65,6 +67,12 @@ def make_ids(count: int) -> list[TaskId]:
 
 def make_entries(ids: Iterable[TaskId], *, priority: int = 0, due_at: datetime | None = None) -> list[QueueEntry]:
     return [QueueEntry(task_id, priority, due_at) for task_id in ids]
+
+
+def make_added(task_id: TaskId) -> LiveTask:
+    """A task as it was added, with a name that needs care."""
+    state = TaskState(id=task_id, status=PENDING, tenant_id=TenantId("ä b"), due_at=NOON, priority=HIGH)
+    return LiveTask(state=state, type='mail "é" 1', timeout=timedelta(milliseconds=1500))
 
 
 def make_attempts(ids: Iterable[TaskId], *, worker_id: WorkerId = WORKER_1, number: int = 1) -> list[Attempt]:

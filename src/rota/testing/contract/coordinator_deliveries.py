@@ -37,6 +37,12 @@ class TestDeliveries:
         assert await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == mine
         assert await node.deliveries.take(WORKER_2, 10, wait=AT_ONCE) == others
 
+    async def test_what_a_limit_leaves_needs_no_other_wake(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        attempts = make_attempts(make_ids(3))
+        await node.deliveries.assign(attempts)
+        assert [await node.deliveries.take(WORKER_1, 1, wait=LONG) for _ in attempts] == [[each] for each in attempts]
+
     async def test_a_take_brings_no_more_than_its_limit(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
         attempts = make_attempts(make_ids(5))

@@ -5,7 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from rota.application.ports.coordinator import Coordinator
 from rota.domain.ids import WorkerId
+from rota.domain.priority import LEVELS
 from rota.domain.worker import MAX_CAPACITY, Heartbeat, Worker
 from rota.testing.contract.coordinator_backend import (
     AT_ONCE,
@@ -181,3 +183,22 @@ class TestWorkerPool:
         await node.pool.remove([WORKER_2])
         await backend.wait(backend.tick * 2)
         assert await node.pool.list_beats() == {}
+
+    async def test_who_takes_is_told_that_the_pool_has_changed_if_changes_are_counted(
+        self, backend: CoordinatorBackend
+    ) -> None:
+        node, scheduler = await backend.connect(), await backend.connect()
+        for worker_id in (WORKER_1, WORKER_2):
+            await node.pool.register(make_worker(worker_id), LONG)
+        first = await _find_changes(scheduler)
+        await node.pool.heartbeat(WORKER_1, Heartbeat(load=1), lease=LONG)
+        assert await _find_changes(scheduler) == first
+        await node.pool.register(replace(make_worker(), is_draining=True), LONG)
+        second = await _find_changes(scheduler)
+        await node.pool.remove([WORKER_1])
+        third = await _find_changes(scheduler)
+        assert len({first, second, third}) == (1 if first is None else 3)
+
+
+async def _find_changes(node: Coordinator) -> int | None:
+    return (await node.queue.take(0, order=LEVELS)).changes

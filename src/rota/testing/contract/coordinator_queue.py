@@ -16,6 +16,7 @@ from rota.testing.contract.coordinator_backend import (
     NOON,
     CoordinatorBackend,
     begin,
+    make_added,
     make_entries,
     make_ids,
     make_pages,
@@ -111,6 +112,49 @@ class TestTaskQueue:
         scheduler, api = await backend.connect(), await backend.connect()
         await api.queue.push(make_entries(make_ids(1)))
         assert await scheduler.queue.wait_for_work(LONG)
+
+    async def test_a_take_that_waits_brings_what_is_pushed(self, backend: CoordinatorBackend) -> None:
+        scheduler, api = await backend.connect(), await backend.connect()
+        task_id, later = make_ids(2)
+        waiting = await begin(backend, scheduler.queue.take(10, order=DESCENDING, wait=LONG))
+        await api.queue.push(make_entries([task_id]))
+        assert (await waiting).task_ids == (task_id,)
+        await api.queue.push(make_entries([later]))
+        assert (await scheduler.queue.take(10, order=DESCENDING, wait=LONG)).task_ids == (later,)
+        assert not await scheduler.queue.wait_for_work(AT_ONCE), "the wake was used"
+
+    async def test_a_take_that_waits_is_woken_for_other_reasons_too(self, backend: CoordinatorBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        waiting = await begin(backend, a.queue.take(10, order=DESCENDING, wait=LONG))
+        await b.queue.wake()
+        taken = await waiting
+        assert taken.task_ids == ()
+        assert taken.is_woken
+
+    async def test_a_take_that_waits_in_vain_brings_what_is_there(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        (task_id,) = make_ids(1)
+        assert not await outlast(backend, node.queue.take(10, order=DESCENDING, wait=backend.tick))
+        await node.queue.push(make_entries([task_id]))
+        assert await node.queue.wait_for_work(LONG)  # its wake is gone
+        taken = await outlast(backend, node.queue.take(10, order=DESCENDING, wait=backend.tick))
+        assert taken.task_ids == (task_id,)
+        assert not taken.is_woken
+
+    async def test_what_a_task_brings_along_is_given_to_its_taker_or_forgotten(
+        self, backend: CoordinatorBackend
+    ) -> None:
+        api, scheduler = await backend.connect(), await backend.connect()
+        plain, *ids = make_ids(4)
+        added = {task_id: make_added(task_id) for task_id in ids}
+        await api.queue.push([QueueEntry(plain, HIGH), *(QueueEntry(each, HIGH, added=added[each]) for each in ids)])
+        first = await scheduler.queue.take(2, order=DESCENDING)
+        assert first.task_ids == (plain, ids[0])
+        assert first.heads == {HIGH: ids[1]}
+        rest = await scheduler.queue.take(2, order=DESCENDING)
+        assert rest.task_ids == tuple(ids[1:])
+        brought = {**first.added, **rest.added}
+        assert brought in ({}, added)
 
     async def test_waiting_for_work_ends_without_any(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()

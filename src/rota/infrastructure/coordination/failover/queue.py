@@ -10,8 +10,10 @@ comparison of store and queue.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from rota.application.ports.coordinator import NO_WAIT
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
@@ -32,16 +34,20 @@ class FailoverTaskQueue:
     async def push(self, entries: Sequence[QueueEntry]) -> None:
         await self._switch.call(lambda side: side.coordinator.queue.push(entries))
 
-    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
+    async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
         strays = await self._take_strays(limit, order)
-        left = limit - len(strays)
+        if not strays:
+            taken = await self._switch.wait(
+                lambda side, left: side.coordinator.queue.take(limit, order=order, wait=left), wait
+            )
+            # A worker that is at home on the other side may leave there, and this side does not count that.
+            return replace(taken, changes=None) if self._homes.is_anyone_at(self._switch.other) else taken
+        number = limit - len(strays)
         try:
-            taken = await self._switch.call(lambda side: side.coordinator.queue.take(left, order=order))
+            taken = await self._switch.call(lambda side: side.coordinator.queue.take(number, order=order))
         except CoordinatorUnavailableError:
-            if not strays:
-                raise
             return Taken(strays, {})  # they are in no queue any more: raising would lose them
-        return Taken((*strays, *taken.task_ids), taken.heads)
+        return replace(taken, task_ids=(*strays, *taken.task_ids), changes=None)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._switch.wait(lambda side, left: side.coordinator.queue.wait_for_work(left), wait)

@@ -1,5 +1,8 @@
 """What is handed out: a list for each worker to take from, and a set of what it has taken.
 
+Whenever the list is not empty there is a token, for which the worker waits; the wait and the take after it travel as
+one message. Should the token be lost, the take at the end of the wait finds what is there.
+
 An entry is `task id:attempt number`, and stands in one of the two, once. Taking moves it from the list to the set in
 one script, so an answer that is lost on its way leaves the entry in the set, where `held` finds it. What is no entry is
 left out.
@@ -32,10 +35,14 @@ class RedisDeliveries:
         await self._client.run(self._assign, keys=keys, args=(WORKER_KEYS_KEPT_MS, *_to_args(groups)))
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
-        taken = await self._take_now(worker_id, limit)
-        if taken or not await self._client.wait_for_token(self._keys.worker_wake(worker_id), wait):
-            return taken
-        return await self._take_now(worker_id, limit)
+        _, entries = await self._client.run_when_woken(
+            self._take,
+            token=self._keys.worker_wake(worker_id),
+            wait=wait,
+            keys=self._keys_of(worker_id),
+            args=(limit, WORKER_KEYS_KEPT_MS),
+        )
+        return _to_attempts(entries, worker_id)
 
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
         if not attempts:
@@ -50,10 +57,6 @@ class RedisDeliveries:
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
         entries = await self._client.command("SMEMBERS", self._keys.in_flight(worker_id))
         return sorted(_to_attempts(entries, worker_id), key=lambda attempt: (attempt.task_id, attempt.number))
-
-    async def _take_now(self, worker_id: WorkerId, limit: int) -> list[Attempt]:
-        args = (limit, WORKER_KEYS_KEPT_MS)
-        return _to_attempts(await self._client.run(self._take, keys=self._keys_of(worker_id), args=args), worker_id)
 
     def _keys_of(self, worker_id: WorkerId) -> tuple[str, str, str]:
         keys = self._keys

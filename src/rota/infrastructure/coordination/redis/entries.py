@@ -1,12 +1,24 @@
 """Ids and attempts as they stand in Redis: decimal strings, `task id` and `task id:attempt number`.
 
+A task that waits may bring itself along (ADR-0017): after its id, a blank, and a JSON array of what is not the same for
+every task that was just added.
+
 Redis is shared with operators, and with other releases during an upgrade. So nothing that is read is trusted: what is
 not an id is None here, and left out by the caller.
 """
 
-from rota.domain.ids import MAX_ID, TaskId, WorkerId
+from datetime import timedelta
+
+import msgspec
+
+from rota.domain.ids import MAX_ID, TaskId, TenantId, WorkerId
+from rota.domain.queue import QueueEntry
+from rota.domain.task import PENDING, LiveTask, TaskState
+from rota.infrastructure.instants import duration_us, from_us, to_us
 
 Entry = tuple[TaskId, int]
+Ready = tuple[TaskId, LiveTask | None]
+_ADDED = msgspec.json.Decoder(tuple[str, str, int, int, int])
 _MOST_DIGITS = len(str(MAX_ID))
 
 
@@ -28,6 +40,35 @@ def find_entry(text: bytes) -> Entry | None:
     first, _, second = text.partition(b":")
     task_id, number = find_task_id(first), _find_number(second)
     return None if task_id is None or number is None else (task_id, number)
+
+
+def to_ready(entry: QueueEntry) -> TaskId | bytes:
+    added = entry.added
+    if added is None:
+        return entry.task_id
+    state = added.state
+    values = (state.tenant_id, added.type, state.priority, to_us(state.due_at), duration_us(added.timeout))
+    return b"%d %b" % (entry.task_id, msgspec.json.encode(values))
+
+
+def find_ready(text: bytes) -> Ready | None:
+    """The id, and what it brought along as far as it can be read."""
+    first, _, rest = text.partition(b" ")
+    task_id = find_task_id(first)
+    if task_id is None:
+        return None
+    return task_id, _find_added(task_id, rest) if rest else None
+
+
+def _find_added(task_id: TaskId, text: bytes) -> LiveTask | None:
+    try:
+        tenant, task_type, priority, due_us, timeout_us = _ADDED.decode(text)
+        state = TaskState(
+            id=task_id, tenant_id=TenantId(tenant), status=PENDING, due_at=from_us(due_us), priority=priority
+        )
+        return LiveTask(state=state, type=task_type, timeout=timedelta(microseconds=timeout_us))
+    except (msgspec.DecodeError, OverflowError, ValueError):
+        return None
 
 
 def _find_number(text: bytes) -> int | None:

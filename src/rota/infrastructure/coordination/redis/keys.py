@@ -32,6 +32,7 @@ class RedisKeys:
         self.vacancy = self._key("scheduler:vacancy")
         self.wake = self._key("scheduler:wake")
         self.workers = self._key("workers")
+        self.changes = self._key("workers:changes")
         self.events = self._key("task:events")  # a channel
         self.remembered_events = self._key("task:events:log")
         self.last_event = self._key("task:events:last")

@@ -1,5 +1,7 @@
 """Who works: a hash per worker that expires with its lease, and a set of their ids to find the hashes by.
 
+A counter of registrations and removals tells the scheduler whether the list that it knows is still the list.
+
 The hash also has the last heartbeat: `load`, `completed` and `held`, the attempts at hand with blanks between them. A
 field that is missing, because another release wrote the hash, has its default; what cannot be read is left out.
 """
@@ -17,7 +19,7 @@ from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.redis.entries import Entry, find_entry, to_entry
 from rota.infrastructure.coordination.redis.keys import WORKER_KEYS_KEPT_MS, RedisKeys, milliseconds
 from rota.infrastructure.coordination.redis.roll_call import RollCall
-from rota.infrastructure.coordination.redis_client import RedisClient, load_script
+from rota.infrastructure.coordination.redis_client import Part, RedisClient, load_script
 
 Values = Sequence[bytes | None]
 
@@ -46,7 +48,8 @@ class RedisWorkerPool:
     async def register(self, worker: Worker, lease: timedelta) -> None:
         fields = (part for field in _to_hash(worker).items() for part in field)
         args = (worker.id, milliseconds(lease), *fields)
-        await self._client.run(self._register, keys=(self._keys.workers, self._keys.worker(worker.id)), args=args)
+        keys = (self._keys.workers, self._keys.worker(worker.id), self._keys.changes)
+        await self._client.run(self._register, keys=keys, args=args)
 
     async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
         keys = (self._keys.workers, *self._keys_of(worker_id))
@@ -59,7 +62,8 @@ class RedisWorkerPool:
         if not worker_ids:
             return
         keys = [key for worker_id in worker_ids for key in self._keys_of(worker_id)]
-        await self._client.batch([["UNLINK", *keys], ["SREM", self._keys.workers, *worker_ids]], atomic=True)
+        left: tuple[Part, ...] = ("SREM", self._keys.workers, *worker_ids)
+        await self._client.batch([("UNLINK", *keys), left, ("INCR", self._keys.changes)], atomic=True)
 
     async def list_alive(self) -> list[Worker]:
         found = await self._read_hashes(tuple(_READERS))

@@ -1,16 +1,17 @@
-"""What waits: a list of ids for each priority, and a sorted set by due time.
+"""What waits: a list of ids, and of what they bring along, for each priority; and a sorted set by due time.
 
 Ids are decimal strings all the way: a Lua number is a double and would round them. Due times are scores in
 microseconds since 1970, which a double holds exactly until 2255. What is no id is left out.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
+from rota.application.ports.coordinator import NO_WAIT
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
-from rota.infrastructure.coordination.redis.entries import find_task_id
+from rota.infrastructure.coordination.redis.entries import find_ready, to_ready
 from rota.infrastructure.coordination.redis.keys import RedisKeys
 from rota.infrastructure.coordination.redis.roll_call import RollCall
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
@@ -33,20 +34,34 @@ class RedisTaskQueue:
     async def push(self, entries: Sequence[QueueEntry]) -> None:
         if not entries:
             return
-        ready: tuple[list[TaskId], ...] = tuple([] for _ in LEVELS)
+        ready: tuple[list[TaskId | bytes], ...] = tuple([] for _ in LEVELS)
         delayed: list[int | str] = []
         for entry in entries:
             if entry.due_at is None:
-                ready[entry.priority].append(entry.task_id)
+                ready[entry.priority].append(to_ready(entry))
             else:
                 delayed += (_score(entry.due_at), _member(entry))
         args = (*map(len, ready), *(task_id for level in ready for task_id in level), *delayed)
         await self._client.run(self._push, keys=(self._keys.wake, self._keys.delayed, *self._keys.levels), args=args)
 
-    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
-        task_ids, heads = await self._client.run(self._take, keys=self._keys.levels, args=(limit, *order))
-        first = zip(heads[::2], map(find_task_id, heads[1::2]), strict=True)
-        return Taken(tuple(_to_ids(task_ids)), {int(level): head for level, head in first if head is not None})
+    async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
+        is_woken, keys, args = False, (*self._keys.levels, self._keys.changes), (limit, *order)
+        if wait:
+            is_woken, answer = await self._client.run_when_woken(
+                self._take, token=self._keys.wake, wait=wait, keys=keys, args=args
+            )
+        else:
+            answer = await self._client.run(self._take, keys=keys, args=args)
+        entries, heads, changes = answer
+        ready = [found for found in map(find_ready, entries) if found is not None]
+        first = zip(heads[::2], map(find_ready, heads[1::2]), strict=True)
+        return Taken(
+            tuple([task_id for task_id, _ in ready]),
+            {int(level): head[0] for level, head in first if head is not None},
+            {task_id: added for task_id, added in ready if added is not None},
+            int(changes) if changes and changes.isdigit() else None,
+            is_woken,
+        )
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._client.wait_for_token(self._keys.wake, wait)
@@ -104,7 +119,3 @@ def _to_moment(score: bytes) -> datetime:
 
 def _member(entry: QueueEntry) -> str:
     return f"{entry.priority}:{entry.task_id}"
-
-
-def _to_ids(texts: Iterable[bytes]) -> list[TaskId]:
-    return [task_id for task_id in map(find_task_id, texts) if task_id is not None]

@@ -3,8 +3,9 @@
 -- KEYS[1]     scheduler:wake  list, at most one token
 -- KEYS[2]     queue:delayed   sorted set; score: due time in microseconds, member: priority:id
 -- KEYS[3..12] queue:normal, queue:1, … queue:urgent  lists for priorities 0 to 9, oldest first
--- ARGV[1..10] how many ids there are for each priority
--- ARGV[11..]  the ids, priority by priority; then score and member of each delayed task in turn
+-- ARGV[1..10] how many entries there are for each priority
+-- ARGV[11..]  the entries, priority by priority: an id, or an id, a blank and what it brings along; then score and
+--             member of each delayed task in turn
 -- Result: nothing
 local CHUNK = 1000 -- even; unpack fails near 8000
 local position = 11

@@ -9,17 +9,21 @@ deleted and is not purged yet).
 A task has one row. Pushed again it moves when its lane is another one now; in the same lane it keeps its place, so that
 one who pushes all that waits, to be sure, does not send the oldest to the end.
 
+What an entry brings along is forgotten: it would cost a column, and this queue is for safety, not for speed.
+
 What takes something away (`take`, `move_due`) is never run again after an unknown outcome: a second run would bring
 other tasks, and nobody would learn that the first ones are gone.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Integer, bindparam, func, select, update
 
+from rota.application.ports.coordinator import NO_WAIT
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
@@ -87,8 +91,10 @@ class SqlTaskQueue:
         if await self._database.transact(partial(self._push, entries=entries)):
             await self._wake.set()
 
-    async def take(self, limit: int, *, order: Sequence[int]) -> Taken:
-        return await self._database.transact(partial(self._take, limit=limit, order=order), is_repeatable=False)
+    async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
+        is_woken = bool(wait) and await self._wake.wait(wait)
+        taken = await self._database.transact(partial(self._take, limit=limit, order=order), is_repeatable=False)
+        return replace(taken, is_woken=is_woken)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await self._wake.wait(wait)

@@ -141,9 +141,9 @@ class SqlTaskStore:
         fresh = {item.task.id: item for item, answer in pairs if not answer.is_repeat}
         if expect_present:
             fresh = self._drop_present(connection, fresh)
-        insert_tasks(self._database, connection, tasks=[item.task for item in fresh.values()])
         audit = [entry for item in fresh.values() for entry in item.audit]
         insert_audit(self._database.bulk, connection, audit=audit)
+        insert_tasks(self._database, connection, tasks=[item.task for item in fresh.values()], is_last=True)
         return added
 
     def _drop_present(self, connection: Connection, new: Mapping[TaskId, NewTask]) -> dict[TaskId, NewTask]:
@@ -202,11 +202,13 @@ class SqlTaskStore:
         return len(ids)
 
 
-def insert_tasks(database: Database, connection: Connection, *, tasks: Sequence[Task]) -> None:
-    """Insert new tasks with their live rows and first log entries; the caller owns the transaction."""
+def insert_tasks(database: Database, connection: Connection, *, tasks: Sequence[Task], is_last: bool = False) -> None:
+    """Insert new tasks with their live rows and first log entries; the caller owns the transaction.
+
+    It may be committed with them if they are the last of it."""
     if not tasks:
         return
-    with database.bulk.together(connection) as batch:
+    with database.bulk.together(connection, is_last=is_last) as batch:
         batch.insert(schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
         batch.insert(schema.task_live, columns=NEW_LIVE_COLUMNS, rows=[new_live_row(task.state) for task in tasks])
         batch.insert(schema.task_logs, columns=LOG_COLUMNS, rows=[creation_row(task) for task in tasks])
