@@ -141,6 +141,7 @@ async def test_a_waiting_task_is_moved_and_made_more_urgent(http: httpx2.AsyncCl
     moved = await http.patch(f"/tasks/{made['id']}", json={"priority": 9, "scheduled_at": "2099-01-01T00:00:00Z"})
     assert moved.status_code == 200
     assert (moved.json()["priority"], moved.json()["scheduled_at"]) == (9, "2099-01-01T00:00:00Z")
+    assert [entry["action"] for entry in (await http.get("/audit")).json()["items"]] == ["task.patch", "task.create"]
     assert problem(await http.patch(f"/tasks/{made['id']}", json={}))[0] == 422
     naive = await http.patch(f"/tasks/{made['id']}", json={"scheduled_at": "2099-01-01T00:00:00"})
     assert problem(naive) == (422, "invalid_request", ["scheduled_at"])
@@ -343,6 +344,8 @@ async def test_what_was_changed_is_on_record(http: httpx2.AsyncClient) -> None:
     entries = (await http.get("/audit")).json()["items"]
     assert [entry["action"] for entry in entries] == ["config.put", "task.cancel", "task.create"]
     assert {entry["actor"] for entry in entries} == {"admin of default"}
+    token_ids = [token["id"] for token in (await http.get("/tokens")).json()["items"]]
+    assert {entry["token_id"] for entry in entries} == set(token_ids)
     assert entries[1]["object"] == made["id"]
     assert entries[1]["address"] == "127.0.0.1"
     first = (await http.get("/audit?limit=2")).json()
