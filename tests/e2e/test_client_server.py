@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -191,6 +192,18 @@ def test_the_example_does_what_the_reference_shows(typed: Rota, capsys: pytest.C
     assert over_http.clean_up() >= 0
     assert over_http.find_status(task.id) == "SUCCESS"
     assert over_http.find_status("1") == "gone"
+
+
+def test_the_example_of_the_events_goes_on_where_it_was(typed: Rota) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        watching = threads.submit(over_http.watch_ends, 1)
+        while not watching.done():
+            over_http.greet()
+    seen = watching.result()
+    assert seen
+    over_http.greet()
+    following = over_http.watch_ends(1, seen)
+    assert following not in (None, seen)
 
 
 def test_events_come_while_things_happen_and_go_on_where_they_were(typed: Rota) -> None:

@@ -60,12 +60,24 @@ async def test_a_payload_that_is_left_out_comes_from_the_config(api: Api, http: 
 
 async def test_a_repeat_with_the_same_key_gets_the_first_task(http: httpx2.AsyncClient) -> None:
     key = {"Idempotency-Key": "order-17"}
-    first = await http.post("/tasks", json={"type": "email", "payload": 1}, headers=key)
-    again = await http.post("/tasks", json={"payload": 1, "type": "email", "idempotency_key": "order-17"})
+    first = await http.post("/tasks", json={"type": "email", "payload": {"number": 1}}, headers=key)
+    again = await http.post("/tasks", json={"payload": {"number": 1}, "type": "email", "idempotency_key": "order-17"})
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.json()["id"] == first.json()["id"]
-    other = await http.post("/tasks", json={"type": "email", "payload": 2}, headers=key)
+    other = await http.post("/tasks", json={"type": "email", "payload": {"number": 2}}, headers=key)
     assert problem(other) == (409, "idempotency_mismatch", [])
+
+
+@pytest.mark.parametrize("payload", ["text", 7, [1], True])
+async def test_what_a_function_cannot_take_is_refused_before_it_is_a_task(
+    api: Api, http: httpx2.AsyncClient, payload: Any
+) -> None:
+    answer = await http.post("/tasks", json={"type": "email", "payload": payload})
+    assert problem(answer) == (422, "invalid_request", ["payload"])
+    batch = await http.post("/tasks:batch", json={"tasks": [{"type": "email"}, {"type": "email", "payload": payload}]})
+    assert problem(batch) == (422, "invalid_request", ["tasks[1].payload"])
+    await api.services.configs.put(a_config("hook", executor_type="http"))
+    assert (await create(http, type="hook", payload=payload))["payload"] == payload
 
 
 async def test_two_keys_that_differ_cannot_both_be_meant(http: httpx2.AsyncClient) -> None:
@@ -179,7 +191,7 @@ async def test_a_page_ends_before_it_has_too_many_bytes(
     monkeypatch.setattr(tasks, "MOST_PAGE_BYTES", 10_000)
     monkeypatch.setattr(tasks, "MOST_READ", 4)
     lengths = [10] * 10 + [4000] * 5 + [20_000] * 2 + [10]
-    ids = [(await create(http, payload="x" * length))["id"] for length in lengths]
+    ids = [(await create(http, payload={"text": "x" * length}))["id"] for length in lengths]
     found: list[str] = []
     sizes: list[int] = []
     cursor = None
@@ -318,7 +330,8 @@ async def test_configs_are_defined_paused_triggered_and_deleted(http: httpx2.Asy
         ({"rate_per_second": -1}, "rate_per_second"),
         ({"retry": {"jitter": 2}}, "retry.jitter"),
         ({"revision": -1}, "revision"),
-        ({"payload": "x" * 300_000}, "payload"),
+        ({"payload": {"text": "x" * 300_000}}, "payload"),
+        ({"payload": ["a"]}, "payload"),
     ],
 )
 async def test_a_bad_config_is_refused_with_its_field(
