@@ -42,8 +42,8 @@ STREAM = f"""\
 ## The stream
 
 The answer is `text/event-stream` (server-sent events). It begins with
-`retry: {RECONNECT // timedelta(milliseconds=1)}`, the milliseconds after which a browser connects again. Each event is one message, which ends with an empty line: `id`,
-`event` (the kind) and `data`, one line of JSON.
+`retry: {RECONNECT // timedelta(milliseconds=1)}`, the milliseconds after which a browser connects again. Each event is
+one message, which ends with an empty line: `id`, `event` (the kind) and `data`, one line of JSON.
 """
 COMMENTS = f"""\
 A line that begins with a colon is a comment. While nothing happens one comes every {HEARTBEAT.seconds} seconds; after a

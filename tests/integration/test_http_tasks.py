@@ -88,17 +88,17 @@ async def test_two_keys_that_differ_cannot_both_be_meant(http: httpx2.AsyncClien
 
 
 async def test_many_at_the_same_time_are_all_created(http: httpx2.AsyncClient) -> None:
-    made = await asyncio.gather(*(create(http, payload=number) for number in range(50)))
+    made = await asyncio.gather(*(create(http, payload={"number": number}) for number in range(50)))
     assert len({task["id"] for task in made}) == 50
 
 
 async def test_a_batch_is_created_in_order(http: httpx2.AsyncClient) -> None:
-    body = {"tasks": [{"type": "email", "payload": number} for number in range(100)]}
+    body = {"tasks": [{"type": "email", "payload": {"number": number}} for number in range(100)]}
     answer = await http.post("/tasks:batch", json=body)
     assert answer.status_code == 201
     ids = answer.json()["ids"]
     assert len(set(ids)) == 100
-    assert (await http.get(f"/tasks/{ids[42]}")).json()["payload"] == 42
+    assert (await http.get(f"/tasks/{ids[42]}")).json()["payload"] == {"number": 42}
 
 
 async def test_a_batch_names_each_bad_task_and_creates_none(http: httpx2.AsyncClient) -> None:
