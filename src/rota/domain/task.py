@@ -160,7 +160,8 @@ class TaskState:
         if not changes:
             raise InvalidError("priority", "or scheduled_at is needed: without them nothing is changed")
         if self.status not in WAITING and self.status is not BLOCKED:
-            raise IllegalTransitionError(self.id, present=self.status, wanted=f"{self.status} with {', '.join(notes)}")
+            wanted = f"one with {', '.join(notes)}: only a task that waits can be changed"
+            raise IllegalTransitionError(self.id, present=self.status, wanted=wanted)
         after = replace(self, version=self.version + 1, **changes)
         return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=", ".join(notes))
 
