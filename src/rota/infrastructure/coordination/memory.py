@@ -23,6 +23,7 @@ from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
+from rota.infrastructure.instants import to_us
 
 EVENT_ID = "m"
 
@@ -122,7 +123,7 @@ class MemoryState:
         self.clock = clock
         self.memory = _Memory()
         self.last_lease = 0  # survives `forget`: a number is never used twice
-        self.last_event = 0  # so does this one
+        self.last_event = to_us(clock.now())  # so does this one; above what this process used before it was restarted
         self.work = Bell(clock)
         self.vacancy = Bell(clock)
         self.deliveries: dict[WorkerId, Bell] = {}
