@@ -1,6 +1,7 @@
 """Hand tasks to a server over HTTP: `ROTA_URL=… ROTA_TOKEN=… python over_http.py`, beside a running `rota server`."""
 
 import asyncio
+from itertools import islice
 
 import rota
 from rota.domain.errors import NotFoundError, RotaError
@@ -27,6 +28,15 @@ def look_around() -> None:
             for line in client.tasks.logs(task.id):
                 print(line.at, line.kind, line.to_status or line.message)
         print(client.stats().tasks)
+
+
+def watch_ends(most: int, after: str | None = None) -> str | None:
+    kinds = ("task.completed", "task.failed", "task.cancelled")
+    with rota.Client() as client:
+        for event in islice(client.events(after, kinds=kinds, on_missed=look_around), most):
+            print(event.at, event.kind, event.task_type, event.task_id)
+            after = event.id  # with it, the next call goes on where this one ended
+    return after
 
 
 def clean_up() -> int:

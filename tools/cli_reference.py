@@ -20,8 +20,17 @@ The program `rota` runs the processes of a cluster, looks after its store, and a
 - `-o json` and `-o yaml` print what the API would answer, `-o name` what other commands call it by, `-o wide` more
   columns. On a terminal tables have colours (`NO_COLOR=1` turns them off); elsewhere they are plain columns.
 - What tasks wrote is shown, never obeyed: control characters are escaped in every form.
-- Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unavailable, 6 denied. The last line of an error
-  begins with `try:` and says what to type next.
+- The last line of an error begins with `try:` and says what to type next.
+
+| Exit code | Meaning |
+|---|---|
+| 0 | it was done |
+| 1 | failure: a task that was waited for ended badly, a check found something, or a defect |
+| 2 | usage: the command line, a setting, or a value that the server refused |
+| 3 | not found: the task, type, worker or token |
+| 4 | conflict: it is in a state that forbids this, or somebody else changed it |
+| 5 | unavailable: no server, a server without its store, or too many requests; try again later |
+| 6 | denied: no token, one that is not known, or one whose role does not cover this |
 
 ```console
 $ rota task submit send_email --payload '{"to": "ada@example.com"}' --wait

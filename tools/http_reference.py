@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from rota.interfaces.http.body import MOST_DIGITS
 from rota.interfaces.http.openapi import build_document
 from rota.interfaces.operations.catalogue import BASE, OPERATIONS
 from rota.interfaces.operations.errors import CODES, EVERYWHERE
@@ -27,7 +28,9 @@ at `/docs`. [The guide](../guides/http-api.md) has examples.
 - Operations that take a key heed the header `Idempotency-Key`: a repeat gets the first answer and changes nothing.
 - Errors are `application/problem+json`: `{{type, title, status, code, detail, errors}}`; `errors` has each bad field.
 - A body has at most 1 MiB (16 MiB for a batch), a payload 256 KiB, and JSON is nested at most 64 levels deep.
-- Outside of texts a body has at most 200,000 brackets and commas (300,000 for a batch).
+- Outside of texts a body has at most 200,000 brackets and commas (300,000 for a batch), and a whole number at most
+  {MOST_DIGITS:,} digits.
+- The payload of a type whose executor is `local` is a JSON object, the arguments of its function; others take any JSON.
 - A page of tasks has at most `limit` of them and about 8 MiB; it goes on with `next_cursor` whenever that is not null.
 
 Outside `{BASE}`: `/livez` (this process answers), `/readyz` (store and coordinator do as well, and it does not stop),

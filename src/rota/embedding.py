@@ -141,7 +141,7 @@ class Rota:
         from rota.application.steer import SteerTasks
 
         level = parse_priority(priority)
-        return view_of(await SteerTasks(self._node).reprioritise(_id(task_id), DEFAULT_TENANT, priority=level))
+        return view_of(await SteerTasks(self._node).amend(_id(task_id), DEFAULT_TENANT, priority=level))
 
     async def logs(self, task_id: str, *, after: int = 0, limit: int = 1000) -> list[LogEntry]:
         """The record of a task after a place in it (`seq`): its transitions and its own lines, in order."""

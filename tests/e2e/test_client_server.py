@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -193,18 +194,30 @@ def test_the_example_does_what_the_reference_shows(typed: Rota, capsys: pytest.C
     assert over_http.find_status("1") == "gone"
 
 
+def test_the_example_of_the_events_goes_on_where_it_was(typed: Rota) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        watching = threads.submit(over_http.watch_ends, 1)
+        while not watching.done():
+            over_http.greet()
+    seen = watching.result()
+    assert seen
+    over_http.greet()
+    following = over_http.watch_ends(1, seen)
+    assert following not in (None, seen)
+
+
 def test_events_come_while_things_happen_and_go_on_where_they_were(typed: Rota) -> None:
     async def scenario() -> None:
         async with rota.AsyncClient() as client:
             stream = client.events(types=["greet"])
             first = asyncio.ensure_future(anext(aiter(stream)))
-            handles = []
             while not first.done():  # until the stream is open, what happens is not in it
-                handles.append(await client.submit("greet", {"name": "Ada"}))
-                await handles[-1].wait("30s")
+                await (await client.submit("greet", {"name": "Ada"})).wait("30s")
             seen = await first
             assert seen.task_type == "greet"
-            wanted = handles[-1].id
+            wanted = (
+                await client.submit("greet", {"name": "Ada"})
+            ).id  # the last one may have ended with what was seen
             async for event in client.events(after=seen.id, kinds=["task.completed"]):
                 if event.task_id == wanted:
                     break

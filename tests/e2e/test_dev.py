@@ -145,8 +145,23 @@ def test_a_second_one_in_the_folder_is_told_of_the_first(tmp_path: Path) -> None
         ended = end_of_dev(tmp_path)
     assert ended.returncode == 2
     said = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
-    assert said[0].startswith(f"error: Rota runs in this folder already, as process {running.popen.pid};")
-    assert said[1:] == ["try: rota task ls"]
+    place = f"as process {running.popen.pid} at {running.url};"
+    assert said[0].startswith(f"error: Rota runs in this folder already, {place}")
+    assert said[1:] == [f"try: rota task ls --url {running.url}"]
+
+
+def test_tokens_of_others_in_a_store_that_is_not_of_this_folder_are_left_alone(tmp_path: Path) -> None:
+    shared = f"store.url=sqlite:///{tmp_path}/shared.db"
+    folders = [tmp_path / "one", tmp_path / "two"]
+    tokens = []
+    for folder in folders:
+        folder.mkdir()
+        with dev(folder, "--port", str(free_port()), "--set", shared) as running:
+            tokens.append(running.token)
+            with rota.Client(running.url, tokens[0]) as client:
+                assert client.cluster().leader
+            assert running.interrupt() == 0
+    assert len(set(tokens)) == 2
 
 
 def end_of_dev(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:

@@ -365,7 +365,7 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
     monkeypatch.setattr(protocol, "READ_TIMEOUT", timedelta(milliseconds=200))
     with capture_logs() as logs:
         async with an_api() as api:
-            body = {"tasks": [{"type": "email", "payload": "x" * 100_000}] * 100}
+            body = {"tasks": [{"type": "email", "payload": {"text": "x" * 100_000}}] * 100}
             async with api.client() as http:
                 assert (await http.post("/tasks:batch", json=body)).status_code == 201
             host, port = api.url.removeprefix("http://").split(":")
@@ -418,7 +418,7 @@ async def test_bodies_beyond_the_room_for_them_are_told_to_come_later(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_state, "MOST_HELD_BYTES", 1000)
-    raw = json.dumps({"type": "email", "payload": "x" * 600}).encode()
+    raw = json.dumps({"type": "email", "payload": {"text": "x" * 600}}).encode()
     first = Pieces(raw)
     async with api.client() as http, api.client() as other, asyncio.TaskGroup() as group:
         slow = group.create_task(http.post("/tasks", content=first, headers={"Content-Type": "application/json"}))
@@ -444,7 +444,7 @@ async def test_a_large_body_is_parsed_beside_the_loop(api: Api, monkeypatch: pyt
     monkeypatch.setattr(endpoint, "parse_body", parse)
     async with api.client() as http:
         for number in (1, 3):
-            tasks = [{"type": "email", "payload": "x" * 200_000}] * number
+            tasks = [{"type": "email", "payload": {"text": "x" * 200_000}}] * number
             assert (await http.post("/tasks:batch", json={"tasks": tasks})).status_code == 201
     assert places == [True, False]
 

@@ -60,12 +60,24 @@ async def test_a_payload_that_is_left_out_comes_from_the_config(api: Api, http: 
 
 async def test_a_repeat_with_the_same_key_gets_the_first_task(http: httpx2.AsyncClient) -> None:
     key = {"Idempotency-Key": "order-17"}
-    first = await http.post("/tasks", json={"type": "email", "payload": 1}, headers=key)
-    again = await http.post("/tasks", json={"payload": 1, "type": "email", "idempotency_key": "order-17"})
+    first = await http.post("/tasks", json={"type": "email", "payload": {"number": 1}}, headers=key)
+    again = await http.post("/tasks", json={"payload": {"number": 1}, "type": "email", "idempotency_key": "order-17"})
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.json()["id"] == first.json()["id"]
-    other = await http.post("/tasks", json={"type": "email", "payload": 2}, headers=key)
+    other = await http.post("/tasks", json={"type": "email", "payload": {"number": 2}}, headers=key)
     assert problem(other) == (409, "idempotency_mismatch", [])
+
+
+@pytest.mark.parametrize("payload", ["text", 7, [1], True])
+async def test_what_a_function_cannot_take_is_refused_before_it_is_a_task(
+    api: Api, http: httpx2.AsyncClient, payload: Any
+) -> None:
+    answer = await http.post("/tasks", json={"type": "email", "payload": payload})
+    assert problem(answer) == (422, "invalid_request", ["payload"])
+    batch = await http.post("/tasks:batch", json={"tasks": [{"type": "email"}, {"type": "email", "payload": payload}]})
+    assert problem(batch) == (422, "invalid_request", ["tasks[1].payload"])
+    await api.services.configs.put(a_config("hook", executor_type="http"))
+    assert (await create(http, type="hook", payload=payload))["payload"] == payload
 
 
 async def test_two_keys_that_differ_cannot_both_be_meant(http: httpx2.AsyncClient) -> None:
@@ -76,17 +88,17 @@ async def test_two_keys_that_differ_cannot_both_be_meant(http: httpx2.AsyncClien
 
 
 async def test_many_at_the_same_time_are_all_created(http: httpx2.AsyncClient) -> None:
-    made = await asyncio.gather(*(create(http, payload=number) for number in range(50)))
+    made = await asyncio.gather(*(create(http, payload={"number": number}) for number in range(50)))
     assert len({task["id"] for task in made}) == 50
 
 
 async def test_a_batch_is_created_in_order(http: httpx2.AsyncClient) -> None:
-    body = {"tasks": [{"type": "email", "payload": number} for number in range(100)]}
+    body = {"tasks": [{"type": "email", "payload": {"number": number}} for number in range(100)]}
     answer = await http.post("/tasks:batch", json=body)
     assert answer.status_code == 201
     ids = answer.json()["ids"]
     assert len(set(ids)) == 100
-    assert (await http.get(f"/tasks/{ids[42]}")).json()["payload"] == 42
+    assert (await http.get(f"/tasks/{ids[42]}")).json()["payload"] == {"number": 42}
 
 
 async def test_a_batch_names_each_bad_task_and_creates_none(http: httpx2.AsyncClient) -> None:
@@ -141,6 +153,7 @@ async def test_a_waiting_task_is_moved_and_made_more_urgent(http: httpx2.AsyncCl
     moved = await http.patch(f"/tasks/{made['id']}", json={"priority": 9, "scheduled_at": "2099-01-01T00:00:00Z"})
     assert moved.status_code == 200
     assert (moved.json()["priority"], moved.json()["scheduled_at"]) == (9, "2099-01-01T00:00:00Z")
+    assert [entry["action"] for entry in (await http.get("/audit")).json()["items"]] == ["task.patch", "task.create"]
     assert problem(await http.patch(f"/tasks/{made['id']}", json={}))[0] == 422
     naive = await http.patch(f"/tasks/{made['id']}", json={"scheduled_at": "2099-01-01T00:00:00"})
     assert problem(naive) == (422, "invalid_request", ["scheduled_at"])
@@ -178,7 +191,7 @@ async def test_a_page_ends_before_it_has_too_many_bytes(
     monkeypatch.setattr(tasks, "MOST_PAGE_BYTES", 10_000)
     monkeypatch.setattr(tasks, "MOST_READ", 4)
     lengths = [10] * 10 + [4000] * 5 + [20_000] * 2 + [10]
-    ids = [(await create(http, payload="x" * length))["id"] for length in lengths]
+    ids = [(await create(http, payload={"text": "x" * length}))["id"] for length in lengths]
     found: list[str] = []
     sizes: list[int] = []
     cursor = None
@@ -317,7 +330,8 @@ async def test_configs_are_defined_paused_triggered_and_deleted(http: httpx2.Asy
         ({"rate_per_second": -1}, "rate_per_second"),
         ({"retry": {"jitter": 2}}, "retry.jitter"),
         ({"revision": -1}, "revision"),
-        ({"payload": "x" * 300_000}, "payload"),
+        ({"payload": {"text": "x" * 300_000}}, "payload"),
+        ({"payload": ["a"]}, "payload"),
     ],
 )
 async def test_a_bad_config_is_refused_with_its_field(
@@ -343,6 +357,8 @@ async def test_what_was_changed_is_on_record(http: httpx2.AsyncClient) -> None:
     entries = (await http.get("/audit")).json()["items"]
     assert [entry["action"] for entry in entries] == ["config.put", "task.cancel", "task.create"]
     assert {entry["actor"] for entry in entries} == {"admin of default"}
+    token_ids = [token["id"] for token in (await http.get("/tokens")).json()["items"]]
+    assert {entry["token_id"] for entry in entries} == set(token_ids)
     assert entries[1]["object"] == made["id"]
     assert entries[1]["address"] == "127.0.0.1"
     first = (await http.get("/audit?limit=2")).json()

@@ -13,7 +13,7 @@ import pytest
 from rota.application.ports.coordinator import Coordinator
 from rota.domain.attempt import Attempt
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
-from rota.domain.events import Event, EventKind
+from rota.domain.events import Event, EventKind, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import HIGH, LEVELS, NORMAL, URGENT
 from rota.domain.queue import QueueEntry
@@ -23,6 +23,7 @@ from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.coordination.redis_wire import Wire
 from rota.testing.contract.coordinator_backend import hear
 from tests.support.proxy import FaultyProxy
+from tests.support.require import require_server
 from tests.support.servers.redis import RedisServer
 
 NODE = NodeId("node-a")
@@ -68,6 +69,16 @@ async def bench(redis_server: RedisServer) -> AsyncIterator[Bench]:
     client = RedisClient(redis_server.url())
     prefix = f"layout-{token_hex(8)}"
     yield Bench(redis_coordinator(client, prefix), client, prefix)
+    await client.close()
+
+
+def number_of(told: Told) -> int:
+    return int(told.id[1:].partition("-")[0])
+
+
+async def save(server: RedisServer) -> None:
+    client = RedisClient(server.url())
+    await client.command("SAVE")
     await client.close()
 
 
@@ -258,12 +269,13 @@ async def test_what_cannot_be_read_in_the_memory_of_events_is_left_out(bench: Be
     async with bench.coordinator.signals.subscribe() as listening:
         await bench.coordinator.signals.publish(events[:1])
         told = await anext(listening)
-    last = int(told.id[1:])
-    await bench.read("INCRBY", "task:events:last", 2)
-    await bench.read("XADD", "task:events:log", f"{last + 1}-0", "events", b"hello")
-    await bench.read("XADD", "task:events:log", f"{last + 2}-0", "events", b'[{"kind": "task.teleported"}]')
+    last = number_of(told)
+    await bench.read("INCRBY", "task:events:last", 3)
+    await bench.read("XADD", "task:events:log", f"{last + 1}-7", "events", b"hello")
+    for place in (f"{last + 2}-7", f"{last + 3}-7"):
+        await bench.read("XADD", "task:events:log", place, "events", b'[{"kind": "task.teleported"}]')
     await bench.coordinator.signals.publish(events[1:])
-    async with bench.coordinator.signals.subscribe(after=f"r{last + 1}") as listening:
+    async with bench.coordinator.signals.subscribe(after=f"r{last + 2}-7") as listening:
         assert await hear(listening) == events[1]
     async with bench.coordinator.signals.subscribe(after=told.id) as listening:
         assert (await anext(listening)).event is None, "who knows how many there were"
@@ -271,15 +283,41 @@ async def test_what_cannot_be_read_in_the_memory_of_events_is_left_out(bench: Be
 
 async def test_some_more_than_ten_thousand_events_are_remembered_however_they_came(bench: Bench) -> None:
     event = Event(kind=EventKind.TASK_CREATED, at=DUE, task_id=TASK)
-    for size, times in ((BATCH, 30), (1, 50), (BATCH, 30), (BATCH - 1, 1)):
-        for _ in range(times):
-            await bench.coordinator.signals.publish([event] * size)
-    async with bench.coordinator.signals.subscribe(after="") as listening:
-        last = int((await anext(listening)).id[1:])
-    async with bench.coordinator.signals.subscribe(after=f"r{last - 10_000}") as listening:
-        assert [(await anext(listening)).id for _ in range(10_000)][-1] == f"r{last}"
-    async with bench.coordinator.signals.subscribe(after=f"r{last - 12_000}") as listening:
+    told: list[Told] = []
+    async with bench.coordinator.signals.subscribe() as listening:
+        for size, times in ((BATCH, 30), (1, 50), (BATCH, 30), (BATCH - 1, 1)):
+            for _ in range(times):
+                await bench.coordinator.signals.publish([event] * size)
+                told += [await anext(listening) for _ in range(size)]
+    async with bench.coordinator.signals.subscribe(after=told[-10_001].id) as listening:
+        assert [await anext(listening) for _ in range(10_000)] == told[-10_000:]
+    async with bench.coordinator.signals.subscribe(after=told[-12_001].id) as listening:
         assert (await anext(listening)).event is None
+
+
+async def test_who_comes_back_to_a_redis_of_an_older_state_is_told_that_some_were_missed() -> None:
+    require_server("redis")
+    early, lost, *late = [Event(kind=EventKind.TASK_CREATED, at=DUE, task_id=TaskId(TASK + n)) for n in range(5)]
+    with RedisServer() as server:
+        async with open_redis_coordinator(server.url(), "older") as node, node.signals.subscribe() as listening:
+            await node.signals.publish([early])
+            first = await anext(listening)
+            await save(server)
+            await node.signals.publish([lost, lost])
+            second, third = await anext(listening), await anext(listening)
+        server.kill()  # what it had not saved is gone
+        server.start()
+        async with open_redis_coordinator(server.url(), "older") as node:
+            async with node.signals.subscribe(after=third.id) as listening:
+                assert (await anext(listening)).event is None, "its number is ahead of all there are"
+            await node.signals.publish(late)
+            async with node.signals.subscribe(after=first.id) as listening:
+                again = [await anext(listening) for _ in late]
+            assert [told.event for told in again] == late, "of what was saved nothing is missed"
+            assert [number_of(told) for told in again[:2]] == [number_of(second), number_of(third)]
+            for heard in (second, third):  # their numbers are used again, for others
+                async with node.signals.subscribe(after=heard.id) as listening:
+                    assert (await anext(listening)).event is None
 
 
 async def test_events_are_published_in_one_round_trip(bench: Bench) -> None:
@@ -433,10 +471,10 @@ async def test_ids_on_the_channel_are_strings(bench: Bench) -> None:
     event = Event(kind=EventKind.TASK_ASSIGNED, at=DUE, task_id=TASK, worker_id=WORKER)
     async with bench.client.listen(f"{{{bench.prefix}}}:task:events") as messages:
         await bench.coordinator.signals.publish([event])
-        last, read = msgspec.json.decode(await anext(messages))
+        place, read = msgspec.json.decode(await anext(messages))
     assert read["task_id"] == str(TASK)
     assert read["worker_id"] == str(WORKER)
-    assert await bench.read("GET", "task:events:last") == str(last).encode()
+    assert await bench.read("GET", "task:events:last") == place.partition("-")[0].encode()
 
 
 async def test_a_listener_is_told_when_it_cannot_hear_any_more(bench: Bench, redis_server: RedisServer) -> None:

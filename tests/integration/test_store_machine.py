@@ -179,7 +179,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(number=PICKS, priority=st.integers(0, 9))
     def reprioritise(self, number: int, priority: int) -> None:
         task_id = self.pick(WAITING, number)
-        self.advance([self.states[task_id].reprioritised(priority, at=self.clock.now())])
+        self.advance([self.states[task_id].amended(priority=priority, at=self.clock.now())])
         self.change(task_id, priority=priority)
 
     @rule(duration=st.sampled_from([MINUTE, HOUR, 50 * HOUR]))
@@ -216,7 +216,7 @@ class StoreMachine(RuleBasedStateMachine):
         if state.id == task_id:
             return
         now = self.clock.now()
-        steps = [self.outdated_step(state), self.states[task_id].reprioritised(3, at=now)]
+        steps = [self.outdated_step(state), self.states[task_id].amended(priority=3, at=now)]
         answer = self.run(self.store.tasks.advance(steps))
         assert answer == Written(applied=frozenset({task_id}), stale=frozenset({state.id}))
         self.touched |= {task_id, state.id}

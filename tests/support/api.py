@@ -68,20 +68,20 @@ class Api:
             yield client
 
 
-def a_plan(**sections: Any) -> Blueprint:
+def a_plan(*, tasks: TaskRegistry | None = None, **sections: Any) -> Blueprint:
     always = {"metrics.collector": "prometheus", "store.url": "memory://", "api.port": 0, "api.rate": "null"}
     return Blueprint(
         settings=load(Sources(flags=always | flatten(sections), folder=Path("/nowhere"))).settings,
         system=System(SystemClock(), SystemRandom()),
-        tasks=TaskRegistry(),
+        tasks=TaskRegistry() if tasks is None else tasks,
         open_front=serve_http,
     )
 
 
 @asynccontextmanager
-async def an_api(*roles: Role, **sections: Any) -> AsyncIterator[Api]:
+async def an_api(*roles: Role, tasks: TaskRegistry | None = None, **sections: Any) -> AsyncIterator[Api]:
     """A process with the role api, and others if they are named; a config `email` is there in two tenants."""
-    plan = a_plan(**sections)
+    plan = a_plan(tasks=tasks, **sections)
     async with open_node(plan) as node:
         for tenant_id in (DEFAULT_TENANT, STRANGER):
             await node.store.configs.put(a_config("email", tenant_id=tenant_id))

@@ -5,24 +5,26 @@ is newer than that, so the next call, which goes on from there, meets nothing tw
 repeated too.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from rota.application.audit import Actor, record
 from rota.application.node import Node
 from rota.application.steer import SteerTasks
 from rota.application.submit import SubmitTasks
+from rota.application.take_back import TypedStep
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.paging import Page, TaskFilter
-from rota.domain.task import FAILED, FINAL, LIVE, TIMEOUT, Task, TaskStatus
+from rota.domain.task import FAILED, FINAL, LIVE, TIMEOUT, Task, TaskState, TaskStatus
 
 MOST_PER_CALL = 10_000
 PAGE = 500
 WORTH_A_RETRY = frozenset({FAILED, TIMEOUT})  # where nobody says which ended tasks to run again
 
-Act = Callable[[Sequence[Task]], Awaitable[int]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,14 @@ class BulkOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class _Seen:
+    """What there is to know of a task to cancel it."""
+
+    type: str
+    state: TaskState
+
+
+@dataclass(frozen=True, slots=True)
 class BulkTasks:
     node: Node
     submit: SubmitTasks
@@ -59,12 +69,14 @@ class BulkTasks:
     async def cancel(self, selection: Selection, *, reason: str = "", actor: Actor | None = None) -> BulkOutcome:
         """End those that have not ended."""
 
-        async def act(tasks: Sequence[Task]) -> int:
+        async def act(tasks: Sequence[_Seen]) -> int:
             return await self._cancel(tasks, reason=reason, actor=actor)
 
-        return await self._run(
-            selection, selection.wanted.statuses & LIVE if selection.wanted.statuses else LIVE, act=act
+        asked = selection.wanted.statuses
+        pages = (
+            self._see(selection) if selection.ids else self._look_at(selection.wanted, asked & LIVE if asked else LIVE)
         )
+        return await self._run(pages, act=act)
 
     async def retry(self, selection: Selection, *, key: str | None = None, actor: Actor | None = None) -> BulkOutcome:
         """Do the work of those that have ended again, each as a new task; under the same key each only once."""
@@ -74,11 +86,13 @@ class BulkTasks:
             return len(await self.submit.rerun_many(ended, key=key, actor=actor)) if ended else 0
 
         asked = selection.wanted.statuses
-        return await self._run(selection, asked & FINAL if asked else WORTH_A_RETRY, act=act)
+        statuses = asked & FINAL if asked else WORTH_A_RETRY
+        return await self._run(
+            self._load(selection) if selection.ids else self._find(selection.wanted, statuses), act=act
+        )
 
-    async def _run(self, selection: Selection, statuses: frozenset[TaskStatus], *, act: Act) -> BulkOutcome:
+    async def _run(self, pages: AsyncIterator[Page[T]], *, act: Callable[[Sequence[T]], Awaitable[int]]) -> BulkOutcome:
         done = BulkOutcome()
-        pages = self._load(selection) if selection.ids else self._find(selection.wanted, statuses)
         try:
             async for page in pages:
                 changed = await act(page.items)
@@ -103,32 +117,53 @@ class BulkTasks:
             following = replace(following, before=page.next_before)
 
     async def _load(self, selection: Selection) -> AsyncIterator[Page[Task]]:
-        """Those of the ids that are tasks of the tenant; each once, however often it was given."""
-        ids = list(dict.fromkeys(selection.ids))
-        for start in range(0, len(ids), PAGE):
-            found = await self.node.store.tasks.load(ids[start : start + PAGE])
-            tenant_id = selection.wanted.tenant_id
-            yield Page(tuple(task for task in found.values() if task.spec.tenant_id == tenant_id), None)
+        """Those of the ids that are tasks of the tenant."""
+        for ids in _pieces(selection):
+            found = (await self.node.store.tasks.load(ids)).values()
+            yield Page(tuple(task for task in found if task.spec.tenant_id == selection.wanted.tenant_id), None)
 
-    async def _cancel(self, tasks: Sequence[Task], *, reason: str, actor: Actor | None) -> int:
+    async def _look_at(self, wanted: TaskFilter, statuses: frozenset[TaskStatus]) -> AsyncIterator[Page[_Seen]]:
+        async for page in self._find(wanted, statuses):
+            yield Page(tuple(_Seen(task.spec.type, task.state) for task in page.items), page.next_before)
+
+    async def _see(self, selection: Selection) -> AsyncIterator[Page[_Seen]]:
+        """The same as `_load`, but of those that have not ended no payload is read."""
+        for ids in _pieces(selection):
+            live = [_Seen(task.type, task.state) for task in await self.node.store.tasks.find_live(ids)]
+            known = {one.state.id for one in live}
+            others = [task_id for task_id in ids if task_id not in known]
+            ended = (await self.node.store.tasks.load(others)).values() if others else ()
+            seen = [*live, *(_Seen(task.spec.type, task.state) for task in ended)]
+            yield Page(tuple(one for one in seen if one.state.tenant_id == selection.wanted.tenant_id), None)
+
+    async def _cancel(self, tasks: Sequence[_Seen], *, reason: str, actor: Actor | None) -> int:
         now = self.node.time.now()
-        steps = [task.state.cancelled(reason, at=now) for task in tasks if not task.state.status.is_final]
+        steps = [
+            TypedStep(task.type, task.state.cancelled(reason, at=now))
+            for task in tasks
+            if not task.state.status.is_final
+        ]
         if not steps:
             return 0
-        entries = [record(self.node, actor, action="task.cancel", subject=step.task_id) for step in steps]
-        written = await self.node.store.tasks.advance(steps, audit=[entry for kept in entries for entry in kept])
-        done = [step for step in steps if step.task_id not in written.stale]
+        entries = [record(self.node, actor, action="task.cancel", subject=one.step.task_id) for one in steps]
+        audit = [entry for kept in entries for entry in kept]
+        written = await self.node.store.tasks.advance([one.step for one in steps], audit=audit)
+        done = [one for one in steps if one.step.task_id not in written.stale]
         await self.steer.stop(done)
-        late = [step.task_id for step in steps if step.task_id in written.stale]
-        return len(done) + await self._cancel_one_by_one(late, tasks[0], reason=reason, actor=actor)
+        late = [one.step.before for one in steps if one.step.task_id in written.stale]
+        return len(done) + await self._cancel_one_by_one(late, reason=reason, actor=actor)
 
-    async def _cancel_one_by_one(
-        self, task_ids: Sequence[TaskId], one: Task, *, reason: str, actor: Actor | None
-    ) -> int:
+    async def _cancel_one_by_one(self, late: Sequence[TaskState], *, reason: str, actor: Actor | None) -> int:
         """Those that moved between the look and the write: some have ended, the others are still to be cancelled."""
         changed = 0
-        for task_id in task_ids:
+        for state in late:
             with suppress(ConflictError, NotFoundError):
-                await self.steer.cancel(task_id, one.spec.tenant_id, reason=reason, actor=actor)
+                await self.steer.cancel(state.id, state.tenant_id, reason=reason, actor=actor)
                 changed += 1
         return changed
+
+
+def _pieces(selection: Selection) -> Iterator[list[TaskId]]:
+    """The ids, each once, however often it was given."""
+    ids = list(dict.fromkeys(selection.ids))
+    return (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from rota.application.audit import ReadAudit
 from rota.application.bulk import BulkTasks
 from rota.application.explain import ExplainTask
 from rota.application.figures import Figures
@@ -30,6 +31,7 @@ class Services:
     workers: ManageWorkers
     figures: Figures
     tokens: Tokens
+    audit: ReadAudit
 
 
 def build_services(
@@ -49,4 +51,5 @@ def build_services(
         workers=ManageWorkers(node),
         figures=figures,
         tokens=tokens,
+        audit=ReadAudit(store.audit),
     )

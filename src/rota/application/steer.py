@@ -1,6 +1,6 @@
-"""Changing the course of one task from outside: cancel it, make it more urgent, move it in time.
+"""Changing the course of one task from outside: cancel it, or make it more urgent and move it in time.
 
-Each is a transition, written while the task is as it was read. When something else moved it in between, it is read
+Each is one transition, written while the task is as it was read. When something else moved it in between, it is read
 again: the caller's wish still stands, or the new state forbids it and says so.
 """
 
@@ -12,6 +12,7 @@ import structlog
 
 from rota.application.audit import Actor, record
 from rota.application.node import Node
+from rota.application.take_back import TypedStep
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError
 from rota.domain.events import Event, EventKind
@@ -34,32 +35,31 @@ class SteerTasks:
     ) -> Task:
         """End it, waiting or running. What a running attempt still reports is stale from here on."""
         audit = record(self.node, actor, action="task.cancel", subject=task_id)
-        step = await self._make(
+        made = await self._make(
             task_id, tenant_id, change=lambda state, at: state.cancelled(reason, at=at), audit=audit
         )
-        await self.stop([step])
+        await self.stop([made])
         return await self._get(task_id, tenant_id)
 
-    async def reprioritise(
-        self, task_id: TaskId, tenant_id: TenantId, *, priority: int, actor: Actor | None = None
+    async def amend(
+        self,
+        task_id: TaskId,
+        tenant_id: TenantId,
+        *,
+        priority: int | None = None,
+        due_at: datetime | None = None,
+        actor: Actor | None = None,
     ) -> Task:
-        """Change how urgent a waiting task is."""
-        audit = record(self.node, actor, action="task.patch", subject=task_id, detail=f"priority {priority}")
-        step = await self._make(
-            task_id, tenant_id, change=lambda state, at: state.reprioritised(priority, at=at), audit=audit
+        """Change how urgent a waiting task is, when it is due, or both: in one write, or not at all."""
+        parts = [f"priority {priority}"] if priority is not None else []
+        parts += [f"due {due_at.isoformat()}"] if due_at is not None else []
+        made = await self._make(
+            task_id,
+            tenant_id,
+            change=lambda state, at: state.amended(priority=priority, due_at=due_at, at=at),
+            audit=record(self.node, actor, action="task.patch", subject=task_id, detail=", ".join(parts)),
         )
-        await self._queue_anew(step)
-        return await self._get(task_id, tenant_id)
-
-    async def reschedule(
-        self, task_id: TaskId, tenant_id: TenantId, *, due_at: datetime, actor: Actor | None = None
-    ) -> Task:
-        """Change when a waiting task is due."""
-        audit = record(self.node, actor, action="task.patch", subject=task_id, detail=f"due {due_at.isoformat()}")
-        step = await self._make(
-            task_id, tenant_id, change=lambda state, at: state.rescheduled(due_at, at=at), audit=audit
-        )
-        await self._queue_anew(step)
+        await self._queue_anew(made.step)
         return await self._get(task_id, tenant_id)
 
     async def _get(self, task_id: TaskId, tenant_id: TenantId) -> Task:
@@ -75,17 +75,18 @@ class SteerTasks:
         *,
         change: Callable[[TaskState, datetime], Transition],
         audit: Sequence[AuditEntry],
-    ) -> Transition:
+    ) -> TypedStep:
         for _ in range(MOST_TRIES):
             task = await self._get(task_id, tenant_id)
             step = change(task.state, self.node.time.now())
             written = await self.node.store.tasks.advance([step], audit=audit)
             if task_id not in written.stale:
-                return step
+                return TypedStep(task.spec.type, step)
         raise ConflictError(f"task {task_id} changed {MOST_TRIES} times while it was being changed; try again")
 
-    async def stop(self, steps: Sequence[Transition]) -> None:
+    async def stop(self, cancelled: Sequence[TypedStep]) -> None:
         """Tell those who run or queue these tasks, and whoever listens, that they were cancelled."""
+        steps = [one.step for one in cancelled]
         running = [step.task_id for step in steps if step.before.status is PROCESSING]
         waiting = [QueueEntry(step.task_id, step.before.priority) for step in steps if step.before.status in WAITING]
         try:
@@ -93,7 +94,7 @@ class SteerTasks:
                 await self.node.coordinator.signals.request_cancel(running, ttl=CANCEL_KEPT)
             if waiting:
                 await self.node.coordinator.queue.discard(waiting)
-            await self.node.coordinator.signals.publish([_cancelled(step) for step in steps])
+            await self.node.coordinator.signals.publish([_event(one) for one in cancelled])
         except CoordinatorUnavailableError as exc:  # what a worker still reports will be stale all the same
             log.warning("cancel.not_signalled", tasks=len(steps), error=str(exc))
 
@@ -110,14 +111,15 @@ class SteerTasks:
             log.warning("steer.not_queued", task_id=after.id, error=str(exc))
 
 
-def _cancelled(step: Transition) -> Event:
-    after = step.after
+def _event(cancelled: TypedStep) -> Event:
+    before, after = cancelled.step.before, cancelled.step.after
     return Event(
         kind=EventKind.TASK_CANCELLED,
-        at=step.at,
+        at=cancelled.step.at,
         tenant_id=after.tenant_id,
         task_id=after.id,
+        task_type=cancelled.type,
         status=after.status,
         attempt=after.attempt,
-        worker_id=step.before.worker_id,
+        worker_id=before.worker_id,
     )

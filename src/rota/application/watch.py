@@ -1,10 +1,12 @@
 """Waiting for tasks to end: one listener for all who wait, and a slow look into the store as the net below.
 
 Events are hints: one may be lost, or come before this node can see the row. So an event only causes a look into the
-store, and whoever still waits is looked up every second in any case. A look is one query, however many wait.
+store, and whoever still waits is looked up every second in any case. A look is one query, or two, however many wait;
+payloads and results are read only of tasks that somebody was told of, or that are no longer among those that live.
 """
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +26,6 @@ MOST_LOOKED_UP = 1000  # tasks in one look
 class _Wait:
     tenant_id: TenantId
     ended: asyncio.Future[Task]
-    seen: Task | None = None  # as it was at the last look
 
 
 class TaskWatch:
@@ -39,7 +40,7 @@ class TaskWatch:
         self._look_at_all_at = 0.0  # by the event loop's clock, whatever is told before
 
     async def wait(self, task_id: TaskId, tenant_id: TenantId, *, most: timedelta) -> Task:
-        """The task as soon as it has ended, or as it was last seen when `most` is over."""
+        """The task as soon as it has ended, or as it is when `most` is over."""
         wait = _Wait(tenant_id, asyncio.get_running_loop().create_future())
         self._waits.setdefault(task_id, set()).add(wait)
         self._is_needed.set()
@@ -49,7 +50,7 @@ class TaskWatch:
             async with asyncio.timeout(most.total_seconds()):
                 return await wait.ended
         except TimeoutError:
-            return wait.seen or await self._get(task_id, tenant_id)
+            return await self._get(task_id, tenant_id)
         finally:
             first_look.cancel()
             self._leave(task_id, wait)
@@ -86,25 +87,37 @@ class TaskWatch:
 
     async def look(self) -> None:
         """Look up who waits: at once those that were told of, all of them every now and then; run it as a loop."""
-        wanted = await self._wait_for_news()
-        for start in range(0, len(wanted), MOST_LOOKED_UP):
-            ids = wanted[start : start + MOST_LOOKED_UP]
+        told, silent = await self._wait_for_news()
+        for ids in _pieces(silent):
+            told += await self._find_moved(ids)
+        for ids in _pieces(told):
             found = await self._tasks.load(ids)
             for task_id in ids:
                 self._answer(task_id, found.get(task_id))
 
-    async def _wait_for_news(self) -> list[TaskId]:
-        """Whom to look up. News of some must not keep the others, whose news was lost, from their turn."""
+    async def _wait_for_news(self) -> tuple[list[TaskId], list[TaskId]]:
+        """Whom to look up: who was told of, and the others when it is their turn.
+
+        News of some must not keep the others, whose news was lost, from their turn."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._look_at_all_at):
                 await self._rung.wait()
         self._rung.clear()
-        told, self._told = self._told, set()
+        told, self._told = self._told & self._waits.keys(), set()
         now = asyncio.get_running_loop().time()
         if now < self._look_at_all_at:
-            return list(told & self._waits.keys())
+            return list(told), []
         self._look_at_all_at = now + LOOK_EVERY.total_seconds()
-        return list(self._waits)
+        return list(told), list(self._waits.keys() - told)
+
+    async def _find_moved(self, task_ids: list[TaskId]) -> list[TaskId]:
+        """Those of the tasks that have ended, or that somebody waits for who should not know of them."""
+        live = {task.id: task.state.tenant_id for task in await self._tasks.find_live(task_ids)}
+        return [
+            task_id
+            for task_id in task_ids
+            if any(wait.tenant_id != live.get(task_id) for wait in self._waits.get(task_id, ()))
+        ]
 
     async def _get(self, task_id: TaskId, tenant_id: TenantId) -> Task:
         task = await self._tasks.find(task_id, tenant_id)
@@ -124,11 +137,13 @@ class TaskWatch:
                 wait.ended.set_exception(NotFoundError("task", task_id))
             elif task.state.status.is_final:
                 wait.ended.set_result(task)
-            else:
-                wait.seen = task
 
     def _leave(self, task_id: TaskId, wait: _Wait) -> None:
         others = self._waits[task_id]
         others.discard(wait)
         if not others:
             del self._waits[task_id]
+
+
+def _pieces(task_ids: list[TaskId]) -> Iterator[list[TaskId]]:
+    return (task_ids[start : start + MOST_LOOKED_UP] for start in range(0, len(task_ids), MOST_LOOKED_UP))

@@ -197,7 +197,7 @@ class Built:
 
 def _open_front(plan: Blueprint, built: Built) -> TunableFront:
     if plan.open_front is None:
-        raise ConfigError("this program cannot serve the API", fix="rota api, beside it")
+        raise ConfigError("this program cannot serve the API", fix="rota api")
     settings, node = plan.settings, built.roles.node
     check_exposure(settings.api)
     services = build_services(

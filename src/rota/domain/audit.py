@@ -10,6 +10,7 @@ from rota.domain.ids import TaskId, TenantId
 MAX_ACTION = 63
 MAX_OBJECT = 200
 MAX_ACTOR = 200
+MAX_TOKEN_ID = 63
 MAX_ADDRESS = 255
 MAX_AUDIT_DETAIL = 2000
 
@@ -21,11 +22,12 @@ class AuditEntry:
     id: int
     tenant_id: TenantId
     at: datetime
-    actor: str  # the name of the token
+    actor: str  # the name of the token, or of the user of this machine
     action: str  # what was done to what kind of thing: `task.cancel`
     object: str  # the id or the type of what it was done to
     address: str = ""  # where the request came from
     detail: str = ""
+    token_id: str = ""  # several tokens may have one name; "": nobody showed one
 
 
 def check_subjects(audit: Sequence[AuditEntry], task_ids: Collection[TaskId]) -> None:

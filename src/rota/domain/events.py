@@ -1,5 +1,6 @@
 """What happened, for whoever listens: consoles, metrics, plugins. A hint; the store is asked for the truth."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -18,10 +19,26 @@ class EventKind(StrEnum):
     TASK_COMPLETED = "task.completed"
     TASK_FAILED = "task.failed"
     TASK_CANCELLED = "task.cancelled"
-    TASK_LOGGED = "task.logged"  # there are new lines in its log
-    TASK_PROGRESS = "task.progress"  # one of them says how far it got
+    TASK_LOGGED = "task.logged"
+    TASK_PROGRESS = "task.progress"
     WORKER_ONLINE = "worker.online"
     WORKER_OFFLINE = "worker.offline"
+
+
+WHEN: Mapping[EventKind, str] = {  # the reference is made from it
+    EventKind.TASK_CREATED: "a task was committed to the store; its status is PENDING",
+    EventKind.TASK_ASSIGNED: "an attempt was granted to a worker; PROCESSING",
+    EventKind.TASK_RELEASED: "an attempt was taken or given back (worker lost, drained or stopped, task snoozed) "
+    "and no retry was spent; PENDING",
+    EventKind.TASK_RETRYING: "an attempt failed, and another one follows after a pause; RETRYING",
+    EventKind.TASK_COMPLETED: "the task ended well; SUCCESS",
+    EventKind.TASK_FAILED: "the task ended otherwise: a final error, no retry left, or no time; FAILED or TIMEOUT",
+    EventKind.TASK_CANCELLED: "somebody ended the task; CANCELLED",
+    EventKind.TASK_LOGGED: "there are new lines in the record of a running task; PROCESSING",
+    EventKind.TASK_PROGRESS: "one of the new lines says how far the task got; PROCESSING",
+    EventKind.WORKER_ONLINE: "a worker joined, or joined again",
+    EventKind.WORKER_OFFLINE: "a worker left in good order, or was silent for too long",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

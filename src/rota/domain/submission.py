@@ -14,7 +14,7 @@ from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
 from rota.domain.priority import parse_priority
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import PENDING, Task, TaskSpec, TaskState
-from rota.domain.task_config import SHORTEST_TIMEOUT, TaskConfig
+from rota.domain.task_config import SHORTEST_TIMEOUT, TaskConfig, check_payload
 
 MAX_KEY_LENGTH = 255
 
@@ -60,7 +60,7 @@ def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now
         tenant_id=wish.tenant_id,
         type=task_type,
         name=check_text("name", wish.name, longest=200),
-        payload=config.payload if wish.payload is None else to_json("payload", wish.payload),
+        payload=config.payload if wish.payload is None else _payload(wish, config),
         metadata=check_metadata("metadata", wish.metadata),
         created_at=now,
         scheduled_at=scheduled_at,
@@ -71,6 +71,10 @@ def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now
     due_at = scheduled_at or now
     state = TaskState(id=task_id, tenant_id=wish.tenant_id, status=PENDING, due_at=due_at, priority=priority)
     return NewTask(Task(spec=spec, state=state), *_key(wish))
+
+
+def _payload(wish: Submission, config: TaskConfig) -> str:
+    return check_payload(to_json("payload", wish.payload), executor_type=config.executor_type)
 
 
 def compose_rerun(task: Task, *, task_id: TaskId, now: datetime, key: str | None = None) -> NewTask:

@@ -151,13 +151,23 @@ class TaskState:
         self._check_is(BLOCKED, wanted=PENDING)
         return self._to(PENDING, at=at, due_at=max(self.due_at, at))
 
-    def reprioritised(self, priority: int, *, at: datetime) -> "Transition":
-        check_number("priority", priority, least=NORMAL, most=URGENT)
-        return self._amended(f"priority {self.priority} → {priority}", at=at, priority=priority)
-
-    def rescheduled(self, due_at: datetime, *, at: datetime) -> "Transition":
-        due_at = check_instant("scheduled_at", due_at).astimezone(UTC)
-        return self._amended(f"due {due_at.isoformat()}", at=at, due_at=due_at)
+    def amended(self, *, at: datetime, priority: int | None = None, due_at: datetime | None = None) -> "Transition":
+        """Change how urgent a waiting task is, when it is due, or both in one step."""
+        changes: dict[str, Any] = {}
+        notes = []
+        if priority is not None:
+            changes["priority"] = check_number("priority", priority, least=NORMAL, most=URGENT)
+            notes.append(f"priority {self.priority} → {priority}")
+        if due_at is not None:
+            changes["due_at"] = check_instant("scheduled_at", due_at).astimezone(UTC)
+            notes.append(f"due {changes['due_at'].isoformat()}")
+        if not changes:
+            raise InvalidError("priority", "or scheduled_at is needed: without them nothing is changed")
+        if self.status not in WAITING and self.status is not BLOCKED:
+            wanted = f"one with {', '.join(notes)}: only a task that waits can be changed"
+            raise IllegalTransitionError(self.id, present=self.status, wanted=wanted)
+        after = replace(self, version=self.version + 1, **changes)
+        return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=", ".join(notes))
 
     def is_held_by(self, attempt: Attempt) -> bool:
         """Only the current attempt, on the worker it was granted to, may run the task and speak for it."""
@@ -176,12 +186,6 @@ class TaskState:
             raise IllegalTransitionError(self.id, present=self.status, wanted=target)
         after = replace(self, status=target, version=self.version + 1, **changes)
         return Transition(before=self, after=after, at=at)
-
-    def _amended(self, note: str, *, at: datetime, **changes: Any) -> "Transition":
-        if self.status not in WAITING and self.status is not BLOCKED:
-            raise IllegalTransitionError(self.id, present=self.status, wanted=f"{self.status} with {note}")
-        after = replace(self, version=self.version + 1, **changes)
-        return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from rota.domain.checks import check_duration, check_json, check_name, check_number, check_rate, check_text
+from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
@@ -11,6 +12,7 @@ from rota.domain.schedule import Schedule
 from rota.domain.task import DEFAULT_TIMEOUT
 
 SHORTEST_TIMEOUT = timedelta(milliseconds=1)
+LOCAL = "local"  # the executor that calls Python functions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class TaskConfig:
     tenant_id: TenantId = DEFAULT_TENANT
     name: str = ""
     description: str = ""
-    executor_type: str = "local"
+    executor_type: str = LOCAL
     executor_config: str = "{}"  # JSON text, read by the executor
     timeout: timedelta = DEFAULT_TIMEOUT
     retry: RetryPolicy = STANDARD_RETRY
@@ -76,3 +78,10 @@ class TaskConfig:
         if current is None or current.next_fire_at is None or current.schedule != self.schedule:
             return self
         return replace(self, next_fire_at=current.next_fire_at)
+
+
+def check_payload(payload: str, *, executor_type: str) -> str:
+    """JSON text that the executor can take: what a Python function gets are its arguments, by name."""
+    if executor_type == LOCAL and not payload.startswith("{"):
+        raise InvalidError("payload", "must be a JSON object: its keys are the arguments of the function")
+    return payload

@@ -6,6 +6,7 @@ and threads do not: while one is awaited, time would run away; use the memory ad
 """
 
 import asyncio
+import math
 import selectors
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
@@ -39,6 +40,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumps.skipped
+
+    @property
+    def _clock_resolution(self) -> float:
+        """What asyncio adds to the time to find what is due. Its nanosecond is lost in the rounding after half a year,
+        and a timer that is due would never run: here it is the least that makes a difference, now."""
+        return math.ulp(self._jumps.skipped)
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, value: float) -> None:
+        """asyncio sets what the real clock has."""
 
 
 class VirtualClock:

@@ -32,9 +32,12 @@ class NewToken(Answer):
 
 
 class AuditEntry(Answer):
+    """One change. `actor` is the name of the token; several may have the same, so `token_id` says which it was."""
+
     id: str
     at: datetime
     actor: str
+    token_id: str | None
     action: str
     object: str
     address: str

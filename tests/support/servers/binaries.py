@@ -41,6 +41,7 @@ SERVERS = {
             ("mariadb-server-core", "mariadb-client-core"),
         ),
         ServerKind("postgres", (("postgres",), ("initdb",), ("psql",), ("pg_isready",)), ("postgresql",)),
+        ServerKind("promtool", (("promtool",),), ("prometheus",)),  # no server of ours: it judges what we measure
     )
 }
 

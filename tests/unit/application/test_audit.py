@@ -1,7 +1,11 @@
 """What is kept of what somebody asks for."""
 
-from rota.application.audit import Actor, record
+import pytest
+
+from rota.application.audit import Actor, ReadAudit, record
+from rota.domain.errors import InvalidError
 from rota.domain.ids import TenantId
+from tests.support.builders import a_token
 from tests.support.virtual import a_bench, virtually
 
 TENANT = TenantId("shop")
@@ -10,9 +14,10 @@ TENANT = TenantId("shop")
 @virtually
 async def test_an_entry_says_who_asked_for_what_and_when() -> None:
     bench = await a_bench()
-    ada = Actor(tenant_id=TENANT, name="ada", address="192.0.2.7")
+    ada = Actor(tenant_id=TENANT, name="ada", address="192.0.2.7", token_id="17")
     [entry] = record(bench.node, ada, action="task.cancel", subject=7, detail="one of them")
     assert (entry.tenant_id, entry.actor, entry.address) == (TENANT, "ada", "192.0.2.7")
+    assert entry.token_id == "17"
     assert (entry.action, entry.object, entry.detail) == ("task.cancel", "7", "one of them")
     assert entry.at == bench.clock.now()
 
@@ -40,3 +45,16 @@ async def test_texts_that_no_store_holds_are_made_fit() -> None:
     assert lengths == [200, 255, 63, 200, 2000]
     assert "\x00" not in entry.actor
     assert "\ud800" not in entry.address
+
+
+@virtually
+async def test_the_record_is_read_in_bounded_pages_newest_first() -> None:
+    bench = await a_bench()
+    ada = Actor(tenant_id=TENANT, name="ada")
+    entries = [record(bench.node, ada, action="token.create", subject=number)[0] for number in range(3)]
+    await bench.node.store.tokens.add(a_token("1"), audit=entries)
+    reader = ReadAudit(bench.node.store.audit)
+    first = await reader.list_page(TENANT, limit=2)
+    assert [*first, *await reader.list_page(TENANT, before=first[-1].id)] == entries[::-1]
+    with pytest.raises(InvalidError, match=r"^limit: "):
+        await reader.list_page(TENANT, limit=1001)

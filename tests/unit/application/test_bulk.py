@@ -1,5 +1,6 @@
 """One action on all tasks that match."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -17,6 +18,7 @@ from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.paging import TaskFilter
 from rota.domain.priority import LEVELS
 from rota.domain.task import CANCELLED, FAILED, PENDING, SUCCESS, TaskState, Transition
+from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, MINUTE, a_config, a_submission
 from tests.support.virtual import Bench, a_bench, virtually
@@ -198,8 +200,25 @@ async def test_what_moves_between_the_look_and_the_write_is_looked_at_again() ->
     scene = await a_scene()
     ids = await scene.submit(3)
     tasks = scene.bench.node.store.tasks
-    found = [(await tasks.load([task_id]))[task_id] for task_id in ids]
-    await scene.end(ids[0])
-    await scene.move(ids[1], lambda state, at: state.reprioritised(5, at=at))
-    assert await scene.bulk._cancel(found, reason="", actor=None) == 2
+    find_live = tasks.find_live
+
+    async def find_then_move(wanted: Sequence[TaskId]) -> object:
+        found = await find_live(wanted)
+        await scene.end(ids[0])
+        await scene.move(ids[1], lambda state, at: state.amended(priority=5, at=at))
+        return found
+
+    tasks.find_live = find_then_move  # type: ignore[method-assign, assignment]
+    assert (await scene.bulk.cancel(Selection(TaskFilter(), tuple(ids)))).changed == 2
     assert await scene.count() == {SUCCESS: 1, CANCELLED: 2}
+
+
+@virtually
+async def test_tasks_that_go_by_their_ids_are_cancelled_without_a_look_at_their_payloads() -> None:
+    scene = await a_scene()
+    ids = await scene.submit(3)
+    scene.bench.faults.inject("tasks.load", Fault.TIMEOUT)
+    async with scene.bench.node.coordinator.signals.subscribe() as events:
+        assert (await scene.bulk.cancel(Selection(TaskFilter(), tuple(ids)))).changed == 3
+        assert (await hear(events)).task_type == EMAIL
+    assert scene.bench.faults.pending == {"tasks.load": 1}

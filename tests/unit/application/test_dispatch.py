@@ -303,7 +303,7 @@ async def test_a_parked_task_that_is_rescheduled_waits_for_its_new_time(stage: S
     async with stage.reigning():
         [live] = await stage.truth.tasks.find_live([TaskId(1)])
         later = stage.clock.now() + timedelta(seconds=60)
-        await stage.truth.tasks.advance([live.state.rescheduled(later, at=stage.clock.now())])
+        await stage.truth.tasks.advance([live.state.amended(due_at=later, at=stage.clock.now())])
         await stage.hire(2)
         await stage.pass_time(59)
         assert await stage.granted() == {}

@@ -224,9 +224,9 @@ async def test_who_ran_a_task_again_is_recorded() -> None:
 @virtually
 async def test_a_created_task_comes_with_the_answer() -> None:
     bench, desk = await a_desk()
-    created = await desk.create(a_submission(payload=1, idempotency_key="k"))
+    created = await desk.create(a_submission(payload={"number": 1}, idempotency_key="k"))
     assert created.task == await bench.node.store.tasks.find(created.task_id, DEFAULT_TENANT)
-    again = await desk.create(a_submission(payload=1, idempotency_key="k"))
+    again = await desk.create(a_submission(payload={"number": 1}, idempotency_key="k"))
     assert (again.is_repeat, again.task) == (True, created.task)
 
 

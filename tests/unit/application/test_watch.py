@@ -163,6 +163,27 @@ async def test_one_who_gives_up_in_the_moment_of_the_answer_does_not_keep_it_fro
 
 
 @virtually
+async def test_a_task_that_goes_on_is_read_whole_once() -> None:
+    async with a_watch() as (bench, watch, task_id):
+        waiting = asyncio.ensure_future(watch.wait(task_id, DEFAULT_TENANT, most=timedelta(seconds=30)))
+        await pass_time(1)
+        bench.faults.inject("tasks.load", Fault.TIMEOUT)
+        assert (await waiting).state.status is PENDING
+        assert bench.faults.pending == {"tasks.load": 1}, "a look reads no payload"
+
+
+@virtually
+async def test_the_task_of_another_tenant_does_not_exist_though_the_first_look_failed() -> None:
+    async with a_watch(listens=False) as (bench, watch, task_id):
+        bench.faults.inject("tasks.load", Fault.TIMEOUT)
+        waiting = asyncio.ensure_future(watch.wait(task_id, TenantId("others"), most=MINUTE))
+        await pass_time(3)
+        assert not bench.faults.pending
+        with pytest.raises(NotFoundError):
+            await waiting
+
+
+@virtually
 async def test_events_that_end_nothing_cause_no_look() -> None:
     async with a_watch() as (bench, watch, task_id):
         waiting = asyncio.ensure_future(watch.wait(task_id, DEFAULT_TENANT, most=MINUTE))

@@ -14,6 +14,7 @@ AUDIT = {
     "id": "1",
     "at": "2030-06-01T12:00:00Z",
     "actor": "ci",
+    "token_id": "7",
     "action": "x",
     "object": "y",
     "address": "",

@@ -13,7 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"(?:<!-- (?P<file>\S+) -->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
 GUIDES = sorted((ROOT / "docs").glob("[tg]*/*.md"))
-DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "docs" / "reference" / "python.md", *GUIDES]
+REFERENCES = [ROOT / "docs" / "reference" / name for name in ("python.md", "events.md")]
+DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *REFERENCES, *GUIDES]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

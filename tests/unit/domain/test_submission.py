@@ -51,7 +51,14 @@ def test_a_new_task_waits_and_is_due_at_once() -> None:
 
 @pytest.mark.parametrize("payload", [0, False, "", [], {}])
 def test_an_empty_payload_is_a_payload(payload: Any) -> None:
-    assert json.loads(composed(a_submission(payload=payload)).task.spec.payload) == payload
+    config = a_config(executor_type="http")
+    assert json.loads(composed(a_submission(payload=payload), config).task.spec.payload) == payload
+
+
+@pytest.mark.parametrize("payload", [0, False, "", [], "{}"])
+def test_what_is_no_object_cannot_be_the_arguments_of_a_function(payload: Any) -> None:
+    with pytest.raises(InvalidError, match=r"^payload: must be a JSON object"):
+        composed(a_submission(payload=payload))
 
 
 def test_a_delayed_task_is_due_later() -> None:
@@ -134,8 +141,8 @@ def test_requests_that_differ_anywhere_are_told_apart() -> None:
         {"payload": {"a": 1}},
         {"payload": {"a": "1"}},
         {"payload": {"a": True}},
-        {"payload": [1, 2]},
-        {"payload": [2, 1]},
+        {"payload": {"a": [1, 2]}},
+        {"payload": {"a": [2, 1]}},
         {"name": "n"},
         {"priority": 1},
         {"metadata": {"a": "1"}},

@@ -51,8 +51,8 @@ VERBS: dict[str, tuple[Callable[[TaskState], Transition], set[TaskStatus]]] = {
     "lost": (lambda state: state.lost(at=NOW), {PROCESSING}),
     "cancelled": (lambda state: state.cancelled("by me", at=NOW), {BLOCKED, PENDING, RETRYING, PROCESSING}),
     "unblocked": (lambda state: state.unblocked(at=NOW), {BLOCKED}),
-    "reprioritised": (lambda state: state.reprioritised(9, at=NOW), {BLOCKED, PENDING, RETRYING}),
-    "rescheduled": (lambda state: state.rescheduled(NOW + HOUR, at=NOW), {BLOCKED, PENDING, RETRYING}),
+    "reprioritised": (lambda state: state.amended(priority=9, at=NOW), {BLOCKED, PENDING, RETRYING}),
+    "rescheduled": (lambda state: state.amended(due_at=NOW + HOUR, at=NOW), {BLOCKED, PENDING, RETRYING}),
 }
 
 
@@ -131,7 +131,7 @@ def test_the_log_tells_errors_and_retries_from_plain_changes(verb: str, kind: Lo
 
 
 def test_a_change_of_priority_is_noted_and_leaves_the_task_where_it_is() -> None:
-    step = a_state(priority=0).reprioritised(5, at=NOW)
+    step = a_state(priority=0).amended(priority=5, at=NOW)
 
     assert (step.after.priority, step.after.status) == (5, PENDING)
     assert (step.kind, step.message) == (LogKind.INFO, "priority 0 → 5")
@@ -140,18 +140,30 @@ def test_a_change_of_priority_is_noted_and_leaves_the_task_where_it_is() -> None
 @pytest.mark.parametrize("priority", [-1, 10])
 def test_a_priority_that_has_no_queue_is_refused(priority: int) -> None:
     with pytest.raises(InvalidError, match=r"^priority: "):
-        a_state().reprioritised(priority, at=NOW)
+        a_state().amended(priority=priority, at=NOW)
 
 
 def test_a_new_due_time_is_kept_in_utc() -> None:
     beijing_noon = datetime(2026, 6, 1, 12, tzinfo=timezone(timedelta(hours=8)))
 
-    assert a_state().rescheduled(beijing_noon, at=NOW).message == "due 2026-06-01T04:00:00+00:00"
+    assert a_state().amended(due_at=beijing_noon, at=NOW).message == "due 2026-06-01T04:00:00+00:00"
+
+
+def test_priority_and_time_are_changed_in_one_step() -> None:
+    step = a_state(priority=0).amended(priority=5, due_at=NOW + HOUR, at=NOW)
+
+    assert (step.after.priority, step.after.due_at, step.after.version) == (5, NOW + HOUR, 2)
+    assert step.message == f"priority 0 → 5, due {(NOW + HOUR).isoformat()}"
+
+
+def test_a_change_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidError, match=r"^priority: or scheduled_at is needed"):
+        a_state().amended(at=NOW)
 
 
 def test_a_due_time_without_a_zone_is_refused() -> None:
     with pytest.raises(InvalidError, match=r"^scheduled_at: "):
-        a_state().rescheduled(NOW.replace(tzinfo=None), at=NOW)
+        a_state().amended(due_at=NOW.replace(tzinfo=None), at=NOW)
 
 
 @pytest.mark.parametrize(("due_at", "expected"), [(NOW - HOUR, NOW), (NOW + HOUR, NOW + HOUR)])
@@ -245,7 +257,7 @@ def test_a_success_leaves_its_result_and_no_error() -> None:
 def test_a_step_from_an_older_state_is_not_applied() -> None:
     task = a_task()
     stale = task.state.cancelled("by me", at=NOW)
-    task = task.after(task.state.reprioritised(5, at=NOW))
+    task = task.after(task.state.amended(priority=5, at=NOW))
 
     with pytest.raises(FencedError, match="version of task 1: 1 is stale, 2 is current"):
         task.after(stale)

@@ -125,7 +125,7 @@ class TaskLife(RuleBasedStateMachine):
 
     @rule(priority=st.integers(0, 9))
     def change_priority(self, priority: int) -> None:
-        self.try_step(lambda: self.state.reprioritised(priority, at=self.now), {BLOCKED, PENDING, RETRYING})
+        self.try_step(lambda: self.state.amended(priority=priority, at=self.now), {BLOCKED, PENDING, RETRYING})
 
     def conclusion(self, outcome: Outcome) -> Transition:
         return conclude(self.state, outcome, policy=self.policy, at=self.now, chance=0.5)

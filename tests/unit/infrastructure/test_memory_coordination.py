@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from rota.domain.events import Event, EventKind
 from rota.domain.ids import WorkerId
 from rota.infrastructure.coordination.memory import Bell, memory_coordinator
 from tests.support.clock import FakeClock, settle
@@ -72,3 +73,16 @@ async def test_a_take_that_waits_is_sent_away_when_its_worker_is_removed(clock: 
     await settle()
     await node.pool.remove([WorkerId(1)])
     assert await taking == []
+
+
+async def test_who_comes_back_to_a_process_that_was_restarted_is_told_that_some_were_missed(clock: FakeClock) -> None:
+    event = Event(kind=EventKind.WORKER_ONLINE, at=clock.now())
+    before = memory_coordinator(clock)
+    async with before.signals.subscribe() as events:
+        await before.signals.publish([event])
+        heard = await anext(events)
+    clock.advance(LONG)
+    after = memory_coordinator(clock)
+    await after.signals.publish([event] * 5)
+    async with after.signals.subscribe(after=heard.id) as events:
+        assert (await anext(events)).event is None

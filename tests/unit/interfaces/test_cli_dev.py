@@ -1,7 +1,10 @@
 """What `rota dev` says when it is ready."""
 
+from pathlib import Path
+
 import pytest
 
+from rota.interfaces.cli.dev import PLACE_FILE, find_address
 from rota.interfaces.cli.dev_banner import Banner, suggest
 from rota.sdk.tasks import TaskFunction, define
 
@@ -57,3 +60,17 @@ def test_a_token_that_is_kept_nowhere_is_exported() -> None:
     said = banner(place="memory://")
     assert "  export ROTA_TOKEN=rota_1_x\n" in said
     assert ".rota/token" not in said
+
+
+@pytest.mark.parametrize(
+    ("kept", "address"),
+    [(b"17 http://127.0.0.1:9\n", "http://127.0.0.1:9"), (b"18 http://127.0.0.1:9\n", ""), (b"17", ""), (b"\xff", "")],
+)
+def test_an_address_counts_only_of_the_process_that_runs(
+    kept: bytes, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_address("process 17") == ""
+    PLACE_FILE.parent.mkdir()
+    PLACE_FILE.write_bytes(kept)
+    assert find_address("process 17") == address

@@ -75,3 +75,17 @@ def test_a_deadlock_is_told_rather_than_waited_for() -> None:
     waiting = main()
     with pytest.raises(RuntimeError, match="deadlock"):
         run_virtually(waiting)
+
+
+@pytest.mark.parametrize("days", [0.1, 193, 195, 1000, 100_000])
+def test_the_longest_sleeps_end_at_once_and_on_time(days: float) -> None:
+    async def main() -> tuple[float, float]:
+        clock = VirtualClock(asyncio.get_running_loop())
+        await clock.sleep(timedelta(days=days))
+        slept = clock.monotonic()
+        await clock.sleep(timedelta(milliseconds=1))
+        return slept, clock.monotonic() - slept
+
+    slept, after = run_virtually(main())
+    assert slept == days * 86_400
+    assert after == pytest.approx(0.001, abs=1e-4)

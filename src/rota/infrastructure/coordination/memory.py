@@ -25,6 +25,7 @@ from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.domain.task import LiveTask
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
+from rota.infrastructure.instants import to_us
 
 EVENT_ID = "m"
 
@@ -130,7 +131,7 @@ class MemoryState:
         self.clock = clock
         self.memory = _Memory()
         self.last_lease = 0  # survives `forget`: a number is never used twice
-        self.last_event = 0  # so does this one
+        self.last_event = to_us(clock.now())  # so does this one; above what this process used before it was restarted
         self.changes = 0  # and this: of the pool
         self.work = Bell(clock)
         self.vacancy = Bell(clock)

@@ -232,6 +232,7 @@ audit_log = Table(
     text("object", LONG),
     text("address", 255),
     Column("detail", Text, nullable=True),
+    text("token_id", SHORT),
     Index("audit_log_tenant", "tenant_id", "id"),
     **MYSQL,
 )

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 DATABASE = Path(".rota/rota.db")
+OWN_STORE = f"sqlite:///{DATABASE}"
+PLACE_FILE = Path(".rota/serving")  # the process that serves this folder, and where; it may be of one that has ended
 SAMPLES = "rota.sdk.samples"
 SAMPLE_TYPES = ("sample_hello", "sample_flaky", "sample_slow", "sample_primes")
 ISSUED_AS = "rota dev"
@@ -48,7 +50,7 @@ def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[s
     asked = load_settings(None, given).settings.api.port if port is None else port
     chosen = find_port(asked)
     flags = {
-        "store.url": MEMORY if ephemeral else f"sqlite:///{DATABASE}",
+        "store.url": MEMORY if ephemeral else OWN_STORE,
         "coordinator.url": "memory://",
         "api.host": HOST,
         "api.port": str(chosen),
@@ -60,8 +62,23 @@ def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[s
     try:
         run_process(_plan(file, flags, asked_port=asked, functions=functions))
     except InUseError as error:
-        problem = f"Rota runs in this folder already, as {error.holder}; use that one, or another folder for a second"
-        raise ConfigError(problem, fix="rota task ls") from error
+        address = find_address(error.holder)
+        problem = f"Rota runs in this folder already, as {error.holder}{f' at {address}' if address else ''}"
+        fix = f"rota task ls --url {address}" if address else "rota task ls"
+        raise ConfigError(f"{problem}; use that one, or another folder for a second", fix=fix) from error
+
+
+def _tell_place(address: str) -> None:
+    PLACE_FILE.write_text(f"{os.getpid()} {address}\n", "utf-8")
+
+
+def find_address(holder: str) -> str:
+    """Where the process that runs here serves, if it was a `rota dev` that said so."""
+    try:
+        process, _, address = PLACE_FILE.read_text("utf-8").strip().partition(" ")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return address if f"process {process}" == holder else ""
 
 
 def load_tasks(app: str) -> "Sequence[TaskFunction[..., Any]]":
@@ -100,7 +117,10 @@ def _plan(
 
     async def welcome(front: "TunableFront") -> None:
         place = flags["store.url"]
-        token = await (_issue(front.services) if place == MEMORY else _ensure_token(front.services))
+        is_own = place == OWN_STORE
+        token = await (_issue(front.services) if place == MEMORY else _ensure_token(front.services, is_own=is_own))
+        if place != MEMORY:
+            _tell_place(front.address)
         banner = Banner(address=front.address, token=token, place=place, functions=functions, asked_port=asked_port)
         click.echo(banner)
         if file is None:
@@ -116,13 +136,17 @@ def _plan(
     )
 
 
-async def _ensure_token(services: "Services") -> str:
-    """The token that an earlier start left here, if the store still knows it; else a new one in place of the old."""
+async def _ensure_token(services: "Services", *, is_own: bool) -> str:
+    """The token that an earlier start left here, if the store still knows it; else a new one in place of the old.
+
+    In a store that is not of this folder alone, tokens of the same name are those of somebody else.
+    """
     try:
         secret = TOKEN_FILE.read_text("utf-8").strip()
         await services.tokens.authenticate(secret)
     except (OSError, UnicodeDecodeError, UnauthenticatedError):
-        await _revoke_lost(services)
+        if is_own:
+            await _revoke_lost(services)
         secret = await _issue(services)
         write_secret(TOKEN_FILE, secret)
     return secret

@@ -118,6 +118,7 @@ AUDIT = Table(
     (
         _field("AT", "at"),
         _field("ACTOR", "actor"),
+        _field("TOKEN", "token_id"),
         _field("ACTION", "action"),
         _field("OBJECT", "object"),
         _field("DETAIL", "detail"),

@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 
 from rota.__about__ import __version__
+from rota.domain.checks import MAX_DEPTH
 from rota.domain.ids import MAX_ID
 from rota.interfaces.http import problems, sse
+from rota.interfaces.http.body import MOST_DIGITS
 from rota.interfaces.http.query import METADATA
 from rota.interfaces.operations.catalogue import BASE
 from rota.interfaces.operations.errors import CODES, EVERYWHERE
@@ -21,10 +23,14 @@ PATH_SCHEMAS = {
     "type": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$", "maxLength": 200},
 }
 WITH_BODY = ("body_too_large", "unsupported_media_type", "request_timeout", "too_many_bodies")
-ABOUT = """\
+ABOUT = f"""\
 Ids are decimal strings, times RFC 3339 in UTC, durations numbers of seconds. Errors are problem documents (RFC 9457)
 with a stable `code`. Every request needs `Authorization: Bearer TOKEN`; a role covers those before it: viewer,
 operator, admin.
+
+A body has at most 1 MiB (16 MiB for a batch), a payload 256 KiB. JSON is nested at most {MAX_DEPTH} levels deep, has at
+most 200,000 brackets and commas outside of texts (300,000 for a batch), and whole numbers of at most {MOST_DIGITS:,}
+digits.
 """
 
 

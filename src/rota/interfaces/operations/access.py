@@ -42,7 +42,7 @@ async def revoke_token(call: Call[NoQuery, None]) -> Reply:
 async def list_audit(call: Call[ListQuery, None]) -> Reply:
     limit = call.query.limit
     before = None if call.query.cursor is None else read.number_cursor(call.query.cursor)
-    found = await call.services.node.store.audit.list_page(call.tenant_id, before=before, limit=limit)
+    found = await call.services.audit.list_page(call.tenant_id, before=before, limit=limit)
     following = read.cursor_after(found, limit, place=lambda entry: entry.id)
     items = [render.audit_answer(entry) for entry in found]
     return Reply(200, Page[wire.AuditEntry](items=items, next_cursor=following))

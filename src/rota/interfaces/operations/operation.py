@@ -57,7 +57,8 @@ class Call(Generic[Q, B]):
     @property
     def actor(self) -> Actor:
         """Who changes something, for the record."""
-        return Actor(tenant_id=self.principal.tenant_id, name=self.principal.name, address=self.address)
+        who = self.principal
+        return Actor(tenant_id=who.tenant_id, name=who.name, address=self.address, token_id=who.token_id)
 
     @property
     def task_id(self) -> TaskId:

@@ -15,7 +15,7 @@ from rota.domain.paging import TaskFilter
 from rota.domain.priority import parse_priority
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
 from rota.domain.submission import Submission
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import TaskConfig, check_payload
 from rota.interfaces.operations.queries import ListTasksQuery
 from rota.wire.config import PutConfig, TriggerTask
 from rota.wire.task import CreateTask, Retry, TaskSelection
@@ -91,8 +91,14 @@ def task_config(body: PutConfig, *, task_type: str, tenant_id: TenantId) -> Task
         priority=parse_priority(body.priority),
         max_concurrent=body.max_concurrent,
         rate_per_second=body.rate_per_second,
-        payload="{}" if body.payload is None else to_json("payload", body.payload),
+        payload=_default_payload(body, executor_type),
         is_enabled=body.enabled,
+    )
+
+
+def _default_payload(body: PutConfig, executor_type: str) -> str:
+    return (
+        "{}" if body.payload is None else check_payload(to_json("payload", body.payload), executor_type=executor_type)
     )
 
 

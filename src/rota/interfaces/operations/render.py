@@ -199,6 +199,7 @@ def audit_answer(entry: domain_audit.AuditEntry) -> access.AuditEntry:
         id=str(entry.id),
         at=entry.at,
         actor=entry.actor,
+        token_id=entry.token_id or None,
         action=entry.action,
         object=entry.object,
         address=entry.address,

@@ -95,17 +95,11 @@ def _reply_page(items: list[wire.Task], before: TaskId | None) -> Reply:
 
 
 async def amend_task(call: Call[NoQuery, wire.PatchTask]) -> Reply:
-    body, steer, who = call.body, call.services.steer, (call.task_id, call.tenant_id)
-    if body.priority is None and body.scheduled_at is None:
-        raise InvalidError("body", "changes nothing; give priority or scheduled_at")
+    body = call.body
     priority = None if body.priority is None else parse_priority(body.priority)
-    task = await _get(call)
-    if body.scheduled_at is not None:  # neither is written unless both can be
-        task.state.rescheduled(body.scheduled_at, at=call.services.node.time.now())
-    if priority is not None:
-        task = await steer.reprioritise(*who, priority=priority, actor=call.actor)
-    if body.scheduled_at is not None:  # last: a task that is due now may be gone before anything else is changed
-        task = await steer.reschedule(*who, due_at=body.scheduled_at, actor=call.actor)
+    task = await call.services.steer.amend(
+        call.task_id, call.tenant_id, priority=priority, due_at=body.scheduled_at, actor=call.actor
+    )
     return Reply(200, render.task_answer(task))
 
 

@@ -61,11 +61,15 @@ def lost_step(task: Task) -> Transition:
 
 
 def urgent_step(task: Task) -> Transition:
-    return task.state.reprioritised(9, at=NOON + MINUTE)
+    return task.state.amended(priority=9, at=NOON + MINUTE)
 
 
 def later_step(task: Task) -> Transition:
-    return task.state.rescheduled(NOON + HOUR, at=NOON + MINUTE)
+    return task.state.amended(due_at=NOON + HOUR, at=NOON + MINUTE)
+
+
+def urgent_later_step(task: Task) -> Transition:
+    return task.state.amended(priority=9, due_at=NOON + HOUR, at=NOON + MINUTE)
 
 
 def unblock_step(task: Task) -> Transition:
@@ -95,6 +99,7 @@ LIVES: Mapping[str, Sequence[Step]] = {
     "reprioritised blocked": [urgent_step],
     "reprioritised and ended": [urgent_step, grant_step, success_step],
     "rescheduled": [later_step],
+    "reprioritised and rescheduled in one": [urgent_later_step],
     "rescheduled retrying": [grant_step, retry_step, later_step],
     "unblocked": [unblock_step],
     "unblocked and granted": [unblock_step, grant_step],

@@ -41,7 +41,8 @@ DAY = timedelta(days=1)
 class TestAudit:
     async def test_an_entry_comes_back_whole(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        entry = _entry(tenant_id=OTHER_TENANT, at=NOON + MICROSECOND, address="2001:db8::1", detail="three of them")
+        texts: dict[str, Any] = {"address": "2001:db8::1", "detail": "three of them", "token_id": "17"}
+        entry = _entry(tenant_id=OTHER_TENANT, at=NOON + MICROSECOND, **texts)
         await _keep(store, [entry])
         assert await _read(store, OTHER_TENANT) == [entry]
 
@@ -56,7 +57,7 @@ class TestAudit:
 
     async def test_the_longest_texts_are_kept_whole(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        longest = {"actor": 200, "action": 63, "object": 200, "address": 255, "detail": 2000}
+        longest = {"actor": 200, "action": 63, "object": 200, "address": 255, "detail": 2000, "token_id": 63}
         texts: dict[str, Any] = {name: "\U0010ffff" * length for name, length in longest.items()}
         entry = _entry(**texts)
         await _keep(store, [entry])

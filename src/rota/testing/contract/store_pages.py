@@ -103,7 +103,7 @@ class TestListPage:
             make_task(task_id, state={"priority": level}) for task_id, level in zip(make_ids(3), (0, 5, 9), strict=True)
         ]
         await add(store, tasks)
-        await write(store, [tasks[0]], steps=[tasks[0].state.reprioritised(9, at=NOON)])
+        await write(store, [tasks[0]], steps=[tasks[0].state.amended(priority=9, at=NOON)])
         assert await _list_ids(store, priorities=frozenset({9})) == [tasks[2].id, tasks[0].id]
         assert await _list_ids(store, priorities=frozenset({0, 5})) == [tasks[1].id]
 

@@ -1,7 +1,9 @@
 """Cancel requests as keys that expire, and events as JSON on a channel.
 
 A message is an array of events, because redis-py takes some 50 µs for each message, however small. Its first element is
-the number of its last event: events are numbered one by one. A listener reads all the time, into a buffer of its own:
+the place of the batch: the number of its last event (events are numbered one by one), and a mark. A server that was put
+back to an older state counts on from there and uses numbers again; the mark, the microsecond of the batch, then tells
+that an event with such a number is not the one that was heard. A listener reads all the time, into a buffer of its own:
 Redis would otherwise store up what a slow one has not read, and in the end hang up on it. What this release cannot read
 comes from a newer one, or from a stranger, and is left out.
 
@@ -10,9 +12,11 @@ that nothing is missed in between; what came both ways is told once.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -20,13 +24,30 @@ from rota.domain.events import Event, EventKind, Told
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.log import Progress
 from rota.domain.task import TaskStatus
-from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
+from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer
 from rota.infrastructure.coordination.redis.keys import RedisKeys, milliseconds
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
 
 LONGEST_MESSAGE = 500  # events, about 100 KB
 RECALLED_AT_ONCE = 100  # messages
 EVENT_ID = "r"
+_ID = re.compile(EVENT_ID + r"([0-9]{1,18}-[0-9]{1,18})")
+
+
+class _Place(NamedTuple):
+    """Where a batch, or an event of it, is in the sequence of all."""
+
+    number: int
+    mark: int
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        number, _, mark = text.partition("-")
+        return cls(int(number), int(mark))
+
+    def id_of(self, number: int) -> str:
+        """The id of an event of this batch."""
+        return f"{EVENT_ID}{number}-{self.mark}"
 
 
 class RedisSignals:
@@ -61,7 +82,7 @@ class RedisSignals:
     @asynccontextmanager
     async def subscribe(self, *, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
         async with self._client.listen(self._keys.events) as messages:
-            last, replayed = (0, []) if after is None else await self._recall(find_number(after, EVENT_ID))
+            last, replayed = (0, []) if after is None else await self._recall(_find_place(after))
             buffer = EventBuffer(replayed)
             reader = asyncio.create_task(_read(messages, buffer, replayed=last))
             try:
@@ -70,31 +91,37 @@ class RedisSignals:
                 reader.cancel()
                 await asyncio.gather(reader, return_exceptions=True)
 
-    async def _recall(self, after: int | None) -> tuple[int, list[Told]]:
+    async def _recall(self, after: _Place | None) -> tuple[int, list[Told]]:
         """The number up to which events were told, and what to tell of those after the one asked for."""
         async with self._recalling:
-            counted = int(await self._client.command_aside("GET", self._keys.last_event) or 0)
-            if after is None or after > counted:
-                return counted, [Told(f"{EVENT_ID}{counted}", None)]
-            last, is_whole = after, True
-            replayed: list[Told] = []
-            async for end, texts in self._read_log(after):
-                is_whole &= end - len(texts) <= last  # or those between are forgotten
-                replayed += _tell(texts, end, after=after)
-                last = end
-        if is_whole and last >= counted:
-            return last, replayed
-        last = max(last, counted)
-        return last, [Told(f"{EVENT_ID}{last}", None)]
+            if after is not None and (replayed := await self._replay(after)) is not None:
+                return replayed
+            newest = await self._client.command_aside("XREVRANGE", self._keys.remembered_events, "+", "-", "COUNT", 1)
+            place = _Place.of(newest[0][0].decode()) if newest else _Place(0, 0)
+            return place.number, [Told(place.id_of(place.number), None)]
 
-    async def _read_log(self, after: int) -> AsyncIterator[tuple[int, list[msgspec.Raw]]]:
-        """The entries that are remembered, each with the number of its last event; a page is one step of this loop."""
+    async def _replay(self, after: _Place) -> tuple[int, list[Told]] | None:
+        """The same; None when some of what came after the event, or the event itself, is not remembered."""
+        last, replayed = None, list[Told]()
+        async for place, texts in self._read_log(after.number):
+            first = place.number - len(texts) + 1
+            if last is None and (first > after.number or place.mark != after.mark):
+                return None  # its batch is forgotten, or another one has its number
+            if last is not None and first > last + 1:
+                return None
+            replayed += _tell(texts, place, after=after.number)
+            last = place.number
+        return None if last is None else (last, replayed)
+
+    async def _read_log(self, start: int) -> AsyncIterator[tuple[_Place, list[msgspec.Raw]]]:
+        """The entries that are remembered from a number on, each with its place; a page is one step of this loop."""
         while True:
-            page = ("XRANGE", self._keys.remembered_events, f"{after + 1}-0", "+", "COUNT", RECALLED_AT_ONCE)
+            page = ("XRANGE", self._keys.remembered_events, f"{start}-0", "+", "COUNT", RECALLED_AT_ONCE)
             entries = await self._client.command_aside(*page)
             for entry_id, fields in entries:
-                after = int(entry_id.partition(b"-")[0])
-                yield after, _split(fields[1])
+                place = _Place.of(entry_id.decode())
+                start = place.number + 1
+                yield place, _split(fields[1])
             if len(entries) < RECALLED_AT_ONCE:
                 return
 
@@ -102,10 +129,10 @@ class RedisSignals:
 async def _read(messages: AsyncIterator[bytes], buffer: EventBuffer, *, replayed: int) -> None:
     try:
         async for message in messages:
-            end, texts = _open(message)
-            for told in _tell(texts, end, after=replayed):
+            place, texts = _open(message)
+            for told in _tell(texts, place, after=replayed):
                 buffer.put(told)
-            if end > replayed:
+            if place.number > replayed:
                 replayed = 0  # what came both ways is past; whatever is counted from now on is new
     except Exception as exc:  # whatever ends the reading must reach the listener, or it would wait for ever
         buffer.fail(exc)
@@ -126,7 +153,7 @@ class _Event(msgspec.Struct, omit_defaults=True):
 
 
 _BATCH = msgspec.json.Decoder(list[msgspec.Raw])
-_NUMBER = msgspec.json.Decoder(int)
+_TEXT = msgspec.json.Decoder(str)
 _EVENT = msgspec.json.Decoder(_Event)
 
 
@@ -141,21 +168,27 @@ def _split(batch: bytes) -> list[msgspec.Raw]:
         return []
 
 
-def _open(message: bytes) -> tuple[int, list[msgspec.Raw]]:
-    """The number of the last event of a message, and its events."""
+def _open(message: bytes) -> tuple[_Place, list[msgspec.Raw]]:
+    """The place of a message, and its events."""
     texts = _split(message)
     try:
-        return _NUMBER.decode(texts[0]), texts[1:]
-    except (msgspec.DecodeError, IndexError):
-        return 0, []
+        return _Place.of(_TEXT.decode(texts[0])), texts[1:]
+    except (ValueError, IndexError):  # msgspec's errors are among them
+        return _Place(0, 0), []
 
 
-def _tell(texts: Sequence[msgspec.Raw], end: int, *, after: int) -> Iterator[Told]:
-    """The events of the batch with this last number, but for those up to `after`."""
-    for number, text in enumerate(texts, start=end - len(texts) + 1):
+def _find_place(event_id: str) -> _Place | None:
+    """Of an id of ours, such as `r17-1767268800250000`; None of any other."""
+    found = _ID.fullmatch(event_id)
+    return None if found is None else _Place.of(found[1])
+
+
+def _tell(texts: Sequence[msgspec.Raw], place: _Place, *, after: int) -> Iterator[Told]:
+    """The events of the batch at this place, but for those up to `after`."""
+    for number, text in enumerate(texts, start=place.number - len(texts) + 1):
         if number > after:
             with suppress(msgspec.DecodeError, ValueError):
-                yield Told(f"{EVENT_ID}{number}", _from_wire(_EVENT.decode(text)))
+                yield Told(place.id_of(number), _from_wire(_EVENT.decode(text)))
 
 
 def _to_wire(event: Event) -> _Event:

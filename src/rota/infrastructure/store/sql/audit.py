@@ -15,7 +15,7 @@ from rota.infrastructure.database.schema import audit_log as table
 from rota.infrastructure.instants import from_us, to_us
 
 AHEAD = timedelta(days=1)  # by how much an id may be ahead of its entry's moment: more than clocks differ
-_COLUMNS = ("id", "tenant_id", "at_us", "actor", "action", "object", "address", "detail")
+_COLUMNS = ("id", "tenant_id", "at_us", "actor", "action", "object", "address", "detail", "token_id")
 
 
 class SqlAuditStore:
@@ -51,7 +51,7 @@ def insert_audit(bulk: Bulk, connection: Connection, *, audit: Sequence[AuditEnt
 
 def _to_row(entry: AuditEntry) -> tuple[Any, ...]:
     who = (entry.id, entry.tenant_id, to_us(entry.at), entry.actor)
-    return (*who, entry.action, entry.object, entry.address, entry.detail or None)
+    return (*who, entry.action, entry.object, entry.address, entry.detail or None, entry.token_id)
 
 
 def _to_entry(row: Any) -> AuditEntry:
@@ -64,4 +64,5 @@ def _to_entry(row: Any) -> AuditEntry:
         object=row.object,
         address=row.address,
         detail=row.detail or "",
+        token_id=row.token_id,
     )
