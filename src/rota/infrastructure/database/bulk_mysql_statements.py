@@ -1,7 +1,7 @@
 """The text of bulk statements for MySQL and MariaDB, and how it is sent."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table
@@ -11,6 +11,7 @@ from rota.infrastructure.database.bulk import grouped
 from rota.infrastructure.database.direct import announce, driver_of, talk
 
 MOST_CHARACTERS = 200_000  # of up to four bytes: less than the smallest limit of a packet in use, 1 MiB
+MOST_ROWS = 1000  # that are spelt in one go: the loop does nothing else meanwhile
 FEW_GROUPS = 16  # up to here one UPDATE … IN per group is cheaper than one joined to a JSON table
 
 
@@ -131,20 +132,18 @@ def fill(driver: Any, statement: Statement) -> str:
     return filled
 
 
-def fill_rows(driver: Any, insert: Insert, *, rows: Sequence[Values]) -> list[str]:
+def fill_rows(driver: Any, insert: Insert, *, rows: Sequence[Values]) -> Iterator[str]:
     """Statements that insert the rows, each of which fits into a packet, if a single row does."""
-    statements: list[str] = []
-    waiting: list[str] = []
-    length = 0
-    for text in _spell_rows(driver, rows):
-        if length + len(text) > MOST_CHARACTERS and waiting:
-            statements.append(f"{insert.head}{','.join(waiting)}{insert.tail}")
-            waiting, length = [], 0
-        waiting.append(text)
-        length += len(text) + 1
-    if waiting:
-        statements.append(f"{insert.head}{','.join(waiting)}{insert.tail}")
-    return statements
+    for first in range(0, len(rows), MOST_ROWS):
+        waiting: list[str] = []
+        length = 0
+        for text in _spell_rows(driver, rows[first : first + MOST_ROWS]):
+            if waiting and length + len(text) > MOST_CHARACTERS:
+                yield f"{insert.head}{','.join(waiting)}{insert.tail}"
+                waiting, length = [], 0
+            waiting.append(text)
+            length += len(text) + 1
+        yield f"{insert.head}{','.join(waiting)}{insert.tail}"
 
 
 def _spell_rows(driver: Any, rows: Sequence[Values]) -> list[str]:
