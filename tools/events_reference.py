@@ -28,6 +28,7 @@ FIELDS = {  # words for each field of the answer; one without words ends this to
     "status": "the state that the task has now; null in `worker.*`",
     "attempt": "the attempt that the task is at; 0 before the first, and in `worker.*`",
     "worker_id": "the worker that holds or held the attempt, or that came or went; null where there is none",
+    "progress": "how far the attempt got, `{fraction, message}`; null but in `task.progress`",
 }
 
 HEAD = f"""\

@@ -35,7 +35,15 @@ class LeasedIds:
         self._valid_until = asked_at + (SLOT_TTL - MARGIN).total_seconds()
 
     def next(self) -> int:
+        return self.take(1)[0]
+
+    def take(self, number: int) -> list[int]:
+        """So many ids, each greater than the one before."""
         if self._lease is None or self._clock.monotonic() >= self._valid_until:
             raise StoreUnavailableError(f"node {self._node_id} has no id slot: the store is needed to lease one")
-        self._last = next_id(self._last, now=self._clock.now(), slot=self._lease.slot)
-        return self._last
+        now, slot, last, taken = self._clock.now(), self._lease.slot, self._last, list[int]()
+        for _ in range(number):
+            last = next_id(last, now=now, slot=slot)
+            taken.append(last)
+        self._last = last
+        return taken

@@ -5,6 +5,7 @@ does by itself.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -26,6 +27,8 @@ from rota.infrastructure.process_group import ProcessGroup
 from rota.infrastructure.system import SystemClock, SystemRandom, end_process
 from rota.infrastructure.telemetry.logging import configure_logging, set_level
 from rota.sdk.app import AppRef
+
+MOST_YOUNG_OBJECTS = 10_000  # before the garbage among them is looked for
 
 log = structlog.get_logger(__name__)
 
@@ -67,7 +70,16 @@ async def _run(plan: ProcessPlan) -> None:
         _listen(built, live)
         if plan.welcome is not None and built.front is not None:
             await plan.welcome(built.front)
+        _spare_garbage_collection()
         await built.roles.run()
+
+
+def _spare_garbage_collection() -> None:
+    """What is there now stays until the end, and need not be looked through again and again; nor, as often as Python
+    does by itself, what a burst of requests makes: it costs a twentieth of the CPU time, and finds next to nothing."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(MOST_YOUNG_OBJECTS)
 
 
 def _live_settings(plan: ProcessPlan, built: Built) -> LiveSettings:

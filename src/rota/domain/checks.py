@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,6 +19,8 @@ MAX_METADATA_KEYS = 64
 MAX_RATE = 1e6  # per second
 MAX_DURATION = timedelta(days=366)
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_CONTAINERS = (dict, list, tuple)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _UNHOLDABLE = re.compile("[\x00\ud800-\udfff]")
 _LOCAL_ZONE = re.compile(r"localtime|posixrules|(posix|right)/.*")  # files that mean something else on each machine
@@ -123,13 +125,13 @@ def to_json(field: str, value: Any, *, most_bytes: int = MAX_PAYLOAD_BYTES) -> s
     """The value as JSON text; refuses what JSON or a store cannot hold (NaN, NUL, surrogates, keys, depth, size)."""
     _check_shape(field, value)
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _JSON.encode(value)
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as exc:
         raise InvalidError(field, "is not valid Unicode (lone surrogate)") from exc
     except (TypeError, ValueError) as exc:
         raise InvalidError(field, f"cannot be written as JSON: {exc}") from exc
-    if "\\u0000" in text.replace("\\\\", ""):  # an escaped backslash before u0000 is just text
+    if "\\u0000" in text and "\\u0000" in text.replace("\\\\", ""):  # an escaped backslash before u0000 is just text
         raise InvalidError(field, "must not contain a NUL character")
     _check_size(field, size, most_bytes=most_bytes)
     return text
@@ -155,16 +157,23 @@ def _check_size(field: str, size: int, *, most_bytes: int) -> None:
 
 
 def _check_shape(field: str, value: Any) -> None:
-    level = _containers([value])
+    level = [value] if isinstance(value, _CONTAINERS) else []
     depth = 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:
             raise InvalidError(field, f"is nested deeper than {MAX_DEPTH} levels")
-        if not all(isinstance(key, str) for item in level if isinstance(item, dict) for key in item):
+        children: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                _check_keys(field, item)
+                children += item.values()
+            else:
+                children += item
+        level = [child for child in children if isinstance(child, _CONTAINERS)]
+
+
+def _check_keys(field: str, value: Mapping[Any, Any]) -> None:
+    for key in value:
+        if not isinstance(key, str):
             raise InvalidError(field, "has a key that is not text")
-        level = _containers(child for item in level for child in (item.values() if isinstance(item, dict) else item))
-
-
-def _containers(items: Iterable[Any]) -> list[Any]:
-    return [item for item in items if isinstance(item, dict | list | tuple)]

@@ -35,7 +35,7 @@ WHEN: Mapping[EventKind, str] = {  # the reference is made from it
     EventKind.TASK_FAILED: "the task ended otherwise: a final error, no retry left, or no time; FAILED or TIMEOUT",
     EventKind.TASK_CANCELLED: "somebody ended the task; CANCELLED",
     EventKind.TASK_LOGGED: "there are new lines in the record of a running task; PROCESSING",
-    EventKind.TASK_PROGRESS: "one of the new lines says how far the task got; PROCESSING",
+    EventKind.TASK_PROGRESS: "a running task said how far it got; PROCESSING",
     EventKind.WORKER_ONLINE: "a worker joined, or joined again",
     EventKind.WORKER_OFFLINE: "a worker left in good order, or was silent for too long",
 }

@@ -41,7 +41,7 @@ async def test_a_lone_task_that_has_changed_since_is_read(stage: Stage) -> None:
     await stage.hire(1)
     async with stage.reigning():
         live = await add(stage, 1)
-        await stage.truth.tasks.advance([live.state.reprioritised(URGENT, at=stage.clock.now())])
+        await stage.truth.tasks.advance([live.state.amended(priority=URGENT, at=stage.clock.now())])
         await push(stage, live)
         await stage.settle()
         assert await stage.granted() == {1: 1}

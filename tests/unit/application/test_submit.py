@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from rota.application.audit import Actor
-from rota.application.submit import MOST_AT_ONCE, MOST_ERRORS, SubmitTasks
+from rota.application.submit import MOST_AT_ONCE, MOST_ERRORS, SLICE, SubmitTasks
 from rota.domain.errors import (
     IdempotencyMismatchError,
     IllegalTransitionError,
@@ -124,6 +124,25 @@ async def test_many_are_added_all_or_none_and_the_error_names_the_place() -> Non
     assert await bench.node.store.tasks.count_by_status(DEFAULT_TENANT) == {}
     added = await desk.submit_many([a_submission(), a_submission()])
     assert await ready(bench) == [answer.task_id for answer in added]
+
+
+@virtually
+async def test_while_many_are_composed_others_get_their_turn() -> None:
+    bench, desk = await a_desk()
+    turns = 0
+
+    async def beside() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await bench.clock.sleep(timedelta(0))
+
+    other = asyncio.create_task(beside())
+    await desk.submit_many([a_submission()] * SLICE)  # the configs, the store and the queue are here without a wait
+    few, turns = turns, 0
+    await desk.submit_many([a_submission()] * 4 * SLICE)
+    other.cancel()
+    assert turns >= few + 3
 
 
 @virtually

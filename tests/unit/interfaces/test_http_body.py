@@ -31,6 +31,8 @@ def test_a_sound_body_is_read() -> None:
         (b'{"type": "a", "prioritty": 5}', "prioritty", "is not known"),
         (b'{"type": "a", "type": "b"}', "type", "is given twice"),
         (b'{"type": "a", "payload": {"b": {"c": 1, "c": 1}}}', "c", "is given twice"),
+        (b'{"type": "a", "payload": {"b": "\\u003a", "b": ":"}}', "b", "is given twice"),
+        (b'{"type": "a", "payload": {"b": 1, "\\u0062": 1}}', "b", "is given twice"),
         (b'{"type": "a", "payload": NaN}', "body", "has NaN"),
         (b'{"type": "a", "payload": -Infinity}', "body", "has -Infinity"),
         (b'{"type": "a\\u0000"}', "type", "NUL"),
@@ -53,6 +55,21 @@ def test_a_bad_body_is_refused_with_its_field(raw: bytes, field: str, problem: s
 
 def test_an_emoji_spelt_as_two_escapes_is_sound() -> None:
     assert parse_json(b'"\\ud83d\\ude00"') == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "a:b", "payload": {":": ["::", {"c": ":"}]}},
+        [0, -0.0, 1e308, 5e-324, 2**63, -(2**63) - 1, 2**64, 10**400, 0.1, True, None],
+        ["\x7f", "\\", '"', "\\u0000", "ü", "\N{GRINNING FACE}", "\u2028", "\x1f", "9" * 1001],
+        {"a": {}, "b": [], "": "", "ä": [[], {}]},
+    ],
+)
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_a_body_is_read_as_the_standard_library_reads_it(value: Any, is_ascii: bool) -> None:
+    raw = json.dumps(value, ensure_ascii=is_ascii).encode()
+    assert repr(parse_json(raw)) == repr(json.loads(raw))
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])

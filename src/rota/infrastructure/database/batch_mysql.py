@@ -2,7 +2,7 @@
 
 The server runs them one after the other, stops at the first that fails, and answers each: a fence is judged by the
 answers to its own statements. Where a message is a round trip, the three inserts of a new task, or the five statements
-of its end, take the time of one. Large ones go by themselves as ever: they would not fit, and gain nothing.
+of its end, take the time of one. Large ones go by themselves: they would not fit, and gain nothing.
 
 A new task is committed in the message that inserts it (ADR-0017): if an insert fails, the server does not come to the
 COMMIT. A fence that is missed is no failure to the server, so a transaction that has one is committed by itself.
@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Table
 from rota.infrastructure.database.batch import FenceMissedError, Values
 from rota.infrastructure.database.bulk import without_defaults
 from rota.infrastructure.database.bulk_mysql_statements import (
+    MOST_CHARACTERS,
     Insert,
     Statement,
     adding,
@@ -31,13 +32,10 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     replacing,
     updates,
     write,
-    write_rows,
 )
 from rota.infrastructure.database.direct import announce, driver_of, talk
 
-FEW_ROWS = 16  # the driver is quicker at filling in more
 IN_TRANSACTION = 1  # a bit of the server's state, in every answer
-MOST_CHARACTERS = 200_000  # of up to four bytes: less than the smallest limit of a packet in use, 1 MiB
 
 
 @dataclass(slots=True)
@@ -82,14 +80,10 @@ class MysqlBatch:
                 raise FenceMissedError
 
     def _add_rows(self, insert: Insert, *, rows: Sequence[Values]) -> None:
-        if len(rows) <= FEW_ROWS:
-            text = fill_rows(driver_of(self.connection), insert, rows=rows)
-            if self._make_room(len(text)):
-                announce(self.connection, insert.sql, parameters=rows, is_many=True)
-                self._append(text, shown=insert.sql)
-                return
-        self.send()
-        write_rows(self.connection, insert, rows=rows)
+        announce(self.connection, insert.sql, parameters=rows, is_many=True)
+        for text in fill_rows(driver_of(self.connection), insert, rows=rows):
+            self._make_room(len(text))
+            self._append(text, shown=insert.sql)
 
     def _add(self, statements: Sequence[Statement], *, must_meet: int | None = None) -> None:
         driver = driver_of(self.connection)

@@ -43,7 +43,7 @@ def build_app(
     routes = [*_list_operations(OPERATIONS, state), *_list_others(state)]
     node = state.services.node
     return Gate(
-        app=Router(routes, redirect_slashes=False, default=_no_route),
+        app=_Paths(routes),
         tokens=state.services.tokens,
         limiter=limiter,
         collector=node.collector,
@@ -51,6 +51,17 @@ def build_app(
         hosts=hosts,
         headers=[*STRICT, *HTTPS_ONLY] if is_tls else STRICT,
     )
+
+
+class _Paths:
+    """Finds the route of a path: those without a part to fill in by one look, the others as Starlette does."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._plain = {route.path: route.app for route in routes if not route.param_convertors}
+        self._router = Router(routes, redirect_slashes=False, default=_no_route)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI
+        await self._plain.get(scope["path"], self._router)(scope, receive, send)
 
 
 def _list_operations(operations: Sequence[Operation], state: ServerState) -> Iterable[Route]:

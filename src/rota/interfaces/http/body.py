@@ -14,8 +14,7 @@ from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
-from starlette.requests import Request
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from rota.domain.checks import MAX_DEPTH
 from rota.domain.errors import InvalidError
@@ -30,22 +29,27 @@ DEEPEST = MAX_DEPTH + 4  # a payload of the full depth, inside the request that 
 MOST_ERRORS = 100
 MOST_DIGITS = 1000  # the time that a number takes grows with their square
 _TEXTS = re.compile(rb'"[^"]*+(?:"|\Z)')  # one that does not end reaches to the end of the body
+_ODD_ESCAPE = re.compile(rb"\\u(?:[dD][89a-fA-F]|00(?:00|3[aA]))")  # half of a pair, a NUL, or a colon
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG = b"0" * (MOST_DIGITS + 1)
 _NEITHER = bytes(set(range(256)) - set(b'"[]{},'))
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_OPENING = ord("[")
 _PLACE = re.compile(r"(?s)(?P<problem>.*?)(?: - at `\$?\.?(?P<field>[^`]*)`)?")
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
-async def read_body(request: Request, *, most: int, count: Callable[[int], None]) -> bytes:
+async def read_body(scope: Scope, receive: Receive, *, most: int, count: Callable[[int], None]) -> bytes:
     """The bytes of the body; `TooLargeError` as soon as it is known that there are too many.
 
     `count` hears of each piece as it comes, and raises when there is no room for it.
     """
-    declared = request.headers.get("content-length", "")
+    declared = find_header(scope, b"content-length") or ""
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
         raise _too_large(most)
     try:
         async with asyncio.timeout(BODY_TIMEOUT.total_seconds()):
-            return await _gather(request.receive, most=most, count=count)
+            return await _gather(receive, most=most, count=count)
     except TimeoutError as exc:
         problem = f"the body did not arrive within {BODY_TIMEOUT.total_seconds():g} seconds; send it again"
         raise SlowRequestError(problem) from exc
@@ -70,9 +74,20 @@ def _too_large(most: int) -> TooLargeError:
     return TooLargeError(f"the body has more than {most} bytes; send less, or split it into several requests")
 
 
-def check_media_type(request: Request) -> None:
+def find_header(scope: Scope, name: bytes) -> str | None:
+    """The first header of this name, which is in lower case."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return None
+
+
+def check_media_type(scope: Scope) -> None:
     """Only JSON is read. A body without a type is taken for it; a form is what another site can make a browser send."""
-    given = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    named = find_header(scope, b"content-type")
+    if named is None or named == "application/json":
+        return
+    given = named.partition(";")[0].strip().lower()
     if given != "application/json":
         raise MediaTypeError(f"the body is {given[:100]!r}; send application/json")
 
@@ -85,6 +100,24 @@ def parse_body(raw: bytes, wanted: type[T], *, most_marks: int = MOST_BODY_MARKS
 def parse_json(raw: bytes, *, most_marks: int = MOST_BODY_MARKS) -> Any:
     """Any JSON value, strictly: no doubled keys, no NaN, no text that a store could not hold."""
     check_structure(raw, most_marks=most_marks)
+    found = _parse_plain(raw)
+    return _parse_carefully(raw) if found is None else found[0]
+
+
+def _parse_plain(raw: bytes) -> tuple[Any] | None:
+    """What a body spells that has certainly nothing odd in it, in a tenth of the time; None where there may be."""
+    if (b"\\u" in raw and _ODD_ESCAPE.search(raw)) or (len(raw) > MOST_DIGITS and _LONG in raw.translate(_ZEROS)):
+        return None
+    try:
+        value = msgspec.json.decode(raw)
+        again = msgspec.json.encode(value)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):  # which it is, the other one says
+        return None
+    # A key that was given twice is in the value once: its colon is missing, and nothing has added one.
+    return (value,) if raw.count(b":") == again.count(b":") else None
+
+
+def _parse_carefully(raw: bytes) -> Any:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -109,14 +142,20 @@ def check_structure(raw: bytes, *, most_marks: int) -> None:
     marks = _drop_texts(raw, most_marks=most_marks)
     if marks.count(b"[") + marks.count(b"{") + marks.count(b",") > most_marks:
         raise _too_many(most_marks)
+    _check_depth(marks.translate(_SQUARE, b","))
+
+
+def _check_depth(brackets: bytes) -> None:
+    left = brackets
+    for _ in range(DEEPEST):
+        left = left.replace(b"[]", b"")  # the innermost level; most bodies have few
+        if not left:
+            return
     depth = 0
-    for sign in marks.translate(None, b","):
-        if sign in b"[{":
-            depth += 1
-            if depth > DEEPEST:
-                raise InvalidError("body", f"is nested deeper than {MAX_DEPTH} levels")
-        else:
-            depth -= 1
+    for sign in brackets:
+        depth += 1 if sign == _OPENING else -1
+        if depth > DEEPEST:
+            raise InvalidError("body", f"is nested deeper than {MAX_DEPTH} levels")
 
 
 def _drop_texts(raw: bytes, *, most_marks: int) -> bytes:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from rota.domain.checks import check_text
 from rota.domain.errors import RotaError
 from rota.domain.submission import MAX_KEY_LENGTH
 from rota.interfaces.http import sse
-from rota.interfaces.http.body import check_media_type, parse_body, read_body
+from rota.interfaces.http.body import check_media_type, find_header, parse_body, read_body
 from rota.interfaces.http.gate import PRINCIPAL, SECRET
 from rota.interfaces.http.query import parse_query
 from rota.interfaces.http.state import ServerState
@@ -35,12 +34,11 @@ class Endpoint:
         self._state = state
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI
-        request = Request(scope, receive)
         clock, collector = self._state.services.node.clock, self._state.services.node.collector
         began, status = clock.monotonic(), 500
         try:
             with self._state.holding() as count:
-                call = await self._read(request, count=count)
+                call = await self._read(scope, receive, count=count)
                 answer = await self._operation.handler(call)
             status = answer.status if isinstance(answer, Reply) else 200
         except RotaError as error:
@@ -51,42 +49,40 @@ class Endpoint:
             collector.add(metrics.HTTP_REQUESTS, name, str(status))
             collector.observe(metrics.HTTP_SECONDS, name, value=clock.monotonic() - began)
         if isinstance(answer, Stream):
-            await self._stream(answer, request, send=send)
+            await self._stream(answer, Request(scope, receive), send=send)
         else:
             await _respond(answer, send)
 
-    async def _read(self, request: Request, *, count: Callable[[int], None]) -> Call[Any, Any]:
-        operation, principal = self._operation, _principal(request.scope)
+    async def _read(self, scope: Scope, receive: Receive, *, count: Callable[[int], None]) -> Call[Any, Any]:
+        operation, principal, client = self._operation, _principal(scope), scope.get("client")
         principal.require(operation.role)
-        query = parse_query(request.scope["query_string"], operation.query)
+        query = parse_query(scope["query_string"], operation.query)
         return Call(
             services=self._state.services,
             principal=principal,
             query=query,
-            body=await self._read_body(request, count=count),
-            address=request.client.host if request.client is not None else "",
-            path=request.path_params,
-            idempotency_key=_header(request, "idempotency-key", longest=MAX_KEY_LENGTH)
-            if operation.takes_key
-            else None,
-            wants_stream=operation.streams and sse.MEDIA_TYPE in request.headers.get("accept", ""),
-            last_event_id=_header(request, "last-event-id", longest=LONGEST_EVENT_ID) if operation.streams else None,
+            body=await self._read_body(scope, receive, count=count),
+            address=client[0] if client else "",
+            path=scope.get("path_params", {}),
+            idempotency_key=_header(scope, "idempotency-key", longest=MAX_KEY_LENGTH) if operation.takes_key else None,
+            wants_stream=operation.streams and sse.MEDIA_TYPE in (find_header(scope, b"accept") or ""),
+            last_event_id=_header(scope, "last-event-id", longest=LONGEST_EVENT_ID) if operation.streams else None,
             stopping=self._state.stopping,
         )
 
-    async def _read_body(self, request: Request, *, count: Callable[[int], None]) -> Any:
+    async def _read_body(self, scope: Scope, receive: Receive, *, count: Callable[[int], None]) -> Any:
         wanted = self._operation.body
         if wanted is None:
             return None
-        raw = await read_body(request, most=self._operation.most_bytes, count=count)
+        raw = await read_body(scope, receive, most=self._operation.most_bytes, count=count)
         if not raw and not self._operation.needs_body:
             return wanted()
-        check_media_type(request)
-        parse = partial(parse_body, raw, wanted, most_marks=self._operation.most_marks)
+        check_media_type(scope)
+        most_marks = self._operation.most_marks
         if len(raw) <= MOST_PARSED_AT_ONCE:
-            return parse()
+            return parse_body(raw, wanted, most_marks=most_marks)
         async with self._state.parsing:
-            return await asyncio.to_thread(parse)
+            return await asyncio.to_thread(parse_body, raw, wanted, most_marks=most_marks)
 
     async def _stream(self, answer: Stream, request: Request, *, send: Send) -> None:
         tokens, secret = self._state.services.tokens, request.scope[SECRET]
@@ -127,8 +123,8 @@ def _principal(scope: Scope) -> Principal:
     return principal
 
 
-def _header(request: Request, name: str, *, longest: int) -> str | None:
-    value = request.headers.get(name)
+def _header(scope: Scope, name: str, *, longest: int) -> str | None:
+    value = find_header(scope, name.encode())
     return None if value is None else check_text(name.title(), value, longest=longest)
 
 

@@ -6,6 +6,7 @@ size of path and headers, the Host, the token, the rate. What a role may do is t
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -69,11 +70,10 @@ class Gate:
 
     async def _admit(self, scope: Scope) -> None:
         found = _scan(scope)
-        address = f"address {_address(scope)}"
         try:
             self._check_host(found.get(b"host", [b""])[-1])
         except HostError:
-            self.limiter.take(address)
+            self.limiter.take(f"address {_address(scope)}")
             raise
         if scope["path"] in self.public:
             return
@@ -87,7 +87,7 @@ class Gate:
             principal = await self.tokens.authenticate(secret)
         except UnauthenticatedError:
             if not is_newcomer:  # who is counted already
-                self.limiter.take(address)  # whoever guesses is told to slow down
+                self.limiter.take(f"address {_address(scope)}")  # whoever guesses is told to slow down
             raise
         self.limiter.take(f"token {principal.token_id}")
         scope[PRINCIPAL], scope[SECRET] = principal, secret
@@ -95,8 +95,7 @@ class Gate:
     def _check_host(self, given: bytes) -> None:
         if self.hosts is None:
             return
-        host = given.decode("latin-1").lower()
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        name = _host_name(given)
         if name not in self.hosts:
             raise HostError(
                 f"this server does not answer to {name[:100]!r}; add it to the setting api.hosts if it should"
@@ -139,6 +138,13 @@ class _Answer:
         """An answer that has begun cannot become another one: it breaks off, which a client notices."""
         if not self._is_begun:
             await problem_response(error)(scope, receive, self.send)
+
+
+@lru_cache(maxsize=64)  # every client says the same again and again
+def _host_name(given: bytes) -> str:
+    host = given.decode("latin-1").lower()
+    name, _, port = host.rpartition(":")
+    return name if port.isdigit() else host
 
 
 def _secret(given: Sequence[bytes]) -> str:

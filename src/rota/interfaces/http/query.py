@@ -22,7 +22,7 @@ def parse_query(raw: bytes, wanted: type[T]) -> T:
     """The query that was sent, or `InvalidError` that names the parameter."""
     found: dict[str, Any] = {}
     lists = _list_fields(wanted) if raw else {}  # type: ignore[arg-type]  # every class can be hashed
-    for name, value in _split(raw):
+    for name, value in _split(raw) if raw else ():
         check_text(name, value, longest=LONGEST_VALUE)
         if name.startswith(f"{METADATA}.") and METADATA in lists:
             _put(found.setdefault(METADATA, {}), name.partition(".")[2], value=value, shown=name)

@@ -222,8 +222,9 @@ def retry_to_json(policy: RetryPolicy) -> str:
 
 @lru_cache(maxsize=1024)
 def retry_from_json(text: str) -> RetryPolicy:
+    """The policy; the standard one is always the same object, of which `spec_row` need not write anything."""
     retries, strategy, delay_us, rate, max_delay_us, jitter = msgspec.json.decode(text)
-    return RetryPolicy(
+    policy = RetryPolicy(
         max_retries=retries,
         strategy=RetryStrategy(strategy),
         delay=timedelta(microseconds=delay_us),
@@ -231,3 +232,4 @@ def retry_from_json(text: str) -> RetryPolicy:
         max_delay=timedelta(microseconds=max_delay_us),
         jitter=jitter,
     )
+    return STANDARD_RETRY if policy == STANDARD_RETRY else policy
