@@ -148,14 +148,19 @@ class Deputy:
                     await self._pause(self.sign_every)
 
     async def _tell_registry(self, registry: WorkerRegistry, worker_id: WorkerId, *, load: int) -> bool:
-        """Whether the store has heard of it in time."""
+        """Whether the store has heard of it in time. It is not waited for: a call may take long to be cancelled."""
+        telling = asyncio.ensure_future(registry.seen({worker_id: load}))
         try:
-            async with asyncio.timeout(self._every.total_seconds()):
-                await registry.seen({worker_id: load})
-        except (StoreUnavailableError, TimeoutError) as exc:
+            done, _ = await asyncio.wait({telling}, timeout=self._every.total_seconds())
+            if done:
+                telling.result()
+                return True
+            log.warning("worker.deputy_unheard", worker_id=worker_id, error="no answer in time")
+        except StoreUnavailableError as exc:
             log.warning("worker.deputy_unheard", worker_id=worker_id, error=str(exc))
-            return False
-        return True
+        finally:
+            telling.cancel()
+        return False
 
     async def _pause(self, duration: timedelta) -> None:
         await self._clock.sleep(min(duration, LOOK_EVERY))

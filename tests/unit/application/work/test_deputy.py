@@ -1,7 +1,7 @@
 """Signs of life while the control loop is held up, and the silence when it is stuck."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,11 +18,13 @@ from rota.domain.ids import WorkerId
 from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.memory import memory_coordinator
 from rota.infrastructure.store.memory.store import memory_store
+from rota.infrastructure.system import SystemClock
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
 from tests.support.builders import SECOND, a_worker
 from tests.support.clock import FakeClock
+from tests.support.patience import PATIENCE_S
 from tests.support.virtual import FixedChance, virtually
 from tests.support.worker_stage import Stage
 
@@ -231,3 +233,34 @@ async def test_a_worker_makes_signs_while_it_runs_and_closes_its_deputy_at_the_e
     await stage.pass_time()
     assert scene.aside.running.cancelled()
     assert (scene.opened, scene.ended) == (0, 0)
+
+
+async def test_the_pool_is_told_while_the_store_does_not_answer() -> None:
+    async def never_answer(loads: Mapping[WorkerId, int]) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    clock = SystemClock()
+    store, coordinator, told = memory_store(clock), memory_coordinator(clock), asyncio.Event()
+    store.workers.seen = never_answer  # type: ignore[method-assign]  # as behind a lock that nobody lets go of
+    beat_pool = coordinator.pool.heartbeat
+
+    async def note_beat(worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
+        told.set()
+        return await beat_pool(worker_id, beat, lease=lease)
+
+    coordinator.pool.heartbeat = note_beat  # type: ignore[method-assign]  # to know when
+
+    @asynccontextmanager
+    async def open_witnesses() -> AsyncIterator[Witnesses]:
+        yield Witnesses(store.workers, coordinator.pool)
+
+    aside = SameLoop()
+    plan = DeputyPlan(aside=aside, open_witnesses=open_witnesses, end_process=None, stuck_after=STUCK_AFTER)
+    settings = WorkerSettings(name="worker-1", heartbeat_every=SECOND / 10, lease=LEASE)
+    deputy = Deputy(plan, Loops(clock, FixedChance(), NoMetrics()), settings=settings)
+    deputy.start()
+    deputy.note(WORKER, Heartbeat(load=2))
+    await asyncio.wait_for(told.wait(), PATIENCE_S)
+    deputy.close()
+    assert aside.running is not None
+    await asyncio.gather(aside.running, return_exceptions=True)
