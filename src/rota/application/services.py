@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rota.application.bulk import BulkTasks
+from rota.application.callbacks import AttemptCallbacks
 from rota.application.explain import ExplainTask
 from rota.application.figures import Figures
 from rota.application.follow import FollowLogs
@@ -30,6 +31,7 @@ class Services:
     workers: ManageWorkers
     figures: Figures
     tokens: Tokens
+    callbacks: AttemptCallbacks
 
 
 def build_services(
@@ -49,4 +51,5 @@ def build_services(
         workers=ManageWorkers(node),
         figures=figures,
         tokens=tokens,
+        callbacks=AttemptCallbacks(node),
     )

@@ -13,11 +13,12 @@ import structlog
 from rota.application.audit import Actor, record
 from rota.application.node import Node
 from rota.domain.audit import AuditEntry
-from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError
+from rota.domain.checks import check_aware
+from rota.domain.errors import ConflictError, CoordinatorUnavailableError, InvalidError, NotFoundError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.queue import QueueEntry
-from rota.domain.task import PROCESSING, WAITING, Task, TaskState, Transition
+from rota.domain.task import PROCESSING, WAITING, Task, TaskSpec, TaskState, Transition
 
 MOST_TRIES = 10  # against a task that moves under our hands
 CANCEL_KEPT = timedelta(hours=1)  # how long a request to stop is remembered; a worker looks twice a second
@@ -55,6 +56,7 @@ class SteerTasks:
         self, task_id: TaskId, tenant_id: TenantId, *, due_at: datetime, actor: Actor | None = None
     ) -> Task:
         """Change when a waiting task is due."""
+        check_end((await self._get(task_id, tenant_id)).spec, due_at)
         audit = record(self.node, actor, action="task.patch", subject=task_id, detail=f"due {due_at.isoformat()}")
         step = await self._make(
             task_id, tenant_id, change=lambda state, at: state.rescheduled(due_at, at=at), audit=audit
@@ -108,6 +110,13 @@ class SteerTasks:
             await self.node.coordinator.queue.push([QueueEntry(after.id, after.priority, due_at=due_at)])
         except CoordinatorUnavailableError as exc:  # the reconciler finds it when it is due
             log.warning("steer.not_queued", task_id=after.id, error=str(exc))
+
+
+def check_end(spec: TaskSpec, due_at: datetime) -> None:
+    """A task must not be moved to where it could only run into its total timeout."""
+    if spec.end_by is not None and check_aware("scheduled_at", due_at) >= spec.end_by:
+        problem = f"is not before {spec.end_by.isoformat()}, when the task's total timeout ends; submit it anew"
+        raise InvalidError("scheduled_at", problem)
 
 
 def _cancelled(step: Transition) -> Event:

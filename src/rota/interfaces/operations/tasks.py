@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rota.application.steer import check_end
 from rota.application.submit import MOST_AT_ONCE, Created
 from rota.domain.access import Role
 from rota.domain.errors import InvalidError, NotFoundError
@@ -102,6 +103,7 @@ async def amend_task(call: Call[NoQuery, wire.PatchTask]) -> Reply:
     task = await _get(call)
     if body.scheduled_at is not None:  # neither is written unless both can be
         task.state.rescheduled(body.scheduled_at, at=call.services.node.time.now())
+        check_end(task.spec, body.scheduled_at)
     if priority is not None:
         task = await steer.reprioritise(*who, priority=priority, actor=call.actor)
     if body.scheduled_at is not None:  # last: a task that is due now may be gone before anything else is changed
