@@ -6,7 +6,7 @@ from rota.__about__ import __version__
 from rota.domain.retry import RetryPolicy
 from rota.embedding import Handle, Rota
 from rota.sdk.context import Context
-from rota.sdk.control import Fail, Retry, Snooze
+from rota.sdk.control import Defer, Fail, Retry, Snooze
 from rota.sdk.tasks import task
 from rota.sdk.views import TaskView
 
@@ -18,6 +18,7 @@ __all__ = [
     "AsyncClient",
     "Client",
     "Context",
+    "Defer",
     "Fail",
     "Handle",
     "Retry",

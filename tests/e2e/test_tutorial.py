@@ -22,6 +22,7 @@ from tests.support.servers.process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-task.md"
+FINISH_LATER = ROOT / "docs" / "guides" / "finish-later-by-callback.md"
 BLOCK = re.compile(r"(?:<!-- (?P<note>[^>]+) -->\n)?```(?P<kind>console|yaml)\n(?P<text>.*?)```", re.DOTALL)
 pytestmark = pytest.mark.timeout(300)
 
@@ -76,7 +77,7 @@ class Shell:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    for name in ("tasks.py", "spread.py"):
+    for name in ("tasks.py", "spread.py", "finish_later.py"):
         copy(ROOT / "examples" / name, tmp_path)
     variables = bare_environment()
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
@@ -128,6 +129,13 @@ def test_the_tutorial_can_be_typed_as_it_stands(shell: Shell) -> None:
             (shell.folder / "rota.yaml").write_text(block["text"], "utf-8")
         elif not note.startswith("not run: "):
             type_block(shell, block["text"], note=note)
+
+
+def test_the_guide_to_finishing_later_can_be_typed_as_it_stands(shell: Shell) -> None:
+    blocks = [block for block in BLOCK.finditer(FINISH_LATER.read_text("utf-8")) if block["kind"] == "console"]
+    assert len(blocks) == 5
+    for block in blocks:
+        type_block(shell, block["text"], note=block["note"] or "")
 
 
 def test_what_is_not_said_is_found_out() -> None:

@@ -40,7 +40,7 @@ async def test_nothing_is_open_without_a_good_token(api: Api, header: str | None
     headers = {} if header is None else {"Authorization": header}
     async with httpx2.AsyncClient(base_url=api.url, headers=headers) as nobody:
         for operation in OPERATIONS:
-            path = operation.path.replace("{id}", "7").replace("{type}", "email")
+            path = operation.path.replace("{id}", "7").replace("{type}", "email").replace("{attempt}", "1")
             answer = await nobody.request(operation.method, f"{BASE}{path}")
             assert answer.status_code == 401, operation.name
             assert answer.json()["code"] == "unauthenticated"
@@ -89,7 +89,7 @@ async def things_of(api: Api, tenant: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=name_of)
 async def test_each_role_may_do_what_it_covers_and_no_more(api: Api, operation: Operation) -> None:
-    path = operation.path.replace("{id}", "7").replace("{type}", "nothing")
+    path = operation.path.replace("{id}", "7").replace("{type}", "nothing").replace("{attempt}", "1")
     for role in Role:
         async with api.client(role) as client:
             if operation.name == "watch_events" and role.covers(operation.role):
@@ -110,8 +110,8 @@ async def test_things_of_another_tenant_do_not_exist(api: Api, operation: Operat
     await api.services.node.store.configs.delete(STRANGER, "email")
     things = await things_of(api, DEFAULT_TENANT)
     kind = f"/{operation.tag}"
-    path = operation.path.replace("{id}", things.get(kind, "")).replace("{type}", "email")
-    bodies = {"amend_task": {"priority": 1}, "put_config": {"revision": 1}}
+    path = operation.path.replace("{id}", things.get(kind, "")).replace("{type}", "email").replace("{attempt}", "1")
+    bodies = {"amend_task": {"priority": 1}, "put_config": {"revision": 1}, "progress_attempt": {"fraction": 1}}
     body = bodies.get(operation.name, {}) if operation.body is not None else None
     async with api.client(tenant_id=STRANGER) as stranger:
         answer = await stranger.request(operation.method, path, json=body)

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from rota.config.exposure import check_exposure, is_loopback
+from rota.config.exposure import check_exposure, is_loopback, own_url
 from rota.config.settings import ApiSettings
 from rota.domain.errors import ConfigError, StoreUnavailableError
 from rota.interfaces.cli.main import run
@@ -37,6 +37,20 @@ def test_other_addresses_need_tls_or_a_proxy_that_does_it(host: str) -> None:
         check_exposure(ApiSettings(host=host))
     check_exposure(ApiSettings(host=host, behind_tls_proxy=True))
     check_exposure(ApiSettings(host=host, tls_cert="a.pem", tls_key="b.pem"))
+
+
+@pytest.mark.parametrize(
+    ("api", "url"),
+    [
+        (ApiSettings(), "http://127.0.0.1:8420"),
+        (ApiSettings(host="::1", port=1), "http://[::1]:1"),
+        (ApiSettings(host="rota.example.com", tls_cert="a.pem"), "https://rota.example.com:8420"),
+        (ApiSettings(host="0.0.0.0"), f"http://{socket.gethostname()}:8420"),  # noqa: S104 what it is known by
+        (ApiSettings(port=0), ""),
+    ],
+)
+def test_a_worker_knows_the_api_by_its_settings(api: ApiSettings, url: str) -> None:
+    assert own_url(api) == url
 
 
 @pytest.mark.parametrize("half", ["tls_cert", "tls_key"])

@@ -329,6 +329,9 @@ async def test_configs_are_defined_paused_triggered_and_deleted(http: httpx2.Asy
         ({"max_concurrent": 0}, "max_concurrent"),
         ({"rate_per_second": -1}, "rate_per_second"),
         ({"retry": {"jitter": 2}}, "retry.jitter"),
+        ({"retry": {"retry_on": ["5xx", "6xx"]}}, "retry.retry_on[1]"),
+        ({"retry": {"give_up_on": ["a b"]}}, "retry.give_up_on[0]"),
+        ({"retry": {"total_timeout_seconds": 0}}, "retry.total_timeout_seconds"),
         ({"revision": -1}, "revision"),
         ({"payload": {"text": "x" * 300_000}}, "payload"),
         ({"payload": ["a"]}, "payload"),
@@ -339,6 +342,18 @@ async def test_a_bad_config_is_refused_with_its_field(
 ) -> None:
     assert problem(await http.put("/task-configs/bad", json=body)) == (422, "invalid_request", [field])
     assert (await http.get("/task-configs/bad")).status_code == 404
+
+
+async def test_the_rules_of_a_retry_policy_come_back_and_bound_a_task(http: httpx2.AsyncClient) -> None:
+    rules = {"retry_on": ["5xx", "ConnectionError"], "give_up_on": ["501"], "total_timeout_seconds": 90.5}
+    put = await http.put("/task-configs/ruled", json={"retry": rules})
+    assert put.status_code in (200, 201), put.text
+    kept = (await http.get("/task-configs/ruled")).json()["retry"]
+    assert {name: kept[name] for name in rules} == rules
+    made = await create(http, type="ruled")
+    late = await http.patch(f"/tasks/{made['id']}", json={"scheduled_at": "2099-01-01T00:00:00Z", "priority": 9})
+    assert problem(late) == (422, "invalid_request", ["scheduled_at"])
+    assert (await http.get(f"/tasks/{made['id']}")).json() == made
 
 
 async def test_tasks_of_another_tenant_are_neither_seen_nor_touched(api: Api, http: httpx2.AsyncClient) -> None:

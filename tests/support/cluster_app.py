@@ -86,6 +86,18 @@ async def flaky(ctx: rota.Context, failures: int = 1) -> int:
     return ctx.attempt
 
 
+@rota.task("outside", timeout="1m", retries=0)
+async def outside(ctx: rota.Context) -> None:
+    note(ctx, ctx.callback)
+    raise rota.Defer
+
+
+@rota.task("outside_in_a_child", timeout="1m", retries=0)
+def outside_in_a_child(ctx: rota.Context) -> None:
+    note(ctx, ctx.callback)
+    raise rota.Defer
+
+
 @rota.task("limited", max_concurrent=2)
 async def limited(ctx: rota.Context, seconds: float = 0.2) -> None:
     note(ctx, "began")

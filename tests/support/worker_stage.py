@@ -20,10 +20,11 @@ from rota.application.ports.store import SlotLease
 from rota.application.store_time import StoreTime
 from rota.application.work.deputy import DeputyPlan
 from rota.application.work.registry import ExecutorRegistry
-from rota.application.work.settings import WorkerPorts, WorkerSettings
+from rota.application.work.settings import WorkerPorts, WorkerSettings, no_link
 from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
 from rota.domain.attempt import Attempt
+from rota.domain.callback import AttemptKey
 from rota.domain.events import Event
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.log import LogEntry
@@ -41,6 +42,7 @@ from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, 
 from tests.support.executors import Script, ScriptedExecutor, succeed
 
 TICK = timedelta(milliseconds=10)
+Link = Callable[[AttemptKey], str]
 STORE_CALLS = [
     "tasks.now",
     "tasks.advance",
@@ -96,7 +98,9 @@ class Figures:
 
 
 class Stage:
-    def __init__(self, script: Script = succeed, *, spool: Spool | None = None, **settings: Any) -> None:
+    def __init__(
+        self, script: Script = succeed, *, spool: Spool | None = None, link: Link = no_link, **settings: Any
+    ) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
         self.store = memory_store(self.clock)
         self.memory = coordination_memory.MemoryState(self.clock)
@@ -108,6 +112,7 @@ class Stage:
         self.executors = ExecutorRegistry({"local": self.executor}, resize=self.sizes.append)
         self.events: list[Event] = []
         self.spool = spool or MemorySpool()
+        self.link = link
         self.settings = WorkerSettings(**({"name": "worker-1"} | settings))
         self.ids = NodeIds(self.clock, SlotLease(1, floor=0))
         self.worker = self.make_worker()
@@ -125,6 +130,7 @@ class Stage:
             ids=self.ids,
             collector=self.figures,
             spool=self.spool,
+            link=self.link,
         )
         return WorkerService(ports, self.settings, executors=self.executors, deputy=deputy)
 
@@ -264,9 +270,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def a_stage(script: Script = succeed, *, spool: Spool | None = None, **settings: Any) -> AsyncIterator[Stage]:
+async def a_stage(script: Script = succeed, **settings: Any) -> AsyncIterator[Stage]:
     """A stage whose worker runs, with a task config for its tasks and an ear for its events."""
-    stage = Stage(script, spool=spool, **settings)
+    stage = Stage(script, **settings)
     await stage.store.configs.put(a_config())
     listener = asyncio.create_task(stage.listen())
     try:

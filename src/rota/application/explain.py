@@ -148,8 +148,11 @@ def _explain_settled(task: Task) -> tuple[Reason, str] | None:
     state = task.state
     if state.status.is_final:
         return Reason.ENDED, f"It ended as {state.status}."
+    deadline = state.due_at.isoformat()
+    if state.is_deferred:
+        text = f"Attempt {state.attempt} was begun elsewhere and waits for a callback, until {deadline} at most."
+        return Reason.CALLBACK, text
     if state.status is PROCESSING:
-        deadline = state.due_at.isoformat()
         return Reason.RUNNING, f"Attempt {state.attempt} runs on worker {state.worker_id}, until {deadline} at most."
     if state.status is BLOCKED:
         return Reason.BLOCKED, "It waits for tasks that it depends on."

@@ -1,6 +1,7 @@
 """What the parts of one process share: its ports, its clock and its ids."""
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 
 from rota.application.config_cache import ConfigCache
 from rota.application.ids import LeasedIds
@@ -10,6 +11,7 @@ from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Random, System
 from rota.application.store_time import StoreTime
+from rota.domain.callback import KEY_NAME
 from rota.domain.ids import NodeId
 
 
@@ -27,6 +29,7 @@ class Node:
     time: StoreTime
     configs: ConfigCache
     loops: Loops
+    callback_key: bytes = field(repr=False)  # of the whole cluster: signs the links that finish attempts from outside
 
 
 async def join(
@@ -37,7 +40,7 @@ async def join(
     system: System,
     collector: MetricsCollector,
 ) -> Node:
-    """Ask the store for the time and an id slot: without them a node can do nothing."""
+    """Ask the store for the time, an id slot and the cluster's key: without them a node can do nothing."""
     clock, random = system.clock, system.random
     node = Node(
         id=node_id,
@@ -50,6 +53,7 @@ async def join(
         time=StoreTime(store.tasks, clock),
         configs=ConfigCache(store.configs, clock),
         loops=Loops(clock, random, collector),
+        callback_key=(await store.secrets.keep(KEY_NAME, secrets.token_urlsafe(32))).encode(),
     )
     await node.time.sync()
     await node.ids.keep()

@@ -24,17 +24,20 @@ from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
 from rota.application.take_back import TakeBack, TypedStep, running_attempts
 from rota.domain.attempt import TimedOut
-from rota.domain.conclusion import conclude
+from rota.domain.conclusion import bounded, conclude
 from rota.domain.errors import UnavailableError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import WorkerId
-from rota.domain.task import PROCESSING, Task, Transition
+from rota.domain.task import PROCESSING, Task, TaskState, Transition
 from rota.domain.worker import Worker
 
 HEARTBEAT_EVERY = timedelta(seconds=3)
 WORKER_LEASE = timedelta(seconds=12)
 PAGE = 1000  # workers read at a time
 SILENCE = timedelta(seconds=5)  # a worker ends an attempt at its deadline and reports; more than that takes
+NO_TIME = timedelta(0)
+NO_CALLBACK = TimedOut("no callback came before the attempt's timeout")
+NO_HEARTBEAT = TimedOut("the heartbeats of whoever works on the attempt stopped")
 CANCEL_KEPT = timedelta(minutes=1)  # at most; a worker asks twice a second
 CANCEL_HEARD = timedelta(seconds=1)  # at least, or the worker might not hear it
 CANCEL_MARGIN = timedelta(seconds=1)  # the request must be over before the next attempt starts, or it would stop that
@@ -115,7 +118,9 @@ class RecoverLostWorkers:
 class EndSilentAttempts:
     """End attempts that are past their deadline by more than a worker takes to end and report them itself.
 
-    A worker whose store was away delivers its results late; so nothing is ended while the leader is blind.
+    A deferred one has no worker that would: it ends at its deadline, or when it is not heard of within its lease. A
+    worker whose store was away delivers its results late, as callbacks come late; so nothing is ended while the leader
+    is blind.
     """
 
     store: Store
@@ -133,10 +138,14 @@ class EndSilentAttempts:
                 await self._end(overdue, reign)
 
     async def _list_overdue(self) -> list[Task]:
-        limit = self.time.now() - self.silence
+        now = self.time.now()
         overdue = await self.store.tasks.list_overdue(self.batch)
-        tasks = await self.store.tasks.load([live.id for live in overdue if live.state.due_at < limit])
-        return [task for task in tasks.values() if task.state.status is PROCESSING and task.state.due_at < limit]
+        tasks = await self.store.tasks.load([live.id for live in overdue if self._is_silent(live.state, now)])
+        return [task for task in tasks.values() if self._is_silent(task.state, now)]
+
+    def _is_silent(self, state: TaskState, now: datetime) -> bool:
+        silence = NO_TIME if state.is_deferred else self.silence
+        return state.status is PROCESSING and state.due_at < now - silence
 
     async def _end(self, overdue: list[Task], reign: Reign) -> None:
         now = self.time.now()
@@ -156,11 +165,20 @@ class EndSilentAttempts:
             await self.coordinator.signals.request_cancel(list(wanted), ttl=min(wanted.values()))
 
     def _time_out(self, task: Task, at: datetime) -> Transition:
-        return conclude(task.state, TimedOut(), policy=task.spec.retry, at=at, chance=self.random.chance())
+        step = conclude(task.state, _why(task), policy=task.spec.retry, at=at, chance=self.random.chance())
+        return bounded(step, task.spec.end_by)
 
 
 def _is_older(record: WorkerRecord, limit: datetime) -> bool:
     return record.seen_at < limit
+
+
+def _why(task: Task) -> TimedOut:
+    state = task.state
+    if not state.is_deferred:
+        return TimedOut()
+    deadline = (state.started_at or state.due_at) + task.spec.timeout
+    return NO_HEARTBEAT if state.due_at < min(deadline, task.spec.end_by or deadline) else NO_CALLBACK
 
 
 def _cancel_ttl(step: Transition) -> timedelta:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from rota.application.audit import ReadAudit
 from rota.application.bulk import BulkTasks
+from rota.application.callbacks import AttemptCallbacks
 from rota.application.explain import ExplainTask
 from rota.application.figures import Figures
 from rota.application.follow import FollowLogs
@@ -32,6 +33,7 @@ class Services:
     figures: Figures
     tokens: Tokens
     audit: ReadAudit
+    callbacks: AttemptCallbacks
 
 
 def build_services(
@@ -52,4 +54,5 @@ def build_services(
         figures=figures,
         tokens=tokens,
         audit=ReadAudit(store.audit),
+        callbacks=AttemptCallbacks(node),
     )

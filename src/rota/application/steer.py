@@ -14,11 +14,12 @@ from rota.application.audit import Actor, record
 from rota.application.node import Node
 from rota.application.take_back import TypedStep
 from rota.domain.audit import AuditEntry
-from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError
+from rota.domain.checks import check_aware
+from rota.domain.errors import ConflictError, CoordinatorUnavailableError, InvalidError, NotFoundError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.queue import QueueEntry
-from rota.domain.task import PROCESSING, WAITING, Task, TaskState, Transition
+from rota.domain.task import PROCESSING, WAITING, Task, TaskSpec, Transition
 
 MOST_TRIES = 10  # against a task that moves under our hands
 CANCEL_KEPT = timedelta(hours=1)  # how long a request to stop is remembered; a worker looks twice a second
@@ -36,7 +37,7 @@ class SteerTasks:
         """End it, waiting or running. What a running attempt still reports is stale from here on."""
         audit = record(self.node, actor, action="task.cancel", subject=task_id)
         made = await self._make(
-            task_id, tenant_id, change=lambda state, at: state.cancelled(reason, at=at), audit=audit
+            task_id, tenant_id, change=lambda task, at: task.state.cancelled(reason, at=at), audit=audit
         )
         await self.stop([made])
         return await self._get(task_id, tenant_id)
@@ -53,10 +54,16 @@ class SteerTasks:
         """Change how urgent a waiting task is, when it is due, or both: in one write, or not at all."""
         parts = [f"priority {priority}"] if priority is not None else []
         parts += [f"due {due_at.isoformat()}"] if due_at is not None else []
+
+        def change(task: Task, at: datetime) -> Transition:
+            if due_at is not None:
+                _check_end(task.spec, due_at)
+            return task.state.amended(priority=priority, due_at=due_at, at=at)
+
         made = await self._make(
             task_id,
             tenant_id,
-            change=lambda state, at: state.amended(priority=priority, due_at=due_at, at=at),
+            change=change,
             audit=record(self.node, actor, action="task.patch", subject=task_id, detail=", ".join(parts)),
         )
         await self._queue_anew(made.step)
@@ -73,12 +80,12 @@ class SteerTasks:
         task_id: TaskId,
         tenant_id: TenantId,
         *,
-        change: Callable[[TaskState, datetime], Transition],
+        change: Callable[[Task, datetime], Transition],
         audit: Sequence[AuditEntry],
     ) -> TypedStep:
         for _ in range(MOST_TRIES):
             task = await self._get(task_id, tenant_id)
-            step = change(task.state, self.node.time.now())
+            step = change(task, self.node.time.now())
             written = await self.node.store.tasks.advance([step], audit=audit)
             if task_id not in written.stale:
                 return TypedStep(task.spec.type, step)
@@ -109,6 +116,13 @@ class SteerTasks:
             await self.node.coordinator.queue.push([QueueEntry(after.id, after.priority, due_at=due_at)])
         except CoordinatorUnavailableError as exc:  # the reconciler finds it when it is due
             log.warning("steer.not_queued", task_id=after.id, error=str(exc))
+
+
+def _check_end(spec: TaskSpec, due_at: datetime) -> None:
+    """A task must not be moved to where it could only run into its total timeout."""
+    if spec.end_by is not None and check_aware("scheduled_at", due_at) >= spec.end_by:
+        problem = f"is not before {spec.end_by.isoformat()}, when the task's total timeout ends; submit it anew"
+        raise InvalidError("scheduled_at", problem)
 
 
 def _event(cancelled: TypedStep) -> Event:

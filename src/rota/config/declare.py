@@ -21,6 +21,7 @@ from rota.domain.retry import RetryPolicy
 from rota.domain.task_config import TaskConfig
 from rota.sdk.tasks import TaskDefinition, TaskFunction
 
+UNSAID = ", retry_on=(), give_up_on=(), total_timeout=None"  # not there in what an earlier release declared
 MOST_TRIES = 5  # workers that start at once declare the same types at once
 
 log = structlog.get_logger(__name__)
@@ -87,10 +88,14 @@ def _retry(definition: TaskDefinition, defaults: TaskSettings) -> RetryPolicy:
         delay=delay,
         backoff_rate=defaults.backoff_rate,
         max_delay=max(RetryPolicy().max_delay, delay),
+        retry_on=definition.retry_on,
+        give_up_on=definition.give_up_on,
+        total_timeout=definition.total_timeout,
     )
 
 
 def _digest(definition: TaskDefinition, defaults: TaskSettings) -> str:
     """Of all that the declaration takes effect with: a changed default is a changed declaration, too."""
     effective = (definition, definition.timeout or defaults.timeout, _retry(definition, defaults))
-    return hashlib.blake2b(repr(effective).encode(), digest_size=8).hexdigest()
+    said = repr(effective).replace(UNSAID, "")
+    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()

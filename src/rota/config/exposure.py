@@ -1,9 +1,12 @@
 """Who can reach the API, and whether tokens are safe on the way to it."""
 
 import ipaddress
+import socket
 
 from rota.config.settings import ApiSettings
 from rota.domain.errors import ConfigError
+
+EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 they are compared with, nobody listens there
 
 
 def is_loopback(host: str) -> bool:
@@ -12,6 +15,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def own_url(api: ApiSettings) -> str:
+    """Where the API of these settings is reached from this machine; empty where its port is any free one."""
+    if not api.port:
+        return ""
+    host = socket.gethostname() if api.host in EVERY_ADDRESS else api.host
+    scheme = "http" if api.tls_cert is None else "https"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{api.port}"
 
 
 def check_exposure(api: ApiSettings) -> None:

@@ -18,12 +18,14 @@ from rota.infrastructure.telemetry.redact import redact_text
 T = TypeVar("T")
 
 LONGEST_TEXT = 4096
+LONGEST_WEB_URL = 500
 MOST_ITEMS = 1000
 NULL_WORDS = frozenset({"", "null", "none", "~"})
 SIZE_UNITS = {"KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _SIZE = re.compile(r"([0-9]{1,12})\s*(B|KiB|MiB|GiB)")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
+_WEB_URL = re.compile(r"https?://[A-Za-z0-9_.:%\[\]-]+(/[A-Za-z0-9_.~/-]*)?")
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]+")
 
 
@@ -125,6 +127,19 @@ def url() -> Kind[str]:
         if not _URL.fullmatch(text):
             raise InvalidError(key, f"{_show(redact_text(text))} is not {allowed}")
         return text
+
+    return Kind(allowed, read, _same)
+
+
+def web_url() -> Kind[str]:
+    """Where a web server is reached: no query, and no slash at the end, so that a path can be appended."""
+    allowed = "a URL such as https://rota.example.com"
+
+    def read(key: str, raw: Any) -> str:
+        text = check_text(key, raw, longest=LONGEST_WEB_URL)
+        if not _WEB_URL.fullmatch(text):
+            raise InvalidError(key, f"{_show(redact_text(text))} is not {allowed}")
+        return text.rstrip("/")
 
     return Kind(allowed, read, _same)
 

@@ -67,6 +67,12 @@ class ApiSettings:
         kinds.hosts(),
         text="The names that clients reach it by. Those of loopback are known; elsewhere none means any.",
     )
+    public_url: str | None = setting(
+        None,
+        kinds.optional(kinds.web_url()),
+        text="Where services outside reach the API, for the callbacks that finish a task later; workers need it, too."
+        " null: the address it listens at.",
+    )
     rate: float | None = setting(
         100.0,
         kinds.optional(kinds.real(0.1, 1_000_000)),

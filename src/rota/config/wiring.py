@@ -49,10 +49,11 @@ from rota.application.work.worker import WorkerService
 from rota.config.alone import alone
 from rota.config.declare import declare
 from rota.config.deputy import plan_deputy
-from rota.config.exposure import check_exposure
+from rota.config.exposure import check_exposure, own_url
 from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, list_plugins, open_fallback, scheme_of
 from rota.config.schema import prepare_schema
 from rota.config.settings import ApiSettings, Settings
+from rota.domain.callback import API_BASE, AttemptKey, spell_link
 from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
 from rota.domain.node import NodeInfo
@@ -163,7 +164,7 @@ async def build_roles(plan: Blueprint, node: Node, *, roles: Collection[Role]) -
         built.roles.scheduler = _build_scheduler(plan, node, dispatcher=dispatcher)
     if Role.WORKER in roles:
         built.local = _build_local(plan, node)
-        built.roles.worker = await _build_worker(plan, node, local=built.local)
+        built.roles.worker = await _build_worker(plan, node, local=built.local, link=_linker(plan, built))
     if Role.API in roles:
         built.front = built.roles.front = _open_front(plan, built)
     built.tune(plan.settings)
@@ -272,7 +273,20 @@ def _build_local(plan: Blueprint, node: Node) -> LocalExecutor:
     return LocalExecutor(node.clock, node.collector, app=plan.app, registry=plan.tasks, settings=settings)
 
 
-async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) -> WorkerService:
+def _linker(plan: Blueprint, built: "Built") -> Callable[[AttemptKey], str]:
+    """From an attempt to the URL by which it is finished from outside; to nothing where no address is known."""
+    key, api = built.roles.node.callback_key, plan.settings.api
+
+    def link(attempt: AttemptKey) -> str:
+        base = api.public_url or (built.front.address if built.front is not None else own_url(api))
+        return f"{base}{API_BASE}{spell_link(key, attempt)}" if base else ""
+
+    return link
+
+
+async def _build_worker(
+    plan: Blueprint, node: Node, *, local: LocalExecutor, link: Callable[[AttemptKey], str]
+) -> WorkerService:
     if plan.app is not None:
         load_app(plan.app)
     _check_importable(plan)
@@ -287,6 +301,7 @@ async def _build_worker(plan: Blueprint, node: Node, *, local: LocalExecutor) ->
         ids=node.ids,
         collector=node.collector,
         spool=_spool(plan.settings),
+        link=link,
     )
     executors = _list_executors(plan, local)
     settings = replace(_work_settings(plan.settings, node), types=_types(plan, executors))

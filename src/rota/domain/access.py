@@ -58,12 +58,17 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who asks, proven by a token."""
+    """Who asks, proven by a token, or by the link of an attempt, which is good for that and nothing else."""
 
-    token_id: str
+    token_id: str  # empty: by a link
     name: str
     tenant_id: TenantId
     role: Role
+
+    @property
+    def is_link(self) -> bool:
+        """Whether this is whoever was given an attempt, rather than the holder of a token."""
+        return not self.token_id
 
     def require(self, role: Role) -> None:
         """Raise `DeniedError` unless this role is covered."""

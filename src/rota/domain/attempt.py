@@ -42,7 +42,11 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class TaskError:
-    """Why an attempt did not succeed."""
+    """Why an attempt did not succeed.
+
+    The code is what retry policies match: `http_503`, `grpc_unavailable`, the name of an exception, or a word that says
+    what happened, such as `timeout`.
+    """
 
     code: str
     message: str = ""
@@ -87,4 +91,9 @@ class Snoozed:
     delay: timedelta
 
 
-Outcome = Succeeded | Failed | TimedOut | Cancelled | Snoozed
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """It was begun elsewhere, and a callback will say how it ended: the attempt goes on without its worker."""
+
+
+Outcome = Succeeded | Failed | TimedOut | Cancelled | Snoozed | Deferred

@@ -1,14 +1,16 @@
 """What follows from an attempt's outcome: success, another try, or the end."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
+from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
 from rota.domain.checks import MAX_DURATION, MAX_RESULT_BYTES, check_json
 from rota.domain.errors import InvalidError
 from rota.domain.retry import RetryPolicy
-from rota.domain.task import TaskState, Transition
+from rota.domain.task import PROCESSING, TaskState, Transition
 
+TOTAL_TIMEOUT = "total_timeout"  # the code of the error
 SHORTEST_SNOOZE = timedelta(milliseconds=100)  # a task that snoozes for nothing must not spin
 
 
@@ -20,21 +22,46 @@ def conclude(state: TaskState, outcome: Outcome, *, policy: RetryPolicy, at: dat
             return state.succeeded(result, at=at) if problem is None else state.failed(problem, at=at)
         case Snoozed(delay):
             return state.released("snoozed", at=at, due_at=at + max(_within_reason(delay), SHORTEST_SNOOZE))
+        case Deferred():
+            return state.deferred(at=at)
         case Cancelled(message):
             return state.cancelled(message, at=at)
         case Failed(error, retry_after):
-            if not error.retryable or not policy.allows(state.retry_count):
+            is_wanted = policy.wants(error.code, is_retryable=error.retryable)
+            if not is_wanted or not policy.allows(state.retry_count):
                 return state.failed(error, at=at)
             if retry_after is None:
                 retry_after = policy.delay_before(state.retry_count + 1, chance=chance)
             return state.retried(error, at=at, due_at=at + _within_reason(retry_after))
         case TimedOut(message):
             error = TaskError("timeout", message)
-            if not policy.allows(state.retry_count):
+            if not policy.wants(error.code, is_retryable=True) or not policy.allows(state.retry_count):
                 return state.timed_out(error, at=at)
             return state.retried(error, at=at, due_at=at + policy.delay_before(state.retry_count + 1, chance=chance))
         case _:
             assert_never(outcome)
+
+
+def bounded(step: Transition, end_by: datetime | None) -> Transition:
+    """The same step, unless the time for all attempts together is over before the next one could start.
+
+    A deferred attempt is not to last longer than that time either.
+    """
+    after = step.after
+    if end_by is None or after.due_at <= end_by or after.status.is_final:
+        return step
+    if after.status is PROCESSING:
+        return replace(step, after=replace(after, due_at=end_by))
+    return step.before.timed_out(_too_late(step, end_by), at=step.at)
+
+
+def _too_late(step: Transition, end_by: datetime) -> TaskError:
+    cause = step.error
+    why = step.message if cause is None else f"{cause.code}: {cause.message}"
+    message = (
+        f"its total timeout ended at {end_by.isoformat()}, before another attempt could start; the last one: {why}"
+    )
+    return TaskError(TOTAL_TIMEOUT, message, cause.detail if cause is not None else "", retryable=False)
 
 
 def _within_reason(pause: timedelta) -> timedelta:

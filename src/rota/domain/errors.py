@@ -75,6 +75,18 @@ class NotDueError(ConflictError):
         self.due_at = due_at
 
 
+class StaleAttemptError(ConflictError):
+    """A callback speaks for an attempt that has ended, or was never made. Nothing was changed."""
+
+    code = "stale_attempt"
+
+    def __init__(self, task_id: int, *, seen: int, current: int, status: str) -> None:
+        super().__init__(f"attempt {seen} of task {task_id} does not run: the task is {status} at attempt {current}")
+        self.task_id = task_id
+        self.seen = seen
+        self.current = current
+
+
 class IdempotencyMismatchError(ConflictError):
     """The key was used before, for a different request."""
 

@@ -108,6 +108,12 @@ def _check_key(given: str) -> str:
     return key
 
 
+def _as_given(policy: RetryPolicy) -> dict[str, Any]:
+    """All of a policy but for what it may leave out since a later release."""
+    later = ("retry_on", "give_up_on", "total_timeout")
+    return {name: value for name, value in asdict(policy).items() if name not in later or value}
+
+
 def _digest(wish: Submission) -> str:
     # Of the meaning, not the spelling: the order of keys, the time zone and a level's name do not count. What was not
     # given is left out, so that a later release with one more option still recognises an older request.
@@ -120,7 +126,7 @@ def _digest(wish: Submission) -> str:
         "scheduled_at": wish.scheduled_at and wish.scheduled_at.astimezone(UTC),
         "delay": wish.delay,
         "timeout": wish.timeout,
-        "retry": wish.retry and asdict(wish.retry),
+        "retry": wish.retry and _as_given(wish.retry),
     }
     given = {key: value for key, value in request.items() if value is not None}
     return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()

@@ -86,7 +86,7 @@ class TaskState:
     version: int = 1  # grows by one with every transition
     attempt: int = 0  # the fence; grows by one with every grant
     retry_count: int = 0
-    worker_id: WorkerId | None = None
+    worker_id: WorkerId | None = None  # running and None: the attempt is deferred, a callback ends it
     term: int = 0  # of the leader that made the last grant
     started_at: datetime | None = None
     completed_at: datetime | None = None
@@ -141,6 +141,17 @@ class TaskState:
         released = self.released("worker_lost", at=at, due_at=at)
         return replace(released, after=replace(released.after, last_lost_at=at, prior_lost_at=self.last_lost_at))
 
+    def deferred(self, *, at: datetime) -> "Transition":
+        """The attempt goes on without a worker until a callback ends it, or its deadline, which stays."""
+        self._check_is(PROCESSING, wanted=f"{PROCESSING} without a worker")
+        return self._noted("waits for a callback", at=at, worker_id=None)
+
+    def prolonged(self, due_at: datetime, *, at: datetime) -> "Transition":
+        """Whoever works on a deferred attempt lives: unless it is heard of again, the attempt ends at `due_at`."""
+        if not self.is_deferred:
+            raise IllegalTransitionError(self.id, present=self.status, wanted="heard of: a worker holds the attempt")
+        return self._noted(f"heard of, the next time before {due_at.isoformat()}", at=at, due_at=due_at)
+
     def cancelled(self, reason: str, *, at: datetime) -> "Transition":
         """End it, waiting or running; whatever a running attempt still reports is stale from here on."""
         error = TaskError("cancelled", reason, retryable=False)
@@ -166,17 +177,21 @@ class TaskState:
         if self.status not in WAITING and self.status is not BLOCKED:
             wanted = f"one with {', '.join(notes)}: only a task that waits can be changed"
             raise IllegalTransitionError(self.id, present=self.status, wanted=wanted)
-        after = replace(self, version=self.version + 1, **changes)
-        return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=", ".join(notes))
+        return self._noted(", ".join(notes), at=at, **changes)
 
     def is_held_by(self, attempt: Attempt) -> bool:
         """Only the current attempt, on the worker it was granted to, may run the task and speak for it."""
         return self.status is PROCESSING and attempt.number == self.attempt and attempt.worker_id == self.worker_id
 
+    @property
+    def is_deferred(self) -> bool:
+        """Whether the attempt runs and no worker holds it: a callback ends it, or its deadline."""
+        return self.status is PROCESSING and self.worker_id is None
+
     def _end(self, target: TaskStatus, *, at: datetime) -> "Transition":
         return self._to(target, at=at, completed_at=at, due_at=at, last_lost_at=None, prior_lost_at=None)
 
-    def _check_is(self, status: TaskStatus, *, wanted: TaskStatus) -> None:
+    def _check_is(self, status: TaskStatus, *, wanted: str) -> None:
         # The table says that PENDING may follow BLOCKED and PROCESSING; which verb leads there is said here.
         if self.status is not status:
             raise IllegalTransitionError(self.id, present=self.status, wanted=wanted)
@@ -186,6 +201,10 @@ class TaskState:
             raise IllegalTransitionError(self.id, present=self.status, wanted=target)
         after = replace(self, status=target, version=self.version + 1, **changes)
         return Transition(before=self, after=after, at=at)
+
+    def _noted(self, note: str, *, at: datetime, **changes: Any) -> "Transition":
+        after = replace(self, version=self.version + 1, **changes)
+        return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +248,12 @@ class TaskSpec:
     timeout: timedelta = DEFAULT_TIMEOUT
     retry: RetryPolicy = STANDARD_RETRY
     rerun_of: TaskId | None = None
+
+    @property
+    def end_by(self) -> datetime | None:
+        """When the time for all attempts together is over, counted from when the task was to start; None: never."""
+        total = self.retry.total_timeout
+        return None if total is None else max(self.created_at, self.scheduled_at or self.created_at) + total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,5 +15,6 @@ class Reason(StrEnum):
     QUEUED = "queued"
     BLOCKED = "blocked"
     RUNNING = "running"
+    CALLBACK = "callback"
     ENDED = "ended"
     NO_LEADER = "no_leader"

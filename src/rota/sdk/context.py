@@ -17,6 +17,7 @@ class Facts:
     retry_count: int
     metadata: dict[str, str]
     deadline: float  # on this machine's monotonic clock, which all its processes share
+    callback: str = ""
 
 
 class Channel(Protocol):
@@ -106,6 +107,14 @@ class Context:
     def deadline(self) -> timedelta:
         """The time that is left, never less than nothing."""
         return timedelta(seconds=max(self._facts.deadline - self._channel.monotonic(), 0.0))
+
+    @property
+    def callback(self) -> str:
+        """The URL by which whoever works on a deferred attempt finishes it: append `:complete` or `:fail` and POST.
+
+        It is as good as a password for this attempt. Empty where nobody outside can reach the API.
+        """
+        return self._facts.callback
 
     @property
     def cancelled(self) -> bool:

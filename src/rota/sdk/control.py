@@ -30,6 +30,13 @@ class Snooze(Exception):  # noqa: N818 - reads as a sentence: raise rota.Snooze(
         self.delay = parse_duration("delay", delay)
 
 
+class Defer(Exception):  # noqa: N818 - reads as a sentence: raise rota.Defer()
+    """The work goes on elsewhere: the attempt stays open, without a worker, until `ctx.callback` says how it ended."""
+
+    def __init__(self, message: str = "the task is finished later, by a callback") -> None:
+        super().__init__(message)
+
+
 class StopError(BaseException):
     """The attempt must end now. It is raised inside the running function, so that its `finally` blocks run.
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from rota.domain.attempt import Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
+from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.checks import MAX_DETAIL, MAX_MESSAGE, MAX_RESULT_BYTES, tidy_text
-from rota.sdk.control import Fail, Retry, Snooze
+from rota.sdk.control import Defer, Fail, Retry, Snooze
 
 _PLAIN = Succeeded()
 _CUT = "\n… cut …\n"
@@ -31,6 +31,8 @@ def outcome_of_exception(exc: BaseException) -> Outcome:
     match exc:
         case Snooze():
             return Snoozed(exc.delay)
+        case Defer():
+            return Deferred()
         case Retry():
             return Failed(TaskError("retry", _text(exc), _detail_of_cause(exc)), exc.after)
         case Fail():

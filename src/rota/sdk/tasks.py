@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
@@ -11,6 +11,7 @@ from rota.domain.checks import check_name, check_number, check_text
 from rota.domain.durations import parse_duration
 from rota.domain.errors import InvalidError
 from rota.domain.priority import parse_priority
+from rota.domain.retry import check_matchers
 from rota.sdk.control import Duration
 
 P = ParamSpec("P")
@@ -25,6 +26,9 @@ class TaskOptions(TypedDict, total=False):
     timeout: Duration
     retries: int
     retry_delay: Duration
+    retry_on: Sequence[str]
+    give_up_on: Sequence[str]
+    total_timeout: Duration
     priority: int | str
     max_concurrent: int
     rate_per_second: float
@@ -41,6 +45,9 @@ class TaskDefinition:
     timeout: timedelta | None = None
     retries: int | None = None
     retry_delay: timedelta | None = None
+    retry_on: tuple[str, ...] = ()
+    give_up_on: tuple[str, ...] = ()
+    total_timeout: timedelta | None = None
     priority: int | None = None
     max_concurrent: int | None = None
     rate_per_second: float | None = None
@@ -128,6 +135,9 @@ def define(task_type: str, options: TaskOptions) -> TaskDefinition:
         timeout=_find_duration("timeout", options.get("timeout")),
         retries=_find_number("retries", options.get("retries"), least=0, most=1000),
         retry_delay=_find_duration("retry_delay", options.get("retry_delay")),
+        retry_on=check_matchers("retry_on", options.get("retry_on", ())),
+        give_up_on=check_matchers("give_up_on", options.get("give_up_on", ())),
+        total_timeout=_find_duration("total_timeout", options.get("total_timeout")),
         priority=_find_priority(options.get("priority")),
         max_concurrent=_find_number("max_concurrent", options.get("max_concurrent"), least=1, most=1_000_000),
         rate_per_second=_find_rate(options.get("rate_per_second")),

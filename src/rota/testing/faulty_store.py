@@ -12,6 +12,7 @@ from rota.application.ports.store import (
     NodeRecord,
     NodeRegistry,
     ScheduleStore,
+    SecretStore,
     SlotLease,
     SlotStore,
     Store,
@@ -52,6 +53,7 @@ def faulty_store(inner: Store, faults: Faults) -> Store:
         terms=FaultyTermStore(inner.terms, faults),
         slots=FaultySlotStore(inner.slots, faults),
         nodes=FaultyNodeRegistry(inner.nodes, faults),
+        secrets=FaultySecretStore(inner.secrets, faults),
     )
 
 
@@ -332,6 +334,15 @@ class FaultyNodeRegistry:
         return await _around(
             self._faults, "nodes.purge", call=lambda: self._inner.purge(seen_before=seen_before, limit=limit)
         )
+
+
+class FaultySecretStore:
+    def __init__(self, inner: SecretStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def keep(self, name: str, secret: str) -> str:
+        return await _around(self._faults, "secrets.keep", call=lambda: self._inner.keep(name, secret))
 
 
 async def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> T:

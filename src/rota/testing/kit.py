@@ -120,6 +120,7 @@ class InlineExecutor:
             retry_count=job.task.state.retry_count,
             metadata=dict(spec.metadata),
             deadline=job.deadline,
+            callback=job.callback,
         )
         context = Context(facts, DirectChannel(reports, self._clock))
         handler = Handler(function.function)

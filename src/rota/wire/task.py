@@ -21,6 +21,9 @@ class Retry(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     backoff_rate: float = 2.0
     max_delay_seconds: float = 3600.0
     jitter: float = 0.1
+    retry_on: list[str] = []  # only these failures: "503", "5xx", "UNAVAILABLE", "ValueError", or an error's code
+    give_up_on: list[str] = []  # these never; wins over retry_on
+    total_timeout_seconds: float | None = None  # for all attempts and pauses together
 
 
 class CreateTask(Request):

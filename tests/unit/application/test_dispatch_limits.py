@@ -244,3 +244,19 @@ async def _many_types(stage: Stage) -> None:
             await stage.submit(first + 4, type=f"limited-{(number + 1) % 3}")
             await stage.pass_time(0.1)
         assert set(await stage.granted()) == {1, 3, 4, 103, 104, 203}
+
+
+@staged
+async def test_a_deferred_attempt_counts_against_the_limit_of_its_type_but_fills_no_worker(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(REPORT, max_concurrent=1))
+    await stage.hire(1, capacity=1)
+    await stage.submit(1, 2, type=REPORT)
+    async with stage.reigning():
+        [attempt] = await stage.handed_over(1)
+        await stage.calm.deliveries.take(WorkerId(1), 1, wait=MINUTE)
+        [live] = await stage.truth.tasks.find_live([TaskId(1)])
+        await stage.truth.tasks.advance([live.state.deferred(at=stage.clock.now())])
+        await stage.calm.deliveries.acknowledge([attempt])
+        await stage.submit(3)
+        await stage.pass_time(2)
+        assert await stage.granted() == {1: 0, 3: 1}

@@ -53,6 +53,18 @@ async def test_a_running_task_says_where_and_until_when(stage: Stage) -> None:
 
 
 @staged
+async def test_a_deferred_attempt_waits_for_a_callback(stage: Stage) -> None:
+    await stage.hire(3)
+    await stage.submit(1)
+    async with stage.reigning():
+        [live] = await stage.truth.tasks.find_live([TaskId(1)])
+        await stage.truth.tasks.advance([live.state.deferred(at=stage.clock.now())])
+        answer = await ask(stage, 1)
+    assert (answer.status, answer.reason, answer.worker_id, answer.attempt) == (PROCESSING, Reason.CALLBACK, None, 1)
+    assert "waits for a callback" in answer.sentence
+
+
+@staged
 async def test_a_blocked_task_waits_for_others(stage: Stage) -> None:
     await stage.truth.tasks.add([a_new_task(1, state=a_state(1, status=BLOCKED))])
     assert (await ask(stage, 1)).reason is Reason.BLOCKED

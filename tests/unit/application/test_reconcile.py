@@ -277,3 +277,21 @@ async def test_running_attempts_are_compared_page_by_page(monkeypatch: pytest.Mo
     await scene.pass_time(LONG_ENOUGH)
     await a_delivery_check(scene)(scene.reign)
     assert len(await scene.actual.deliveries.list_assigned(WORKER)) == 7
+
+
+@virtually
+async def test_a_deferred_attempt_is_nobodys_to_take_back_or_hand_over() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(7, 8)
+    await scene.run_at(1, 7, within=HOUR)  # whose acknowledgement was lost
+    await scene.grant(8, worker_id=9, within=HOUR)  # whose worker is gone
+    for task_id in (7, 8):
+        await scene.actual_store.tasks.advance([(await scene.state_of(task_id)).deferred(at=scene.clock.now())])
+    await scene.pass_time(LONG_ENOUGH)
+    await scene.beat(1)
+    await a_delivery_check(scene)(scene.reign)
+    assert [(await scene.state_of(task_id)).is_deferred for task_id in (7, 8)] == [True, True]
+    assert await scene.actual.deliveries.held(WORKER) == []
+    assert await scene.actual.deliveries.list_assigned(WORKER) == []
+    assert await scene.queued() == []

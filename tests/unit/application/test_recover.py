@@ -1,12 +1,13 @@
 """Taking back what dead workers held, and ending attempts that nobody speaks for."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from rota.application import metrics
 from rota.application.recover import HEARTBEAT_EVERY, SILENCE, EndSilentAttempts, RecoverLostWorkers, Sight
-from rota.application.take_back import TypedStep
+from rota.application.take_back import TypedStep, running_attempts
 from rota.domain.attempt import TaskResult
 from rota.domain.errors import CoordinatorUnavailableError, FencedError, StoreUnavailableError
 from rota.domain.events import EventKind
@@ -309,3 +310,71 @@ async def test_after_an_outage_workers_may_first_deliver_what_they_kept() -> Non
     await scene.pass_time(SETTLED_IN)
     await an_ending(scene)(scene.reign, sight)
     assert (await scene.state_of(7)).status is RETRYING
+
+
+async def defer(scene: Scene, task_id: int) -> None:
+    """The worker reports that a callback will end the attempt."""
+    [attempt] = running_attempts([await scene.state_of(task_id)])
+    await scene.actual_store.tasks.advance([(await scene.state_of(task_id)).deferred(at=scene.clock.now())])
+    await scene.actual.deliveries.acknowledge([attempt])
+
+
+@virtually
+async def test_the_death_of_the_worker_that_began_it_leaves_a_deferred_attempt_alone() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(7)
+    await scene.run_at(1, 7, within=HOUR)
+    await defer(scene, 7)
+    await recover(scene, Sight(scene.clock), seconds=LEASE.total_seconds() + 2)
+    assert await scene.alive() == []
+    state = await scene.state_of(7)
+    assert (state.status, state.attempt, state.is_deferred) == (PROCESSING, 1, True)
+    assert await scene.queued() == []
+
+
+@virtually
+async def test_a_deferred_attempt_without_a_callback_ends_at_its_deadline_and_not_before() -> None:
+    scene = await a_scene()
+    await scene.add(7, retry=NEVER, timeout=timedelta(seconds=10))
+    await scene.run_at(1, 7, within=timedelta(seconds=10))
+    await defer(scene, 7)
+    sight = Sight(scene.clock)
+    await scene.pass_time(9.9)
+    await an_ending(scene)(scene.reign, sight)
+    assert (await scene.state_of(7)).status is PROCESSING
+    await scene.pass_time(0.2)
+    await an_ending(scene)(scene.reign, sight)
+    task = (await scene.actual_store.tasks.load([TaskId(7)]))[TaskId(7)]
+    assert (task.state.status, task.error and task.error.code) == (TIMEOUT, "timeout")
+    assert task.error is not None
+    assert task.error.message == "no callback came before the attempt's timeout"
+
+
+@virtually
+async def test_a_deferred_attempt_that_is_not_heard_of_again_ends_with_its_lease() -> None:
+    scene = await a_scene()
+    await scene.add(7, retry=ONCE_MORE, timeout=HOUR)
+    await scene.run_at(1, 7, within=HOUR)
+    await defer(scene, 7)
+    state = await scene.state_of(7)
+    until = scene.clock.now() + timedelta(seconds=20)
+    await scene.actual_store.tasks.advance([state.prolonged(until, at=scene.clock.now())])
+    sight = Sight(scene.clock)
+    await scene.pass_time(20.1)
+    await an_ending(scene)(scene.reign, sight)
+    task = (await scene.actual_store.tasks.load([TaskId(7)]))[TaskId(7)]
+    assert (task.state.status, task.state.retry_count) == (RETRYING, 1)
+    assert task.error is not None
+    assert task.error.message == "the heartbeats of whoever works on the attempt stopped"
+
+
+@virtually
+async def test_a_silent_attempt_past_its_total_timeout_is_not_tried_again() -> None:
+    scene = await a_scene()
+    await scene.add(7, retry=replace(ONCE_MORE, total_timeout=timedelta(seconds=15)), created_at=scene.clock.now())
+    await scene.run_at(1, 7, within=timedelta(seconds=10))
+    sight = Sight(scene.clock)
+    await scene.pass_time(10 + SILENCE.total_seconds() + 1)
+    await an_ending(scene)(scene.reign, sight)
+    assert (await scene.state_of(7)).status is TIMEOUT

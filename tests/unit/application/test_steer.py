@@ -12,6 +12,7 @@ from rota.domain.errors import ConflictError, IllegalTransitionError, InvalidErr
 from rota.domain.events import EventKind
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.priority import LEVELS, URGENT
+from rota.domain.retry import RetryPolicy
 from rota.domain.submission import NewTask, Submission
 from rota.domain.task import BLOCKED, CANCELLED
 from rota.testing.contract.coordinator_backend import hear
@@ -210,3 +211,14 @@ async def test_what_did_not_happen_is_not_recorded() -> None:
     with pytest.raises(IllegalTransitionError):
         await steer.cancel(task_id, DEFAULT_TENANT, actor=ADA)
     assert await bench.node.store.audit.list_page(DEFAULT_TENANT) == []
+
+
+@virtually
+async def test_a_task_is_not_moved_to_where_its_total_timeout_has_ended() -> None:
+    wish = a_submission(retry=RetryPolicy(total_timeout=HOUR))
+    bench, steer, task_id = await a_wheel(wish)
+    now = bench.clock.now()
+    with pytest.raises(InvalidError, match="total timeout"):
+        await steer.amend(task_id, DEFAULT_TENANT, due_at=now + HOUR)
+    moved = await steer.amend(task_id, DEFAULT_TENANT, due_at=now + MINUTE)
+    assert moved.state.due_at == now + MINUTE

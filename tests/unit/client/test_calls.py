@@ -42,13 +42,17 @@ def test_a_submission_has_all_its_options(dial: Dial) -> None:
         "metadata": {"order": "7"},
         "delay": "5m",
         "timeout": 90,
-        "retry": RetryPolicy(max_retries=1, delay=timedelta(seconds=2)),
+        "retry": RetryPolicy(
+            max_retries=1, delay=timedelta(seconds=2), retry_on=("5xx",), total_timeout=timedelta(hours=1)
+        ),
     }
     dial.ask(lambda client: client.submit("email", [1], **options), task())
     sent = body_of(dial.sent[0])
     assert dial.sent[0].headers["authorization"] == "Bearer rota_x"
     assert (sent["priority"], sent["delay_seconds"], sent["timeout_seconds"]) == ("high", 300, 90)
     assert (sent["retry"]["max_retries"], sent["retry"]["delay_seconds"]) == (1, 2)
+    assert (sent["retry"]["retry_on"], sent["retry"]["give_up_on"]) == (["5xx"], [])
+    assert sent["retry"]["total_timeout_seconds"] == 3600
     assert (sent["payload"], sent["metadata"]) == ([1], {"order": "7"})
 
 

@@ -1,5 +1,6 @@
 """What the code says becomes task configs, and what operators say stays."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -187,3 +188,17 @@ async def test_a_changed_default_takes_effect(configs: ConfigStore) -> None:
     config = await configs.find(DEFAULT_TENANT, "email")
     assert config is not None
     assert config.timeout == timedelta(hours=2)
+
+
+async def test_the_rules_of_a_function_become_those_of_its_config(configs: ConfigStore) -> None:
+    config = await declared(configs, retry_on=["5xx"], give_up_on=["501"], total_timeout="1h")
+    assert (config.retry.retry_on, config.retry.give_up_on) == (("5xx",), ("501",))
+    assert config.retry.total_timeout == timedelta(hours=1)
+    changed = await declared(configs, retry_on=["503"])
+    assert (changed.revision, changed.retry.retry_on) == (config.revision + 1, ("503",))
+
+
+async def test_a_declaration_is_recognised_by_the_next_release(configs: ConfigStore) -> None:
+    # Pinned: a change here makes every upgrade undo what operators changed.
+    config = await declared(configs, retries=2, timeout="1m")
+    assert json.loads(config.executor_config) == {"declared": "5e115c741a30f99f"}

@@ -39,6 +39,12 @@ def test_a_principal_is_denied_what_its_role_does_not_cover() -> None:
     assert (denied.value.needed, denied.value.present) == (ADMIN, OPERATOR)
 
 
+def test_whoever_has_the_link_of_an_attempt_is_told_from_the_holder_of_a_token() -> None:
+    ada = Principal(token_id="1", name="ada", tenant_id=DEFAULT_TENANT, role=OPERATOR)
+    service = Principal(token_id="", name="callback", tenant_id=DEFAULT_TENANT, role=OPERATOR)
+    assert (ada.is_link, service.is_link) == (False, True)
+
+
 @pytest.mark.parametrize("role", Role)
 def test_a_role_is_known_by_its_name(role: Role) -> None:
     assert parse_role("role", str(role)) is role

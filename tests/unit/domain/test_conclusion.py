@@ -3,14 +3,25 @@ from typing import Any
 
 import pytest
 
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult, TimedOut
+from rota.domain.attempt import (
+    Cancelled,
+    Deferred,
+    Failed,
+    Outcome,
+    Snoozed,
+    Succeeded,
+    TaskError,
+    TaskResult,
+    TimedOut,
+)
 from rota.domain.checks import MAX_DETAIL, MAX_DURATION, MAX_MESSAGE, MAX_RESULT_BYTES
-from rota.domain.conclusion import SHORTEST_SNOOZE, conclude
+from rota.domain.conclusion import SHORTEST_SNOOZE, bounded, conclude
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import (
     CANCELLED,
     FAILED,
     PENDING,
+    PROCESSING,
     RETRYING,
     SUCCESS,
     TIMEOUT,
@@ -18,7 +29,7 @@ from rota.domain.task import (
     TaskStatus,
     Transition,
 )
-from tests.support.builders import HOUR, MINUTE, NOW, SECOND, a_running_state, an_error
+from tests.support.builders import HOUR, MINUTE, NOW, SECOND, a_running_state, a_spec, an_error
 
 POLICY = RetryPolicy(max_retries=2, delay=10 * SECOND, jitter=0.5)
 
@@ -126,3 +137,79 @@ def test_an_endless_traceback_is_cut_and_says_so() -> None:
     assert step.error is not None
     assert (len(step.error.message), step.error.message[-1]) == (MAX_MESSAGE, "…")
     assert (len(step.error.detail), step.error.detail[-1]) == (MAX_DETAIL, "…")
+
+
+def test_a_deferred_attempt_stays_open_without_a_worker_and_keeps_its_number_and_deadline() -> None:
+    step = concluded(Deferred())
+
+    assert step.after.status is PROCESSING
+    assert (step.after.worker_id, step.after.attempt, step.after.due_at) == (None, 1, step.before.due_at)
+    assert step.message == "waits for a callback"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_retryable", "status"),
+    [
+        ("http_503", True, RETRYING),
+        ("http_503", False, RETRYING),  # the policy knows better than the executor
+        ("http_429", True, FAILED),
+        ("timeout", True, FAILED),
+        ("retry", True, RETRYING),  # the task itself asks for it
+    ],
+)
+def test_only_the_failures_that_the_policy_names_are_tried_again(
+    code: str, is_retryable: bool, status: TaskStatus
+) -> None:
+    policy = RetryPolicy(retry_on=("503",))
+    failed = Failed(an_error(code, retryable=is_retryable))
+
+    assert conclude(a_running_state(), failed, policy=policy, at=NOW, chance=0.5).after.status is status
+
+
+def test_a_timeout_that_the_policy_gives_up_on_is_the_end() -> None:
+    policy = RetryPolicy(give_up_on=("timeout",))
+
+    assert conclude(a_running_state(), TimedOut(), policy=policy, at=NOW, chance=0.5).after.status is TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        (Failed(an_error()), "boom: it did not work"),
+        (TimedOut(), "timeout: the attempt ran into its timeout"),
+        (Failed(an_error(), retry_after=HOUR), "boom: it did not work"),
+        (Snoozed(HOUR), "snoozed"),
+    ],
+)
+def test_what_would_go_on_after_its_total_timeout_ends_there_and_says_why(outcome: Outcome, why: str) -> None:
+    step = bounded(concluded(outcome), NOW + 5 * SECOND)
+
+    assert step.after.status is TIMEOUT
+    assert step.error is not None
+    assert (step.error.code, step.error.retryable) == ("total_timeout", False)
+    assert step.message.endswith(f"before another attempt could start; the last one: {why}")
+    assert step.before == concluded(outcome).before
+
+
+@pytest.mark.parametrize("outcome", [Failed(an_error()), TimedOut(), Snoozed(5 * SECOND), Succeeded(), Cancelled()])
+def test_what_ends_or_goes_on_in_time_is_left_alone(outcome: Outcome) -> None:
+    step = concluded(outcome)
+
+    assert bounded(step, NOW + 10 * SECOND) is step
+    assert bounded(step, None) is step
+
+
+def test_a_deferred_attempt_ends_with_the_total_timeout_at_the_latest() -> None:
+    step = concluded(Deferred())
+
+    assert bounded(step, NOW + SECOND).after.due_at == NOW + SECOND
+    assert bounded(step, NOW + HOUR) is step
+
+
+def test_the_total_timeout_counts_from_when_the_task_was_to_start() -> None:
+    total = RetryPolicy(total_timeout=MINUTE)
+
+    assert a_spec(retry=total).end_by == NOW + MINUTE
+    assert a_spec(retry=total, scheduled_at=NOW + HOUR).end_by == NOW + HOUR + MINUTE
+    assert a_spec(retry=total, scheduled_at=NOW - HOUR).end_by == NOW + MINUTE
+    assert a_spec().end_by is None

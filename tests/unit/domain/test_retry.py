@@ -99,3 +99,70 @@ def test_an_unreasonable_policy_is_refused_by_field(field: str, wrong: dict[str,
         RetryPolicy(**wrong)
 
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("matcher", "code", "is_match"),
+    [
+        ("503", "http_503", True),
+        ("503", "http_502", False),
+        ("5xx", "http_502", True),
+        ("5xx", "http_5000", False),
+        ("5xx", "http_404", False),
+        ("UNAVAILABLE", "grpc_unavailable", True),
+        ("DEADLINE_EXCEEDED", "grpc_deadline_exceeded", True),
+        ("unavailable", "grpc_unavailable", False),
+        ("ValueError", "ValueError", True),
+        ("ValueError", "MyValueError", False),
+        ("ShopError", "shop.errors.ShopError", True),
+        ("shop.errors.ShopError", "shop.errors.ShopError", True),
+        ("shop.errors.ShopError", "ShopError", False),
+        ("E", "E", True),
+        ("rate_limited", "rate_limited", True),
+        ("timeout", "timeout", True),
+    ],
+)
+def test_a_matcher_is_a_status_a_grpc_code_an_exception_or_a_code(matcher: str, code: str, is_match: bool) -> None:
+    assert RetryPolicy(retry_on=(matcher,)).wants(code, is_retryable=False) is is_match
+    assert RetryPolicy(give_up_on=(matcher,)).wants(code, is_retryable=True) is not is_match
+
+
+def test_to_give_up_wins() -> None:
+    policy = RetryPolicy(retry_on=("5xx",), give_up_on=("501", "retry"))
+
+    assert [policy.wants(code, is_retryable=True) for code in ("http_500", "http_501", "retry")] == [True, False, False]
+
+
+def test_without_matchers_the_executor_decides() -> None:
+    assert [RetryPolicy().wants("boom", is_retryable=is_so) for is_so in (True, False)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "named"),
+    [
+        ("retry_on", "503", "retry.retry_on"),
+        ("retry_on", 503, "retry.retry_on"),
+        ("retry_on", ("503", ""), "retry.retry_on[1]"),
+        ("give_up_on", ("6xx",), "retry.give_up_on[0]"),
+        ("give_up_on", ("99",), "retry.give_up_on[0]"),
+        ("give_up_on", ("a b",), "retry.give_up_on[0]"),
+        ("give_up_on", (503,), "retry.give_up_on[0]"),
+        ("give_up_on", ("x" * 201,), "retry.give_up_on[0]"),
+        ("retry_on", ("503",) * 33, "retry.retry_on"),
+        ("total_timeout", NOTHING, "retry.total_timeout_seconds"),
+        ("total_timeout", MAX_DURATION + SECOND, "retry.total_timeout_seconds"),
+    ],
+)
+def test_matchers_that_could_match_nothing_and_times_out_of_reason_are_refused(
+    field: str, given: Any, named: str
+) -> None:
+    with pytest.raises(InvalidError) as refused:
+        RetryPolicy(**{field: given})
+
+    assert refused.value.field == named
+
+
+def test_a_list_of_matchers_becomes_a_tuple() -> None:
+    policy = RetryPolicy(retry_on=["503"])  # type: ignore[arg-type]  # as JSON has it
+
+    assert (policy.retry_on, hash(policy)) == (("503",), hash(RetryPolicy(retry_on=("503",))))

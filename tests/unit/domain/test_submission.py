@@ -167,3 +167,5 @@ def test_a_digest_is_the_same_in_every_process_and_release() -> None:
     }
 
     assert digest(**wish) == "0f3c0e8b1078c7b6695845feedfde2c2d31011ec82cbd0e64661914f7cdef4f6"
+    ruled = RetryPolicy(retry_on=("503",), total_timeout=MINUTE)
+    assert digest(**wish | {"retry": ruled}) != digest(**wish)

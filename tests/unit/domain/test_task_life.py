@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskResult, TimedOut
+from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskResult, TimedOut
 from rota.domain.conclusion import conclude
 from rota.domain.errors import IllegalTransitionError, NotDueError
 from rota.domain.ids import WorkerId
@@ -42,6 +42,7 @@ outcomes = (
     | st.just(Failed(an_error(retryable=False)))
     | st.just(Cancelled())
     | st.builds(Snoozed, st.timedeltas(-HOUR, HOUR))
+    | st.just(Deferred())
 )
 
 
@@ -82,7 +83,7 @@ class TaskLife(RuleBasedStateMachine):
     @precondition(lambda self: self.state.status is PROCESSING)
     @rule(outcome=outcomes)
     def report(self, outcome: Outcome) -> None:
-        assert self.state.is_held_by(an_attempt(self.state))
+        assert self.state.is_deferred or self.state.is_held_by(an_attempt(self.state))
         spent = self.state.retry_count
         self.take(self.conclusion(outcome))
         match outcome:
@@ -97,6 +98,8 @@ class TaskLife(RuleBasedStateMachine):
                 assert self.state.status is SUCCESS
             case Cancelled():
                 assert self.state.status is CANCELLED
+            case Deferred():
+                assert self.state.is_deferred
 
     @precondition(lambda self: self.state.status in {PENDING, RETRYING, PROCESSING})
     @rule()
@@ -110,6 +113,22 @@ class TaskLife(RuleBasedStateMachine):
         is_third_in_window = self.losses[-1] - self.losses[-3] <= QUARANTINE_WINDOW
         assert self.state.status is (FAILED if is_third_in_window else PENDING)
         assert self.state.retry_count == spent
+
+    @rule()
+    def defer(self) -> None:
+        number, due_at = self.state.attempt, self.state.due_at
+        if self.try_step(lambda: self.conclusion(Deferred()), {PROCESSING}):
+            assert (self.state.status, self.state.attempt, self.state.due_at) == (PROCESSING, number, due_at)
+            assert self.state.is_deferred
+
+    @rule(lease=st.timedeltas(timedelta(0), HOUR))
+    def hear_of_it(self, lease: timedelta) -> None:
+        until = self.now + lease
+        if self.state.is_deferred:
+            self.take(self.state.prolonged(until, at=self.now))
+            assert (self.state.is_deferred, self.state.due_at) == (True, until)
+        else:
+            self.try_step(lambda: self.state.prolonged(until, at=self.now), set())
 
     @rule()
     def drain_the_worker(self) -> None:
@@ -166,7 +185,8 @@ class TaskLife(RuleBasedStateMachine):
 
     @invariant()
     def exactly_the_running_task_has_a_worker_that_may_speak(self) -> None:
-        assert self.state.status in FINAL or (self.state.worker_id is not None) == (self.state.status is PROCESSING)
+        is_held = self.state.status is PROCESSING and not self.state.is_deferred
+        assert self.state.status in FINAL or (self.state.worker_id is not None) == is_held
         if self.state.status in FINAL and self.state.worker_id is not None:
             assert not self.state.is_held_by(an_attempt(self.state)), "a result is let through after the end"
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
+from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.checks import MAX_DETAIL, MAX_LINE
 from rota.infrastructure.executors.local.frames import (
     FOR_WORKER,
@@ -67,6 +67,7 @@ def test_what_is_no_frame_is_refused(garbage: bytes) -> None:
         Failed(TaskError("boom", "why", "where", retryable=False)),
         Failed(TaskError("boom"), retry_after=MINUTE),
         Snoozed(MINUTE),
+        Deferred(),
         Cancelled("the attempt was stopped"),
     ],
 )

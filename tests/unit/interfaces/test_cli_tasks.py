@@ -107,6 +107,15 @@ def test_a_task_is_submitted_and_its_id_printed(api: FakeApi, capsys: Printed) -
     assert (body["metadata"], body["retry"]["max_retries"], body["idempotency_key"]) == ({"order": "7"}, 1, "k")
 
 
+def test_a_retry_policy_may_be_given_by_its_rules(api: FakeApi) -> None:
+    api.on("POST /tasks", task_like())
+    rules = ["--retry-on", "5xx", "--retry-on", "UNAVAILABLE", "--give-up-on", "501", "--total-timeout", "1h"]
+    assert run(["task", "submit", "email", *rules]) == 0
+    (body,) = api.bodies()
+    assert (body["retry"]["retry_on"], body["retry"]["give_up_on"]) == (["5xx", "UNAVAILABLE"], ["501"])
+    assert (body["retry"]["total_timeout_seconds"], body["retry"]["max_retries"]) == (3600, 3)
+
+
 def test_a_payload_comes_from_a_file_or_from_standard_input(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     api.on("POST /tasks", task_like())
     Path("payload.json").write_text("[1]", "utf-8")
@@ -126,6 +135,9 @@ def test_a_payload_comes_from_a_file_or_from_standard_input(api: FakeApi, monkey
         ["--at", "2030-01-01T00:00:00"],
         ["--metadata", "order"],
         ["--retries", "-1"],
+        ["--retry-on", "6xx"],
+        ["--give-up-on", "a b"],
+        ["--total-timeout", "soon"],
         ["--wait", "--wait-timeout", "soon"],
     ],
 )

@@ -64,7 +64,10 @@ ASKING = """
     worker ls | worker get 9 | worker drain 9 | worker resume 9 | worker capacity 9 4
     queue ls | stats | cluster | events | token create ci | token ls | token revoke 5 | audit ls
 """
-BESIDE_THE_COMMANDS = {"create_tasks": "rota.Client.submit_many; a shell submits one by one"}
+BESIDE_THE_COMMANDS = {
+    "create_tasks": "rota.Client.submit_many; a shell submits one by one",
+    **{f"{verb}_attempt": "a service has the link" for verb in ("complete", "fail", "heartbeat", "progress")},
+}
 
 
 def test_every_operation_of_the_api_is_reached_by_a_command(api: FakeApi) -> None:

@@ -5,7 +5,15 @@ from typing import Any
 
 from rota.sdk.context import Context, Facts
 
-FACTS = Facts(task_id="7", type="email", attempt=2, retry_count=1, metadata={"customer": "x"}, deadline=100.0)
+FACTS = Facts(
+    task_id="7",
+    type="email",
+    attempt=2,
+    retry_count=1,
+    metadata={"customer": "x"},
+    deadline=100.0,
+    callback="http://rota/link",
+)
 
 
 class Said:
@@ -36,6 +44,7 @@ def test_a_context_knows_its_attempt() -> None:
     assert (context.task_id, context.type, context.attempt, context.retry_count) == ("7", "email", 2, 1)
     assert context.metadata == {"customer": "x"}
     assert context.deadline == timedelta(seconds=60)
+    assert context.callback == "http://rota/link"
 
 
 def test_past_the_deadline_no_time_is_left() -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import rota
-from rota.domain.attempt import Failed, Outcome, Snoozed, Succeeded
+from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded
 from rota.domain.checks import MAX_DETAIL, MAX_RESULT_BYTES
 from rota.sdk.async_handler import run_async
 from rota.sdk.context import Context
@@ -231,7 +231,12 @@ def test_a_task_may_ask_for_another_try_a_pause_or_the_end() -> None:
     assert (retried.error.code, retried.error.retryable, retried.retry_after) == ("retry", True, timedelta(seconds=30))
     assert (failed.error.code, failed.error.message, failed.error.retryable) == ("failed", "no such customer", False)
     assert "KeyError: 'customer'" in failed.error.detail
+
+    def defer() -> None:
+        raise rota.Defer
+
     assert run(snooze) == Snoozed(timedelta(minutes=5))
+    assert run(defer) == Deferred()
     assert rota.Retry().after is None
     assert str(rota.Fail()) == "the task gave up"
 

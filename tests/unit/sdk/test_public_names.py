@@ -6,6 +6,7 @@ def test_the_public_names_are_these() -> None:
         "AsyncClient",
         "Client",
         "Context",
+        "Defer",
         "Fail",
         "Handle",
         "Retry",

@@ -49,6 +49,9 @@ def test_options_are_read_once_and_checked() -> None:
             "timeout": "1h30m",
             "retries": 0,
             "retry_delay": 5,
+            "retry_on": ["5xx", "ConnectionError"],
+            "give_up_on": ["501"],
+            "total_timeout": "1d",
             "priority": "high",
             "max_concurrent": 2,
             "rate_per_second": 1,
@@ -60,6 +63,8 @@ def test_options_are_read_once_and_checked() -> None:
 
     assert definition.timeout == timedelta(minutes=90)
     assert definition.retry_delay == timedelta(seconds=5)
+    assert (definition.retry_on, definition.give_up_on) == (("5xx", "ConnectionError"), ("501",))
+    assert definition.total_timeout == timedelta(days=1)
     assert (definition.retries, definition.priority, definition.max_concurrent) == (0, 5, 2)
     assert (definition.rate_per_second, definition.isolation) == (1.0, "thread")
 
@@ -79,6 +84,9 @@ def test_what_is_not_said_is_left_to_the_settings() -> None:
         ({"timeout": "soon"}, "timeout"),
         ({"retries": -1}, "retries"),
         ({"retry_delay": "1"}, "retry_delay"),
+        ({"retry_on": "503"}, "retry_on"),
+        ({"give_up_on": ["6xx"]}, "give_up_on[0]"),
+        ({"total_timeout": "soon"}, "total_timeout"),
         ({"priority": "extreme"}, "priority"),
         ({"priority": 10}, "priority"),
         ({"max_concurrent": 0}, "max_concurrent"),

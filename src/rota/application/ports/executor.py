@@ -21,6 +21,7 @@ class Job:
     attempt: Attempt
     config: TaskConfig
     deadline: float  # on this node's monotonic clock; the worker cancels `execute` then
+    callback: str = ""  # the URL that finishes it from outside, but for the verb (`:complete`); empty: there is none
 
 
 class LogLevel(StrEnum):
@@ -54,7 +55,7 @@ class Executor(Protocol):
         ...
 
     async def execute(self, job: Job, reports: Reports) -> Outcome:
-        """Run one attempt to its end.
+        """Run one attempt to its end, or to where a callback will end it: then the answer is `Deferred`.
 
         Cancelling the call asks the attempt to stop: softly, then hard after a short grace. The call ends only when
         the attempt has truly ended, so that its slot is free. It then either raises `CancelledError` or answers with

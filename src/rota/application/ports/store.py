@@ -371,6 +371,16 @@ class SlotStore(Protocol):
         ...
 
 
+class SecretStore(Protocol):
+    """What the nodes of a cluster share and nobody else may know. It is in no answer and in no log."""
+
+    async def keep(self, name: str, secret: str) -> str:
+        """Keep a secret under a name that has none yet, and say which one is kept: of all callers, the first one's.
+
+        Atomic, and may be repeated: whoever asks, at whatever time, is told the same."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """All of the truth, by concern. An adapter builds one; use cases take the parts they need."""
@@ -385,3 +395,4 @@ class Store:
     terms: TermStore
     slots: SlotStore
     nodes: NodeRegistry
+    secrets: SecretStore

@@ -28,13 +28,26 @@ class Stop(StrEnum):
 class Holding:
     """One running attempt. Plain slots: one is made for every task."""
 
-    __slots__ = ("attempt", "begun_at", "book", "deadline", "policy", "runner", "state", "stop", "stopped_at", "type")
+    __slots__ = (
+        "attempt",
+        "begun_at",
+        "book",
+        "deadline",
+        "end_by",
+        "policy",
+        "runner",
+        "state",
+        "stop",
+        "stopped_at",
+        "type",
+    )
 
     def __init__(self, attempt: Attempt, task: Task, *, deadline: float, begun_at: float, book: AttemptBook) -> None:
         self.attempt = attempt
         self.state: TaskState = task.state
         self.type: str = task.spec.type
         self.policy: RetryPolicy = task.spec.retry
+        self.end_by = task.spec.end_by
         self.deadline = deadline
         self.begun_at = begun_at
         self.book = book

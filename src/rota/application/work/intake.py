@@ -6,7 +6,7 @@ the worker drains it still takes what was assigned to it before that was known, 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -20,7 +20,8 @@ from rota.application.work.running import UNKNOWN_TYPE, Running
 from rota.application.work.settings import WorkerPorts
 from rota.application.work.settle import Settler
 from rota.application.work.standing import Standing
-from rota.domain.attempt import Attempt
+from rota.domain.attempt import Attempt, TimedOut
+from rota.domain.callback import AttemptKey
 from rota.domain.ids import TaskId
 from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig
@@ -28,6 +29,7 @@ from rota.domain.task_config import TaskConfig
 TAKE_WAIT = timedelta(seconds=1)
 ROOM_WAIT = timedelta(seconds=1)
 LATE_DELAY = timedelta(seconds=1)  # what is late again and again must not circle as fast as it can
+NEVER_RAN = TimedOut("the time for all attempts was over before this one could begin")
 TOO_LATE = HandedBack("came_too_late", LATE_DELAY)  # it never ran, so its timeout is no fault of the task
 
 log = structlog.get_logger(__name__)
@@ -69,7 +71,7 @@ class Desk:
     def _due_in(self, tasks: Mapping[TaskId, Task]) -> dict[TaskId, float]:
         """The deadlines, from the store's clock to this node's own."""
         now, told = self.ports.clock.monotonic(), self.ports.store_time.now()
-        return {task_id: now + (task.state.due_at - told).total_seconds() for task_id, task in tasks.items()}
+        return {task_id: now + (_end_of(task) - told).total_seconds() for task_id, task in tasks.items()}
 
     def _begin(self, task: Task, attempt: Attempt, *, config: TaskConfig | None, deadline: float) -> None:
         if self.standing.is_draining:
@@ -77,13 +79,17 @@ class Desk:
         elif config is None:
             self.executors.complain(task.spec.type)
             self._end(task, attempt, outcome=UNKNOWN_TYPE)
+        elif task.spec.end_by is not None and task.spec.end_by <= self.ports.store_time.now():
+            self._end(task, attempt, outcome=NEVER_RAN)
         elif deadline <= self.ports.clock.monotonic():
             self._end(task, attempt, outcome=TOO_LATE)
         else:
-            self.running.begin(Job(task, attempt, config, deadline), self.executors)
+            link = self.ports.link(AttemptKey(task.spec.tenant_id, task.id, attempt.number))
+            self.running.begin(Job(task, attempt, config, deadline, link), self.executors)
 
-    def _end(self, task: Task, attempt: Attempt, *, outcome: HandedBack) -> None:
-        self.reporter.report(Ended(attempt, task.state, task.spec.type, outcome, task.spec.retry))
+    def _end(self, task: Task, attempt: Attempt, *, outcome: HandedBack | TimedOut) -> None:
+        spec = task.spec
+        self.reporter.report(Ended(attempt, task.state, spec.type, outcome, spec.retry, end_by=spec.end_by))
 
     def _forget(self, attempts: Sequence[Attempt]) -> None:
         """The store says that these are over, or somebody else's."""
@@ -92,6 +98,12 @@ class Desk:
             for attempt in attempts:
                 self.hands.note_ended(attempt)
             self.settler.acknowledge(attempts)
+
+
+def _end_of(task: Task) -> datetime:
+    """The deadline of the attempt, which is not to last longer than all attempts may together."""
+    end_by = task.spec.end_by
+    return task.state.due_at if end_by is None else min(task.state.due_at, end_by)
 
 
 @dataclass(slots=True)

@@ -24,13 +24,13 @@ from rota.application.work.settle import Settler
 from rota.application.work.spool import Result
 from rota.domain.attempt import Attempt, Failed, Outcome, Succeeded, TaskError
 from rota.domain.checks import check_number
-from rota.domain.conclusion import conclude
+from rota.domain.conclusion import bounded, conclude
 from rota.domain.errors import RotaError, StoreUnavailableError, UnavailableError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId
 from rota.domain.queue import QueueEntry
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
-from rota.domain.task import CANCELLED, FAILED, PENDING, RETRYING, SUCCESS, TIMEOUT, TaskState, Transition
+from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskState, Transition
 
 IDLE = timedelta(seconds=5)
 MAX_RESULT_CODE = 2**31 - 1  # what every store can hold
@@ -42,6 +42,7 @@ KINDS = {
     RETRYING: EventKind.TASK_RETRYING,
     CANCELLED: EventKind.TASK_CANCELLED,
     PENDING: EventKind.TASK_RELEASED,
+    PROCESSING: EventKind.TASK_LOGGED,  # deferred: its record says so
 }
 
 log = structlog.get_logger(__name__)
@@ -65,6 +66,7 @@ class Ended:
     outcome: Outcome | HandedBack | None
     policy: RetryPolicy = STANDARD_RETRY
     book: AttemptBook | None = None
+    end_by: datetime | None = None  # of all attempts together
 
 
 class Reporter:
@@ -150,12 +152,13 @@ class Reporter:
             return state.released(outcome.reason, at=at, due_at=at + outcome.delay)
         chance = self._ports.random.chance()
         try:
-            return conclude(state, _checked(outcome), policy=ended.policy, at=at, chance=chance)
+            step = conclude(state, _checked(outcome), policy=ended.policy, at=at, chance=chance)
         except (TypeError, ValueError, AttributeError, RotaError) as exc:
             # One outcome that makes no sense must not keep a whole batch out of the store.
             log.warning("worker.bad_outcome", task_id=state.id, attempt=state.attempt, error=str(exc))
             error = TaskError("executor_error", f"the executor's outcome cannot be recorded: {exc}")
-            return conclude(state, Failed(error), policy=ended.policy, at=at, chance=chance)
+            step = conclude(state, Failed(error), policy=ended.policy, at=at, chance=chance)
+        return bounded(step, ended.end_by)
 
     def _next_batch(self) -> list[Result]:
         """The first results, each of another task: two steps of one task are written one after the other."""
@@ -193,7 +196,7 @@ class Reporter:
         for (task_type, status), count in Counter((result.type, result.step.after.status) for result in done).items():
             if status is RETRYING:
                 collector.add(metrics.TASKS_RETRIED, task_type, amount=count)
-            elif status is not PENDING:
+            elif status.is_final:
                 collector.add(metrics.TASKS_ENDED, task_type, status.value, amount=count)
         for task_type, count in Counter(result.type for result in stale).items():
             collector.add(metrics.STALE_RESULTS, task_type, amount=count)

@@ -26,7 +26,7 @@ from rota.application.work.logs import LogBook
 from rota.application.work.nudge import Nudge
 from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.report import Ended, HandedBack, Reporter
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
+from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
 
 IDLE = timedelta(seconds=5)
 GRAIN = 0.001  # seconds; a deadline nearer than this has come: no wait is exact
@@ -43,6 +43,7 @@ OUTCOMES = {
     TimedOut: "timed_out",
     Cancelled: "cancelled",
     Snoozed: "snoozed",
+    Deferred: "deferred",
     HandedBack: "released",
     type(None): "cancelled",
 }
@@ -142,7 +143,9 @@ class Running:
             self.hands.drop(holding.attempt)
             return
         self.collector.add(metrics.ATTEMPTS_ENDED, holding.type, OUTCOMES.get(type(outcome), "failed"))
-        ended = Ended(holding.attempt, holding.state, holding.type, outcome, holding.policy, holding.book)
+        ended = Ended(
+            holding.attempt, holding.state, holding.type, outcome, holding.policy, holding.book, holding.end_by
+        )
         self.reporter.report(ended)
 
     def _look_for_break(self, runner: "asyncio.Task[Outcome | HandedBack]") -> None:

@@ -1,6 +1,6 @@
 """What a worker is told about itself, and the ports it works with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -11,6 +11,7 @@ from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Ids, Random
 from rota.application.store_time import StoreTime
 from rota.application.work.spool import Spool
+from rota.domain.callback import AttemptKey
 from rota.domain.checks import check_duration, check_number
 from rota.domain.errors import InvalidError
 from rota.domain.ids import WorkerId
@@ -60,6 +61,11 @@ class WorkerSettings:
         )
 
 
+def no_link(attempt: AttemptKey) -> str:
+    """Callbacks are off: nobody outside can reach this cluster."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPorts:
     """All that a worker needs from outside."""
@@ -73,3 +79,4 @@ class WorkerPorts:
     ids: Ids
     collector: MetricsCollector
     spool: Spool
+    link: Callable[[AttemptKey], str] = no_link  # the URL by which an attempt is finished from outside

@@ -58,6 +58,7 @@ task = Table(
     Column("type", String(LONG), nullable=False),
     text("name", LONG),
     text("retry_json", 255),  # empty: the standard policy
+    Column("retry_rules_json", Text, nullable=True),  # which failures are tried again, and for how long in all
     Column("metadata_json", big_text(), nullable=True),
     Column("payload_json", big_text(), nullable=False),
     **MYSQL,
@@ -218,6 +219,16 @@ access_token = Table(
     number("revoked_us"),
     number("last_used_us"),
     Index("access_token_tenant", "tenant_id", "id"),
+    **MYSQL,
+)
+
+cluster_secret = Table(  # what the nodes share; each is written once, by whoever comes first
+    "cluster_secret",
+    metadata,
+    Column("name", String(SHORT), primary_key=True),
+    text("secret", 255),
+    number("created_us"),
+    tenant(),
     **MYSQL,
 )
 

@@ -23,6 +23,7 @@ from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
     from rota.client.blocking import Client, Handle
+    from rota.domain.retry import RetryPolicy
     from rota.sdk.views import TaskView
 
 PATIENCE = timedelta(seconds=3)  # then whoever waits wants to know why
@@ -38,6 +39,11 @@ OPTIONS = (
     click.option("--at", metavar="TIME", help="Start it at this time, such as 2026-01-31T09:00:00Z."),
     click.option("--timeout", metavar="DURATION", help="How long an attempt may take."),
     click.option("--retries", type=click.IntRange(0, 1000), help="How often it is tried again."),
+    click.option(
+        "--retry-on", multiple=True, metavar="KIND", help="Only such failures: 503, 5xx, UNAVAILABLE, ValueError, …"
+    ),
+    click.option("--give-up-on", multiple=True, metavar="KIND", help="Not such failures; may be repeated."),
+    click.option("--total-timeout", metavar="DURATION", help="How long all attempts may take together."),
     click.option("--key", metavar="TEXT", help="An idempotency key: the same again adds no second task."),
 )
 
@@ -147,8 +153,6 @@ def read_priority(text: str | None) -> int | str | None:
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:
-    from rota.domain.retry import RetryPolicy
-
     found = {
         "name": given["name"],
         "priority": read_priority(given["priority"]),
@@ -156,10 +160,25 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
         "delay": given["delay"],
         "scheduled_at": read_time("--at", given["at"]),
         "timeout": given["timeout"],
-        "retry": None if given["retries"] is None else RetryPolicy(max_retries=given["retries"]),
+        "retry": _retry(given),
         "idempotency_key": given["key"],
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _retry(given: dict[str, Any]) -> "RetryPolicy | None":
+    """The policy, if anything of it was given; the rest of it is then the standard one's, not the config's."""
+    from rota.domain.retry import RetryPolicy
+
+    total = given["total_timeout"]
+    said = {
+        "max_retries": given["retries"],
+        "retry_on": given["retry_on"] or None,
+        "give_up_on": given["give_up_on"] or None,
+        "total_timeout": None if total is None else parse_duration("--total-timeout", total),
+    }
+    found = {key: value for key, value in said.items() if value is not None}
+    return RetryPolicy(**found) if found else None
 
 
 def _parse(text: str) -> Any:

@@ -45,6 +45,7 @@ def build_app(
     return Gate(
         app=_Paths(routes),
         tokens=state.services.tokens,
+        callback_key=node.callback_key,
         limiter=limiter,
         collector=node.collector,
         public=PUBLIC,

@@ -4,8 +4,9 @@ Everything is denied unless it is said to be public, so that a route which nobod
 size of path and headers, the Host, the token, the rate. What a role may do is the operation's own word.
 """
 
+import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import structlog
@@ -14,7 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota.application import metrics
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.tokens import Tokens
-from rota.domain.access import find_token_id
+from rota.domain.access import Principal, Role, find_token_id
+from rota.domain.callback import API_BASE, verify_link
 from rota.domain.errors import DeniedError, RateLimitedError, RotaError, UnauthenticatedError
 from rota.interfaces.http.limiter import RateLimiter
 from rota.interfaces.http.problems import problem_response
@@ -31,6 +33,7 @@ MOST_HEADER_BYTES = 16 * 1024
 MOST_HEADERS = 100
 LONGEST_LOGGED_PATH = 200
 PRINCIPAL, SECRET = "rota.principal", "rota.secret"
+CALLBACK = re.compile(rf"{API_BASE}/tasks/(?P<id>[^/:]+)/attempts/(?P<attempt>[^/:.]+\.[^/:]+):[a-z]+")
 STRICT: Sequence[tuple[bytes, bytes]] = (  # names in lower case, as ASGI has them
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -52,6 +55,7 @@ class Gate:
     tokens: Tokens
     limiter: RateLimiter
     collector: MetricsCollector
+    callback_key: bytes = field(repr=False)  # that the links of attempts are signed with
     public: Collection[str]  # paths that need no token
     hosts: Collection[str] | None = None  # names that this server answers to; None: any
     headers: Sequence[tuple[bytes, bytes]] = STRICT
@@ -77,6 +81,9 @@ class Gate:
             raise
         if scope["path"] in self.public:
             return
+        if b"authorization" not in found and (link := CALLBACK.fullmatch(scope["path"])) is not None:
+            scope[PRINCIPAL], scope[SECRET] = self._admit_link(link, f"address {_address(scope)}"), ""
+            return
         secret = _secret(found.get(b"authorization", []))
         token_id = find_token_id(secret)
         is_newcomer = token_id is not None and not self.limiter.knows(f"token {token_id}")
@@ -91,6 +98,15 @@ class Gate:
             raise
         self.limiter.take(f"token {principal.token_id}")
         scope[PRINCIPAL], scope[SECRET] = principal, secret
+
+    def _admit_link(self, link: "re.Match[str]", address: str) -> Principal:
+        """Whoever has the link of an attempt may speak for it: the path is all that this principal is good for."""
+        attempt = verify_link(self.callback_key, link["id"], attempt=link["attempt"])
+        if attempt is None:
+            self.limiter.take(address)
+            raise UnauthenticatedError
+        self.limiter.take(f"attempt {attempt.task_id}.{attempt.number}")
+        return Principal(token_id="", name="callback", tenant_id=attempt.tenant_id, role=Role.OPERATOR)
 
     def _check_host(self, given: bytes) -> None:
         if self.hosts is None:
@@ -169,8 +185,12 @@ def _scan(scope: Scope) -> dict[bytes, list[bytes]]:
 
 
 def _path(scope: Scope) -> str:
-    """The path, for the log."""
-    return str(scope["path"])[:LONGEST_LOGGED_PATH]
+    """The path, for the log. The proof in the link of an attempt is as good as a password: it is left out."""
+    path = str(scope["path"])
+    link = CALLBACK.fullmatch(path)
+    return (path if link is None else path.replace(link["attempt"], link["attempt"].partition(".")[0]))[
+        :LONGEST_LOGGED_PATH
+    ]
 
 
 def _address(scope: Scope) -> str:

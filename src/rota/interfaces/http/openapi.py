@@ -20,6 +20,11 @@ REF = "#/components/schemas/{name}"
 TITLES = {200: "Done", 201: "Created", 204: "Done; there is nothing to say"}
 PATH_SCHEMAS = {
     "id": {"type": "string", "pattern": "^[1-9][0-9]{0,18}$", "maxLength": len(str(MAX_ID))},
+    "attempt": {
+        "type": "string",
+        "pattern": r"^[1-9][0-9]{0,8}(\.[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\.[A-Za-z0-9_-]{43})?$",
+        "description": "The number of an attempt; in the link of one, its proof follows and no token is needed.",
+    },
     "type": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$", "maxLength": 200},
 }
 WITH_BODY = ("body_too_large", "unsupported_media_type", "request_timeout", "too_many_bodies")

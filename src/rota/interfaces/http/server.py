@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
@@ -122,6 +123,8 @@ def _hosts(api: ApiSettings) -> frozenset[str] | None:
     """The names to answer to. On loopback only known ones: a page in a browser here may have a name of its own made
     to point at this address, and would then be taken for this server's own."""
     named = frozenset(host.lower() for host in api.hosts)
+    if named or is_loopback(api.host):  # services outside know it by its public name
+        named |= {(urlsplit(api.public_url or "").hostname or api.host).lower()}
     if is_loopback(api.host):
         return LOOPBACK_NAMES | {api.host.lower()} | named
     return named or None

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
-from rota.interfaces.operations import access, bulk, cluster, configs, streams, tasks
+from rota.domain.callback import API_BASE
+from rota.interfaces.operations import access, bulk, callbacks, cluster, configs, streams, tasks
 from rota.interfaces.operations.operation import Operation
 
 OPERATIONS: Sequence[Operation] = (
     *tasks.OPERATIONS,
+    *callbacks.OPERATIONS,
     *bulk.OPERATIONS,
     *streams.OPERATIONS,
     *configs.OPERATIONS,
     *cluster.OPERATIONS,
     *access.OPERATIONS,
 )
-BASE = "/api/v1"
+BASE = API_BASE

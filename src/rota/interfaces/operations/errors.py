@@ -116,6 +116,9 @@ CODES: Mapping[str, Code] = {
     "request_timeout": Code(408, "The body did not arrive in time."),
     "conflict": Code(409, "The present state forbids it, or it changed too often meanwhile: look, then decide again."),
     "illegal_transition": Code(409, "The task is in a state from which this cannot be done."),
+    "stale_attempt": Code(
+        409, "The attempt does not run: it has ended, or the task is at another. Nothing was changed."
+    ),
     "idempotency_mismatch": Code(409, "The idempotency key was used before, for a different request."),
     "revision_conflict": Code(409, "The config was changed by somebody else in the meantime: read it again."),
     "body_too_large": Code(413, "The body has more bytes, or more values, than the operation allows."),

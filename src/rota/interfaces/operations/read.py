@@ -72,6 +72,9 @@ def retry_policy(retry: Retry) -> RetryPolicy:
         backoff_rate=retry.backoff_rate,
         max_delay=seconds("retry.max_delay_seconds", retry.max_delay_seconds),
         jitter=retry.jitter,
+        retry_on=tuple(retry.retry_on),
+        give_up_on=tuple(retry.give_up_on),
+        total_timeout=optional_seconds("retry.total_timeout_seconds", retry.total_timeout_seconds),
     )
 
 

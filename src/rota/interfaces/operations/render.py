@@ -121,6 +121,9 @@ def retry_answer(policy: RetryPolicy) -> task.Retry:
         backoff_rate=policy.backoff_rate,
         max_delay_seconds=policy.max_delay.total_seconds(),
         jitter=policy.jitter,
+        retry_on=list(policy.retry_on),
+        give_up_on=list(policy.give_up_on),
+        total_timeout_seconds=None if policy.total_timeout is None else policy.total_timeout.total_seconds(),
     )
 
 

@@ -30,6 +30,7 @@ from rota.testing.contract.store_nodes import TestNodes
 from rota.testing.contract.store_pages import TestListPage, TestPaging
 from rota.testing.contract.store_races import TestTwoNodes
 from rota.testing.contract.store_schedules import TestFire, TestListDueSchedules
+from rota.testing.contract.store_secrets import TestSecrets
 from rota.testing.contract.store_tokens import TestPurgeTokens, TestRevoke, TestTokens
 from rota.testing.contract.store_workers import TestWorkers
 
@@ -63,6 +64,7 @@ __all__ = [
     "TestPurge",
     "TestPurgeTokens",
     "TestRevoke",
+    "TestSecrets",
     "TestSlots",
     "TestStaleStep",
     "TestTerms",

@@ -60,6 +60,9 @@ class TestAdd:
                 backoff_rate=1.75,
                 max_delay=timedelta(days=366),
                 jitter=0.123456789,
+                retry_on=("5xx", "UNAVAILABLE", "shop.错误"),
+                give_up_on=("ValueError",) * 32,
+                total_timeout=timedelta(days=366),
             ),
             rerun_of=rerun_of,
         )

@@ -76,6 +76,14 @@ def unblock_step(task: Task) -> Transition:
     return task.state.unblocked(at=NOON + MINUTE)
 
 
+def defer_step(task: Task) -> Transition:
+    return task.state.deferred(at=NOON + SECOND)
+
+
+def hear_step(task: Task) -> Transition:
+    return task.state.prolonged(NOON + HOUR + MICROSECOND, at=NOON + MINUTE)
+
+
 LIVES: Mapping[str, Sequence[Step]] = {
     "granted": [grant_step],
     "succeeded": [grant_step, success_step],
@@ -101,6 +109,13 @@ LIVES: Mapping[str, Sequence[Step]] = {
     "rescheduled": [later_step],
     "reprioritised and rescheduled in one": [urgent_later_step],
     "rescheduled retrying": [grant_step, retry_step, later_step],
+    "deferred": [grant_step, defer_step],
+    "deferred and heard of": [grant_step, defer_step, hear_step],
+    "deferred after a retry": [grant_step, retry_step, grant_step, defer_step],
+    "deferred and succeeded": [grant_step, defer_step, success_step],
+    "deferred and retrying": [grant_step, defer_step, hear_step, retry_step],
+    "deferred and timed out": [grant_step, defer_step, timeout_step],
+    "deferred and cancelled": [grant_step, defer_step, cancel_step],
     "unblocked": [unblock_step],
     "unblocked and granted": [unblock_step, grant_step],
 }

@@ -216,6 +216,20 @@ class TestListHeld:
         await write(store, [retrying, released], steps=[retry_step(retrying), release])
         assert await store.tasks.list_held(WORKER_1) == [_live(kept)]
 
+    async def test_nobody_holds_a_deferred_attempt_but_it_runs_and_has_its_deadline(
+        self, backend: StoreBackend
+    ) -> None:
+        store = await backend.connect()
+        long_ago = await store.tasks.now() - HOUR
+        task, kept = await add(store, make_tasks(2, timeout=MINUTE))
+        steps = [grant_step(task, at=long_ago), grant_step(kept)]
+        running, kept = await write(store, [task, kept], steps=steps)
+        [deferred] = await write(store, [running], steps=[running.state.deferred(at=long_ago)])
+        assert await store.tasks.list_held(WORKER_1) == [_live(kept)]
+        assert _live(deferred) in await store.tasks.list_running(after=None, limit=10)
+        assert _live(deferred) in await store.tasks.list_overdue(10)
+        assert await store.tasks.list_due(10) == []
+
 
 @pytest.mark.asyncio
 class TestListRunning:

@@ -161,4 +161,5 @@ def _facts(job: Job) -> Facts:
         retry_count=job.task.state.retry_count,
         metadata=dict(spec.metadata),
         deadline=job.deadline,
+        callback=job.callback,
     )

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
+from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.sdk.context import Facts
 
 MAX_FRAME = 4 * 1024 * 1024  # bytes; a payload, a result or a line with its detail is far smaller
@@ -65,12 +65,13 @@ class Progress(msgspec.Struct, tag="progress", frozen=True):
 
 
 class Ended(msgspec.Struct, tag="ended", frozen=True, omit_defaults=True):
-    """An outcome: exactly one of result, error and delay; none of them when the attempt was stopped."""
+    """An outcome: exactly one of result, error, delay and is_deferred; none of them when the attempt was stopped."""
 
     result: TaskResult | None = None
     error: TaskError | None = None
     retry_after: timedelta | None = None
     delay: timedelta | None = None
+    is_deferred: bool = False
     is_worn: bool = False  # this process is not fit for another job
 
     def outcome(self) -> Outcome:
@@ -78,6 +79,8 @@ class Ended(msgspec.Struct, tag="ended", frozen=True, omit_defaults=True):
             return Failed(self.error, self.retry_after)
         if self.delay is not None:
             return Snoozed(self.delay)
+        if self.is_deferred:
+            return Deferred()
         return Cancelled("the attempt was stopped") if self.result is None else Succeeded(self.result)
 
 
@@ -89,6 +92,8 @@ def ended_by(outcome: Outcome, *, is_worn: bool = False) -> Ended:
             return Ended(error=error, retry_after=retry_after, is_worn=is_worn)
         case Snoozed(delay):
             return Ended(delay=delay, is_worn=is_worn)
+        case Deferred():
+            return Ended(is_deferred=True, is_worn=is_worn)
         case _:
             return Ended(is_worn=True)
 

@@ -48,6 +48,7 @@ class MemoryState:
     nodes: dict[NodeId, NodeRecord] = field(default_factory=dict)
     tokens: dict[str, AccessToken] = field(default_factory=dict)
     audit: dict[int, AuditEntry] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
     term: int = 0
     slots: list[HeldSlot] = field(default_factory=list)
 

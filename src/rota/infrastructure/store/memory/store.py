@@ -6,6 +6,7 @@ from rota.infrastructure.store.memory.audit import MemoryAuditStore
 from rota.infrastructure.store.memory.configs import MemoryConfigStore, MemoryScheduleStore
 from rota.infrastructure.store.memory.leadership import MemorySlotStore, MemoryTermStore
 from rota.infrastructure.store.memory.nodes import MemoryNodeRegistry
+from rota.infrastructure.store.memory.secrets import MemorySecretStore
 from rota.infrastructure.store.memory.state import MemoryState
 from rota.infrastructure.store.memory.tasks import MemoryLogStore, MemoryTaskStore
 from rota.infrastructure.store.memory.tokens import MemoryTokenStore
@@ -30,4 +31,5 @@ def join_memory(state: MemoryState) -> Store:
         terms=MemoryTermStore(state),
         slots=MemorySlotStore(state),
         nodes=MemoryNodeRegistry(state),
+        secrets=MemorySecretStore(state),
     )

@@ -9,7 +9,7 @@ from rota.domain.ids import TenantId
 from rota.domain.schedule import Schedule
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.instants import duration_us, find_us
-from rota.infrastructure.store.sql.task_rows import retry_from_json, retry_to_json
+from rota.infrastructure.store.sql.task_rows import retry_from_json, retry_to_json, rules_to_json
 
 
 class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,6 +25,7 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
     rate_per_second: float | None = None
     cron: str | None = None
     zone: str = "UTC"
+    retry_rules: str | None = None
 
 
 def config_to_json(config: TaskConfig) -> str:
@@ -41,6 +42,7 @@ def config_to_json(config: TaskConfig) -> str:
         rate_per_second=config.rate_per_second,
         cron=config.schedule.cron if config.schedule else None,
         zone=config.schedule.zone if config.schedule else "UTC",
+        retry_rules=rules_to_json(config.retry),
     )
     return msgspec.json.encode(document).decode()
 
@@ -56,7 +58,7 @@ def to_config(row: Any) -> TaskConfig:
         executor_type=document.executor_type,
         executor_config=document.executor_config,
         timeout=timedelta(microseconds=document.timeout_us),
-        retry=retry_from_json(document.retry),
+        retry=retry_from_json(document.retry, document.retry_rules),
         priority=document.priority,
         max_concurrent=document.max_concurrent,
         rate_per_second=document.rate_per_second,

@@ -13,6 +13,7 @@ from rota.infrastructure.store.sql.leadership import SqlSlotStore, SqlTermStore
 from rota.infrastructure.store.sql.logs import SqlLogStore
 from rota.infrastructure.store.sql.nodes import SqlNodeRegistry
 from rota.infrastructure.store.sql.schedules import SqlScheduleStore
+from rota.infrastructure.store.sql.secrets import SqlSecretStore
 from rota.infrastructure.store.sql.tasks import SqlTaskStore
 from rota.infrastructure.store.sql.tokens import SqlTokenStore
 from rota.infrastructure.store.sql.workers import SqlWorkerRegistry
@@ -40,4 +41,5 @@ def sql_store(database: Database, random: Random) -> Store:
         terms=SqlTermStore(database),
         slots=SqlSlotStore(database),
         nodes=SqlNodeRegistry(database),
+        secrets=SqlSecretStore(database),
     )

@@ -25,6 +25,7 @@ SPEC_COLUMNS = (
     "type",
     "name",
     "retry_json",
+    "retry_rules_json",
     "metadata_json",
     "payload_json",
 )
@@ -75,6 +76,7 @@ def spec_row(task: Task) -> tuple[Any, ...]:
         spec.type,
         spec.name,
         "" if spec.retry is STANDARD_RETRY else retry_to_json(spec.retry),
+        None if spec.retry is STANDARD_RETRY else rules_to_json(spec.retry),
         msgspec.json.encode(spec.metadata).decode() if spec.metadata else None,
         spec.payload,
     )
@@ -152,9 +154,10 @@ def to_task(row: Sequence[Any]) -> Task:
 
 
 def _spec(values: Sequence[Any]) -> TaskSpec:
-    task_id, _priority, created, scheduled, timeout, rerun_of, tenant, task_type, name, retry, metadata, payload = (
+    task_id, _priority, created, scheduled, timeout, rerun_of, tenant, task_type, name, *policy, metadata, payload = (
         values
     )
+    retry, rules = policy
     return TaskSpec(
         id=TaskId(task_id),
         tenant_id=TenantId(tenant),
@@ -165,7 +168,7 @@ def _spec(values: Sequence[Any]) -> TaskSpec:
         created_at=from_us(created),
         scheduled_at=find_us(scheduled),
         timeout=timedelta(microseconds=timeout),
-        retry=retry_from_json(retry) if retry else STANDARD_RETRY,
+        retry=retry_from_json(retry, rules) if retry else STANDARD_RETRY,
         rerun_of=TaskId(rerun_of) if rerun_of else None,
     )
 
@@ -220,10 +223,30 @@ def retry_to_json(policy: RetryPolicy) -> str:
     return msgspec.json.encode(values).decode()
 
 
+class _Rules(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a policy says beyond its numbers; apart, because a release before it reads those and knows nothing of it."""
+
+    retry_on: tuple[str, ...] = ()
+    give_up_on: tuple[str, ...] = ()
+    total_timeout_us: int = 0
+
+
+_NO_RULES = _Rules()
+
+
+def rules_to_json(policy: RetryPolicy) -> str | None:
+    """None where there are none."""
+    if not (policy.retry_on or policy.give_up_on or policy.total_timeout):
+        return None
+    total_us = 0 if policy.total_timeout is None else duration_us(policy.total_timeout)
+    return msgspec.json.encode(_Rules(policy.retry_on, policy.give_up_on, total_us)).decode()
+
+
 @lru_cache(maxsize=1024)
-def retry_from_json(text: str) -> RetryPolicy:
+def retry_from_json(text: str, rules_text: str | None) -> RetryPolicy:
     """The policy; the standard one is always the same object, of which `spec_row` need not write anything."""
     retries, strategy, delay_us, rate, max_delay_us, jitter = msgspec.json.decode(text)
+    rules = msgspec.json.decode(rules_text, type=_Rules) if rules_text else _NO_RULES
     policy = RetryPolicy(
         max_retries=retries,
         strategy=RetryStrategy(strategy),
@@ -231,5 +254,8 @@ def retry_from_json(text: str) -> RetryPolicy:
         backoff_rate=rate,
         max_delay=timedelta(microseconds=max_delay_us),
         jitter=jitter,
+        retry_on=rules.retry_on,
+        give_up_on=rules.give_up_on,
+        total_timeout=timedelta(microseconds=rules.total_timeout_us) if rules.total_timeout_us else None,
     )
     return STANDARD_RETRY if policy == STANDARD_RETRY else policy
