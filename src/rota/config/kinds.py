@@ -4,6 +4,7 @@ A raw value is what YAML made of the file, or the text of an environment variabl
 `read` accepts. A value that is not allowed is an `InvalidError` that names the setting.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from rota.domain.checks import check_duration, check_metadata, check_name, check_number, check_text, to_json
 from rota.domain.durations import format_duration, parse_duration
 from rota.domain.errors import InvalidError
+from rota.infrastructure.executors.targets import parse_allow
 from rota.infrastructure.telemetry.redact import redact_text
 
 T = TypeVar("T")
@@ -207,6 +209,63 @@ def labels() -> Kind[Mapping[str, str]]:
         return check_metadata(key, pairs)
 
     return Kind(allowed, read, dict)
+
+
+def strings(what: str) -> Kind[tuple[str, ...]]:
+    """A list of texts; in a variable or flag separated by commas."""
+    allowed = f"a list of {what}"
+
+    def read(key: str, raw: Any) -> tuple[str, ...]:
+        items = _split(raw)
+        if not isinstance(items, list | tuple) or len(items) > MOST_ITEMS:
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
+        return tuple(_filled(key, check_text(key, item, longest=LONGEST_TEXT)) for item in items)
+
+    return Kind(allowed, read, list)
+
+
+def allowed_targets() -> Kind[tuple[str, ...]]:
+    """A list of hosts and networks."""
+    one = strings("hosts and networks such as [images.internal, 10.0.0.0/8]")
+
+    def read(key: str, raw: Any) -> tuple[str, ...]:
+        entries = one.read(key, raw)
+        for entry in entries:
+            parse_allow(key, entry)
+        return entries
+
+    return Kind(one.allowed, read, list)
+
+
+TLS_KEYS = ("ca", "cert", "key", "server_name")
+
+
+def tls_targets() -> Kind[Mapping[str, Mapping[str, str]]]:
+    """Ways to speak TLS, by name; in a variable or flag as JSON."""
+    allowed = f"a mapping of names to {{{', '.join(TLS_KEYS)}}}, such as {{inside: {{ca: ca.pem}}}}"
+
+    def read(key: str, raw: Any) -> Mapping[str, Mapping[str, str]]:
+        targets = _read_json(raw)
+        if not isinstance(targets, Mapping) or len(targets) > MOST_ITEMS:
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
+        return {check_name(key, name, longest=63): _read_tls(f"{key}.{name}", one) for name, one in targets.items()}
+
+    return Kind(allowed, read, lambda value: {name: dict(one) for name, one in value.items()})
+
+
+def _read_tls(key: str, raw: Any) -> Mapping[str, str]:
+    if not isinstance(raw, Mapping) or not raw.keys() <= set(TLS_KEYS):
+        raise InvalidError(key, f"may have {', '.join(TLS_KEYS)}")
+    if ("cert" in raw) != ("key" in raw):
+        raise InvalidError(key, "needs cert and key together")
+    return {name: _filled(key, check_text(f"{key}.{name}", text, longest=LONGEST_TEXT)) for name, text in raw.items()}
+
+
+def _read_json(raw: Any) -> Any:
+    try:
+        return json.loads(raw) if isinstance(raw, str) else raw
+    except (ValueError, RecursionError):
+        return raw
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ a program can, since it says so itself. An adapter is imported when it is built:
 nobody should wait for one that is not used.
 """
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
+from urllib.parse import urlsplit
 
 from rota.application.plugins import PluginPlan
 from rota.application.ports.coordinator import Coordinator
@@ -24,6 +26,7 @@ from rota.config.load import Loaded, SettingsError
 from rota.config.settings import Settings
 from rota.domain.balancing import BALANCERS, LoadBalancer
 from rota.domain.errors import ConfigError
+from rota.infrastructure.executors.targets import TargetGuard, parse_allow
 
 T = TypeVar("T")
 
@@ -35,6 +38,10 @@ class Surroundings:
     settings: Settings
     clock: Clock
     random: Random
+
+
+class MissingLibraryError(ConfigError):
+    """What is asked for needs an extra of the package."""
 
 
 StoreFactory = Callable[[Surroundings], AbstractAsyncContextManager[Store]]
@@ -131,6 +138,30 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
         return open_redis_coordinator(coordinator.url, coordinator.prefix)
 
 
+def _make_grpc(around: Surroundings) -> Executor:
+    with _needing("grpc"):
+        from rota.infrastructure.executors.grpc.descriptors import Methods, load_descriptors
+        from rota.infrastructure.executors.grpc.executor import GrpcExecutor
+        from rota.infrastructure.executors.grpc.settings import GrpcSettings, TlsTarget
+
+    given = around.settings.grpc
+    settings = GrpcSettings(
+        targets={name: TlsTarget(**target) for name, target in given.targets.items()},
+        metadata=frozenset(given.metadata),
+        max_message=given.max_message,
+    )
+    methods = Methods(load_descriptors(given.descriptor_sets), around.clock)
+    return GrpcExecutor(around.clock, _guard(around), settings=settings, methods=methods)
+
+
+def _guard(around: Surroundings) -> TargetGuard:
+    """Where the services of task configs may be: not where Rota's own store and coordinator are."""
+    settings = around.settings
+    own = [urlsplit(url) for url in (settings.store.url, settings.coordinator.url)]
+    closed = [(url.hostname, url.port or USUAL_PORTS[url.scheme]) for url in own if url.hostname]
+    return TargetGuard((parse_allow("grpc.allow", entry) for entry in settings.grpc.allow), closed=closed)
+
+
 def _make_prometheus(_around: Surroundings) -> MetricsCollector:
     from rota.infrastructure.telemetry.prometheus import PrometheusCollector
 
@@ -144,9 +175,10 @@ def _needing(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as exc:
         problem = f"the package {(exc.name or extra).partition('.')[0]} is not installed"
-        raise ConfigError(problem, fix=f"pip install 'rota[{extra}]'") from exc
+        raise MissingLibraryError(problem, fix=f"pip install 'rota[{extra}]'") from exc
 
 
+USUAL_PORTS = defaultdict(int, mysql=3306, mariadb=3306, postgresql=5432, redis=6379, rediss=6379)
 SQL_SCHEMES = ("sqlite", "mysql", "mariadb", "postgresql")
 STORES: Mapping[str, StoreFactory] = {
     "memory": _open_memory_store,
@@ -161,7 +193,7 @@ COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "redis": _open_redis_coordinator,
     "rediss": _open_redis_coordinator,
 }
-EXECUTORS: Mapping[str, ExecutorFactory] = {}
+EXECUTORS: Mapping[str, ExecutorFactory] = {"grpc": _make_grpc}
 METRICS: Mapping[str, MetricsFactory] = {
     "none": lambda _around: NoMetrics(),
     "prometheus": _make_prometheus,

@@ -49,7 +49,15 @@ from rota.application.work.worker import WorkerService
 from rota.config.alone import alone
 from rota.config.declare import declare
 from rota.config.exposure import check_exposure
-from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, list_plugins, open_fallback, scheme_of
+from rota.config.registry import (
+    SQL_SCHEMES,
+    MissingLibraryError,
+    Registries,
+    Surroundings,
+    list_plugins,
+    open_fallback,
+    scheme_of,
+)
 from rota.config.schema import prepare_schema
 from rota.config.settings import ApiSettings, Settings
 from rota.domain.errors import ConfigError
@@ -330,7 +338,10 @@ def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor
     executors: dict[str, Executor] = {"local": local}
     for name in registry.list_names():
         if name not in executors or registry.is_registered(name):
-            executors[name] = registry.get(name)(plan.around)
+            try:
+                executors[name] = registry.get(name)(plan.around)
+            except MissingLibraryError as error:  # its tasks are left to workers that have it
+                log.info("executor.absent", executor=name, hint=error.fix)
     return executors
 
 

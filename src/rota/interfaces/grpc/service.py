@@ -1,0 +1,146 @@
+"""Calls of `rota.v1.TaskService`, each handed to its operation.
+
+Every method is served as a stream of requests, of which one is read: so a caller is known, allowed and within the rate
+before its message takes any room here. On the wire nothing differs from a unary method.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import grpc
+import grpc.aio
+import structlog
+from google.protobuf.message import DecodeError, Message
+
+from rota.application import metrics
+from rota.application.submit import MOST_AT_ONCE
+from rota.domain.access import Principal
+from rota.domain.checks import check_text
+from rota.domain.errors import DeniedError, InvalidError, RateLimitedError, RotaError, UnauthenticatedError
+from rota.domain.submission import MAX_KEY_LENGTH
+from rota.interfaces.grpc import convert
+from rota.interfaces.grpc.errors import status_of, text_of, trailers_of
+from rota.interfaces.grpc.methods import METHODS, Method
+from rota.interfaces.grpc.streaming import follow
+from rota.interfaces.http.admission import Admission, read_secret
+from rota.interfaces.http.body import BODY_TIMEOUT, to_struct
+from rota.interfaces.http.endpoint import LONGEST_EVENT_ID, MOST_PARSED_AT_ONCE
+from rota.interfaces.http.gate import MOST_HEADER_BYTES, MOST_HEADERS
+from rota.interfaces.http.state import ServerState
+from rota.interfaces.operations.errors import HeadersTooLargeError, RequestError, SlowRequestError, TooLargeError
+from rota.interfaces.operations.operation import Call, Operation, Reply, Stream
+
+LONGEST_CALL = timedelta(seconds=90)  # longer than any wait that may be asked for
+Context = grpc.aio.ServicerContext[Any, Any]
+Behaviour = Callable[[AsyncIterator[bytes], Context], Awaitable[None]]
+
+log = structlog.get_logger(__name__)
+
+
+class TaskService(grpc.GenericRpcHandler):
+    """All methods; a name that is not among them is UNIMPLEMENTED."""
+
+    def __init__(self, state: ServerState, admission: Admission) -> None:
+        self._state = state
+        self._admission = admission
+        self._handlers = {
+            path: grpc.stream_stream_rpc_method_handler(self._behaviour(method)) for path, method in METHODS.items()
+        }
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        return self._handlers.get(handler_call_details.method)
+
+    def _behaviour(self, method: Method) -> Any:
+        async def behave(_requests: AsyncIterator[bytes], context: Context) -> None:
+            try:
+                await self._serve(method, context)
+            except RotaError as error:
+                self._note(error, method, context=context)
+                await context.abort(status_of(error), text_of(error), trailers_of(error))
+            except grpc.aio.AbortError, asyncio.CancelledError:
+                raise
+            except Exception as exc:
+                log.exception("grpc.failed", method=method.name, error=str(exc))
+                error = RotaError("internal")
+                await context.abort(status_of(error), text_of(error), trailers_of(error))
+
+        return behave
+
+    async def _serve(self, method: Method, context: Context) -> None:
+        found = _scan(context)
+        secret = read_secret(found.get("authorization", []))
+        principal = await self._admission.admit(secret, _address(context))
+        principal.require(method.operation.role)
+        node = self._state.services.node
+        began, outcome = node.clock.monotonic(), grpc.StatusCode.INTERNAL
+        try:
+            async with asyncio.timeout(None if method.is_stream else LONGEST_CALL.total_seconds()):
+                with self._state.holding() as count:
+                    call = await self._read(method, context, principal=principal, count=count)
+                    answer = await method.operation.handler(call)
+            outcome = grpc.StatusCode.OK
+        except RotaError as error:
+            outcome = status_of(error)
+            raise
+        finally:
+            name = method.operation.name
+            node.collector.add(metrics.GRPC_REQUESTS, name, outcome.name)
+            node.collector.observe(metrics.GRPC_SECONDS, name, value=node.clock.monotonic() - began)
+        await self._answer(answer, method, context=context, secret=secret)
+
+    async def _answer(self, answer: Reply | Stream, method: Method, *, context: Context, secret: str) -> None:
+        if isinstance(answer, Stream):
+            tokens = self._state.services.tokens
+            with self._state.streaming():
+                await context.send_initial_metadata(())  # who follows knows that it has begun
+                async for frame in follow(
+                    answer.frames, stopping=self._state.stopping, check_token=lambda: tokens.authenticate(secret)
+                ):
+                    message = method.response()
+                    convert.write_frame(frame, message)
+                    await context.write(message.SerializeToString())
+            return
+        message = method.response()
+        if answer.body is not None:
+            convert.write(answer.body, message)
+        context.set_trailing_metadata((("rota-status", str(answer.status)),))
+        await context.write(message.SerializeToString())
+
+    async def _read(
+        self, method: Method, context: Context, *, principal: Principal, count: Callable[[int], None]
+    ) -> Call[Any, Any]:
+        operation = method.operation
+        raw = await _receive(context)
+        count(len(raw))
+        if len(raw) > operation.most_bytes:
+            raise TooLargeError(f"the message has more than {operation.most_bytes} bytes; send less, or split it")
+        parse = partial(_parse, raw, method)
+        if len(raw) <= MOST_PARSED_AT_ONCE:
+            parsed = parse()
+        else:
+            async with self._state.parsing:
+                parsed = await asyncio.to_thread(parse)
+        return Call(
+            services=self._state.services,
+            principal=principal,
+            query=parsed.query,
+            body=parsed.body,
+            address=_address(context),
+            path=parsed.path,
+            idempotency_key=_key(context) if operation.takes_key else None,
+            wants_stream=method.is_stream,
+            last_event_id=parsed.after,
+            stopping=self._state.stopping,
+        )
+
+    def _note(self, error: RotaError, method: Method, *, context: Context) -> None:
+        """Who was turned away; those beyond the rate are only counted."""
+        if isinstance(error, UnauthenticatedError | DeniedError | RateLimitedError):
+            self._state.services.node.collector.add(metrics.HTTP_DENIED, error.code)
+        if isinstance(error, UnauthenticatedError | DeniedError):
+            log.warning("api.denied", code=error.code, path=method.path, address=_address(context))
+        elif status_of(error) is grpc.StatusCode.UNAVAILABLE and not isinstance(error, RequestError):
+            log.warning("api.unavailable", path=method.path, code=error.code, error=str(error))
