@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
-from rota.config import kinds
+from rota.config import grpc_kinds, kinds
 from rota.config.kinds import Kind, PluginChoice, setting
 from rota.domain.errors import InvalidError
 from rota.domain.retry import MAX_RETRIES, STANDARD_RETRY
@@ -192,13 +192,13 @@ class GrpcSettings:
 
     allow: tuple[str, ...] = setting(
         (),
-        kinds.allowed_targets(),
+        grpc_kinds.allowed_targets(),
         text="The services on private addresses that may be called: hosts, `host:port`, `*.suffix`, networks.",
     )
     targets: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict,
         metadata={
-            "kind": kinds.tls_targets(),
+            "kind": grpc_kinds.tls_targets(),
             "text": "How to speak TLS with services, by the names that task configs use as `tls`: `ca` (whom to trust),"
             " `cert` and `key` (who we are), paths of PEM files, and `server_name`. `default` trusts public ones.",
             "live": False,
@@ -206,12 +206,12 @@ class GrpcSettings:
     )
     metadata: tuple[str, ...] = setting(
         (),
-        kinds.strings("metadata names such as [tier]"),
+        grpc_kinds.strings("metadata names such as [tier]"),
         text="The metadata that task configs may send besides `x-…`.",
     )
     descriptor_sets: tuple[str, ...] = setting(
         (),
-        kinds.strings("paths such as [shop.binpb]"),
+        grpc_kinds.strings("paths such as [shop.binpb]"),
         text="Files that describe services which offer no reflection, by `protoc --include_imports"
         " --descriptor_set_out`.",
     )

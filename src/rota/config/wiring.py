@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -51,9 +52,10 @@ from rota.config.declare import declare
 from rota.config.exposure import check_exposure
 from rota.config.registry import (
     SQL_SCHEMES,
-    MissingLibraryError,
+    MissingExtraError,
     Registries,
     Surroundings,
+    check_executor,
     list_plugins,
     open_fallback,
     scheme_of,
@@ -214,7 +216,8 @@ def _open_front(plan: Blueprint, built: Built) -> TunableFront:
         global_rate=settings.scheduler.global_rate,
     )
     built.roles.others.append(services.tokens.run)
-    return plan.open_front(services, settings.api)
+    checked = replace(services.configs, check=partial(check_executor, registries=plan.registries))
+    return plan.open_front(replace(services, configs=checked), settings.api)
 
 
 def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerRole:
@@ -340,8 +343,8 @@ def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor
         if name not in executors or registry.is_registered(name):
             try:
                 executors[name] = registry.get(name)(plan.around)
-            except MissingLibraryError as error:  # its tasks are left to workers that have it
-                log.info("executor.absent", executor=name, hint=error.fix)
+            except MissingExtraError as error:
+                log.debug("worker.executor_left_out", executor=name, reason=str(error))
     return executors
 
 

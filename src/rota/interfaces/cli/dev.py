@@ -96,7 +96,7 @@ def _plan(
 ) -> "ProcessPlan":
     from rota.config.process import ProcessPlan
     from rota.config.wiring import Role
-    from rota.interfaces.http.server import serve_http
+    from rota.interfaces.front import serve_dev
 
     async def welcome(front: "TunableFront") -> None:
         place = flags["store.url"]
@@ -111,7 +111,7 @@ def _plan(
         sources_of(None, flags),
         app=file or SAMPLES,
         roles=(Role.API, Role.SCHEDULER, Role.WORKER),
-        open_front=serve_http,
+        open_front=serve_dev,
         welcome=welcome,
     )
 

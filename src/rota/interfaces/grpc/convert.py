@@ -8,7 +8,6 @@ from datetime import UTC
 from typing import Any
 
 import msgspec
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -36,13 +35,13 @@ class Reader:
         return values
 
     def _read(self, message: Message) -> dict[str, Any]:
-        if len(UnknownFieldSet(message)):  # type: ignore[no-untyped-call]
-            number = UnknownFieldSet(message)[0].field_number  # type: ignore[no-untyped-call]
+        if len(UnknownFieldSet(message)):
+            number = UnknownFieldSet(message)[0].field_number
             name = message.DESCRIPTOR.name
             raise InvalidError(f"{name}[{number}]", "is a field that is not known; this server may be older than you")
         return dict(self._field(field, value) for field, value in message.ListFields())
 
-    def _field(self, field: FieldDescriptor, value: Any) -> tuple[str, Any]:
+    def _field(self, field: Any, value: Any) -> tuple[str, Any]:
         if field.name.endswith(JSON):
             name = field.name.removesuffix(JSON)
             return name, self._json(name, value)
@@ -56,7 +55,7 @@ class Reader:
 
     def _json(self, name: str, text: str) -> Any:
         raw = text.encode()
-        self._left -= count_marks(raw)
+        self._left -= count_marks(raw, most_marks=self._left)
         if self._left < 0:
             raise TooLargeError("the JSON of the request has too many brackets and commas; split it")
         try:
@@ -65,7 +64,7 @@ class Reader:
             raise InvalidError(name if exc.field == "body" else f"{name}.{exc.field}", exc.problem) from exc
 
 
-def is_map(field: FieldDescriptor) -> bool:
+def is_map(field: Any) -> bool:
     return bool(field.message_type is not None and field.message_type.GetOptions().map_entry)
 
 
@@ -84,7 +83,7 @@ def write(answer: Answer, message: Message) -> None:
             _write_field(field, value, message=message)
 
 
-def _write_field(field: FieldDescriptor, value: Any, *, message: Message) -> None:
+def _write_field(field: Any, value: Any, *, message: Message) -> None:
     if field.name.endswith(JSON):
         raw = bytes(value) if isinstance(value, msgspec.Raw) else msgspec.json.encode(value)
         setattr(message, field.name, raw.decode())

@@ -5,37 +5,30 @@ before its message takes any room here. On the wire nothing differs from a unary
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import grpc
 import grpc.aio
 import structlog
-from google.protobuf.message import DecodeError, Message
 
 from rota.application import metrics
-from rota.application.submit import MOST_AT_ONCE
 from rota.domain.access import Principal
-from rota.domain.checks import check_text
-from rota.domain.errors import DeniedError, InvalidError, RateLimitedError, RotaError, UnauthenticatedError
+from rota.domain.errors import DeniedError, RateLimitedError, RotaError, UnauthenticatedError
 from rota.domain.submission import MAX_KEY_LENGTH
 from rota.interfaces.grpc import convert
 from rota.interfaces.grpc.errors import status_of, text_of, trailers_of
 from rota.interfaces.grpc.methods import METHODS, Method
+from rota.interfaces.grpc.request import Context, address_of, find_one, parse, receive, scan
 from rota.interfaces.grpc.streaming import follow
 from rota.interfaces.http.admission import Admission, read_secret
-from rota.interfaces.http.body import BODY_TIMEOUT, to_struct
-from rota.interfaces.http.endpoint import LONGEST_EVENT_ID, MOST_PARSED_AT_ONCE
-from rota.interfaces.http.gate import MOST_HEADER_BYTES, MOST_HEADERS
+from rota.interfaces.http.endpoint import MOST_PARSED_AT_ONCE
 from rota.interfaces.http.state import ServerState
-from rota.interfaces.operations.errors import HeadersTooLargeError, RequestError, SlowRequestError, TooLargeError
-from rota.interfaces.operations.operation import Call, Operation, Reply, Stream
+from rota.interfaces.operations.errors import RequestError, TooLargeError
+from rota.interfaces.operations.operation import Call, Reply, Stream
 
 LONGEST_CALL = timedelta(seconds=90)  # longer than any wait that may be asked for
-Context = grpc.aio.ServicerContext[Any, Any]
-Behaviour = Callable[[AsyncIterator[bytes], Context], Awaitable[None]]
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +39,7 @@ class TaskService(grpc.GenericRpcHandler):
     def __init__(self, state: ServerState, admission: Admission) -> None:
         self._state = state
         self._admission = admission
-        self._handlers = {
+        self._handlers: dict[str, Any] = {
             path: grpc.stream_stream_rpc_method_handler(self._behaviour(method)) for path, method in METHODS.items()
         }
 
@@ -60,19 +53,19 @@ class TaskService(grpc.GenericRpcHandler):
             except RotaError as error:
                 self._note(error, method, context=context)
                 await context.abort(status_of(error), text_of(error), trailers_of(error))
-            except grpc.aio.AbortError, asyncio.CancelledError:
+            except grpc.aio.AbortError:
                 raise
             except Exception as exc:
                 log.exception("grpc.failed", method=method.name, error=str(exc))
-                error = RotaError("internal")
-                await context.abort(status_of(error), text_of(error), trailers_of(error))
+                defect = RotaError("internal")
+                await context.abort(status_of(defect), text_of(defect), trailers_of(defect))
 
         return behave
 
     async def _serve(self, method: Method, context: Context) -> None:
-        found = _scan(context)
+        found = scan(context)
         secret = read_secret(found.get("authorization", []))
-        principal = await self._admission.admit(secret, _address(context))
+        principal = await self._admission.admit(secret, address_of(context))
         principal.require(method.operation.role)
         node = self._state.services.node
         began, outcome = node.clock.monotonic(), grpc.StatusCode.INTERNAL
@@ -113,24 +106,25 @@ class TaskService(grpc.GenericRpcHandler):
         self, method: Method, context: Context, *, principal: Principal, count: Callable[[int], None]
     ) -> Call[Any, Any]:
         operation = method.operation
-        raw = await _receive(context)
+        raw = await receive(context)
         count(len(raw))
         if len(raw) > operation.most_bytes:
             raise TooLargeError(f"the message has more than {operation.most_bytes} bytes; send less, or split it")
-        parse = partial(_parse, raw, method)
         if len(raw) <= MOST_PARSED_AT_ONCE:
-            parsed = parse()
+            parsed = parse(raw, method)
         else:
             async with self._state.parsing:
-                parsed = await asyncio.to_thread(parse)
+                parsed = await asyncio.to_thread(parse, raw, method)
         return Call(
             services=self._state.services,
             principal=principal,
             query=parsed.query,
             body=parsed.body,
-            address=_address(context),
+            address=address_of(context),
             path=parsed.path,
-            idempotency_key=_key(context) if operation.takes_key else None,
+            idempotency_key=find_one(scan(context), "idempotency-key", longest=MAX_KEY_LENGTH)
+            if operation.takes_key
+            else None,
             wants_stream=method.is_stream,
             last_event_id=parsed.after,
             stopping=self._state.stopping,
@@ -141,6 +135,6 @@ class TaskService(grpc.GenericRpcHandler):
         if isinstance(error, UnauthenticatedError | DeniedError | RateLimitedError):
             self._state.services.node.collector.add(metrics.HTTP_DENIED, error.code)
         if isinstance(error, UnauthenticatedError | DeniedError):
-            log.warning("api.denied", code=error.code, path=method.path, address=_address(context))
+            log.warning("api.denied", code=error.code, path=method.path, address=address_of(context))
         elif status_of(error) is grpc.StatusCode.UNAVAILABLE and not isinstance(error, RequestError):
             log.warning("api.unavailable", path=method.path, code=error.code, error=str(error))

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota.application import metrics
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.tokens import Tokens
-from rota.domain.access import find_token_id
 from rota.domain.errors import DeniedError, RateLimitedError, RotaError, UnauthenticatedError
+from rota.interfaces.http.admission import Admission, read_secret
 from rota.interfaces.http.limiter import RateLimiter
 from rota.interfaces.http.problems import problem_response
 from rota.interfaces.operations.errors import (
@@ -69,27 +69,15 @@ class Gate:
 
     async def _admit(self, scope: Scope) -> None:
         found = _scan(scope)
-        address = f"address {_address(scope)}"
         try:
             self._check_host(found.get(b"host", [b""])[-1])
         except HostError:
-            self.limiter.take(address)
+            self.limiter.take(f"address {_address(scope)}")
             raise
         if scope["path"] in self.public:
             return
-        secret = _secret(found.get(b"authorization", []))
-        token_id = find_token_id(secret)
-        is_newcomer = token_id is not None and not self.limiter.knows(f"token {token_id}")
-        if is_newcomer:
-            # It may be a guess, for which the store is asked. Apart, so that no other refusal keeps a good token out.
-            self.limiter.take(f"newcomers from {_address(scope)}")
-        try:
-            principal = await self.tokens.authenticate(secret)
-        except UnauthenticatedError:
-            if not is_newcomer:  # who is counted already
-                self.limiter.take(address)  # whoever guesses is told to slow down
-            raise
-        self.limiter.take(f"token {principal.token_id}")
+        secret = read_secret([given.decode("latin-1") for given in found.get(b"authorization", [])])
+        principal = await Admission(self.tokens, self.limiter).admit(secret, _address(scope))
         scope[PRINCIPAL], scope[SECRET] = principal, secret
 
     def _check_host(self, given: bytes) -> None:
@@ -139,12 +127,6 @@ class _Answer:
         """An answer that has begun cannot become another one: it breaks off, which a client notices."""
         if not self._is_begun:
             await problem_response(error)(scope, receive, self.send)
-
-
-def _secret(given: Sequence[bytes]) -> str:
-    """What was sent as a token; nothing that is one, where that is not clear."""
-    scheme, _, secret = (given[0].decode("latin-1") if len(given) == 1 else "").partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" else ""
 
 
 def _scan(scope: Scope) -> dict[bytes, list[bytes]]:
