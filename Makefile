@@ -84,6 +84,7 @@ check: setup ## Format, lint, types, layers, sizes, generated files; runs all, f
 	step metrics $(PY) -m tools.metrics_reference --check; \
 	step picture $(PY) tools/architecture_picture.py --check; \
 	step http $(PY) -m tools.http_reference --check; \
+	step grpc $(PY) -m tools.grpc_reference --check; \
 	step commands $(PY) -m tools.cli_reference --check; \
 	if [ -n "$$failed" ]; then echo "check failed:$$failed" >&2; exit 1; fi
 
@@ -119,6 +120,7 @@ docs: setup ## Regenerate the documentation that is made from code
 	@$(PY) -m tools.metrics_reference
 	@$(PY) tools/architecture_picture.py
 	@$(PY) -m tools.http_reference
+	@$(PY) -m tools.grpc_reference
 	@$(PY) -m tools.cli_reference
 
 .PHONY: lock

@@ -23,6 +23,7 @@ from rota.application.ports.plugin import Plugin
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Random
 from rota.config.load import Loaded, SettingsError
+from rota.config.quiet_grpc import quiet_grpc
 from rota.config.settings import Settings
 from rota.domain.balancing import BALANCERS, LoadBalancer
 from rota.domain.errors import ConfigError, InvalidError
@@ -142,6 +143,7 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
 
 
 def _make_grpc(around: Surroundings) -> Executor:
+    quiet_grpc()
     with _needing("grpc"):
         from rota.infrastructure.executors.grpc.descriptors import Methods, load_descriptors
         from rota.infrastructure.executors.grpc.executor import GrpcExecutor

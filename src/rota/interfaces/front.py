@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rota.application.services import Services
+from rota.config.quiet_grpc import quiet_grpc
 from rota.config.settings import ApiSettings
 from rota.interfaces.http.server import HttpServer, serve_http
 
@@ -59,6 +60,11 @@ class ApiFront:
                     part.cancel()
 
 
+def grpc_address(front: object) -> str | None:
+    """Where gRPC is served, if it is."""
+    return front.grpc.address if isinstance(front, ApiFront) and front.grpc is not None else None
+
+
 def serve_api(services: Services, api: ApiSettings) -> ApiFront:
     """Servers that listen already."""
     return _serve(services, api)
@@ -76,6 +82,7 @@ def _serve(services: Services, api: ApiSettings, *, with_reflection: bool = Fals
     if find_spec("grpc") is None:
         log.info("grpc.absent", hint="pip install 'rota[grpc]', or api.grpc_port: null")
         return ApiFront(http)
+    quiet_grpc()
     from rota.interfaces.grpc.server import serve_grpc
 
     try:

@@ -7,6 +7,7 @@ of this folder find it; where nothing is kept, the token is not either.
 import os
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,13 +97,13 @@ def _plan(
 ) -> "ProcessPlan":
     from rota.config.process import ProcessPlan
     from rota.config.wiring import Role
-    from rota.interfaces.front import serve_dev
+    from rota.interfaces.front import grpc_address, serve_dev
 
     async def welcome(front: "TunableFront") -> None:
         place = flags["store.url"]
         token = await (_issue(front.services) if place == MEMORY else _ensure_token(front.services))
         banner = Banner(address=front.address, token=token, place=place, functions=functions, asked_port=asked_port)
-        click.echo(banner)
+        click.echo(replace(banner, grpc_address=grpc_address(front)))
         if file is None:
             await _submit_samples(front.services)
 

@@ -140,7 +140,10 @@ class _Errand:
         if len(request) > self.most:
             return self._too_large(request)
         method: Unary = self.link.channel.unary_unary(self.call.path)
-        return await method(request, timeout=left, metadata=self.metadata)
+        answer = await method(request, timeout=left, metadata=self.metadata)
+        if not isinstance(answer, bytes):  # the status is OK, but nothing came before it
+            return refused(own_service.BAD_RESPONSE, "the call ended well, and without an answer")
+        return answer
 
     async def follow(self, request: bytes, reports: Reports, *, left: float) -> Outcome:
         """The outcome at the end of a stream; what comes before it is passed on."""
