@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -43,9 +43,9 @@ async def api() -> AsyncIterator[GrpcApi]:
         yield made
 
 
-async def refusal(api: GrpcApi, name: str, request: Any, **options: Any) -> grpc.aio.AioRpcError:
+async def refusal(call: Awaitable[Any]) -> grpc.aio.AioRpcError:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await api.call(name, request, **options)
+        await call
     return caught.value
 
 
@@ -86,22 +86,22 @@ async def test_a_key_makes_a_repeat_the_same_task(api: GrpcApi) -> None:
     first = await api.call("CreateTask", EMAIL, metadata=key)
     second = await api.call("CreateTask", EMAIL, metadata=key)
     assert first.id == second.id
-    other = await refusal(api, "CreateTask", pb.CreateTaskRequest(type="email", name="other"), metadata=key)
+    other = await refusal(api.call("CreateTask", pb.CreateTaskRequest(type="email", name="other"), metadata=key))
     assert rota_code(other) == "idempotency_mismatch"
-    twice = await refusal(api, "CreateTask", EMAIL, metadata=[*key, *key])
+    twice = await refusal(api.call("CreateTask", EMAIL, metadata=[*key, *key]))
     assert rota_code(twice) == "invalid_request"
 
 
 async def test_an_error_names_its_fields_in_standard_details(api: GrpcApi) -> None:
     request = pb.CreateTasksRequest(tasks=[EMAIL, pb.CreateTaskRequest(type="?"), pb.CreateTaskRequest(type="!")])
-    info, bad = details_of(await refusal(api, "CreateTasks", request))
+    info, bad = details_of(await refusal(api.call("CreateTasks", request)))
     assert (info.reason, info.domain) == ("invalid_request", "rota")
     assert [one.field for one in bad.field_violations] == ["tasks[1].type", "tasks[2].type"]
 
 
 async def test_an_error_with_many_fields_fits_what_clients_take(api: GrpcApi) -> None:
     request = pb.CreateTasksRequest(tasks=[pb.CreateTaskRequest(type="?" * 150)] * 500)
-    error = await refusal(api, "CreateTasks", request)
+    error = await refusal(api.call("CreateTasks", request))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert 10 <= len(details_of(error)[1].field_violations) < 500
 
@@ -110,7 +110,7 @@ async def test_a_token_has_its_rate_over_both_interfaces() -> None:
     async with a_grpc_api(api={"rate": 2}) as api, api.client() as http:
         answers = [await http.get("/tasks") for _ in range(20)]
         assert answers[-1].status_code == 429
-        error = await refusal(api, "ListTasks", pb.ListTasksRequest())
+        error = await refusal(api.call("ListTasks", pb.ListTasksRequest()))
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         info, pause = details_of(error)
         assert (info.reason, pause.retry_delay.seconds) == ("rate_limited", 1)
@@ -151,7 +151,7 @@ HOSTILE: list[tuple[str, bytes, str]] = [
 async def test_a_hostile_message_is_refused_and_nothing_is_stored(
     api: GrpcApi, name: str, raw: bytes, code: str
 ) -> None:
-    error = await refusal(api, name, raw)
+    error = await refusal(api.call(name, raw))
     assert (error.code(), rota_code(error)) == (grpc.StatusCode.INVALID_ARGUMENT, code)
     assert not (await api.call("ListTasks", pb.ListTasksRequest())).items
 
@@ -159,12 +159,12 @@ async def test_a_hostile_message_is_refused_and_nothing_is_stored(
 async def test_a_time_that_no_calendar_has_is_refused(api: GrpcApi) -> None:
     request = pb.CreateTaskRequest(type="email")
     request.scheduled_at.seconds = 2**62
-    assert rota_code(await refusal(api, "CreateTask", request)) == "invalid_request"
+    assert rota_code(await refusal(api.call("CreateTask", request))) == "invalid_request"
 
 
 async def test_a_message_beyond_every_bound_is_cut_by_the_library(api: GrpcApi) -> None:
     raw = pb.CreateTaskRequest(type="email", name="x" * 20_000_000).SerializeToString()
-    assert (await refusal(api, "CreateTask", raw)).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert (await refusal(api.call("CreateTask", raw))).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_a_bomb_of_compressed_zeros_does_not_burst(api: GrpcApi) -> None:
@@ -203,7 +203,7 @@ async def test_a_defect_tells_the_client_nothing(api: GrpcApi, monkeypatch: pyte
 
     monkeypatch.setattr(type(api.services.node.store.tasks), "list_page", fail)
     with capture_logs() as logs:
-        error = await refusal(api, "ListTasks", pb.ListTasksRequest())
+        error = await refusal(api.call("ListTasks", pb.ListTasksRequest()))
     assert (error.code(), rota_code(error)) == (grpc.StatusCode.INTERNAL, "internal")
     assert "secret plan" not in str(error.details())
     assert any(line["event"] == "grpc.failed" for line in logs)
@@ -373,3 +373,16 @@ async def test_tls_is_served_with_the_certificate_of_the_api(tmp_path: Path) -> 
         options = [("grpc.ssl_target_name_override", "localhost")]
         async with grpc.aio.secure_channel(served.grpc.address, credentials, options) as channel:
             assert (await ask_health(channel)).status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize("over", ["http", "grpc"])
+async def test_a_config_for_a_service_that_cannot_be_called_is_refused(api: GrpcApi, over: str) -> None:
+    if over == "grpc":
+        request = pb.PutTaskConfigRequest(type="call", executor_json='{"type": "grpc", "address": "nowhere"}')
+        info, bad = details_of(await refusal(api.call("PutTaskConfig", request)))
+        assert (info.reason, bad.field_violations[0].field) == ("invalid_request", "executor.address")
+        return
+    async with api.client() as http:
+        answer = await http.put("/task-configs/call", json={"executor": {"type": "grpc", "address": "nowhere"}})
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "executor.address")
+        assert (await http.get("/task-configs/call")).status_code == 404

@@ -267,7 +267,7 @@ class Scene:
         return {"limit": 1}
 
 
-async def ask_http(http: Any, method: Method, values: Mapping[str, Any]) -> tuple[int, Any]:
+async def ask_http(http: Any, method: Method, *, values: Mapping[str, Any]) -> tuple[int, Any]:
     operation, left = method.operation, dict(values)
     path = operation.path
     for name in operation.path_names:
@@ -288,7 +288,7 @@ async def test_both_interfaces_answer_the_same(method: Method) -> None:
     async with a_grpc_api() as api, api.client() as http:
         scene = Scene(api, http)
         values = await scene.make(method.operation.name)
-        status, over_http = await ask_http(http, method, values)
+        status, over_http = await ask_http(http, method, values=values)
         assert status < 400, over_http
         if method.operation.method != "GET":
             values = await scene.make(method.operation.name)
@@ -340,7 +340,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 async def test_both_interfaces_refuse_the_same(name: str, values: dict[str, Any], code: str) -> None:
     method = method_of(name)
     async with a_grpc_api() as api, api.client() as http:
-        status, problem = await ask_http(http, method, values)
+        status, problem = await ask_http(http, method, values=values)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await api.call(name, fill(method.request(), values))
     error = caught.value

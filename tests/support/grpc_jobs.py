@@ -109,7 +109,7 @@ def succeed_with(result: Any = None) -> Answer:
     return answer
 
 
-def abort_with(code: grpc.StatusCode, details: str = "", trailers: Sequence[tuple[str, Any]] = ()) -> Answer:
+def abort_with(code: grpc.StatusCode, details: str = "", *, trailers: Sequence[tuple[str, Any]] = ()) -> Answer:
     async def answer(raw: bytes, context: Context) -> bytes:
         return await context.abort(code, details, tuple(trailers))
 
