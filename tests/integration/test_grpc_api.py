@@ -25,6 +25,7 @@ from rota.domain.access import Role
 from rota.domain.errors import ConfigError
 from rota.interfaces import front
 from rota.interfaces.front import ApiFront, serve_api
+from rota.interfaces.grpc import service as grpc_service
 from rota.interfaces.grpc import streaming
 from rota.interfaces.grpc.methods import METHODS
 from rota.interfaces.http import endpoint
@@ -386,3 +387,26 @@ async def test_a_config_for_a_service_that_cannot_be_called_is_refused(api: Grpc
         answer = await http.put("/task-configs/call", json={"executor": {"type": "grpc", "address": "nowhere"}})
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "executor.address")
         assert (await http.get("/task-configs/call")).status_code == 404
+
+
+async def test_a_client_that_reads_nothing_loses_its_place(api: GrpcApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_service, "READ_TIMEOUT", timedelta(milliseconds=300))
+    for _ in range(5):
+        await api.call("CreateTask", pb.CreateTaskRequest(type="email", payload_json=f'"{"x" * 200_000}"'))
+    assert api.front is not None
+    assert api.front.grpc is not None
+    options = [("grpc.http2.bdp_probe", 0)]  # a client whose window does not grow
+    async with grpc.aio.insecure_channel(api.front.grpc.address, options) as channel:
+        invoke: Any = channel.unary_stream("/rota.v1.TaskService/ListTasks")
+        with capture_logs() as logs:
+            call = invoke(b"", metadata=(("authorization", f"Bearer {await api.secret()}"),), timeout=PATIENCE_S)
+            await until(lambda: any(line["event"] == "api.client_stalled" for line in logs))
+            call.cancel()
+    assert not any(line["event"] == "grpc.failed" for line in logs)
+
+
+async def test_a_call_that_takes_too_long_is_told_so(api: GrpcApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_service, "LONGEST_CALL", timedelta(milliseconds=50))
+    task = await api.call("CreateTask", EMAIL)
+    error = await refusal(api.call("GetTask", pb.GetTaskRequest(id=task.id, wait="30s")))
+    assert (error.code(), rota_code(error)) == (grpc.StatusCode.UNAVAILABLE, "unavailable")

@@ -16,6 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 from rota._proto.executor.v1 import executor_pb2 as pb
 from rota.application.ports.executor import LogLevel
 from rota.domain.attempt import Failed, Snoozed, Succeeded, TaskError, TaskResult, TimedOut
+from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
 from rota.infrastructure.executors.grpc.settings import TlsTarget
 from rota.infrastructure.executors.targets import AllowEntry, TargetGuard
 from tests.support.grpc_jobs import (
@@ -412,3 +413,22 @@ async def test_a_request_beyond_the_bound_is_not_sent() -> None:
         streamed = await executor.execute(a_grpc_job(address, {"a": "x" * 5000}, streaming=True), Recorder())
     assert (code_of(outcome), code_of(streamed)) == ("request_too_large", "request_too_large")
     assert service.calls == []
+
+
+async def test_the_library_is_loaded_by_the_first_call_and_once() -> None:
+    built: list[Any] = []
+    async with a_grpc_server(Service({EXECUTE: succeed_with()})) as address, a_grpc_executor() as executor:
+
+        def build() -> Any:
+            built.append(executor)
+            return executor
+
+        lazy = LazyGrpcExecutor(build)
+        await lazy.start()
+        await lazy.close()
+        assert lazy.supports(a_grpc_job(address).config)
+        assert built == []
+        outcomes = await asyncio.gather(*(lazy.execute(a_grpc_job(address), Recorder()) for _ in range(5)))
+        assert outcomes == [Succeeded()] * 5
+        assert len(built) == 1
+        await lazy.close()

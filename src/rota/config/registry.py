@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,6 +31,8 @@ from rota.domain.balancing import BALANCERS, LoadBalancer
 from rota.domain.errors import ConfigError, InvalidError
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.executors.grpc.call import check_config as check_grpc_config
+from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
+from rota.infrastructure.executors.grpc.settings import GrpcSettings, TlsTarget
 from rota.infrastructure.executors.targets import TargetGuard, parse_allow
 
 T = TypeVar("T")
@@ -143,12 +147,19 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
 
 
 def _make_grpc(around: Surroundings) -> Executor:
+    with _needing("grpc"):
+        if find_spec("grpc") is None:  # it is imported with the first call
+            raise ModuleNotFoundError(name="grpc")
+    if around.settings.grpc.descriptor_sets:  # unless files that cannot be used must be told now
+        return _build_grpc(around)
+    return LazyGrpcExecutor(partial(_build_grpc, around))
+
+
+def _build_grpc(around: Surroundings) -> Executor:
     quiet_grpc()
     with _needing("grpc"):
         from rota.infrastructure.executors.grpc.descriptors import Methods, load_descriptors
         from rota.infrastructure.executors.grpc.executor import GrpcExecutor
-        from rota.infrastructure.executors.grpc.settings import GrpcSettings, TlsTarget
-
     given = around.settings.grpc
     settings = GrpcSettings(
         targets={name: TlsTarget(**target) for name, target in given.targets.items()},

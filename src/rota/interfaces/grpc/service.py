@@ -12,10 +12,11 @@ from typing import Any
 import grpc
 import grpc.aio
 import structlog
+from google.protobuf.message import Message
 
 from rota.application import metrics
 from rota.domain.access import Principal
-from rota.domain.errors import DeniedError, RateLimitedError, RotaError, UnauthenticatedError
+from rota.domain.errors import DeniedError, RateLimitedError, RotaError, UnauthenticatedError, UnavailableError
 from rota.domain.submission import MAX_KEY_LENGTH
 from rota.interfaces.grpc import convert
 from rota.interfaces.grpc.errors import status_of, text_of, trailers_of
@@ -24,6 +25,7 @@ from rota.interfaces.grpc.request import Context, address_of, find_one, parse, r
 from rota.interfaces.grpc.streaming import follow
 from rota.interfaces.http.admission import Admission, read_secret
 from rota.interfaces.http.endpoint import MOST_PARSED_AT_ONCE
+from rota.interfaces.http.protocol import READ_TIMEOUT
 from rota.interfaces.http.state import ServerState
 from rota.interfaces.operations.errors import RequestError, TooLargeError
 from rota.interfaces.operations.operation import Call, Reply, Stream
@@ -78,6 +80,10 @@ class TaskService(grpc.GenericRpcHandler):
         except RotaError as error:
             outcome = status_of(error)
             raise
+        except TimeoutError as exc:
+            outcome = grpc.StatusCode.UNAVAILABLE
+            problem = f"no answer within {LONGEST_CALL.total_seconds():g} seconds; whether it took effect is unknown"
+            raise UnavailableError(problem) from exc
         finally:
             name = method.operation.name
             node.collector.add(metrics.GRPC_REQUESTS, name, outcome.name)
@@ -94,13 +100,13 @@ class TaskService(grpc.GenericRpcHandler):
                 ):
                     message = method.response()
                     convert.write_frame(frame, message)
-                    await context.write(message.SerializeToString())
+                    await _write(message, context)
             return
         message = method.response()
         if answer.body is not None:
             convert.write(answer.body, message)
         context.set_trailing_metadata((("rota-status", str(answer.status)),))
-        await context.write(message.SerializeToString())
+        await _write(message, context)
 
     async def _read(
         self, method: Method, context: Context, *, principal: Principal, count: Callable[[int], None]
@@ -138,3 +144,14 @@ class TaskService(grpc.GenericRpcHandler):
             log.warning("api.denied", code=error.code, path=method.path, address=address_of(context))
         elif status_of(error) is grpc.StatusCode.UNAVAILABLE and not isinstance(error, RequestError):
             log.warning("api.unavailable", path=method.path, code=error.code, error=str(error))
+
+
+async def _write(message: Message, context: Context) -> None:
+    """Send one message; a client that takes nothing for so long has no more claim to its place."""
+    try:
+        async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
+            await context.write(message.SerializeToString())
+    except TimeoutError as exc:
+        log.info("api.client_stalled", address=address_of(context))
+        # No status can follow a message that is still on its way: the call is dropped, as if the client had cancelled.
+        raise asyncio.CancelledError from exc
