@@ -1,4 +1,4 @@
-"""The gRPC executor of a worker that may never need it: the library takes 0.2 s and 37 MB, so it waits for a first call."""
+"""The gRPC executor of a worker that may never need it: the library takes 0.2 s and 37 MB, so it comes with a call."""
 
 import asyncio
 from collections.abc import Callable
