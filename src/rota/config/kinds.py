@@ -63,7 +63,7 @@ def real(least: float, most: float) -> Kind[float]:
         except (ValueError, OverflowError):
             number = float("nan")
         if not least <= number <= most:  # not a number is in no range
-            raise InvalidError(key, f"{show(raw)} is not {allowed}")
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
         return number
 
     return Kind(allowed, read, _same)
@@ -75,7 +75,7 @@ def duration(least: timedelta = timedelta(0), most: timedelta = timedelta(days=3
 
     def read(key: str, raw: Any) -> timedelta:
         if not isinstance(raw, str | timedelta):
-            raise InvalidError(key, f"{show(raw)} is not {allowed}")
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
         value = check_duration(key, parse_duration(key, raw))
         if not least <= value <= most:
             raise InvalidError(key, f"{format_duration(value)} is not {allowed}")
@@ -92,7 +92,7 @@ def size(least: int, most: int) -> Kind[int]:
         found = _SIZE.fullmatch(raw.strip()) if isinstance(raw, str) else None
         value = int(found[1]) * SIZE_UNITS.get(found[2], 1) if found else -1
         if not least <= value <= most:
-            raise InvalidError(key, f"{show(raw)} is not {allowed}")
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
         return value
 
     return Kind(allowed, read, _write_size)
@@ -104,7 +104,7 @@ def choice(*words: str) -> Kind[str]:
 
     def read(key: str, raw: Any) -> str:
         if raw not in words:
-            raise InvalidError(key, f"{show(raw)} is not {allowed}")
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
         return str(raw)
 
     return Kind(allowed, read, _same)
@@ -123,7 +123,7 @@ def url() -> Kind[str]:
     def read(key: str, raw: Any) -> str:
         text = check_text(key, raw, longest=LONGEST_TEXT)
         if not _URL.fullmatch(text):
-            raise InvalidError(key, f"{show(redact_text(text))} is not {allowed}")
+            raise InvalidError(key, f"{_show(redact_text(text))} is not {allowed}")
         return text
 
     return Kind(allowed, read, _same)
@@ -135,7 +135,7 @@ def host() -> Kind[str]:
 
     def read(key: str, raw: Any) -> str:
         if not isinstance(raw, str) or len(raw) > 253 or not _HOST.fullmatch(raw):
-            raise InvalidError(key, f"{show(raw)} is not {allowed}")
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
         return raw
 
     return Kind(allowed, read, _same)
@@ -147,9 +147,9 @@ def hosts() -> Kind[tuple[str, ...]]:
     one = host()
 
     def read(key: str, raw: Any) -> tuple[str, ...]:
-        items = split(raw)
+        items = _split(raw)
         if not isinstance(items, list | tuple) or len(items) > MOST_ITEMS:
-            raise InvalidError(key, f"{show(raw)} is not {allowed}")
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
         return tuple(one.read(key, item) for item in items)
 
     return Kind(allowed, read, list)
@@ -162,7 +162,7 @@ def truth() -> Kind[bool]:
     def read(key: str, raw: Any) -> bool:
         value = words.get(raw.strip().lower()) if isinstance(raw, str) else raw
         if not isinstance(value, bool):
-            raise InvalidError(key, f"{show(raw)} is not true or false")
+            raise InvalidError(key, f"{_show(raw)} is not true or false")
         return value
 
     return Kind("true or false", read, _same)
@@ -170,7 +170,7 @@ def truth() -> Kind[bool]:
 
 def path() -> Kind[str]:
     """A path in the file system."""
-    return Kind("a path", lambda key, raw: filled(key, check_text(key, raw, longest=LONGEST_TEXT)), _same)
+    return Kind("a path", lambda key, raw: _filled(key, check_text(key, raw, longest=LONGEST_TEXT)), _same)
 
 
 def optional(kind: Kind[T]) -> Kind[T | None]:
@@ -188,9 +188,9 @@ def words() -> Kind[tuple[str, ...]]:
     allowed = "a list of task types such as [email, report], or ['*'] for all"
 
     def read(key: str, raw: Any) -> tuple[str, ...]:
-        items = split(raw)
+        items = _split(raw)
         if not isinstance(items, list | tuple) or not 1 <= len(items) <= MOST_ITEMS:
-            raise InvalidError(key, f"{show(raw)} is not {allowed}")
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
         return tuple(item if item == "*" else check_name(key, item) for item in items)
 
     return Kind(allowed, read, list)
@@ -201,9 +201,9 @@ def labels() -> Kind[Mapping[str, str]]:
     allowed = "a mapping of names to text, such as {zone: a, disk: ssd}"
 
     def read(key: str, raw: Any) -> Mapping[str, str]:
-        pairs = dict(item.partition("=")[::2] for item in split(raw)) if isinstance(raw, str) else raw
+        pairs = dict(item.partition("=")[::2] for item in _split(raw)) if isinstance(raw, str) else raw
         if not isinstance(pairs, Mapping):
-            raise InvalidError(key, f"{show(raw)} is not {allowed}")
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
         return check_metadata(key, pairs)
 
     return Kind(allowed, read, dict)
@@ -222,9 +222,9 @@ def plugins() -> Kind[tuple[PluginChoice, ...]]:
     allowed = "a list of names, or of mappings such as {name: alerts, channel: ops}"
 
     def read(key: str, raw: Any) -> tuple[PluginChoice, ...]:
-        items = split(raw)
+        items = _split(raw)
         if not isinstance(items, list | tuple) or len(items) > MOST_ITEMS:
-            raise InvalidError(key, f"{show(raw)} is not {allowed}")
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
         chosen = tuple(_read_plugin(key, item) for item in items)
         if len({plugin.name for plugin in chosen}) < len(chosen):
             raise InvalidError(key, "names a plugin twice")
@@ -236,7 +236,7 @@ def plugins() -> Kind[tuple[PluginChoice, ...]]:
 def _read_plugin(key: str, raw: Any) -> PluginChoice:
     given = {"name": raw} if isinstance(raw, str) else raw
     if not isinstance(given, dict):
-        raise InvalidError(key, f"{show(raw)} is neither a name nor a mapping with a name")
+        raise InvalidError(key, f"{_show(raw)} is neither a name nor a mapping with a name")
     to_json(key, given)  # plain values only, of a sensible size
     return PluginChoice(
         check_name(f"{key}.name", given.get("name"), longest=63),
@@ -253,11 +253,11 @@ def _write_size(value: int) -> str:
     return f"{value // fitting[-1][1]}{fitting[-1][0]}" if fitting else f"{value}B"
 
 
-def split(raw: Any) -> Any:
+def _split(raw: Any) -> Any:
     return [part.strip() for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
 
 
-def filled(key: str, text: str) -> str:
+def _filled(key: str, text: str) -> str:
     if not text.strip():
         raise InvalidError(key, "is empty")
     return text
@@ -267,7 +267,7 @@ def _same(value: T) -> T:
     return value
 
 
-def show(raw: Any) -> str:
+def _show(raw: Any) -> str:
     """A bad value for an error: short, whatever it is."""
     if isinstance(raw, list | dict):
         return f"a {'list' if isinstance(raw, list) else 'mapping'}"
