@@ -6,6 +6,7 @@ before its message takes any room here. On the wire nothing differs from a unary
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +28,7 @@ from rota.interfaces.http.admission import Admission, read_secret
 from rota.interfaces.http.endpoint import MOST_PARSED_AT_ONCE
 from rota.interfaces.http.protocol import READ_TIMEOUT
 from rota.interfaces.http.state import ServerState
-from rota.interfaces.operations.errors import RequestError, TooLargeError
+from rota.interfaces.operations.errors import TooLargeError
 from rota.interfaces.operations.operation import Call, Reply, Stream
 
 LONGEST_CALL = timedelta(seconds=90)  # longer than any wait that may be asked for
@@ -92,21 +93,24 @@ class TaskService(grpc.GenericRpcHandler):
 
     async def _answer(self, answer: Reply | Stream, method: Method, *, context: Context, secret: str) -> None:
         if isinstance(answer, Stream):
-            tokens = self._state.services.tokens
-            with self._state.streaming():
-                await context.send_initial_metadata(())  # who follows knows that it has begun
-                async for frame in follow(
-                    answer.frames, stopping=self._state.stopping, check_token=lambda: tokens.authenticate(secret)
-                ):
-                    message = method.response()
-                    convert.write_frame(frame, message)
-                    await _write(message, context)
+            await self._stream(answer, method, context=context, secret=secret)
             return
         message = method.response()
         if answer.body is not None:
             convert.write(answer.body, message)
         context.set_trailing_metadata((("rota-status", str(answer.status)),))
         await _write(message, context)
+
+    async def _stream(self, answer: Stream, method: Method, *, context: Context, secret: str) -> None:
+        tokens, stopping = self._state.services.tokens, self._state.stopping
+        followed = follow(answer.frames, stopping=stopping, check_token=lambda: tokens.authenticate(secret))
+        with self._state.streaming():
+            await context.send_initial_metadata(())  # who follows knows that it has begun
+            async with aclosing(followed) as frames:
+                async for frame in frames:
+                    message = method.response()
+                    convert.write_frame(frame, message)
+                    await _write(message, context)
 
     async def _read(
         self, method: Method, context: Context, *, principal: Principal, count: Callable[[int], None]
@@ -142,7 +146,7 @@ class TaskService(grpc.GenericRpcHandler):
             self._state.services.node.collector.add(metrics.HTTP_DENIED, error.code)
         if isinstance(error, UnauthenticatedError | DeniedError):
             log.warning("api.denied", code=error.code, path=method.path, address=address_of(context))
-        elif status_of(error) is grpc.StatusCode.UNAVAILABLE and not isinstance(error, RequestError):
+        elif isinstance(error, UnavailableError) and not self._state.stopping.is_set():
             log.warning("api.unavailable", path=method.path, code=error.code, error=str(error))
 
 

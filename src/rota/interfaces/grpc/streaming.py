@@ -1,7 +1,7 @@
 """Frames of a stream as they come, until its source ends, the server stops, or its token is no longer good."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 from rota.domain.errors import UnavailableError
 from rota.interfaces.http.sse import LOOK_AT_TOKEN, give_up
@@ -10,7 +10,7 @@ from rota.interfaces.operations.operation import Frame
 
 async def follow(
     frames: AsyncIterator[Frame], *, stopping: asyncio.Event, check_token: Callable[[], Awaitable[object]]
-) -> AsyncIterator[Frame]:
+) -> AsyncGenerator[Frame, None]:
     """Raises `UnavailableError` when the server stops, and what `check_token` raises."""
     loop, stopped = asyncio.get_running_loop(), asyncio.create_task(stopping.wait())
     upcoming = asyncio.ensure_future(anext(frames))
