@@ -143,9 +143,9 @@ def details_with(*messages: Any) -> Iterable[tuple[str, bytes]]:
     return [("grpc-status-details-bin", status.SerializeToString())]
 
 
-@pytest.mark.parametrize(("asked", "given"), [(7, 7), (10**9, 3600), (-5, 0)])
-async def test_a_service_says_when_to_try_again(asked: int, given: int) -> None:
-    info = error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=asked))
+@pytest.mark.parametrize(("asked", "nanos", "given"), [(7, 0, 7), (0, 250_000_000, 0.25), (10**9, 0, 3600), (-5, 0, 0)])
+async def test_a_service_says_when_to_try_again(asked: int, nanos: int, given: float) -> None:
+    info = error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=asked, nanos=nanos))
     trailers = details_with(error_details_pb2.ErrorInfo(reason="x"), info)
     service = Service({EXECUTE: abort_with(grpc.StatusCode.UNAVAILABLE, "busy", trailers=list(trailers))})
     async with a_grpc_server(service) as address, a_grpc_executor() as executor:

@@ -113,8 +113,10 @@ class Channels:
         return grpc.ssl_channel_credentials(ca, key, cert)
 
     async def _trim(self) -> None:
+        if len(self._links) <= self._settings.max_channels:
+            return
         idle = [key for key, link in self._links.items() if not link.users]
-        for key in idle[: max(len(self._links) - self._settings.max_channels, 0)]:
+        for key in idle[: len(self._links) - self._settings.max_channels]:
             await self._links.pop(key).channel.close()
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import grpc
 import grpc.aio
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
@@ -39,8 +40,14 @@ def refused(code: str, message: str) -> Failed:
     return Failed(TaskError(code, message, retryable=False))
 
 
+def span_of(duration: Duration) -> timedelta:
+    """As a timedelta: a message may hold ten thousand years, and times before now."""
+    return timedelta(seconds=min(max(duration.seconds, 0), 10**9), microseconds=max(duration.nanos, 0) // 1000)
+
+
 def clamp(pause: timedelta) -> timedelta:
-    return min(max(pause, timedelta(0)), LONGEST_WAIT)
+    """What is asked for, within reason."""
+    return min(pause, LONGEST_WAIT)
 
 
 def _find_pause(trailers: Iterable[tuple[str, str | bytes]]) -> timedelta | None:
@@ -55,7 +62,7 @@ def _read_pause(raw: bytes) -> timedelta | None:
     try:
         for detail in status_pb2.Status.FromString(raw).details:
             if detail.Unpack(info):
-                return clamp(timedelta(seconds=info.retry_delay.seconds))
+                return clamp(span_of(info.retry_delay))
     except DecodeError:  # what cannot be read asks for nothing
         pass
     return None

@@ -1,14 +1,13 @@
 """Rota's own protocol, `rota.executor.v1.Executor`: the request of an attempt, and what the answers mean."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 
 from rota._proto.executor.v1 import executor_pb2 as pb
 from rota.application.ports.executor import Job, LogLevel, Reports
 from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
-from rota.infrastructure.executors.grpc.outcomes import clamp, refused
+from rota.infrastructure.executors.grpc.outcomes import clamp, refused, span_of
 
 BAD_RESPONSE = "bad_response"
 LEVELS = frozenset(LogLevel)
@@ -47,10 +46,10 @@ def _outcome(response: pb.ExecuteResponse) -> Outcome:
         case "failure":
             failure = response.failure
             told = TaskError(failure.code or "failed", failure.message, failure.detail, retryable=failure.retryable)
-            pause = _span(failure.retry_after) if failure.HasField("retry_after") else None
+            pause = span_of(failure.retry_after) if failure.HasField("retry_after") else None
             return Failed(told, retry_after=None if pause is None else clamp(pause))
         case "snooze":
-            return Snoozed(_span(response.snooze.delay))
+            return Snoozed(span_of(response.snooze.delay))
         case "accepted":
             return Deferred()
         case _:
@@ -74,8 +73,3 @@ def read_event(raw: bytes, reports: Reports) -> Outcome | None:
         case _:  # of a later release
             pass
     return None
-
-
-def _span(duration: Duration) -> timedelta:
-    # A message may hold ten thousand years; no timedelta of ours does.
-    return timedelta(seconds=min(max(duration.seconds, 0), 10**9), microseconds=max(duration.nanos, 0) // 1000)
