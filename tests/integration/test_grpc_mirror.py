@@ -1,12 +1,13 @@
 """The gRPC API mirrors the HTTP API: every operation, every field, every answer, every error."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import grpc.aio
 import msgspec
 import pytest
+import pytest_asyncio
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -26,6 +27,13 @@ PASSING = frozenset(  # what two answers to the same request may differ in
     | {"registered_at", "oldest_age_seconds", "created_per_second", "completed_per_second", "window_seconds", "detail"}
     | {"sentence", "address"}
 )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[GrpcApi]:
+    """One for all requests that change nothing."""
+    async with a_grpc_api() as made:
+        yield made
 
 
 def name_of(method: Method) -> str:
@@ -337,9 +345,10 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "values", "code"), BAD, ids=[f"{number}-{one[0]}" for number, one in enumerate(BAD)])
-async def test_both_interfaces_refuse_the_same(name: str, values: dict[str, Any], code: str) -> None:
-    method = method_of(name)
-    async with a_grpc_api() as api, api.client() as http:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_both_interfaces_refuse_the_same(shared: GrpcApi, name: str, values: dict[str, Any], code: str) -> None:
+    method, api = method_of(name), shared
+    async with api.client() as http:
         status, problem = await ask_http(http, method, values=values)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await api.call(name, fill(method.request(), values))
@@ -351,15 +360,15 @@ async def test_both_interfaces_refuse_the_same(name: str, values: dict[str, Any]
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=name_of)
-async def test_each_role_may_do_what_it_covers_and_no_more(method: Method) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_each_role_may_do_what_it_covers_and_no_more(shared: GrpcApi, method: Method) -> None:
     values = {name: "7" if name == "id" else "nothing" for name in method.operation.path_names}
     request = fill(method.request(), values)
-    async with a_grpc_api() as api:
-        for role in Role:
-            code = await code_of(api, method, request=request, role=role)
-            denied = code is grpc.StatusCode.PERMISSION_DENIED
-            assert denied is not role.covers(method.operation.role), f"{role}: {code}"
-            assert code is not grpc.StatusCode.INTERNAL
+    for role in Role:
+        code = await code_of(shared, method, request=request, role=role)
+        denied = code is grpc.StatusCode.PERMISSION_DENIED
+        assert denied is not role.covers(method.operation.role), f"{role}: {code}"
+        assert code is not grpc.StatusCode.INTERNAL
 
 
 async def code_of(api: GrpcApi, method: Method, *, request: Message, role: Role) -> grpc.StatusCode:
