@@ -39,7 +39,10 @@ help: ## List the targets
 setup: $(STAMP) ## Make .venv with the locked tools and Rota itself (needs Python 3.11 or newer)
 	@:
 
-$(STAMP): requirements/uv.txt requirements/dev.txt pyproject.toml
+PROTOS := $(shell find proto -name '*.proto')
+
+# The editable install also makes the code of proto/, by hatch_build.py.
+$(STAMP): requirements/uv.txt requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "make setup: found no Python 3.11 or newer with venv (tried $(PYTHONS))." >&2; \
 		echo "try: apt-get install python3 python3-venv, or make setup PYTHON=<path of one>" >&2; \
@@ -51,6 +54,10 @@ $(STAMP): requirements/uv.txt requirements/dev.txt pyproject.toml
 	@$(UV) pip sync --quiet --python $(PY) --require-hashes requirements/dev.txt
 	@$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation -e .
 	@touch $@
+
+.PHONY: proto
+proto: setup ## Make the code of proto/ anew (setup does it whenever a file there changes)
+	@$(PY) hatch_build.py
 
 .PHONY: dev
 dev: setup ## See Rota at work: API, scheduler, worker and SQLite in one process, with sample tasks
@@ -78,6 +85,7 @@ check: setup ## Format, lint, types, layers, sizes, generated files; runs all, f
 	step picture $(PY) tools/architecture_picture.py --check; \
 	step http $(PY) -m tools.http_reference --check; \
 	step events $(PY) -m tools.events_reference --check; \
+	step grpc $(PY) -m tools.grpc_reference --check; \
 	step commands $(PY) -m tools.cli_reference --check; \
 	if [ -n "$$failed" ]; then echo "check failed:$$failed" >&2; exit 1; fi
 
@@ -114,6 +122,7 @@ docs: setup ## Regenerate the documentation that is made from code
 	@$(PY) tools/architecture_picture.py
 	@$(PY) -m tools.http_reference
 	@$(PY) -m tools.events_reference
+	@$(PY) -m tools.grpc_reference
 	@$(PY) -m tools.cli_reference
 
 .PHONY: lock

@@ -143,7 +143,7 @@ def keep(app: Path) -> int:
         token = make_token(mariadb.url())
         with a_cluster(FOLDER.resolve(), settings, app=app) as cluster:
             pods = [
-                cluster.launch("server", f"pod-{place}", "--set", f"api.port={port}")
+                cluster.launch("server", f"pod-{place}", "--set", f"api.port={port}", "--set", "api.grpc_port=0")
                 for place, port in enumerate(ports, start=1)
             ]
             for pod in pods:

@@ -24,3 +24,31 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 ours
 
     assert ran.stdout.strip() == "the package redis is not installed; try: pip install 'rota[redis]'"
+
+
+WITHOUT_GRPC = """
+import sys
+sys.modules["grpc"] = None  # as if it were not installed
+import rota
+from rota.config.registry import Registries, Surroundings, check_executor
+from rota.config.settings import Settings
+from rota.domain.errors import ConfigError
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.system import SystemClock, SystemRandom
+
+try:
+    Registries().executors.get("grpc")(Surroundings(Settings(), SystemClock(), SystemRandom()))
+except ConfigError as error:
+    print(error)
+try:
+    import rota.grpc_service
+except ImportError as error:
+    print(error)
+check_executor(TaskConfig(type="x", executor_type="grpc", executor_config='{"address": "a:1"}'), Registries())
+"""
+
+
+def test_without_grpc_all_else_works_and_what_needs_it_says_how_to_get_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_GRPC], capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 ours
+
+    assert ran.stdout.splitlines() == ["the package grpc is not installed; try: pip install 'rota[grpc]'"] * 2

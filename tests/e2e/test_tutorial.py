@@ -82,7 +82,12 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     variables = bare_environment()
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
     port = free_port()
-    variables |= {"ROTA_API__PORT": str(port), "ROTA_URL": f"http://127.0.0.1:{port}", "COLUMNS": "200"}
+    variables |= {
+        "ROTA_API__PORT": str(port),
+        "ROTA_API__GRPC_PORT": "0",
+        "ROTA_URL": f"http://127.0.0.1:{port}",
+        "COLUMNS": "200",
+    }
     made = Shell(tmp_path, variables)
     with ExitStack() as stack:
         stack.callback(made.end_all)

@@ -73,7 +73,16 @@ def test_a_port_that_is_taken_is_told_with_what_to_try(
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        flags = ["--set", "store.url=memory://", "--set", f"api.port={port}", "--set", "log.level=error"]
+        flags = [
+            "--set",
+            "store.url=memory://",
+            "--set",
+            f"api.port={port}",
+            "--set",
+            "api.grpc_port=0",
+            "--set",
+            "log.level=error",
+        ]
         assert run(["api", *flags]) == 2
     told = capsys.readouterr().err.splitlines()
     assert f"error: port {port} of 127.0.0.1 is in use" in told

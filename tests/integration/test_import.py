@@ -3,7 +3,18 @@
 import subprocess
 import sys
 
-HEAVY = ("alembic", "asyncio", "ctypes", "httpx2", "msgspec", "sqlalchemy", "structlog", "uvloop")
+HEAVY = (
+    "alembic",
+    "asyncio",
+    "ctypes",
+    "google.protobuf",
+    "grpc",
+    "httpx2",
+    "msgspec",
+    "sqlalchemy",
+    "structlog",
+    "uvloop",
+)
 
 
 def imported_by(module: str) -> set[str]:

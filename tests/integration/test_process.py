@@ -20,7 +20,16 @@ from rota.config import process
 from rota.interfaces.cli.main import run
 from tests.support.cluster import wait_until
 
-IN_MEMORY = ("--set", "store.url=memory://", "--set", "metrics.collector=none", "--set", "api.port=0")
+IN_MEMORY = (
+    "--set",
+    "store.url=memory://",
+    "--set",
+    "metrics.collector=none",
+    "--set",
+    "api.port=0",
+    "--set",
+    "api.grpc_port=0",
+)
 
 
 class Journal(io.StringIO):

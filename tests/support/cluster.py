@@ -112,7 +112,10 @@ class Cluster:
         command = [sys.executable, "-m", "rota.interfaces.cli.main", role, "--config", str(config)]
         command += ["--app", str(self.app), "--set", f"worker.name={name}", *flags]
         environment = {**os.environ, "ROTA_TEST_LEDGER": str(self.ledger), "ROTA_LOG__FORMAT": "json"}
-        environment |= {"ROTA_API__PORT": "0"}  # any free one: other tests run beside this one
+        environment |= {
+            "ROTA_API__PORT": "0",
+            "ROTA_API__GRPC_PORT": "0",
+        }  # any: other tests run beside this one
         with log.open("ab") as output:
             popen = subprocess.Popen(  # noqa: S603 our own program
                 command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=self.folder

@@ -49,6 +49,8 @@ HTTP_REQUESTS = _counter("http_requests", "Requests to the API that were answere
 HTTP_SECONDS = _histogram("http_request_seconds", "Duration of a request to the API, streams aside", "operation")
 HTTP_STREAMS = _gauge("http_streams", "Streams that are followed at this node")
 HTTP_DENIED = _counter("http_denied", "Requests to the API that were turned away", "code")
+GRPC_REQUESTS = _counter("grpc_requests", "Calls of the gRPC API that were answered", "operation", "status")
+GRPC_SECONDS = _histogram("grpc_request_seconds", "Duration of a call of the gRPC API, streams aside", "operation")
 
 LOOP_FAILURES = _counter("loop_failures", "Exceptions in background loops", "loop")
 PLUGIN_FAILURES = _counter("plugin_failures", "Failures of plugins, by what they were doing", "plugin", "doing")

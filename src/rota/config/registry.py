@@ -6,12 +6,16 @@ a program can, since it says so itself. An adapter is imported when it is built:
 nobody should wait for one that is not used.
 """
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from importlib.util import find_spec
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
 from rota.application.plugins import PluginPlan
 from rota.application.ports.coordinator import Coordinator
@@ -21,9 +25,15 @@ from rota.application.ports.plugin import Plugin
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Random
 from rota.config.load import Loaded, SettingsError
+from rota.config.quiet_grpc import quiet_grpc
 from rota.config.settings import Settings
 from rota.domain.balancing import BALANCERS, LoadBalancer
-from rota.domain.errors import ConfigError
+from rota.domain.errors import ConfigError, InvalidError
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.executors.grpc.call import check_config as check_grpc_config
+from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
+from rota.infrastructure.executors.grpc.settings import GrpcSettings, TlsTarget
+from rota.infrastructure.executors.targets import TargetGuard, parse_allow
 
 T = TypeVar("T")
 
@@ -37,9 +47,14 @@ class Surroundings:
     random: Random
 
 
+class MissingExtraError(ConfigError):
+    """What is asked for needs an extra of the package."""
+
+
 StoreFactory = Callable[[Surroundings], AbstractAsyncContextManager[Store]]
 CoordinatorFactory = Callable[[Surroundings], AbstractAsyncContextManager[Coordinator]]
 ExecutorFactory = Callable[[Surroundings], Executor]
+ExecutorCheck = Callable[[Mapping[str, Any]], None]  # raises `InvalidError` for what it could not run
 MetricsFactory = Callable[[Surroundings], MetricsCollector]
 PluginFactory = Callable[[], Plugin]
 
@@ -131,10 +146,47 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
         return open_redis_coordinator(coordinator.url, coordinator.prefix)
 
 
+def _make_grpc(around: Surroundings) -> Executor:
+    with _needing("grpc"):
+        if find_spec("grpc") is None:  # it is imported with the first call
+            raise ModuleNotFoundError(name="grpc")
+    if around.settings.grpc.descriptor_sets:  # unless files that cannot be used must be told now
+        return _build_grpc(around)
+    return LazyGrpcExecutor(partial(_build_grpc, around))
+
+
+def _build_grpc(around: Surroundings) -> Executor:
+    quiet_grpc()
+    with _needing("grpc"):
+        from rota.infrastructure.executors.grpc.descriptors import Methods, load_descriptors
+        from rota.infrastructure.executors.grpc.executor import GrpcExecutor
+    given = around.settings.grpc
+    settings = GrpcSettings(
+        targets={name: TlsTarget(**target) for name, target in given.targets.items()},
+        metadata=frozenset(given.metadata),
+        max_message=given.max_message,
+    )
+    methods = Methods(load_descriptors(given.descriptor_sets), around.clock)
+    allowed = [parse_allow("grpc.allow", text) for text in given.allow]
+    guard = TargetGuard(allowed, closed=list_own_servers(around.settings))
+    return GrpcExecutor(around.clock, guard, settings=settings, methods=methods)
+
+
 def _make_prometheus(_around: Surroundings) -> MetricsCollector:
     from rota.infrastructure.telemetry.prometheus import PrometheusCollector
 
     return PrometheusCollector()
+
+
+def list_own_servers(settings: Settings) -> list[tuple[str, int]]:
+    """Hosts and ports of the store and the coordinator, which no executor may call."""
+    found = []
+    for url in (settings.store.url, settings.coordinator.url):
+        parts = urlsplit(url)
+        port = parts.port or SERVER_PORTS.get(parts.scheme.lower())
+        if parts.hostname and port is not None:
+            found.append((parts.hostname, port))
+    return found
 
 
 @contextmanager
@@ -144,7 +196,7 @@ def _needing(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as exc:
         problem = f"the package {(exc.name or extra).partition('.')[0]} is not installed"
-        raise ConfigError(problem, fix=f"pip install 'rota[{extra}]'") from exc
+        raise MissingExtraError(problem, fix=f"pip install 'rota[{extra}]'") from exc
 
 
 SQL_SCHEMES = ("sqlite", "mysql", "mariadb", "postgresql")
@@ -161,7 +213,9 @@ COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "redis": _open_redis_coordinator,
     "rediss": _open_redis_coordinator,
 }
-EXECUTORS: Mapping[str, ExecutorFactory] = {}
+SERVER_PORTS = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "redis": 6379, "rediss": 6379}
+EXECUTORS: Mapping[str, ExecutorFactory] = {"grpc": _make_grpc}
+EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"grpc": check_grpc_config}
 METRICS: Mapping[str, MetricsFactory] = {
     "none": lambda _around: NoMetrics(),
     "prometheus": _make_prometheus,
@@ -181,6 +235,9 @@ class Registries:
     )
     executors: Registry[ExecutorFactory] = field(
         default_factory=lambda: Registry("executor", EXECUTORS, group="rota.executors"),
+    )
+    executor_checks: Registry[ExecutorCheck] = field(
+        default_factory=lambda: Registry("executor check", EXECUTOR_CHECKS, group="rota.executor_checks"),
     )
     balancers: Registry[LoadBalancer] = field(
         default_factory=lambda: Registry("balancer", BALANCERS, group="rota.balancers"),
@@ -216,6 +273,16 @@ def check_names(loaded: Loaded, registries: Registries) -> None:
     problems = [problem for key, look in lookups if (problem := _try(look, f"{key} in {loaded.origins[key]}"))]
     if problems:
         raise SettingsError(problems)
+
+
+def check_executor(config: TaskConfig, registries: Registries) -> None:
+    """Let the executor's own check look at what a config says to it; an executor without one accepts everything."""
+    checks = registries.executor_checks
+    if config.executor_type in checks.list_names():
+        said = json.loads(config.executor_config)
+        if not isinstance(said, dict):
+            raise InvalidError("executor", "must be a mapping")
+        checks.get(config.executor_type)(said)
 
 
 def list_plugins(settings: Settings, registries: Registries) -> list[PluginPlan]:

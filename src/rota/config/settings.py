@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
-from rota.config import kinds
+from rota.config import grpc_kinds, kinds
 from rota.config.kinds import Kind, PluginChoice, setting
 from rota.domain.errors import InvalidError
 from rota.domain.retry import MAX_RETRIES, STANDARD_RETRY
@@ -52,7 +52,11 @@ class ApiSettings:
 
     host: str = setting("127.0.0.1", kinds.host(), text="The address to listen at.")
     port: int = setting(8420, kinds.whole(0, 65535), text="The port of HTTP and the console; 0 takes any free one.")
-    grpc_port: int = setting(8421, kinds.whole(0, 65535), text="The port of gRPC; 0 takes any free one.")
+    grpc_port: int | None = setting(
+        8421,
+        kinds.optional(kinds.whole(0, 65535)),
+        text="The port of gRPC, for which the package needs `rota[grpc]`; 0 takes any free one, null none.",
+    )
     tls_cert: str | None = setting(
         None, kinds.optional(kinds.path()), text="A PEM file with the certificate, and those it depends on."
     )
@@ -191,6 +195,40 @@ class TaskSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcSettings:
+    """Calls to other services over gRPC."""
+
+    allow: tuple[str, ...] = setting(
+        (),
+        grpc_kinds.allowed_targets(),
+        text="The services on private addresses that may be called: hosts, `host:port`, `*.suffix`, networks.",
+    )
+    targets: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict,
+        metadata={
+            "kind": grpc_kinds.tls_targets(),
+            "text": "How to speak TLS with services, by the names that task configs use as `tls`: `ca` (whom to trust),"
+            " `cert` and `key` (who we are), paths of PEM files, and `server_name`. `default` trusts public ones.",
+            "live": False,
+        },
+    )
+    metadata: tuple[str, ...] = setting(
+        (),
+        grpc_kinds.strings("metadata names such as [tier]"),
+        text="The metadata that task configs may send besides `x-…`.",
+    )
+    descriptor_sets: tuple[str, ...] = setting(
+        (),
+        grpc_kinds.strings("paths such as [shop.binpb]"),
+        text="Files that describe services which offer no reflection, by `protoc --include_imports"
+        " --descriptor_set_out`.",
+    )
+    max_message: int = setting(
+        4 * _MIB, kinds.size(1024, 64 * _MIB), text="The most bytes of a request and of an answer."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """The log of a process, on standard error."""
 
@@ -219,6 +257,7 @@ class Settings:
     scheduler: SchedulerSettings = SchedulerSettings()
     worker: WorkerSettings = WorkerSettings()
     task: TaskSettings = TaskSettings()
+    grpc: GrpcSettings = GrpcSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
     plugins: tuple[PluginChoice, ...] = setting(
@@ -304,6 +343,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "scheduler": SchedulerSettings,
     "worker": WorkerSettings,
     "task": TaskSettings,
+    "grpc": GrpcSettings,
     "log": LogSettings,
     "metrics": MetricsSettings,
 }

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -50,7 +51,16 @@ from rota.config.alone import alone
 from rota.config.declare import declare
 from rota.config.deputy import plan_deputy
 from rota.config.exposure import check_exposure, own_url
-from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, list_plugins, open_fallback, scheme_of
+from rota.config.registry import (
+    SQL_SCHEMES,
+    MissingExtraError,
+    Registries,
+    Surroundings,
+    check_executor,
+    list_plugins,
+    open_fallback,
+    scheme_of,
+)
 from rota.config.schema import prepare_schema
 from rota.config.settings import ApiSettings, Settings
 from rota.domain.callback import API_BASE, AttemptKey, spell_link
@@ -209,7 +219,8 @@ def _open_front(plan: Blueprint, built: Built) -> TunableFront:
         global_rate=settings.scheduler.global_rate,
     )
     built.roles.others.append(services.tokens.run)
-    return plan.open_front(services, settings.api)
+    checked = replace(services.configs, check=partial(check_executor, registries=plan.registries))
+    return plan.open_front(replace(services, configs=checked), settings.api)
 
 
 def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerRole:
@@ -357,7 +368,10 @@ def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor
     executors: dict[str, Executor] = {"local": local}
     for name in registry.list_names():
         if name not in executors or registry.is_registered(name):
-            executors[name] = registry.get(name)(plan.around)
+            try:
+                executors[name] = registry.get(name)(plan.around)
+            except MissingExtraError as error:
+                log.debug("worker.executor_left_out", executor=name, reason=str(error))
     return executors
 
 

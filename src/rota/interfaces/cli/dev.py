@@ -7,6 +7,7 @@ of this folder find it; where nothing is kept, the token is not either.
 import os
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,7 @@ def _plan(
 ) -> "ProcessPlan":
     from rota.config.process import ProcessPlan
     from rota.config.wiring import Role
-    from rota.interfaces.http.server import serve_http
+    from rota.interfaces.front import grpc_address, serve_dev
 
     async def welcome(front: "TunableFront") -> None:
         place = flags["store.url"]
@@ -122,7 +123,7 @@ def _plan(
         if place != MEMORY:
             _tell_place(front.address)
         banner = Banner(address=front.address, token=token, place=place, functions=functions, asked_port=asked_port)
-        click.echo(banner)
+        click.echo(replace(banner, grpc_address=grpc_address(front)))
         if file is None:
             await _submit_samples(front.services)
 
@@ -131,7 +132,7 @@ def _plan(
         sources_of(None, flags),
         app=file or SAMPLES,
         roles=(Role.API, Role.SCHEDULER, Role.WORKER),
-        open_front=serve_http,
+        open_front=serve_dev,
         welcome=welcome,
     )
 

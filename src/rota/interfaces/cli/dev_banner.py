@@ -25,13 +25,14 @@ class Banner:
     place: str
     functions: "Sequence[TaskFunction[..., Any]]"
     asked_port: int  # 0: any
+    grpc_address: str | None = None
 
     def __str__(self) -> str:
         types = ", ".join(function.definition.type for function in self.functions)
         return f"""\
 Rota {__version__} runs in this process. Ctrl-C ends it. Not for production: see rota server.
 
-  API     {self.address}/api/v1{self._moved()}
+  API     {self.address}/api/v1{self._moved()}{self._grpc()}
   Docs    {self.address}/docs
   Data    {"in memory, gone at the end" if self.is_ephemeral else self.place.removeprefix("sqlite:///")}
   Types   {types}
@@ -45,6 +46,9 @@ Next, in another terminal in this folder:
     @property
     def is_ephemeral(self) -> bool:
         return self.place == MEMORY
+
+    def _grpc(self) -> str:
+        return "" if self.grpc_address is None else f"\n  gRPC    {self.grpc_address}"
 
     def _moved(self) -> str:
         port = int(self.address.rpartition(":")[2])

@@ -26,7 +26,7 @@ def server(config: Path | None, app: str | None, *, changes: tuple[str, ...]) ->
 @click.command()
 @process_options
 def api(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
-    """Run the HTTP API."""
+    """Run the API: HTTP, and gRPC where it is installed."""
     _run(_plan(config, app, changes=changes, roles=("api",)))
 
 
@@ -74,6 +74,6 @@ def _front_for(roles: Collection[str]) -> "FrontFactory | None":
     """What serves the API, imported only where it is served."""
     if "api" not in roles:
         return None
-    from rota.interfaces.http.server import serve_http
+    from rota.interfaces.front import serve_api
 
-    return serve_http
+    return serve_api

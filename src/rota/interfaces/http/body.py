@@ -127,7 +127,7 @@ def _parse_carefully(raw: bytes) -> Any:
     except (ValueError, RecursionError) as exc:
         raise InvalidError("body", f"is not JSON: {exc}") from exc
     if "\\u" in text:  # only an escape can spell what a store cannot hold
-        _check_text(value)
+        check_values(value)
     return value
 
 
@@ -156,6 +156,12 @@ def _check_depth(brackets: bytes) -> None:
         depth += 1 if sign == _OPENING else -1
         if depth > DEEPEST:
             raise InvalidError("body", f"is nested deeper than {MAX_DEPTH} levels")
+
+
+def count_marks(raw: bytes, *, most_marks: int) -> int:
+    """How many values it has: its opening brackets and commas outside of texts."""
+    marks = _drop_texts(raw, most_marks=most_marks)
+    return marks.count(b"[") + marks.count(b"{") + marks.count(b",")
 
 
 def _drop_texts(raw: bytes, *, most_marks: int) -> bytes:
@@ -194,7 +200,8 @@ def _refuse_constant(word: str) -> NoReturn:
     raise InvalidError("body", f"has {word}, which is not a JSON number")
 
 
-def _check_text(value: Any) -> None:
+def check_values(value: Any) -> None:
+    """Refuse text that a store could not hold, wherever it stands."""
     found = _find_bad(value)
     if found is not None:
         field, bad = found

@@ -15,9 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota.application import metrics
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.tokens import Tokens
-from rota.domain.access import Principal, Role, find_token_id
+from rota.domain.access import Principal, Role
 from rota.domain.callback import API_BASE, verify_link
 from rota.domain.errors import DeniedError, RateLimitedError, RotaError, UnauthenticatedError
+from rota.interfaces.http.admission import Admission, read_secret
 from rota.interfaces.http.limiter import RateLimiter
 from rota.interfaces.http.problems import problem_response
 from rota.interfaces.operations.errors import (
@@ -84,19 +85,8 @@ class Gate:
         if b"authorization" not in found and (link := CALLBACK.fullmatch(scope["path"])) is not None:
             scope[PRINCIPAL], scope[SECRET] = self._admit_link(link, f"address {_address(scope)}"), ""
             return
-        secret = _secret(found.get(b"authorization", []))
-        token_id = find_token_id(secret)
-        is_newcomer = token_id is not None and not self.limiter.knows(f"token {token_id}")
-        if is_newcomer:
-            # It may be a guess, for which the store is asked. Apart, so that no other refusal keeps a good token out.
-            self.limiter.take(f"newcomers from {_address(scope)}")
-        try:
-            principal = await self.tokens.authenticate(secret)
-        except UnauthenticatedError:
-            if not is_newcomer:  # who is counted already
-                self.limiter.take(f"address {_address(scope)}")  # whoever guesses is told to slow down
-            raise
-        self.limiter.take(f"token {principal.token_id}")
+        secret = read_secret([given.decode("latin-1") for given in found.get(b"authorization", [])])
+        principal = await Admission(self.tokens, self.limiter).admit(secret, _address(scope))
         scope[PRINCIPAL], scope[SECRET] = principal, secret
 
     def _admit_link(self, link: "re.Match[str]", address: str) -> Principal:
@@ -161,12 +151,6 @@ def _host_name(given: bytes) -> str:
     host = given.decode("latin-1").lower()
     name, _, port = host.rpartition(":")
     return name if port.isdigit() else host
-
-
-def _secret(given: Sequence[bytes]) -> str:
-    """What was sent as a token; nothing that is one, where that is not clear."""
-    scheme, _, secret = (given[0].decode("latin-1") if len(given) == 1 else "").partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" else ""
 
 
 def _scan(scope: Scope) -> dict[bytes, list[bytes]]:

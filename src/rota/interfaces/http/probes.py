@@ -33,9 +33,13 @@ class Probes:
 
     async def readyz(self, _request: Request) -> Response:
         """Whether requests should be sent here: store and coordinator answer, and it does not stop."""
-        if self._state.stopping.is_set() or not await self._is_connected():
+        if not await self.is_ready():
             raise UnavailableError("not ready")
         return JSONResponse({"status": "ready"})
+
+    async def is_ready(self) -> bool:
+        """The same, for whoever asks in another way."""
+        return not self._state.stopping.is_set() and await self._is_connected()
 
     async def metrics(self, request: Request) -> Response:
         """The figures of this process, for Prometheus."""

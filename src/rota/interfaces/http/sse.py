@@ -72,10 +72,10 @@ class SseStream:
         except RotaError as error:  # the client connects again, and goes on after what it had
             yield f": {error.code}\n\n".encode()
         finally:
-            await _give_up(upcoming)
+            await give_up(upcoming)
 
 
-async def _give_up(upcoming: "asyncio.Future[Frame]") -> None:
+async def give_up(upcoming: "asyncio.Future[Frame]") -> None:
     upcoming.cancel()
     with suppress(asyncio.CancelledError, StopAsyncIteration, RotaError):
         await upcoming

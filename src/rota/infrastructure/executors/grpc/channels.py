@@ -1,0 +1,131 @@
+"""One long-lived channel for each place that is called, at most so many of them.
+
+A channel goes to addresses that the guard has judged, and to no other; the name in the config stays the authority, and
+the name that a certificate is checked for. Nothing is repeated behind our back: a call is sent at most once.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from rota.__about__ import __version__
+from rota.infrastructure.executors.grpc.call import GrpcCall
+from rota.infrastructure.executors.grpc.settings import PUBLIC_TLS, GrpcSettings, TlsTarget
+
+KEEPALIVE_MS = 310_000  # servers take more than one ping in five minutes for abuse
+METADATA_BYTES = 64 * 1024  # of an answer
+STANDARD_OPTIONS: Sequence[tuple[str, Any]] = (
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    ("grpc.primary_user_agent", f"rota/{__version__}"),
+    ("grpc.max_metadata_size", METADATA_BYTES),
+    ("grpc.absolute_max_metadata_size", METADATA_BYTES),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.min_reconnect_backoff_ms", 10_000),  # for a connection to come about
+)
+
+Address = IPv4Address | IPv6Address
+
+
+class TlsError(Exception):
+    """A channel that the settings do not allow, or whose files cannot be used."""
+
+
+@dataclass(slots=True)
+class Link:
+    """A channel, and who uses it."""
+
+    channel: grpc.aio.Channel
+    users: int = 0
+    learning: asyncio.Lock = field(default_factory=asyncio.Lock)  # one asks for descriptors, the others wait
+
+
+class Channels:
+    def __init__(self, settings: GrpcSettings) -> None:
+        self._settings = settings
+        self._links: OrderedDict[tuple[str, ...], Link] = OrderedDict()
+
+    @asynccontextmanager
+    async def borrow(self, call: GrpcCall, addresses: Sequence[Address]) -> AsyncIterator[Link]:
+        """The channel to these addresses, kept while it is used. Raises `TlsError`."""
+        target = _target(addresses, call.port)
+        key = (target, call.authority, call.tls or "")
+        link = self._links.get(key)
+        if link is None:
+            credentials = await self._credentials(call)
+            link = self._links.get(key) or self._open(key, call, credentials=credentials)
+        self._links.move_to_end(key)
+        link.users += 1
+        try:
+            yield link
+        finally:
+            link.users -= 1
+            await self._trim()
+
+    async def close(self) -> None:
+        while self._links:
+            await self._links.popitem()[1].channel.close()
+
+    def _open(self, key: tuple[str, ...], call: GrpcCall, *, credentials: grpc.ChannelCredentials | None) -> Link:
+        most = self._settings.max_message
+        name = None if credentials is None else self._tls(call).server_name
+        options = [
+            *STANDARD_OPTIONS,
+            ("grpc.max_receive_message_length", most),
+            ("grpc.max_send_message_length", most),
+            ("grpc.default_authority", name or call.authority),
+        ]
+        if credentials is None:
+            channel = grpc.aio.insecure_channel(key[0], options)
+        else:
+            checked = ("grpc.ssl_target_name_override", name or call.host.strip("[]"))
+            channel = grpc.aio.secure_channel(key[0], credentials, [*options, checked])
+        link = self._links[key] = Link(channel)
+        return link
+
+    def _tls(self, call: GrpcCall) -> TlsTarget:
+        if call.tls is None or call.tls == PUBLIC_TLS:
+            return self._settings.targets.get(PUBLIC_TLS, TlsTarget())
+        if call.tls not in self._settings.targets:
+            raise TlsError(f"executor.tls names {call.tls!r}, which is not among grpc.targets in the worker's settings")
+        return self._settings.targets[call.tls]
+
+    async def _credentials(self, call: GrpcCall) -> grpc.ChannelCredentials | None:
+        if call.tls is None:
+            return None
+        tls = self._tls(call)
+        try:
+            ca, key, cert = await asyncio.to_thread(lambda: [_read(path) for path in (tls.ca, tls.key, tls.cert)])
+        except OSError as exc:
+            raise TlsError(f"a file of the target {call.tls!r} in grpc.targets cannot be read: {exc}") from exc
+        return grpc.ssl_channel_credentials(ca, key, cert)
+
+    async def _trim(self) -> None:
+        if len(self._links) <= self._settings.max_channels:
+            return
+        idle = [key for key, link in self._links.items() if not link.users]
+        for key in idle[: len(self._links) - self._settings.max_channels]:
+            await self._links.pop(key).channel.close()
+
+
+def _read(path: str | None) -> bytes | None:
+    return None if path is None else Path(path).read_bytes()
+
+
+def _target(addresses: Sequence[Address], port: int) -> str:
+    """The judged addresses as a target of gRPC, which takes those of one family only: the first one's."""
+    version = addresses[0].version
+    spelled = [f"[{address}]" if version == 6 else str(address) for address in addresses if address.version == version]
+    return f"ipv{version}:{','.join(f'{host}:{port}' for host in spelled)}"
