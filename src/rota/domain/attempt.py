@@ -87,4 +87,9 @@ class Snoozed:
     delay: timedelta
 
 
-Outcome = Succeeded | Failed | TimedOut | Cancelled | Snoozed
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The service has taken the work and will say by a callback how it ended."""
+
+
+Outcome = Succeeded | Failed | TimedOut | Cancelled | Snoozed | Deferred

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
+from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
 from rota.domain.checks import MAX_DURATION, MAX_RESULT_BYTES, check_json
 from rota.domain.errors import InvalidError
 from rota.domain.retry import RetryPolicy
@@ -33,6 +33,9 @@ def conclude(state: TaskState, outcome: Outcome, *, policy: RetryPolicy, at: dat
             if not policy.allows(state.retry_count):
                 return state.timed_out(error, at=at)
             return state.retried(error, at=at, due_at=at + policy.delay_before(state.retry_count + 1, chance=chance))
+        case Deferred():
+            error = TaskError("callbacks_off", "the service will call back, but callbacks are off", retryable=False)
+            return state.failed(error, at=at)
         case _:
             assert_never(outcome)
 

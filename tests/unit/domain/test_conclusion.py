@@ -3,7 +3,17 @@ from typing import Any
 
 import pytest
 
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult, TimedOut
+from rota.domain.attempt import (
+    Cancelled,
+    Deferred,
+    Failed,
+    Outcome,
+    Snoozed,
+    Succeeded,
+    TaskError,
+    TaskResult,
+    TimedOut,
+)
 from rota.domain.checks import MAX_DETAIL, MAX_DURATION, MAX_MESSAGE, MAX_RESULT_BYTES
 from rota.domain.conclusion import SHORTEST_SNOOZE, conclude
 from rota.domain.retry import RetryPolicy
@@ -126,3 +136,9 @@ def test_an_endless_traceback_is_cut_and_says_so() -> None:
     assert step.error is not None
     assert (len(step.error.message), step.error.message[-1]) == (MAX_MESSAGE, "…")
     assert (len(step.error.detail), step.error.detail[-1]) == (MAX_DETAIL, "…")
+
+
+def test_work_that_is_finished_elsewhere_cannot_be_waited_for_without_callbacks() -> None:
+    step = concluded(Deferred())
+
+    assert (step.after.status, step.error and step.error.code) == (FAILED, "callbacks_off")

@@ -21,6 +21,7 @@ class Job:
     attempt: Attempt
     config: TaskConfig
     deadline: float  # on this node's monotonic clock; the worker cancels `execute` then
+    callback: str = ""  # the URL by which somebody else may finish the attempt; empty: nobody may
 
 
 class LogLevel(StrEnum):

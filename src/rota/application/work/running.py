@@ -25,7 +25,7 @@ from rota.application.work.logs import LogBook
 from rota.application.work.nudge import Nudge
 from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.report import Ended, HandedBack, Reporter
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
+from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
 
 IDLE = timedelta(seconds=5)
 GRAIN = 0.001  # seconds; a deadline nearer than this has come: no wait is exact
@@ -41,6 +41,7 @@ OUTCOMES = {
     TimedOut: "timed_out",
     Cancelled: "cancelled",
     Snoozed: "snoozed",
+    Deferred: "deferred",
     HandedBack: "released",
     type(None): "cancelled",
 }
