@@ -195,14 +195,14 @@ def endings(ports: dict[str, int]) -> dict[str, Ending]:
     """Every server called once, all at the same time."""
 
     async def call_all() -> dict[str, Ending]:
-        found = {}
+        found: dict[str, tuple[Outcome, float]] = {}
         async with an_executor() as executor, asyncio.timeout(PATIENCE_S):
             await run(executor, an_http_job(url_of("fine", ports)))  # imports the client library
             for group in (CALM, GREEDY):  # who floods us would take the others' time
                 endings = await asyncio.gather(*(attempt(executor, url_of(name, ports)) for name in group))
                 found |= dict(zip(group, endings, strict=True))
         counts = await count_requests(ports)
-        return {name: Ending(*ending, requests=counts.get(name, 1)) for name, ending in found.items()}
+        return {name: Ending(outcome, spent, counts.get(name, 1)) for name, (outcome, spent) in found.items()}
 
     done = asyncio.run(call_all())
     for name, ending in done.items():

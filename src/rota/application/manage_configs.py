@@ -1,6 +1,6 @@
 """What people do with task configs: look, define, pause, resume, run now, delete."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rota.application.audit import Actor, record
@@ -13,13 +13,19 @@ from rota.domain.paging import MAX_PAGE
 from rota.domain.submission import Submission
 from rota.domain.task_config import TaskConfig
 
+ConfigCheck = Callable[[TaskConfig], None]  # raises `InvalidError` for what the executor could not run
 MOST_TRIES = 10  # against a config that changes under our hands
+
+
+def accept(_: TaskConfig) -> None:
+    """Every config is fine."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManageConfigs:
     node: Node
     submit: SubmitTasks
+    check: ConfigCheck = accept
 
     async def get(self, tenant_id: TenantId, task_type: str) -> TaskConfig:
         config = await self.node.store.configs.find(tenant_id, task_type)
@@ -36,6 +42,7 @@ class ManageConfigs:
         self, config: TaskConfig, *, expected_revision: int | None = None, actor: Actor | None = None
     ) -> TaskConfig:
         """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced."""
+        self.check(config)
         if expected_revision is not None:
             check_number("revision", expected_revision, least=0, most=2**31 - 1)
         audit = record(self.node, actor, action="config.put", subject=config.type)

@@ -6,12 +6,15 @@ a program can, since it says so itself. An adapter is imported when it is built:
 nobody should wait for one that is not used.
 """
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Generic, TypeVar
+from urllib.parse import urlsplit
 
 from rota.application.plugins import PluginPlan
 from rota.application.ports.coordinator import Coordinator
@@ -23,7 +26,12 @@ from rota.application.ports.system import Clock, Random
 from rota.config.load import Loaded, SettingsError
 from rota.config.settings import Settings
 from rota.domain.balancing import BALANCERS, LoadBalancer
-from rota.domain.errors import ConfigError
+from rota.domain.errors import ConfigError, InvalidError
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.executors.http.config import check_config as check_http_config
+from rota.infrastructure.executors.http.settings import HttpSettings
+from rota.infrastructure.executors.targets import parse_allow
+from rota.sdk.signing import key_of
 
 T = TypeVar("T")
 
@@ -40,8 +48,13 @@ class Surroundings:
 StoreFactory = Callable[[Surroundings], AbstractAsyncContextManager[Store]]
 CoordinatorFactory = Callable[[Surroundings], AbstractAsyncContextManager[Coordinator]]
 ExecutorFactory = Callable[[Surroundings], Executor]
+ExecutorCheck = Callable[[Mapping[str, object]], None]
 MetricsFactory = Callable[[Surroundings], MetricsCollector]
 PluginFactory = Callable[[], Plugin]
+
+
+class MissingExtraError(ConfigError):
+    """A library that is optional is not installed."""
 
 
 class Registry(Generic[T]):
@@ -137,6 +150,41 @@ def _make_prometheus(_around: Surroundings) -> MetricsCollector:
     return PrometheusCollector()
 
 
+def _make_http(around: Surroundings) -> Executor:
+    with _needing("http"):
+        if find_spec("aiohttp") is None:  # it is imported with the first request
+            raise ModuleNotFoundError(name="aiohttp")
+    from rota.infrastructure.executors.http.executor import HttpExecutor
+
+    return HttpExecutor(around.clock, around.random, settings=http_settings(around.settings))
+
+
+def http_settings(settings: Settings) -> HttpSettings:
+    """What the HTTP executor is built from."""
+    http = settings.http
+    return HttpSettings(
+        allow=[parse_allow("http.allow", text) for text in http.allow],
+        closed=list_own_servers(settings),
+        secrets={name: [key_of(secret) for secret in secrets] for name, secrets in http.secrets.items()},
+        targets=http.targets,
+        concurrency=http.concurrency,
+        max_response=http.max_response,
+        breaker_failures=http.breaker_failures,
+        breaker_pause=http.breaker_pause,
+    )
+
+
+def list_own_servers(settings: Settings) -> list[tuple[str, int]]:
+    """Hosts and ports of the store and the coordinator, which no executor may call."""
+    found = []
+    for url in (settings.store.url, settings.coordinator.url):
+        parts = urlsplit(url)
+        port = parts.port or SERVER_PORTS.get(parts.scheme.lower())
+        if parts.hostname and port is not None:
+            found.append((parts.hostname, port))
+    return found
+
+
 @contextmanager
 def _needing(extra: str) -> Iterator[None]:
     """An optional library is imported here: say how to get it."""
@@ -144,7 +192,7 @@ def _needing(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as exc:
         problem = f"the package {(exc.name or extra).partition('.')[0]} is not installed"
-        raise ConfigError(problem, fix=f"pip install 'rota[{extra}]'") from exc
+        raise MissingExtraError(problem, fix=f"pip install 'rota[{extra}]'") from exc
 
 
 SQL_SCHEMES = ("sqlite", "mysql", "mariadb", "postgresql")
@@ -161,7 +209,9 @@ COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "redis": _open_redis_coordinator,
     "rediss": _open_redis_coordinator,
 }
-EXECUTORS: Mapping[str, ExecutorFactory] = {}
+SERVER_PORTS = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "redis": 6379, "rediss": 6379}
+EXECUTORS: Mapping[str, ExecutorFactory] = {"http": _make_http}
+EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"http": check_http_config}
 METRICS: Mapping[str, MetricsFactory] = {
     "none": lambda _around: NoMetrics(),
     "prometheus": _make_prometheus,
@@ -181,6 +231,9 @@ class Registries:
     )
     executors: Registry[ExecutorFactory] = field(
         default_factory=lambda: Registry("executor", EXECUTORS, group="rota.executors"),
+    )
+    executor_checks: Registry[ExecutorCheck] = field(
+        default_factory=lambda: Registry("executor check", EXECUTOR_CHECKS, group="rota.executor_checks"),
     )
     balancers: Registry[LoadBalancer] = field(
         default_factory=lambda: Registry("balancer", BALANCERS, group="rota.balancers"),
@@ -216,6 +269,16 @@ def check_names(loaded: Loaded, registries: Registries) -> None:
     problems = [problem for key, look in lookups if (problem := _try(look, f"{key} in {loaded.origins[key]}"))]
     if problems:
         raise SettingsError(problems)
+
+
+def check_executor(config: TaskConfig, registries: Registries) -> None:
+    """Let the executor's own check look at what a config says to it; an executor without one accepts everything."""
+    checks = registries.executor_checks
+    if config.executor_type in checks.list_names():
+        said = json.loads(config.executor_config)
+        if not isinstance(said, dict):
+            raise InvalidError("executor", "must be a mapping")
+        checks.get(config.executor_type)(said)
 
 
 def list_plugins(settings: Settings, registries: Registries) -> list[PluginPlan]:

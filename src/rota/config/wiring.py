@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -49,13 +50,22 @@ from rota.application.work.worker import WorkerService
 from rota.config.alone import alone
 from rota.config.declare import declare
 from rota.config.exposure import check_exposure
-from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, list_plugins, open_fallback, scheme_of
+from rota.config.registry import (
+    SQL_SCHEMES,
+    MissingExtraError,
+    Registries,
+    Surroundings,
+    check_executor,
+    list_plugins,
+    open_fallback,
+    scheme_of,
+)
 from rota.config.schema import prepare_schema
 from rota.config.settings import ApiSettings, Settings
 from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
 from rota.domain.node import NodeInfo
-from rota.domain.worker import ANY_TYPE, MAX_TYPES
+from rota.domain.worker import ANY_TYPE, MAX_TYPES, types_by
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.executors.local.settings import LocalSettings
@@ -206,7 +216,8 @@ def _open_front(plan: Blueprint, built: Built) -> TunableFront:
         global_rate=settings.scheduler.global_rate,
     )
     built.roles.others.append(services.tokens.run)
-    return plan.open_front(services, settings.api)
+    checked = replace(services.configs, check=partial(check_executor, registries=plan.registries))
+    return plan.open_front(replace(services, configs=checked), settings.api)
 
 
 def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerRole:
@@ -313,15 +324,20 @@ def _tell_place(error: Exception) -> str:
 
 
 def _types(plan: Blueprint, executors: Mapping[str, Executor]) -> frozenset[str]:
-    """Which types to take. Where all are asked for and functions are all there is, those that have a function here:
-    a worker of another app would only hand the others back."""
+    """Which types to take. Where all are asked for: those that have a function here, since a worker of another app
+    would only hand the others back; and all that the other executors run, since those can run them anywhere."""
     asked = frozenset(plan.settings.worker.types)
-    if ANY_TYPE not in asked or set(executors) != {"local"}:
+    if ANY_TYPE not in asked:
         return asked
     declared = frozenset(function.definition.type for function in plan.tasks)
+    own = executors["local"]  # unless the program has put another one there, which may run whatever it likes
+    others = frozenset(types_by(name) for name in executors if name != "local" or not isinstance(own, LocalExecutor))
     if not declared:
-        log.warning("worker.no_tasks", hint="start it with --app FILE.py to give it some")
-    return declared if 0 < len(declared) <= MAX_TYPES else asked
+        log.warning("worker.no_tasks", hint="start it with --app FILE.py to give it some", others=sorted(others))
+        if plan.app is not None:  # configs may name functions of it
+            return asked
+    known = declared | others
+    return known if 0 < len(known) <= MAX_TYPES else asked
 
 
 def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor]:
@@ -330,7 +346,10 @@ def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor
     executors: dict[str, Executor] = {"local": local}
     for name in registry.list_names():
         if name not in executors or registry.is_registered(name):
-            executors[name] = registry.get(name)(plan.around)
+            try:
+                executors[name] = registry.get(name)(plan.around)
+            except MissingExtraError as error:
+                log.debug("worker.executor_left_out", executor=name, reason=str(error))
     return executors
 
 

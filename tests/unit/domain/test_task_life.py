@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskResult, TimedOut
+from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskResult, TimedOut
 from rota.domain.conclusion import conclude
 from rota.domain.errors import IllegalTransitionError, NotDueError
 from rota.domain.ids import WorkerId
@@ -97,6 +97,8 @@ class TaskLife(RuleBasedStateMachine):
                 assert self.state.status is SUCCESS
             case Cancelled():
                 assert self.state.status is CANCELLED
+            case Deferred():
+                assert self.state.status is FAILED
 
     @precondition(lambda self: self.state.status in {PENDING, RETRYING, PROCESSING})
     @rule()
