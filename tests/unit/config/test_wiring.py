@@ -257,6 +257,6 @@ def test_a_worker_takes_the_functions_it_has_and_all_that_other_executors_run() 
     assert declared_types(executors, tasks=tasks) == {"@http"}
     assert declared_types({"local": local}, tasks=tasks) == {"*"}
     assert declared_types(executors, tasks=tasks, app=AppRef("some.module")) == {"*"}
-    tasks.add(TaskFunction(lambda: None, define("greet", {})))
+    tasks.add(TaskFunction(node_name, define("greet", {})))
     assert declared_types(executors, tasks=tasks) == {"greet", "@http"}
     assert declared_types({"local": ScriptedExecutor()}, tasks=TaskRegistry()) == {"@local"}

@@ -7,8 +7,6 @@ again. What counts as failure is that nobody answers, or a proxy says so (502, 5
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from rota.application.ports.system import Clock
@@ -21,16 +19,16 @@ class Slots:
         self.in_use = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    @asynccontextmanager
-    async def hold(self, limit: int) -> AsyncIterator[None]:
+    async def take(self, limit: int) -> None:
+        """Wait for room; whoever got it must `free` it."""
         if self._waiting or self.in_use >= limit:
             await self._wait(limit)
         else:
             self.in_use += 1
-        try:
-            yield
-        finally:
-            self._free()
+
+    def free(self) -> None:
+        self.in_use -= 1
+        self._serve()
 
     async def _wait(self, limit: int) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -44,12 +42,8 @@ class Slots:
                     self._waiting.remove(entry)
                 self._serve()
             else:
-                self._free()  # the slot was given at the very moment of the cancel
+                self.free()  # the slot was given at the very moment of the cancel
             raise
-
-    def _free(self) -> None:
-        self.in_use -= 1
-        self._serve()
 
     def _serve(self) -> None:
         while self._waiting and self.in_use < self._waiting[0][0]:

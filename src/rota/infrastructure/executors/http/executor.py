@@ -100,7 +100,8 @@ class HttpExecutor:
     async def _call(self, job: Job, plan: Plan, *, request: Request) -> Outcome:
         transport = self._transport or await self._open()
         target = self._find_target(plan.origin)
-        async with target.slots.hold(plan.config.concurrency or self._settings.concurrency):
+        await target.slots.take(plan.config.concurrency or self._settings.concurrency)
+        try:
             circuit = target.circuit
             if not circuit.admit():
                 problem = f"{plan.origin} did not answer lately; no request was made"
@@ -113,13 +114,13 @@ class HttpExecutor:
                 else:
                     circuit.abandon()
                 raise
+        finally:
+            target.slots.free()
 
     async def _exchange(self, job: Job, plan: Plan, *, request: Request, to: "tuple[Transport, Circuit]") -> Outcome:
-        from rota.infrastructure.executors.http.transport import Reading
-
         transport, circuit = to
         try:
-            answer = await transport.exchange(request, Reading(plan, self._settings.max_response))
+            answer = await transport.exchange(request, plan, most=self._settings.max_response)
         except ExchangeError as exc:
             circuit.note(is_answered=exc.is_answered) if exc.is_fault else circuit.abandon()
             return Failed(TaskError(exc.code, str(exc), retryable=exc.is_retryable))

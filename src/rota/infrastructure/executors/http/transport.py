@@ -11,7 +11,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import NoReturn
 
 import aiohttp
@@ -27,17 +27,12 @@ from rota.infrastructure.executors.targets import TargetGuard, TargetRefusedErro
 
 MAX_HEADER = 8190  # bytes of a line
 MAX_HEADERS = 128
+MOST_JUDGED = 1000
 IDLE_SECONDS = 15.0  # that an unused connection is kept
 EXCERPT_SECONDS = 1.0  # that the body of an error is waited for: what it is, its status has said
+_parse = lru_cache(maxsize=1024)(partial(URL, encoded=True))
+_timeout = lru_cache(maxsize=64)(lambda connect: aiohttp.ClientTimeout(total=None, connect=connect))
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 47}
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How much of an answer is read."""
-
-    plan: Plan
-    most: int  # decoded bytes
 
 
 class GuardedResolver(AbstractResolver):
@@ -69,6 +64,7 @@ class Transport:
 
     def __init__(self, guard: TargetGuard, targets: Mapping[str, TargetSettings]) -> None:
         self._guard = guard
+        self._judged: set[tuple[str | None, int | None]] = set()
         self._contexts = {name: _context_of(target) for name, target in targets.items()}
         connector = aiohttp.TCPConnector(
             resolver=GuardedResolver(guard),
@@ -90,19 +86,28 @@ class Transport:
     async def close(self) -> None:
         await self._session.close()
 
-    async def exchange(self, request: Request, reading: Reading) -> Answer:
-        """Send it once and read the answer; `ExchangeError` when there is none that can be used."""
+    async def exchange(self, request: Request, plan: Plan, *, most: int) -> Answer:
+        """Send it once and read the answer, no more than so many bytes; `ExchangeError` when none can be used."""
         try:
-            url = URL(request.url, encoded=True)
-            if self._guard.check_literal(url.host or "", url.port or 0) is not None:
-                await self._guard.resolve(url.host or "", url.port or 0)  # aiohttp asks for names only
-            response = await self._send(request, reading.plan, url=url)
+            url = _parse(request.url)
+            if (url.host, url.port) not in self._judged:
+                await self._judge(url)
+            response = await self._send(request, plan, url=url)
             try:
-                return await self._read(response, reading)
+                return await _read(response, plan, most=most)
             finally:
                 response.close() if not response.content.at_eof() else response.release()
         except (aiohttp.ClientError, TargetRefusedError, OSError, ValueError, zlib.error) as exc:
             _translate(exc)
+
+    async def _judge(self, url: URL) -> None:
+        """aiohttp asks the resolver for names, and for each connection; of an address the answer never changes."""
+        host, port = url.host or "", url.port or 0
+        if self._guard.check_literal(host, port) is not None:
+            await self._guard.resolve(host, port)
+        if len(self._judged) >= MOST_JUDGED:
+            self._judged.clear()
+        self._judged.add((url.host, url.port))
 
     async def _send(self, request: Request, plan: Plan, *, url: URL) -> aiohttp.ClientResponse:
         config = plan.config
@@ -116,7 +121,7 @@ class Transport:
                     headers=request.headers,
                     allow_redirects=False,
                     ssl=True if context is None else context,
-                    timeout=aiohttp.ClientTimeout(total=None, connect=config.connect_timeout_seconds),
+                    timeout=_timeout(config.connect_timeout_seconds),
                 )
         except aiohttp.ConnectionTimeoutError as exc:
             problem = f"no connection within {config.connect_timeout_seconds:g} s"
@@ -125,12 +130,11 @@ class Transport:
             problem = f"no answer within {config.response_timeout_seconds:g} s"
             raise ExchangeError("response_timeout", problem) from exc
 
-    async def _read(self, response: aiohttp.ClientResponse, reading: Reading) -> Answer:
-        if is_success(response.status, reading.plan.config.success):
-            body = await _read_body(response, reading.most)
-        else:
-            body = await _read_excerpt(response)
-        return Answer(response.status, response.headers, body)
+
+async def _read(response: aiohttp.ClientResponse, plan: Plan, *, most: int) -> Answer:
+    is_wanted = is_success(response.status, plan.config.success)
+    body = await (_read_body(response, most) if is_wanted else _read_excerpt(response))
+    return Answer(response.status, response.headers, body)
 
 
 async def _read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
