@@ -28,6 +28,9 @@ SLACK_S = 1.0
 HOUR = timedelta(hours=1)
 MIB = 1024 * 1024
 MOST_GROWTH = 2 * MIB
+# aiohttp parses all that one read of the socket gave (256 KiB) before it looks at any of it: ten thousand messages.
+# That is let go before the next read, so it does not grow with time: 4.5 MiB after 0.7, 3 and 10 seconds.
+MOST_BY_FLOOD = 6 * MIB
 OPEN = HttpSettings(allow=LOOPBACK, breaker_failures=10**6)
 
 OK, LATE, DEFERRED = "succeeded", "timed out", "deferred"
@@ -250,7 +253,8 @@ def growth_by(name: str, ports: dict[str, int], *, max_response: int) -> int:
 
 @pytest.mark.parametrize("name", GREEDY)
 def test_a_greedy_server_does_not_make_the_worker_grow(ports: dict[str, int], name: str) -> None:
-    assert growth_by(name, ports, max_response=OPEN.max_response) <= MOST_GROWTH
+    most = MOST_BY_FLOOD if name == "informing_for_ever" else MOST_GROWTH
+    assert growth_by(name, ports, max_response=OPEN.max_response) <= most
 
 
 def test_without_its_cap_the_worker_would_grow(ports: dict[str, int]) -> None:
