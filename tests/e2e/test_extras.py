@@ -19,6 +19,23 @@ except ConfigError as error:
     print(error)
 """
 
+WITHOUT_HTTP = """
+import sys
+sys.modules["aiohttp"] = None  # as if it were not installed
+import asyncio, rota
+
+@rota.task("greet")
+async def greet() -> str:
+    return "hello"
+
+async def main():
+    async with rota.Rota({"store": {"url": "memory://"}, "coordinator": {"url": "memory://"}}) as app:
+        handle = await app.submit("greet")
+        print((await handle.wait("30s")).status)
+
+asyncio.run(main())
+"""
+
 
 def test_a_missing_library_is_named_with_the_extra_that_brings_it() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 ours
@@ -52,3 +69,9 @@ def test_without_grpc_all_else_works_and_what_needs_it_says_how_to_get_it() -> N
     ran = subprocess.run([sys.executable, "-c", WITHOUT_GRPC], capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 ours
 
     assert ran.stdout.splitlines() == ["the package grpc is not installed; try: pip install 'rota[grpc]'"] * 2
+
+
+def test_a_worker_without_the_http_client_runs_everything_else() -> None:
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_HTTP], capture_output=True, text=True, timeout=40, check=True)  # noqa: S603 ours
+
+    assert ran.stdout.splitlines()[-1] == "SUCCESS"

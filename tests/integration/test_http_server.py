@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from rota.interfaces.cli.main import run
 from rota.interfaces.http import probes
 from rota.interfaces.http.server import listen
 from tests.support.api import Api, an_api
+from tests.support.certificates import make_certificate
 
 
 @pytest.fixture
@@ -189,18 +189,6 @@ async def test_a_request_under_way_is_finished_and_no_other_is_accepted(monkeypa
                     break
         go_on.set()
         assert (await asked).status_code == 200
-
-
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(  # noqa: S603 a fixed command
-        ["openssl", "req",  # noqa: S607 wherever it is installed
-         "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-         "-keyout", str(key), "-out", str(cert)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return cert, key
 
 
 async def test_tls_is_served_with_a_certificate(tmp_path: Path) -> None:

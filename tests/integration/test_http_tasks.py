@@ -389,3 +389,13 @@ async def test_the_whole_way_from_request_to_result(tmp_path: Path) -> None:
         stats = (await http.get("/stats")).json()
         assert stats["tasks"]["PENDING"] == 1
         assert (await http.get(f"/tasks/{made['id']}/explain")).json()["reason"] in ("no_worker_for_type", "no_leader")
+
+
+async def test_a_task_config_for_the_http_executor_is_checked_when_it_is_put(http: httpx2.AsyncClient) -> None:
+    executor = {"type": "http", "url": "ftp://example.com", "method": "POST"}
+    refused = await http.put("/task-configs/webhook", json={"executor": executor})
+    assert problem(refused) == (422, "invalid_request", ["executor.url"])
+    assert (await http.get("/task-configs/webhook")).status_code == 404
+
+    put = await http.put("/task-configs/webhook", json={"executor": executor | {"url": "https://example.com/"}})
+    assert put.status_code == 201

@@ -50,9 +50,9 @@ def admit(waiting: Iterable[LiveTask], crew: Crew, *, throttle: Throttle, rate: 
 
 def room_of(key: Key, crew: Crew, *, throttle: Throttle) -> tuple[int, Reason]:
     """How many of a type may go, and what it is that lets no more go."""
-    task_type = key[1]
-    if not crew.count_for(task_type):
+    kind = key[1], throttle.executor_of(key)
+    if not crew.count_for(*kind):
         return 0, Reason.NO_WORKER
     limited, limit = throttle.room(key)
-    room = crew.room_for(task_type)
+    room = crew.room_for(*kind)
     return (limited, limit) if limited < room else (room, Reason.WORKERS_BUSY)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rota.domain.queue import QueueDepths
-from rota.domain.worker import ANY_TYPE, Worker
+from rota.domain.worker import ANY_TYPE, Worker, types_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,24 @@ class Crew:
                 counts[supported] += 1
         return cls(loaded, sum(worker.room for worker in loaded), rooms, counts)
 
-    def room_for(self, task_type: str) -> int:
+    def room_for(self, task_type: str, executor: str = "") -> int:
         """How many attempts of a type the workers could start, if nothing else took their room."""
-        return self._rooms.get(ANY_TYPE, 0) + self._rooms.get(task_type, 0)
+        names = (ANY_TYPE, task_type, types_by(executor))
+        twice = sum(worker.room for worker in self._who_name_both(task_type, executor))
+        return sum(self._rooms.get(name, 0) for name in names) - twice
 
-    def count_for(self, task_type: str) -> int:
+    def count_for(self, task_type: str, executor: str = "") -> int:
         """How many workers support a type, busy and draining ones too."""
-        return self._counts.get(ANY_TYPE, 0) + self._counts.get(task_type, 0)
+        names = (ANY_TYPE, task_type, types_by(executor))
+        return sum(self._counts.get(name, 0) for name in names) - len(self._who_name_both(task_type, executor))
+
+    def _who_name_both(self, task_type: str, executor: str) -> list[Worker]:
+        """Those who name the type and its executor and were counted for both: hardly ever is there one."""
+        marked = types_by(executor)
+        if task_type not in self._counts or marked not in self._counts:
+            return []
+        named = [worker for worker in self.workers if {task_type, marked} <= worker.types]
+        return [worker for worker in named if ANY_TYPE not in worker.types]
 
 
 def _with_load(worker: Worker, depths: QueueDepths, *, least: int) -> Worker:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 
 import structlog
 
@@ -47,6 +48,7 @@ SHORTEST_WAIT = timedelta(milliseconds=1)
 RATE_PAUSE = timedelta(milliseconds=20)  # what a rate lets go is granted in small batches, not one by one
 DUE_EVERY = timedelta(milliseconds=25)  # how old the answer to "what is due next?" may be
 ROUNDS_PER_LOOK = 10  # then what became due meanwhile has its turn
+MOST_LEARNT = 100  # configs of parked types that are read anew in one round
 MOST_MOVED = 2_000  # due entries at once: one atomic step of the coordinator
 RETURN_AFTER = timedelta(seconds=5)  # what found no place to park …
 RETURN_PACE = timedelta(microseconds=250)  # … comes back in a trickle, or it would be all that dispatch does
@@ -290,10 +292,12 @@ class Dispatcher:
 
     async def _pick_parked(self, crew: Crew, room: int) -> list[tuple[float, TaskId]]:
         """The parked tasks that may go now, with their ranks, most pressing first."""
-        keys = [key for key in self._parking.keys() if crew.room_for(key[1])]  # noqa: SIM118 not a dict
+        throttle = self._throttle
+        await self._learn_anew(crew)
+        keys = [key for key in self._parking.keys() if crew.room_for(key[1], throttle.executor_of(key))]  # noqa: SIM118 not a dict
         if not keys:
             return []
-        await self._throttle.learn(keys)
+        await throttle.learn(keys)
         places: dict[Key, int] = {}
         for key in keys:
             number, reason = room_of(key, crew, throttle=self._throttle)
@@ -302,6 +306,13 @@ class Dispatcher:
             else:
                 self._note_pause(self._throttle.wait_for(key, reason))
         return self._parking.first(places, min(room, self._settings.batch_size))
+
+    async def _learn_anew(self, crew: Crew) -> None:
+        """Types that nobody can run may have got another executor: their configs are read again, some in each round."""
+        throttle = self._throttle
+        stuck = (key for key in self._parking.keys() if not crew.room_for(key[1], throttle.executor_of(key)))  # noqa: SIM118 not a dict
+        if stale := list(islice(filter(throttle.is_stale, stuck), MOST_LEARNT)):
+            await throttle.learn(stale)
 
     async def _take(
         self, reign: Reign, room: int, *, parked: Sequence[tuple[float, TaskId]] = (), wait: timedelta = NO_WAIT
@@ -357,7 +368,7 @@ class Dispatcher:
         await self._throttle.learn({key_of(live) for live in waiting})
         settings = self._settings
         verdict = admit(waiting, crew, throttle=self._throttle, rate=settings.global_rate)
-        needs = [Need(live.id, live.type) for live in verdict.admitted]
+        needs = [Need(live.id, live.type, self._throttle.executor_of(key_of(live))) for live in verdict.admitted]
         chosen = spread(needs, crew.workers, balancer=settings.balancer, draws=self._draws)
         unplaced = [(live, Reason.WORKERS_BUSY) for live in verdict.admitted if live.id not in chosen]
         await self._park(verdict.refused + unplaced, reign=reign)

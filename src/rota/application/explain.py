@@ -107,8 +107,8 @@ class ExplainTask:
         config, task_type = scene.config, scene.task.spec.type
         return replace(
             _outline(scene.task, self._find_reason(scene)),
-            workers=scene.crew.count_for(task_type),
-            room=scene.crew.room_for(task_type),
+            workers=scene.crew.count_for(task_type, _executor_of(config)),
+            room=scene.crew.room_for(task_type, _executor_of(config)),
             running=scene.running,
             max_concurrent=config.max_concurrent if config is not None else None,
             rate_per_second=config.rate_per_second if config is not None else None,
@@ -120,13 +120,14 @@ class ExplainTask:
         task_type, crew, config = scene.task.spec.type, scene.crew, scene.config
         if scene.leader is None:
             return Reason.NO_LEADER, "No scheduler leads now; the next one to lead will go on with it."
-        workers = crew.count_for(task_type)
+        kind = task_type, _executor_of(config)
+        workers = crew.count_for(*kind)
         if not workers:
             return Reason.NO_WORKER, f"No worker that is alive supports the type {task_type}."
         if config is not None and config.max_concurrent and (scene.running or 0) >= config.max_concurrent:
             text = f"{scene.running} of the type {task_type} run, and no more than {config.max_concurrent} may."
             return Reason.TYPE_LIMIT, text
-        if not crew.room_for(task_type):
+        if not crew.room_for(*kind):
             return Reason.WORKERS_BUSY, f"All workers that support it ({workers}) are busy or draining."
         if scene.now - scene.task.state.due_at > PROMPT:
             if config is not None and config.rate_per_second is not None:
@@ -141,6 +142,10 @@ class ExplainTask:
             Reason.QUEUED,
             f"It is in the queue and about to be granted; {scene.ready} are ready with it or before it.",
         )
+
+
+def _executor_of(config: TaskConfig | None) -> str:
+    return "" if config is None else config.executor_type
 
 
 def _explain_settled(task: Task) -> tuple[Reason, str] | None:

@@ -1,5 +1,7 @@
 """The limits that a leader keeps over its rounds: how many of a type run at once, and how many start per second.
 
+It also knows which executor runs a type, since that is read with the limits.
+
 Rates are token buckets in the leader's memory. A bucket holds one second's worth, or one, and is full when a reign
 begins: after a change of leaders a type may have that much more.
 """
@@ -15,6 +17,7 @@ from rota.application.running import Running
 from rota.domain.ids import TaskId
 from rota.domain.limits import TokenBucket
 from rota.domain.task import LiveTask
+from rota.domain.task_config import TaskConfig
 from rota.domain.waiting import Reason
 
 KEEP = 2.0  # seconds that limits are known for; a type without a config is remembered as free that long
@@ -28,6 +31,7 @@ class Limits:
 
     most: int | None = None
     rate: float | None = None
+    executor: str = ""
 
 
 FREE = Limits()
@@ -48,11 +52,20 @@ class Throttle:
         now = self._clock.monotonic()
         if len(self._limits) > MOST_KNOWN:
             self._limits.clear()
-        unknown = [key for key in wanted if key not in self._limits or self._limits[key][1] <= now]
+        unknown = [key for key in wanted if self.is_stale(key)]
         if unknown:
             await self._read(unknown, until=now + KEEP)
         limits = ((key, self._limits_of(key).most) for key in wanted)
         await self._running.watch({key: most for key, most in limits if most is not None})
+
+    def executor_of(self, key: Key) -> str:
+        """What runs a type, as far as it was learnt; empty when it was not, or the type has no config."""
+        return self._limits_of(key).executor
+
+    def is_stale(self, key: Key) -> bool:
+        """Whether what is known of a type may be out of date."""
+        known = self._limits.get(key)
+        return known is None or known[1] <= self._clock.monotonic()
 
     def room(self, key: Key) -> tuple[int, Reason]:
         """How many of a type may start now, and what it is that limits them."""
@@ -110,7 +123,7 @@ class Throttle:
         configs = await self._configs.find_all(keys)
         for key in keys:
             config = configs.get(key)
-            limits = FREE if config is None else Limits(config.max_concurrent, config.rate_per_second)
+            limits = FREE if config is None else _limits_in(config)
             self._limits[key] = (limits, until)
             if limits.rate is None:
                 self._buckets.pop(key, None)
@@ -128,3 +141,7 @@ class Throttle:
 
     def _tokens(self, bucket: TokenBucket) -> int:
         return bucket.take(NO_LIMIT, now=self._clock.monotonic())[1]
+
+
+def _limits_in(config: TaskConfig) -> Limits:
+    return Limits(config.max_concurrent, config.rate_per_second, config.executor_type)

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from rota.domain.checks import check_duration, check_metadata, check_name, check_number, check_text, to_json
 from rota.domain.durations import format_duration, parse_duration
 from rota.domain.errors import InvalidError
+from rota.domain.worker import ANY_TYPE, EXECUTOR_MARK, types_by
 from rota.infrastructure.telemetry.redact import redact_text
 
 T = TypeVar("T")
@@ -199,14 +200,14 @@ def optional(kind: Kind[T]) -> Kind[T | None]:
 
 
 def words() -> Kind[tuple[str, ...]]:
-    """A list of task types, or `*` for all; in a variable or flag separated by commas."""
-    allowed = "a list of task types such as [email, report], or ['*'] for all"
+    """A list of task types, or `*` for all, or `@http` for all of an executor; in a variable separated by commas."""
+    allowed = "a list of task types such as [email, report], '@http' for all of an executor, or ['*'] for all"
 
     def read(key: str, raw: Any) -> tuple[str, ...]:
         items = _split(raw)
         if not isinstance(items, list | tuple) or not 1 <= len(items) <= MOST_ITEMS:
             raise InvalidError(key, f"{_show(raw)} is not {allowed}")
-        return tuple(item if item == "*" else check_name(key, item) for item in items)
+        return tuple(_read_type(key, item) for item in items)
 
     return Kind(allowed, read, list)
 
@@ -246,6 +247,14 @@ def plugins() -> Kind[tuple[PluginChoice, ...]]:
         return chosen
 
     return Kind(allowed, read, lambda value: [_write_plugin(plugin) for plugin in value])
+
+
+def _read_type(key: str, item: Any) -> str:
+    if item == ANY_TYPE:
+        return ANY_TYPE
+    if isinstance(item, str) and item.startswith(EXECUTOR_MARK):
+        return types_by(check_name(key, item.removeprefix(EXECUTOR_MARK)))
+    return check_name(key, item)
 
 
 def _read_plugin(key: str, raw: Any) -> PluginChoice:

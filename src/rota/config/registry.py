@@ -33,7 +33,10 @@ from rota.domain.task_config import TaskConfig
 from rota.infrastructure.executors.grpc.call import check_config as check_grpc_config
 from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
 from rota.infrastructure.executors.grpc.settings import GrpcSettings, TlsTarget
+from rota.infrastructure.executors.http.config import check_config as check_http_config
+from rota.infrastructure.executors.http.settings import HttpSettings
 from rota.infrastructure.executors.targets import TargetGuard, parse_allow
+from rota.sdk.signing import key_of
 
 T = TypeVar("T")
 
@@ -178,6 +181,30 @@ def _make_prometheus(_around: Surroundings) -> MetricsCollector:
     return PrometheusCollector()
 
 
+def _make_http(around: Surroundings) -> Executor:
+    with _needing("http"):
+        if find_spec("aiohttp") is None:  # it is imported with the first request
+            raise ModuleNotFoundError(name="aiohttp")
+    from rota.infrastructure.executors.http.executor import HttpExecutor
+
+    return HttpExecutor(around.clock, around.random, settings=http_settings(around.settings))
+
+
+def http_settings(settings: Settings) -> HttpSettings:
+    """What the HTTP executor is built from."""
+    http = settings.http
+    return HttpSettings(
+        allow=[parse_allow("http.allow", text) for text in http.allow],
+        closed=list_own_servers(settings),
+        secrets={name: [key_of(secret) for secret in secrets] for name, secrets in http.secrets.items()},
+        targets=http.targets,
+        concurrency=http.concurrency,
+        max_response=http.max_response,
+        breaker_failures=http.breaker_failures,
+        breaker_pause=http.breaker_pause,
+    )
+
+
 def list_own_servers(settings: Settings) -> list[tuple[str, int]]:
     """Hosts and ports of the store and the coordinator, which no executor may call."""
     found = []
@@ -214,8 +241,8 @@ COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "rediss": _open_redis_coordinator,
 }
 SERVER_PORTS = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "redis": 6379, "rediss": 6379}
-EXECUTORS: Mapping[str, ExecutorFactory] = {"grpc": _make_grpc}
-EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"grpc": check_grpc_config}
+EXECUTORS: Mapping[str, ExecutorFactory] = {"http": _make_http, "grpc": _make_grpc}
+EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"http": check_http_config, "grpc": check_grpc_config}
 METRICS: Mapping[str, MetricsFactory] = {
     "none": lambda _around: NoMetrics(),
     "prometheus": _make_prometheus,

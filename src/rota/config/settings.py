@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
-from rota.config import grpc_kinds, kinds
+from rota.config import grpc_kinds, http_kinds, kinds
 from rota.config.kinds import Kind, PluginChoice, setting
 from rota.domain.errors import InvalidError
 from rota.domain.retry import MAX_RETRIES, STANDARD_RETRY
 from rota.domain.worker import ANY_TYPE, MAX_CAPACITY
+from rota.infrastructure.executors.http.config import MAX_CONCURRENCY
+from rota.infrastructure.executors.http.settings import TargetSettings
 
 _SECOND = timedelta(seconds=1)
 _TENTH = timedelta(milliseconds=100)
@@ -137,7 +139,8 @@ class WorkerSettings:
     types: tuple[str, ...] = setting(
         (ANY_TYPE,),
         kinds.words(),
-        text="The task types it takes; `*` is every type it can run: those of its app, if functions are all it runs.",
+        text="The task types it takes. `*` is all that it can run: those of its app and those of every other executor;"
+        " `@http` is all that the executor `http` runs.",
     )
     weight: int = setting(1, kinds.whole(1, 1000), text="Its share of tasks under the balancer `weighted`.")
     labels: Mapping[str, str] = field(
@@ -229,6 +232,47 @@ class GrpcSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HttpExecutorSettings:
+    """The HTTP executor: which services may be called, and how they know who calls."""
+
+    allow: tuple[str, ...] = setting(
+        (),
+        http_kinds.allowed_targets(),
+        text="What may be called besides public addresses: hosts, networks, everything under a name.",
+    )
+    secrets: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict,
+        metadata={
+            "kind": http_kinds.secrets(),
+            "text": "What requests are signed with. Task configs name one; `default` is for those that name none. Two"
+            " of a name while one is replaced: both sign.",
+            "live": False,
+        },
+    )
+    targets: Mapping[str, TargetSettings] = field(
+        default_factory=dict,
+        metadata={
+            "kind": http_kinds.targets(),
+            "text": "What is needed to call some hosts: a CA of their own, a certificate of ours, headers that are"
+            " secret. Task configs name it as `target`.",
+            "live": False,
+        },
+    )
+    concurrency: int = setting(
+        100, kinds.whole(1, MAX_CONCURRENCY), text="The most requests at once from one worker to one host and port."
+    )
+    max_response: int = setting(_MIB, kinds.size(1024, 64 * _MIB), text="The most that is read of an answer.")
+    breaker_failures: int = setting(
+        10,
+        kinds.whole(1, 1_000_000),
+        text="After so many calls in a row that nobody answered, none is made for a while.",
+    )
+    breaker_pause: timedelta = setting(
+        10 * _SECOND, kinds.duration(_TENTH, _HOUR), text="How long that is; then one call tries."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """The log of a process, on standard error."""
 
@@ -257,6 +301,7 @@ class Settings:
     scheduler: SchedulerSettings = SchedulerSettings()
     worker: WorkerSettings = WorkerSettings()
     task: TaskSettings = TaskSettings()
+    http: HttpExecutorSettings = HttpExecutorSettings()
     grpc: GrpcSettings = GrpcSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -343,6 +388,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "scheduler": SchedulerSettings,
     "worker": WorkerSettings,
     "task": TaskSettings,
+    "http": HttpExecutorSettings,
     "grpc": GrpcSettings,
     "log": LogSettings,
     "metrics": MetricsSettings,

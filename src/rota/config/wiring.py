@@ -67,7 +67,7 @@ from rota.domain.callback import API_BASE, AttemptKey, spell_link
 from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
 from rota.domain.node import NodeInfo
-from rota.domain.worker import ANY_TYPE, MAX_TYPES
+from rota.domain.worker import ANY_TYPE, MAX_TYPES, types_by
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.executors.local.settings import LocalSettings
@@ -351,15 +351,20 @@ def _tell_place(error: Exception) -> str:
 
 
 def _types(plan: Blueprint, executors: Mapping[str, Executor]) -> frozenset[str]:
-    """Which types to take. Where all are asked for and functions are all there is, those that have a function here:
-    a worker of another app would only hand the others back."""
+    """Which types to take. Where all are asked for: those that have a function here, since a worker of another app
+    would only hand the others back; and all that the other executors run, since those can run them anywhere."""
     asked = frozenset(plan.settings.worker.types)
-    if ANY_TYPE not in asked or set(executors) != {"local"}:
+    if ANY_TYPE not in asked:
         return asked
     declared = frozenset(function.definition.type for function in plan.tasks)
+    own = executors["local"]  # unless the program has put another one there, which may run whatever it likes
+    others = frozenset(types_by(name) for name in executors if name != "local" or not isinstance(own, LocalExecutor))
     if not declared:
-        log.warning("worker.no_tasks", hint="start it with --app FILE.py to give it some")
-    return declared if 0 < len(declared) <= MAX_TYPES else asked
+        log.warning("worker.no_tasks", hint="start it with --app FILE.py to give it some", others=sorted(others))
+        if plan.app is not None:  # configs may name functions of it
+            return asked
+    known = declared | others
+    return known if 0 < len(known) <= MAX_TYPES else asked
 
 
 def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor]:

@@ -17,6 +17,7 @@ from rota.domain.ids import TaskId, WorkerId
 from rota.domain.worker import Worker
 
 _Place = tuple[float, int, int, Worker]  # share in use, place in turn (no two are equal), the load it was made with
+_Kind = tuple[str, str]  # a type and its executor
 _HASH_MASK = 2**30 - 1  # what Python multiplies fastest
 
 
@@ -26,6 +27,7 @@ class Need:
 
     task_id: TaskId
     type: str
+    executor: str = ""  # what runs the type, if it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,10 @@ def spread(
     batch = list(needs)
     if balancer is least_task:
         return _spread_by_share(batch, workers, draws=draws)
-    able = _able_by_type({need.type for need in batch}, workers)
+    able = _able_by_kind(batch, workers)
     chosen: dict[TaskId, WorkerId] = {}
     for need in batch:
-        candidates = able[need.type]
+        candidates = able[need.type, need.executor]
         if not candidates:
             continue
         picked = balancer(need, list(candidates.values()), draw=next(draws))
@@ -113,9 +115,10 @@ def draws_from(turn: int, chance: Callable[[], float]) -> Iterator[Draw]:
         turn += 1
 
 
-def _able_by_type(types: Iterable[str], workers: Sequence[Worker]) -> dict[str, dict[WorkerId, Worker]]:
+def _able_by_kind(batch: Sequence[Need], workers: Sequence[Worker]) -> dict[_Kind, dict[WorkerId, Worker]]:
     roomy = sorted((worker for worker in workers if worker.room), key=lambda worker: worker.id)
-    return {wanted: {worker.id: worker for worker in roomy if worker.supports(wanted)} for wanted in types}
+    kinds = {(need.type, need.executor) for need in batch}
+    return {kind: {worker.id: worker for worker in roomy if worker.supports(*kind)} for kind in kinds}
 
 
 def _add_load(worker: Worker, groups: Iterable[dict[WorkerId, Worker]]) -> None:
@@ -131,15 +134,15 @@ def _spread_by_share(
     batch: Sequence[Need], workers: Sequence[Worker], *, draws: Iterator[Draw]
 ) -> dict[TaskId, WorkerId]:
     """What `least_task` chooses, ties by the turn of the first task, without a look at all workers for each."""
-    able = _able_by_type({need.type for need in batch}, workers)
+    able = _able_by_kind(batch, workers)
     if not any(able.values()):
         return {}
     turn = next(draws).turn
     loads = {worker.id: worker.load for worker in workers}
-    heaps = {wanted: _by_share(list(group.values()), turn) for wanted, group in able.items()}
+    heaps = {kind: _by_share(list(group.values()), turn) for kind, group in able.items()}
     chosen: dict[TaskId, WorkerId] = {}
     for need in batch:
-        heap = heaps[need.type]
+        heap = heaps[need.type, need.executor]
         _refresh_top(heap, loads)
         if heap:
             worker = heap[0][-1]

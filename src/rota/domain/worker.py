@@ -13,6 +13,7 @@ MAX_COMPLETED = 2**63 - 1
 MAX_TYPES = 256  # with their longest names they fit the 64 KiB of MySQL's TEXT
 MAX_LABELS_BYTES = 32 * 1024  # as JSON: so do these
 ANY_TYPE = "*"
+EXECUTOR_MARK = "@"  # `@http` stands for every type whose executor is `http`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +56,9 @@ class Worker:
         object.__setattr__(other, "load", load)
         return other
 
-    def supports(self, task_type: str) -> bool:
-        return ANY_TYPE in self.types or task_type in self.types
+    def supports(self, task_type: str, executor: str = "") -> bool:
+        """Whether it takes tasks of a type, by its name or by the executor that runs it."""
+        return ANY_TYPE in self.types or task_type in self.types or types_by(executor) in self.types
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,11 @@ class WorkerOrders:
         return replace(self, is_draining=is_draining, draining_number=self.draining_number + 1)
 
 
+def types_by(executor: str) -> str:
+    """What stands, among a worker's types, for all that an executor runs."""
+    return f"{EXECUTOR_MARK}{executor}"
+
+
 def order_mark(worker_id: WorkerId) -> TaskId:
     """What stands for a worker among the requests to cancel, and tells it that there is an order.
 
@@ -104,4 +111,4 @@ def _check_types(types: object) -> None:
         raise InvalidError("worker.types", f"must be a set of 1 to {MAX_TYPES} names; * stands for every type")
     for name in types:
         if name != ANY_TYPE:
-            check_name("worker.types", name)
+            check_name("worker.types", name.removeprefix(EXECUTOR_MARK) if isinstance(name, str) else name)

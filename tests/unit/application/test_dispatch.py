@@ -355,3 +355,40 @@ async def test_a_worker_that_has_just_finished_is_not_held_up_by_its_old_report(
     await stage.submit(*range(1, 6))
     async with stage.reigning():
         assert await stage.handed_over(1) == attempts(*range(1, 6))
+
+
+@staged
+async def test_a_worker_that_names_an_executor_gets_all_its_types_and_no_others(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config("webhook", executor_type="http"))
+    await stage.truth.configs.put(a_config("video"))
+    await stage.hire(1, types=frozenset({EMAIL, "@http"}))
+    await stage.submit(1, type="webhook")
+    await stage.submit(2, type="video")
+    await stage.submit(3)
+    async with stage.reigning():
+        await stage.pass_time(0.1)
+        assert await stage.granted() == {1: 1, 3: 1}
+        assert stage.dispatcher.is_parked(TaskId(2))
+
+
+@staged
+async def test_a_parked_type_that_gets_another_executor_goes_to_those_who_have_it(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config("webhook"))
+    await stage.hire(1, types=frozenset({"@http"}))
+    await stage.submit(1, type="webhook")
+    async with stage.reigning():
+        await stage.pass_time(0.1)
+        assert await stage.granted() == {}
+        await stage.truth.configs.put(a_config("webhook", executor_type="http"))
+        await stage.pass_time(5)
+        assert await stage.granted() == {1: 1}
+
+
+@staged
+async def test_a_worker_that_names_a_type_and_its_executor_has_its_room_once(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(EMAIL, executor_type="http"))
+    await stage.hire(1, capacity=2, types=frozenset({EMAIL, "@http"}))
+    await stage.submit(1, 2, 3)
+    async with stage.reigning():
+        await stage.pass_time(0.1)
+        assert len(await stage.granted()) == 2

@@ -172,3 +172,15 @@ async def test_a_task_that_nothing_holds_up_is_queued_with_others(stage: Stage) 
     await stage.submit(4)
     answer = await ask(stage, 1)
     assert (answer.status, answer.reason, answer.ready) == (PENDING, Reason.QUEUED, 3)
+
+
+@staged
+async def test_workers_that_have_the_executor_of_a_type_are_counted_once(stage: Stage) -> None:
+    await crown(stage)
+    await stage.truth.configs.put(a_config(EMAIL, executor_type="http"))
+    await stage.hire(1, capacity=3, types=frozenset({EMAIL, "@http"}))
+    await stage.hire(2, capacity=4, types=frozenset({"@http"}))
+    await stage.hire(3, capacity=5, types=frozenset({"@grpc"}))
+    await stage.submit(1)
+    answer = await ask(stage, 1)
+    assert (answer.reason, answer.workers, answer.room) == (Reason.QUEUED, 2, 7)

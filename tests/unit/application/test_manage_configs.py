@@ -102,3 +102,16 @@ async def test_a_config_that_changes_meanwhile_is_read_again(times: int) -> None
         else:
             with pytest.raises(ConflictError, match="try again"):
                 await configs.pause(*KEY)
+
+
+@virtually
+async def test_a_config_that_its_executor_could_not_run_is_refused_and_nothing_changes() -> None:
+    def refuse(config: TaskConfig) -> None:
+        raise InvalidError("executor.url", "is missing")
+
+    bench, _ = await a_manager()
+    configs = ManageConfigs(bench.node, SubmitTasks(bench.node), refuse)
+    with pytest.raises(InvalidError, match=r"executor\.url"):
+        await configs.put(a_config())
+    with pytest.raises(NotFoundError):
+        await configs.get(DEFAULT_TENANT, EMAIL)

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import rota
+from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.plugin import PluginContext
 from rota.application.ports.system import System
+from rota.config import wiring
 from rota.config.embedded import flatten
 from rota.config.load import Sources, load
 from rota.config.registry import Registries
@@ -21,7 +23,10 @@ from rota.domain.errors import ConfigError
 from rota.domain.events import Event, EventKind
 from rota.domain.task import PROCESSING, SUCCESS
 from rota.domain.worker import Worker
-from rota.sdk.tasks import TaskRegistry
+from rota.infrastructure.executors.local.executor import LocalExecutor
+from rota.infrastructure.system import SystemClock
+from rota.sdk.app import AppRef
+from rota.sdk.tasks import TaskFunction, TaskRegistry, define
 from rota.testing.virtual_time import VirtualClock
 from tests.support.builders import EMAIL, a_config
 from tests.support.executors import ScriptedExecutor, never_end
@@ -237,3 +242,21 @@ def test_sections_become_dotted_keys_and_lists_stay_whole() -> None:
         "plugins": ["x"],
         "log.level": "info",
     }
+
+
+def declared_types(executors: dict[str, Any], *, tasks: TaskRegistry, app: AppRef | None = None) -> frozenset[str]:
+    plan = Blueprint(settings=Settings(), system=System(SystemClock(), FixedChance()), tasks=tasks, app=app)
+    return wiring._types(plan, executors)
+
+
+def test_a_worker_takes_the_functions_it_has_and_all_that_other_executors_run() -> None:
+    local = LocalExecutor(SystemClock(), NoMetrics())
+    tasks = TaskRegistry()
+    executors = {"local": local, "http": ScriptedExecutor()}
+
+    assert declared_types(executors, tasks=tasks) == {"@http"}
+    assert declared_types({"local": local}, tasks=tasks) == {"*"}
+    assert declared_types(executors, tasks=tasks, app=AppRef("some.module")) == {"*"}
+    tasks.add(TaskFunction(node_name, define("greet", {})))
+    assert declared_types(executors, tasks=tasks) == {"greet", "@http"}
+    assert declared_types({"local": ScriptedExecutor()}, tasks=TaskRegistry()) == {"@local"}

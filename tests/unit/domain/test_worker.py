@@ -36,6 +36,7 @@ def test_a_worker_supports_its_types_or_every_type(types: set[str], supported: b
         ("worker.types", {"types": None}),
         ("worker.types", {"types": frozenset({"two words"})}),
         ("worker.types", {"types": frozenset({7})}),
+        ("worker.types", {"types": frozenset({"@"})}),
         ("worker.types", {"types": frozenset(map(str, range(MAX_TYPES + 1)))}),
         ("worker.labels", {"labels": None}),
         ("worker.labels", {"labels": {7: "x"}}),
@@ -86,3 +87,12 @@ def test_a_worker_with_another_load_is_otherwise_the_same() -> None:
 
     assert worker.with_load(4) == replace(worker, load=4)
     assert worker.load == 1
+
+
+def test_an_executor_among_the_types_stands_for_all_that_it_runs() -> None:
+    worker = a_worker(types=frozenset({EMAIL, "@http"}))
+
+    assert worker.supports("webhook", "http")
+    assert not worker.supports("webhook", "local")
+    assert not worker.supports("webhook")
+    assert worker.supports(EMAIL, "local")

@@ -53,7 +53,8 @@ def redact(value: Any, *, depth: int = 0) -> Any:
 
 
 def redact_named(name: str, value: Any, *, depth: int = 0) -> Any:
-    """The value of a field: covered wholly when its name says so."""
-    if is_secret_name(name) and value is not None and not isinstance(value, bool | int | float):
+    """The value of a field: covered wholly when its name says so, unless there is nothing to cover."""
+    is_empty = value is None or (isinstance(value, Mapping | list | tuple) and not value)
+    if is_secret_name(name) and not is_empty and not isinstance(value, bool | int | float):
         return COVER
     return redact(value, depth=depth)

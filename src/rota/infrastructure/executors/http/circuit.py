@@ -1,0 +1,95 @@
+"""One target as this worker knows it: how many requests it has in hand, and whether it answers at all.
+
+The circuit is closed while the target answers. After so many failures in a row it opens: attempts fail at once, and no
+request is made. When the pause is over one attempt is let through as a probe; its end closes the circuit or opens it
+again. What counts as failure is that nobody answers, or a proxy says so (502, 503, 504); any other status is an answer.
+"""
+
+import asyncio
+from collections import deque
+from datetime import timedelta
+
+from rota.application.ports.system import Clock
+
+
+class Slots:
+    """Room for requests. Whoever waits is served in order; each brings the limit that its config sets."""
+
+    def __init__(self) -> None:
+        self.in_use = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def take(self, limit: int) -> None:
+        """Wait for room; whoever got it must `free` it."""
+        if self._waiting or self.in_use >= limit:
+            await self._wait(limit)
+        else:
+            self.in_use += 1
+
+    def free(self) -> None:
+        self.in_use -= 1
+        self._serve()
+
+    async def _wait(self, limit: int) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (limit, turn)
+        self._waiting.append(entry)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                if entry in self._waiting:
+                    self._waiting.remove(entry)
+                self._serve()
+            else:
+                self.free()  # the slot was given at the very moment of the cancel
+            raise
+
+    def _serve(self) -> None:
+        while self._waiting and self.in_use < self._waiting[0][0]:
+            _, turn = self._waiting.popleft()
+            if not turn.cancelled():
+                self.in_use += 1
+                turn.set_result(None)
+
+
+class Circuit:
+    """Whether requests to a target make sense now."""
+
+    def __init__(self, clock: Clock, *, failures: int, pause: timedelta) -> None:
+        self._clock = clock
+        self._most = failures
+        self._pause = pause.total_seconds()
+        self._failures = 0
+        self._open_until: float | None = None
+        self._is_probing = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._open_until is None
+
+    def admit(self) -> bool:
+        """Whether a request may be made; what became of it is then to be told by `note` or `abandon`."""
+        if self._open_until is None:
+            return True
+        if self._is_probing or self._clock.monotonic() < self._open_until:
+            return False
+        self._is_probing = True
+        return True
+
+    def left(self) -> timedelta:
+        """Until the next probe."""
+        until = self._open_until or 0.0
+        return timedelta(seconds=max(until - self._clock.monotonic(), 0.0))
+
+    def note(self, *, is_answered: bool) -> None:
+        if is_answered:
+            self._failures, self._open_until, self._is_probing = 0, None, False
+            return
+        self._failures += 1
+        if self._is_probing or self._failures >= self._most:
+            self._open_until, self._is_probing = self._clock.monotonic() + self._pause, False
+
+    def abandon(self) -> None:
+        """It ended for a reason that says nothing of the target."""
+        self._is_probing = False

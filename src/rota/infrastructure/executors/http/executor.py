@@ -1,0 +1,158 @@
+"""Runs tasks as HTTP requests to services: one request for each attempt, whatever happens.
+
+A service that is called twice for one attempt would do the work twice without anybody knowing. So nothing is repeated
+here: the task's retry policy decides about another attempt, and `Idempotency-Key`, the same for all of them, lets the
+service recognise it. Everything ends at the attempt's deadline, in whatever state the other side is.
+"""
+
+import asyncio
+import importlib
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rota.application.ports.executor import Job, Reports
+from rota.application.ports.system import Clock, Random
+from rota.domain.attempt import Failed, Outcome, TaskError, TimedOut
+from rota.domain.errors import InvalidError
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.executors.http.answer import judge
+from rota.infrastructure.executors.http.circuit import Circuit, Slots
+from rota.infrastructure.executors.http.config import Plan, plan_of
+from rota.infrastructure.executors.http.request import Request, compose
+from rota.infrastructure.executors.http.settings import DEFAULT_SECRET, HttpSettings
+from rota.infrastructure.executors.http.templates import MissingValueError
+from rota.infrastructure.executors.http.trouble import ExchangeError
+from rota.infrastructure.executors.targets import TargetGuard
+
+if TYPE_CHECKING:
+    from rota.infrastructure.executors.http.transport import Transport
+
+MOST_TARGETS = 1000  # that are remembered; beyond it those at rest are forgotten
+UNREACHED = frozenset({502, 503, 504})  # a proxy says that the service does not answer
+NEAR = 0.05  # seconds; an attempt that is cancelled this near to its deadline ran into it
+
+
+class _Target:
+    def __init__(self, circuit: Circuit) -> None:
+        self.circuit = circuit
+        self.slots = Slots()
+
+
+class HttpExecutor:
+    """The executor of type `http`."""
+
+    def __init__(
+        self, clock: Clock, random: Random, *, settings: HttpSettings, guard: TargetGuard | None = None
+    ) -> None:
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+        self._guard = guard or TargetGuard(settings.allow, closed=settings.closed)
+        self._targets: dict[str, _Target] = {}
+        self._transport: Transport | None = None
+        self._opening = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Nothing yet: the client library is imported with the first request, for many a worker never makes one."""
+
+    def supports(self, config: TaskConfig) -> bool:
+        return True
+
+    async def execute(self, job: Job, reports: Reports) -> Outcome:
+        try:
+            plan = plan_of(job.config.executor_config)
+            request = compose(job, plan, keys=self._find_keys(plan), now=self._clock.now())
+            request = self._with_secrets(request, plan)
+        except InvalidError as exc:
+            return _refuse("bad_config", str(exc))
+        except MissingValueError as exc:
+            return _refuse("missing_value", str(exc))
+        try:
+            async with asyncio.timeout(max(job.deadline - self._clock.monotonic(), 0.0)):
+                return await self._call(job, plan, request=request)
+        except TimeoutError:
+            return TimedOut()
+
+    async def close(self) -> None:
+        if self._transport is not None:
+            await self._transport.close()
+
+    def _find_keys(self, plan: Plan) -> Sequence[bytes]:
+        name = plan.config.secret
+        found = self._settings.secrets.get(name or DEFAULT_SECRET)
+        if name is not None and found is None:
+            raise InvalidError("executor.secret", f"http.secrets of this worker's settings has no {name!r}")
+        return found or ()
+
+    def _with_secrets(self, request: Request, plan: Plan) -> Request:
+        """With the headers of the target that the config names; it must be meant for this host."""
+        name = plan.config.target
+        if name is None:
+            return request
+        target = self._settings.targets.get(name)
+        if target is None:
+            raise InvalidError("executor.target", f"http.targets of this worker's settings has no {name!r}")
+        if plan.host not in target.hosts:
+            raise InvalidError("executor.url", f"the host is none of those that http.targets.{name} is for")
+        return Request(request.method, request.url, {**request.headers, **target.secret_headers}, request.body)
+
+    async def _call(self, job: Job, plan: Plan, *, request: Request) -> Outcome:
+        transport = self._transport or await self._open()
+        target = self._find_target(plan.origin)
+        await target.slots.take(plan.config.concurrency or self._settings.concurrency)
+        try:
+            circuit = target.circuit
+            if not circuit.admit():
+                problem = f"{plan.origin} did not answer lately; no request was made"
+                return Failed(TaskError("circuit_open", problem), self._not_before(job, circuit.left()))
+            try:
+                return await self._exchange(job, plan, request=request, to=(transport, circuit))
+            except asyncio.CancelledError:
+                if self._clock.monotonic() >= job.deadline - NEAR:
+                    circuit.note(is_answered=False)
+                else:
+                    circuit.abandon()
+                raise
+        finally:
+            target.slots.free()
+
+    async def _exchange(self, job: Job, plan: Plan, *, request: Request, to: "tuple[Transport, Circuit]") -> Outcome:
+        transport, circuit = to
+        try:
+            answer = await transport.exchange(request, plan, most=self._settings.max_response)
+        except ExchangeError as exc:
+            circuit.note(is_answered=exc.is_answered) if exc.is_fault else circuit.abandon()
+            return Failed(TaskError(exc.code, str(exc), retryable=exc.is_retryable))
+        circuit.note(is_answered=answer.status not in UNREACHED)
+        outcome = judge(answer, plan.config, callback=job.callback, now=self._clock.now())
+        if isinstance(outcome, Failed) and outcome.retry_after is not None:
+            return Failed(outcome.error, self._not_before(job, outcome.retry_after))
+        return outcome
+
+    def _not_before(self, job: Job, wait: timedelta) -> timedelta:
+        """The pause of the policy, or longer if the service asked for it."""
+        policy, state = job.task.spec.retry, job.task.state
+        return max(wait, policy.delay_before(state.retry_count + 1, chance=self._random.chance()))
+
+    def _find_target(self, origin: str) -> _Target:
+        target = self._targets.get(origin)
+        if target is None:
+            if len(self._targets) >= MOST_TARGETS:
+                self._targets = {key: known for key, known in self._targets.items() if known.slots.in_use}
+            settings = self._settings
+            circuit = Circuit(self._clock, failures=settings.breaker_failures, pause=settings.breaker_pause)
+            target = self._targets[origin] = _Target(circuit)
+        return target
+
+    async def _open(self) -> "Transport":
+        async with self._opening:
+            if self._transport is None:
+                module = "rota.infrastructure.executors.http.transport"
+                library = await asyncio.to_thread(importlib.import_module, module)
+                self._transport = library.Transport(self._guard, self._settings.targets)
+            return self._transport
+
+
+def _refuse(code: str, problem: str) -> Failed:
+    return Failed(TaskError(code, problem, retryable=False))

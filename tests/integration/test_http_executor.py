@@ -1,0 +1,423 @@
+"""The HTTP executor against a service that behaves: what it sends, to whom, how often, and when it sends nothing."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from standardwebhooks import Webhook
+
+from rota.domain.attempt import Deferred, Failed, Outcome, Succeeded, TimedOut
+from rota.domain.retry import RetryPolicy
+from rota.infrastructure.executors.http.settings import HttpSettings, TargetSettings
+from rota.infrastructure.executors.targets import TargetGuard
+from rota.sdk.signing import key_of
+from tests.support.certificates import make_certificate
+from tests.support.clock import FakeClock
+from tests.support.http_jobs import CALLBACK, LOOPBACK, an_http_executor, an_http_job, run
+from tests.support.patience import PATIENCE_S
+
+SECRET, OTHER = "whsec_" + "A" * 43 + "=", "whsec_" + "B" * 43 + "="
+PAUSE = timedelta(seconds=10)
+
+
+@dataclass
+class Seen:
+    """A request as the service got it."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    peer: object
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+Answer = Callable[[], Awaitable[web.StreamResponse]]
+
+
+@dataclass
+class Service:
+    """A service that answers everything alike, and remembers."""
+
+    url: str = ""
+    seen: list[Seen] = field(default_factory=list)
+    answer: Answer | None = None
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        peer = request.transport.get_extra_info("peername") if request.transport else None
+        self.seen.append(Seen(request.method, request.path_qs, headers, await request.read(), peer))
+        return web.json_response({"sent": True}) if self.answer is None else await self.answer()
+
+
+@asynccontextmanager
+async def a_service(ssl_context: Any = None) -> AsyncIterator[Service]:
+    service = Service()
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", service.handle)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=ssl_context)
+    await site.start()
+    port = runner.addresses[0][1]
+    service.url = f"{'http' if ssl_context is None else 'https'}://localhost:{port}/hook"
+    try:
+        yield service
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    async with a_service() as started:
+        yield started
+
+
+def code_of(outcome: Outcome) -> tuple[str, bool]:
+    assert isinstance(outcome, Failed), outcome
+    return outcome.error.code, outcome.error.retryable
+
+
+def settings_with(**changes: Any) -> HttpSettings:
+    return replace(HttpSettings(allow=LOOPBACK), **changes)
+
+
+async def test_a_task_is_posted_as_json_and_its_answer_is_the_result(service: Service) -> None:
+    job = an_http_job(service.url, task={"payload": '{"to":"ada"}', "metadata": {"shop": "7"}})
+    async with an_http_executor() as executor:
+        outcome = await run(executor, job)
+
+    assert isinstance(outcome, Succeeded)
+    assert json.loads(outcome.result.data or "") == {"sent": True}
+    (seen,) = service.seen
+    assert seen.method == "POST"
+    assert seen.json == {
+        "task_id": "1",
+        "attempt": 1,
+        "type": "email",
+        "payload": {"to": "ada"},
+        "metadata": {"shop": "7"},
+        "deadline": job.task.state.due_at.isoformat().replace("+00:00", "Z"),
+        "callback_url": CALLBACK,
+    }
+    assert seen.headers["content-type"] == "application/json"
+    assert seen.headers["idempotency-key"] == "1"
+    assert seen.headers["rota-attempt"] == "1"
+    assert seen.headers["rota-callback"] == CALLBACK
+    assert seen.headers["user-agent"].startswith("rota/")
+    assert "webhook-signature" not in seen.headers
+
+
+async def test_without_a_callback_none_is_sent(service: Service) -> None:
+    async with an_http_executor() as executor:
+        await run(executor, replace(an_http_job(service.url), callback=""))
+
+    (seen,) = service.seen
+    assert "callback_url" not in seen.json
+    assert "rota-callback" not in seen.headers
+
+
+async def test_the_trace_goes_on_where_the_task_came_from(service: Service) -> None:
+    given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+    async with an_http_executor() as executor:
+        await run(executor, an_http_job(service.url, task={"metadata": {"traceparent": given}}))
+        await run(executor, an_http_job(service.url))
+        await run(executor, an_http_job(service.url))
+
+    first, second, third = (seen.headers["traceparent"] for seen in service.seen)
+    assert first[:36] == given[:36]
+    assert first != given
+    assert second == third
+    assert second.endswith("-01")
+
+
+@pytest.mark.parametrize("secret", [SECRET, OTHER])
+async def test_requests_are_signed_with_every_secret_of_a_rotation(service: Service, secret: str) -> None:
+    settings = settings_with(secrets={"crm": (key_of(SECRET), key_of(OTHER))})
+    async with an_http_executor(settings) as executor:
+        await run(executor, an_http_job(service.url, secret="crm"))
+
+    (seen,) = service.seen
+    assert seen.headers["webhook-id"] == seen.headers["idempotency-key"] == "1"
+    assert Webhook(secret).verify(seen.body, seen.headers)["task_id"] == "1"
+
+
+async def test_the_default_secret_signs_what_names_none(service: Service) -> None:
+    async with an_http_executor(settings_with(secrets={"default": (key_of(SECRET),)})) as executor:
+        await run(executor, an_http_job(service.url))
+
+    Webhook(SECRET).verify(service.seen[0].body, service.seen[0].headers)
+
+
+async def test_a_secret_that_the_worker_does_not_have_sends_nothing(service: Service) -> None:
+    async with an_http_executor() as executor:
+        outcome = await run(executor, an_http_job(service.url, secret="unknown"))
+
+    assert code_of(outcome) == ("bad_config", False)
+    assert not service.seen
+
+
+async def test_templates_take_values_of_the_task(service: Service) -> None:
+    job = an_http_job(
+        f"{service.url}?fixed=1",
+        method="PUT",
+        task={"payload": '{"order":{"id":7,"lines":["a","b"]},"note":null}'},
+        query={"id": "{payload.order.id}", "none": "{payload.note}", "text": "no {payload.order.id}"},
+        headers={"X-Order": "{payload.order.id}"},
+        body={"lines": "{payload.order.lines}", "second": "{payload.order.lines.1}", "braces": "{{x}}", "n": 5},
+    )
+    async with an_http_executor() as executor:
+        await run(executor, job)
+
+    (seen,) = service.seen
+    assert (seen.method, seen.path) == ("PUT", "/hook?fixed=1&id=7&text=no+7")
+    assert seen.json == {"lines": ["a", "b"], "second": "b", "braces": "{x}", "n": 5}
+    assert seen.headers["x-order"] == "7"
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_methods_without_a_body_send_none(service: Service, method: str) -> None:
+    async with an_http_executor() as executor:
+        await run(executor, an_http_job(service.url, method=method))
+
+    assert (service.seen[0].method, service.seen[0].body) == (method, b"")
+
+
+@pytest.mark.parametrize(
+    "executor_config",
+    [
+        {"body": {"a": "{payload.missing}"}},
+        {"query": {"a": "{payload.list.9}"}},
+        {"headers": {"X-A": "{payload.lines}"}},
+    ],
+)
+async def test_a_value_that_the_task_lacks_sends_nothing(service: Service, executor_config: dict[str, Any]) -> None:
+    job = an_http_job(service.url, task={"payload": '{"list":[1],"lines":"a\\r\\nHost: evil"}'}, **executor_config)
+    async with an_http_executor() as executor:
+        outcome = await run(executor, job)
+
+    assert code_of(outcome) == ("missing_value", False)
+    assert not service.seen
+
+
+async def test_a_private_target_gets_nothing_unless_it_is_allowed(service: Service) -> None:
+    async with an_http_executor(guard=TargetGuard()) as executor:
+        by_name = await run(executor, an_http_job(service.url))
+        by_address = await run(executor, an_http_job(service.url.replace("localhost", "127.0.0.1")))
+        by_number = await run(executor, an_http_job(service.url.replace("localhost", "2130706433")))
+
+    assert {code_of(outcome) for outcome in (by_name, by_address, by_number)} == {("target_refused", False)}
+    assert not service.seen
+
+
+async def test_servers_of_our_own_get_nothing_though_their_network_is_allowed(service: Service) -> None:
+    port = int(service.url.split(":")[2].split("/")[0])
+    async with an_http_executor(settings_with(closed=[("localhost", port)])) as executor:
+        by_address = await run(executor, an_http_job(service.url.replace("localhost", "127.0.0.1")))
+        by_name = await run(executor, an_http_job(service.url))
+
+    assert {code_of(by_address), code_of(by_name)} == {("target_refused", False)}
+    assert not service.seen
+
+
+async def test_a_name_is_resolved_once_for_each_connection_and_the_connection_is_used_again(service: Service) -> None:
+    asked: list[str] = []
+
+    async def look_up(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.1"]
+
+    async with an_http_executor(guard=TargetGuard(LOOPBACK, lookup=look_up)) as executor:
+        for _ in range(5):
+            await run(executor, an_http_job(service.url.replace("localhost", "crm.example.com")))
+
+    assert asked == ["crm.example.com"]
+    assert len({seen.peer for seen in service.seen}) == 1
+
+
+async def test_at_the_deadline_the_request_ends_and_the_service_sees_it(service: Service) -> None:
+    ended = asyncio.Event()
+
+    async def hang() -> web.StreamResponse:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    service.answer = hang
+    async with an_http_executor() as executor:
+        outcome = await run(executor, an_http_job(service.url, within=timedelta(seconds=0.3)))
+
+    assert outcome == TimedOut()
+    async with asyncio.timeout(PATIENCE_S):
+        await ended.wait()
+
+
+async def test_no_more_requests_than_allowed_are_made_at_once(service: Service) -> None:
+    running, most, go_on = 0, 0, asyncio.Event()
+
+    async def slow() -> web.StreamResponse:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if running == 2:
+            go_on.set()
+        await go_on.wait()
+        running -= 1
+        return web.json_response({})
+
+    service.answer = slow
+    async with an_http_executor() as executor:
+        jobs = [an_http_job(service.url, concurrency=2) for _ in range(8)]
+        outcomes = await asyncio.gather(*(run(executor, job) for job in jobs))
+
+    assert all(isinstance(outcome, Succeeded) for outcome in outcomes)
+    assert most == 2
+
+
+async def test_who_gives_up_waiting_for_its_turn_leaves_it_to_the_next(service: Service) -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> web.StreamResponse:
+        began.set()
+        await go_on.wait()
+        return web.json_response({})
+
+    service.answer = slow
+    async with an_http_executor() as executor, asyncio.timeout(PATIENCE_S):
+        first = asyncio.create_task(run(executor, an_http_job(service.url, concurrency=1)))
+        await began.wait()
+        impatient = await run(executor, an_http_job(service.url, concurrency=1, within=timedelta(seconds=0.1)))
+        last = asyncio.create_task(run(executor, an_http_job(service.url, concurrency=1)))
+        go_on.set()
+        await asyncio.gather(first, last)
+
+    assert impatient == TimedOut()
+    assert len(service.seen) == 2
+
+
+async def test_after_failures_in_a_row_no_request_is_made_until_a_probe_succeeds(service: Service) -> None:
+    clock = FakeClock()
+    settings = settings_with(breaker_failures=3, breaker_pause=PAUSE)
+
+    async def away() -> web.StreamResponse:
+        return web.Response(status=503)
+
+    async with an_http_executor(settings) as executor:
+        executor._clock = clock
+        job = replace(an_http_job(service.url), deadline=clock.monotonic() + 1000)
+        service.answer = away
+        for _ in range(3):
+            assert code_of(await run(executor, job)) == ("http_503", True)
+        refused = await run(executor, job)
+        assert code_of(refused) == ("circuit_open", True)
+        assert isinstance(refused, Failed)
+        assert refused.retry_after is not None
+        assert refused.retry_after >= PAUSE
+        assert len(service.seen) == 3
+
+        clock.advance(PAUSE)
+        assert code_of(await run(executor, job)) == ("http_503", True)  # the probe
+        assert code_of(await run(executor, job)) == ("circuit_open", True)
+
+        clock.advance(PAUSE)
+        service.answer = None
+        assert isinstance(await run(executor, job), Succeeded)
+        assert isinstance(await run(executor, job), Succeeded)
+
+
+async def test_a_service_that_answers_errors_of_its_own_is_not_cut_off(service: Service) -> None:
+    async def broken() -> web.StreamResponse:
+        return web.Response(status=500)
+
+    service.answer = broken
+    async with an_http_executor(settings_with(breaker_failures=2)) as executor:
+        codes = [code_of(await run(executor, an_http_job(service.url))) for _ in range(4)]
+
+    assert codes == [("http_500", True)] * 4
+
+
+async def test_the_pause_of_the_policy_counts_if_it_is_longer(service: Service) -> None:
+    async def busy() -> web.StreamResponse:
+        return web.Response(status=429, headers={"Retry-After": "5"})
+
+    service.answer = busy
+    policy = RetryPolicy(delay=timedelta(minutes=2), jitter=0.0)
+    async with an_http_executor() as executor:
+        patient = await run(executor, an_http_job(service.url, task={"retry": policy}))
+        prompt = await run(executor, an_http_job(service.url, task={"retry": replace(policy, delay=timedelta(0))}))
+
+    assert isinstance(patient, Failed)
+    assert isinstance(prompt, Failed)
+    assert patient.retry_after == timedelta(minutes=2)
+    assert prompt.retry_after == timedelta(seconds=5)
+
+
+async def test_accepted_work_is_finished_by_a_callback(service: Service) -> None:
+    async def accept() -> web.StreamResponse:
+        return web.Response(status=202)
+
+    service.answer = accept
+    async with an_http_executor() as executor:
+        assert await run(executor, an_http_job(service.url)) == Deferred()
+
+
+async def test_no_answer_within_its_own_time_is_tried_again(service: Service) -> None:
+    async def hang() -> web.StreamResponse:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    service.answer = hang
+    async with an_http_executor() as executor:
+        outcome = await run(executor, an_http_job(service.url, response_timeout_seconds=0.2))
+
+    assert code_of(outcome) == ("response_timeout", True)
+
+
+async def test_a_target_brings_its_headers_and_certificates_to_its_own_hosts_only(tmp_path: Path) -> None:
+    cert, key = make_certificate(tmp_path)
+    theirs, its_key = make_certificate(tmp_path, "client")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(theirs))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(cert, key)
+    target = TargetSettings(
+        hosts=("localhost",),
+        ca=str(cert),
+        cert=str(theirs),
+        key=str(its_key),
+        secret_headers={"Authorization": "Bearer abc"},
+    )
+    async with a_service(context) as service, an_http_executor(settings_with(targets={"crm": target})) as executor:
+        ours = await run(executor, an_http_job(service.url, target="crm"))
+        nobodys = await run(executor, an_http_job(service.url))
+        elsewhere = await run(executor, an_http_job(service.url.replace("localhost", "127.0.0.1"), target="crm"))
+        unknown = await run(executor, an_http_job(service.url, target="erp"))
+
+    assert isinstance(ours, Succeeded)
+    assert [seen.headers["authorization"] for seen in service.seen] == ["Bearer abc"]
+    assert code_of(nobodys) == ("tls_failed", True)
+    assert code_of(elsewhere) == code_of(unknown) == ("bad_config", False)
+
+
+async def test_a_config_that_was_stored_unchecked_fails_its_tasks(service: Service) -> None:
+    async with an_http_executor() as executor:
+        outcome = await run(executor, an_http_job(service.url, colour="red"))
+
+    assert code_of(outcome) == ("bad_config", False)
+
+
+async def test_an_executor_that_was_never_used_closes() -> None:
+    async with an_http_executor() as executor:
+        assert executor.supports(an_http_job("https://example.com/").config)

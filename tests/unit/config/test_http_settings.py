@@ -1,0 +1,140 @@
+"""The settings of the HTTP executor: what they may be, and what is built from them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.config.load import Sources, load
+from rota.config.registry import Registries, check_executor, http_settings, list_own_servers
+from rota.config.settings import SCHEMA, with_values
+from rota.domain.errors import InvalidError
+from tests.support.builders import a_config
+
+SECRET, OTHER = "whsec_" + "A" * 43 + "=", "B" * 43
+
+
+def read(key: str, raw: Any) -> Any:
+    return SCHEMA[key].kind.read(key, raw)
+
+
+def test_secrets_are_one_or_two_by_name() -> None:
+    assert read("http.secrets", {"default": SECRET, "crm": [SECRET, OTHER]}) == {
+        "default": (SECRET,),
+        "crm": (SECRET, OTHER),
+    }
+    assert read("http.secrets", json.dumps({"crm": [SECRET]})) == {"crm": (SECRET,)}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "crm",
+        "[1]",
+        5,
+        {"a b": [SECRET]},
+        {"crm": []},
+        {"crm": [SECRET] * 3},
+        {"crm": ["short"]},
+        {"crm": ["not base64 at all!"]},
+        {"crm": ["QUJD"]},
+        {"crm": [7]},
+    ],
+)
+def test_what_is_no_secret_is_told_without_showing_it(raw: Any) -> None:
+    with pytest.raises(InvalidError) as caught:
+        read("http.secrets", raw)
+    assert caught.value.field.startswith("http.secrets")
+    assert "short" not in str(caught.value)
+
+
+def test_a_target_has_hosts_files_and_headers(tmp_path: Path) -> None:
+    pem = tmp_path / "ca.pem"
+    pem.write_text("")
+    raw = {"crm": {"hosts": ["CRM.internal"], "ca": str(pem), "secret_headers": {"Authorization": "Bearer x"}}}
+
+    target = read("http.targets", raw)["crm"]
+
+    assert (target.hosts, target.ca, target.secret_headers) == (
+        ("crm.internal",),
+        str(pem),
+        {"Authorization": "Bearer x"},
+    )
+    written = SCHEMA["http.targets"].kind.write({"crm": target})
+    assert read("http.targets", written)["crm"] == target
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        5,
+        {},
+        {"hosts": []},
+        {"hosts": [7]},
+        {"hosts": ["a"], "colour": "red"},
+        {"hosts": ["a"], "ca": "/nowhere/ca.pem"},
+        {"hosts": ["a"], "cert": __file__},
+        {"hosts": ["a"], "secret_headers": {"A": "x\r\ny"}},
+        {"hosts": ["a"], "secret_headers": ["A"]},
+    ],
+)
+def test_what_is_no_target_is_told(target: Any) -> None:
+    with pytest.raises(InvalidError, match=r"http\.targets\.crm"):
+        read("http.targets", {"crm": target})
+
+
+def test_the_allow_list_is_checked_entry_by_entry() -> None:
+    assert read("http.allow", "crm.internal, 10.0.0.0/8") == ("crm.internal", "10.0.0.0/8")
+    for raw in (5, ["a b"], [5]):
+        with pytest.raises(InvalidError, match=r"http\.allow"):
+            read("http.allow", raw)
+
+
+def test_secrets_are_covered_when_settings_are_shown() -> None:
+    environment = {
+        "ROTA_HTTP__SECRETS": json.dumps({"default": [SECRET]}),
+        "ROTA_HTTP__TARGETS": json.dumps({"crm": {"hosts": ["a"], "secret_headers": {"X-Key": "hidden"}}}),
+    }
+    shown = {row.key: row.value for row in load(Sources(environment=environment)).describe()}
+
+    assert shown["http.secrets"] == "***"
+    assert shown["http.targets"] == {"crm": {"hosts": ["a"], "secret_headers": "***"}}
+
+
+def test_types_may_stand_for_an_executor() -> None:
+    assert read("worker.types", "email,@http") == ("email", "@http")
+    with pytest.raises(InvalidError, match=r"worker\.types"):
+        read("worker.types", ["@"])
+
+
+def test_the_executor_is_built_from_plain_values() -> None:
+    made = http_settings(with_values({"http.allow": ("10.0.0.0/8",), "http.secrets": {"crm": (SECRET, OTHER)}}))
+
+    assert len(made.allow) == 1
+    assert [len(key) for key in made.secrets["crm"]] == [32, 32]
+
+
+@pytest.mark.parametrize(
+    ("store", "coordinator", "servers"),
+    [
+        ("sqlite:///a.db", "memory://", []),
+        ("mysql://u:p@db.internal/rota", "redis://cache:6380/0", [("db.internal", 3306), ("cache", 6380)]),
+        ("postgresql://db:5433/rota", "sql://", [("db", 5433)]),
+        ("mariadb://db/rota", "rediss://cache", [("db", 3306), ("cache", 6379)]),
+    ],
+)
+def test_the_store_and_the_coordinator_are_no_targets(
+    store: str, coordinator: str, servers: list[tuple[str, int]]
+) -> None:
+    assert list_own_servers(with_values({"store.url": store, "coordinator.url": coordinator})) == servers
+
+
+def test_a_config_is_checked_by_its_executor() -> None:
+    registries = Registries()
+    check_executor(a_config(executor_type="http", executor_config='{"url":"https://example.com/"}'), registries)
+    check_executor(a_config(executor_type="unheard_of", executor_config='{"anything":1}'), registries)
+    with pytest.raises(InvalidError, match=r"executor\.url"):
+        check_executor(a_config(executor_type="http"), registries)
+    with pytest.raises(InvalidError, match="executor"):
+        check_executor(a_config(executor_type="http", executor_config="[]"), registries)
