@@ -48,6 +48,12 @@ class CronFields:
         """Whether minutes or hours are left open: it then means a pace, not a time of the day."""
         return self.minutes[0].is_open or self.hours[0].is_open
 
+    @property
+    def times_a_day(self) -> int:
+        """How many times of the day are named."""
+        seconds, minutes = _values(self.seconds, 0, size=60), _values(self.minutes, 0, size=60)
+        return len(seconds) * len(minutes) * len(_values(self.hours, 0, size=24))
+
 
 @dataclass(frozen=True, slots=True)
 class CronExpression:
