@@ -60,7 +60,10 @@ class Sample:
         return day.month in self.months and (self.years is None or day.year in self.years) and self.is_day(day)
 
 
-def random_sample(random: Random, *, with_seconds: bool = False, is_rare: bool = False) -> Sample:
+def random_sample(
+    random: Random, *, with_seconds: bool = False, is_rare: bool = False, hot: Sequence[datetime] = ()
+) -> Sample:
+    """An expression of any kind; one of few fires; or, given wall times, one that names such a time of the day."""
     dialect = random.choice((Dialect.VIXIE, Dialect.QUARTZ))
     is_quartz = dialect is Dialect.QUARTZ
     second = _numbers(random, (0, 59), wraps=is_quartz) if with_seconds else ("0", frozenset({0}), False)
@@ -68,6 +71,12 @@ def random_sample(random: Random, *, with_seconds: bool = False, is_rare: bool =
     hour = _numbers(random, (0, 23), wraps=is_quartz, is_rare=is_rare)
     month = _months(random, wraps=is_quartz, is_rare=is_rare)
     day, weekday, is_day = _days(random, is_quartz=is_quartz, is_rare=is_rare)
+    if hot:
+        wall = random.choice(hot)
+        minute, hour = _around(random, wall.minute, most=59), _around(random, wall.hour, most=23)
+        if random.random() < 0.6:
+            day, weekday, is_day = "*", "?" if is_quartz else "*", lambda _: True
+            month = ("*", frozenset(range(1, 13)), True)
     years = frozenset(range(random.randint(2005, 2024), 2045)) if is_quartz and random.random() < 0.2 else None
     parts = [minute[0], hour[0], day, month[0], weekday]
     if with_seconds or is_quartz:
@@ -115,6 +124,21 @@ def _numbers(random: Random, bounds: tuple[int, int], *, wraps: bool, is_rare: b
             return ",".join(map(str, sorted(values, reverse=True))), frozenset(values), False
         case _:
             return str(first), frozenset({first}), False
+
+
+def _around(random: Random, value: int, *, most: int) -> Numbers:
+    """A field that has this value; minutes may be left open, which makes it a pace."""
+    if most == 59 and random.random() < 0.2:
+        return "*", frozenset(range(60)), True
+    first, last = max(value - random.randint(0, 3), 0), min(value + random.randint(0, 3), most)
+    other = random.randint(0, most)
+    return random.choice(
+        [
+            (str(value), frozenset({value}), False),
+            (f"{other},{value}", frozenset({other, value}), False),
+            (f"{first}-{last}", frozenset(range(first, last + 1)), False),
+        ]
+    )
 
 
 STYLES = ("star", "star", "every", "every", "from", "range", "steps", "wrapped", "list", "value", "value", "value")
@@ -211,6 +235,11 @@ class Scene:
     places: dict[datetime, list[datetime]]  # the instants at which a wall time is shown
     gaps: Sequence[tuple[datetime, Sequence[datetime]]]  # the instant a gap ends, and the wall times that were skipped
 
+    def hot(self) -> list[datetime]:
+        """The wall times that are skipped or shown twice."""
+        skipped = [wall for _, walls in self.gaps for wall in walls]
+        return skipped + [wall for wall, instants in self.places.items() if len(instants) > 1]
+
 
 def look_at(zone: str, begin: datetime, *, length: timedelta, step: timedelta) -> Scene:
     margin = timedelta(hours=26 if zone in WHOLE_DAY_ZONES else 4)  # further than its clocks are ever moved
@@ -277,8 +306,9 @@ def disagreements(random: Random, *, instants: int) -> Iterator[str | None]:
     while True:
         with_seconds = random.random() < 0.15
         scene = _random_scene(random, with_seconds=with_seconds)
+        hot = scene.hot()
         for _ in range(SAMPLES_PER_SCENE):
-            sample = random_sample(random, with_seconds=with_seconds)
+            sample = random_sample(random, with_seconds=with_seconds, hot=hot if random.random() < 0.7 else ())
             gap, overlap = random.choice(list(DstGap)), random.choice(list(DstOverlap))
             try:
                 expression = parse_cron(sample.text, dialect=sample.dialect)
@@ -299,17 +329,18 @@ def _random_scene(random: Random, *, with_seconds: bool) -> Scene:
         zone = "Europe/Berlin"
     changes = changes_of(zone, year)
     if changes and random.random() < 0.8:
-        begin = random.choice(changes) - timedelta(minutes=random.randint(0, 1200))
+        begin = random.choice(changes) - timedelta(minutes=random.randint(0, 200))
     else:
         begin = datetime(year, 1, 1, tzinfo=UTC) + timedelta(minutes=random.randint(0, 520_000))
     if with_seconds:
-        return look_at(zone, begin, length=timedelta(hours=2), step=timedelta(seconds=1))
+        begin += timedelta(hours=random.randint(0, 22))
+        return look_at(zone, begin, length=timedelta(hours=3), step=timedelta(seconds=1))
     return look_at(zone, begin, length=timedelta(days=random.choice((1, 2, 3))), step=timedelta(minutes=1))
 
 
 def _compare(random: Random, scene: Scene, *, recurrence: CronRecurrence, fires: Sequence[datetime]) -> str | None:
     if fires and random.random() < 0.3:  # the edges
-        at = random.choice(fires)
+        at = random.choice(fires) + timedelta(microseconds=random.choice((-1_000_000, -1, 0, 1)))
     else:
         at = scene.begin + random.random() * (scene.end - scene.begin)
     case = f"{recurrence.expression.text!r} in {scene.zone} at {at} ({recurrence.gap}, {recurrence.overlap})"
