@@ -14,6 +14,7 @@ from rota.domain import task as domain
 from rota.domain import task_config as domain_config
 from rota.domain.attempt import TaskError, TaskResult
 from rota.domain.retry import RetryPolicy
+from rota.domain.schedule_form import schedule_to
 from rota.domain.task import RETRYING
 from rota.wire import access, cluster, config, task
 
@@ -129,7 +130,6 @@ def retry_answer(policy: RetryPolicy) -> task.Retry:
 
 def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
     settings = json.loads(found.executor_config)
-    schedule = found.schedule
     return config.TaskConfig(
         type=found.type,
         tenant=found.tenant_id,
@@ -142,7 +142,7 @@ def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
         max_concurrent=found.max_concurrent,
         rate_per_second=found.rate_per_second,
         payload=_raw(found.payload),
-        schedule=None if schedule is None else {"cron": schedule.cron, "zone": schedule.zone},
+        schedule=None if found.schedule is None else schedule_to(found.schedule),
         next_fire_at=found.next_fire_at,
         enabled=found.is_enabled,
         revision=found.revision,

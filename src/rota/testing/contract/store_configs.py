@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from rota.domain.checks import to_json
+from rota.domain.cron.dialect import Dialect
 from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.retry import RetryPolicy, RetryStrategy
-from rota.domain.schedule import Schedule
+from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task_config import TaskConfig
 from rota.testing.contract.store_backend import (
     AWKWARD_TEXTS,
@@ -51,7 +52,17 @@ class TestConfigs:
             max_concurrent=1_000_000,
             rate_per_second=0.1,
             payload='{"a":[1,null]}',
-            schedule=Schedule(cron="*/5 9-17 * * 1-5", zone="Asia/Shanghai"),
+            schedule=Schedule(
+                cron="0 */5 9-17 ? * 2-6",
+                dialect=Dialect.QUARTZ,
+                zone="Asia/Shanghai",
+                start_at=NOON,
+                jitter=timedelta(seconds=1.5),
+                overlap=Overlap.QUEUE_ONE,
+                exclude=("freeze",),
+                pause_note="until Monday",
+                payload='{"深":[1]}',
+            ),
             next_fire_at=NOON + MICROSECOND,
             is_enabled=False,
         )

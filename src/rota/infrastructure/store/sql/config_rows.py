@@ -7,6 +7,7 @@ import msgspec
 
 from rota.domain.ids import TenantId
 from rota.domain.schedule import Schedule
+from rota.domain.schedule_form import schedule_from, schedule_to
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.instants import duration_us, find_us
 from rota.infrastructure.store.sql.task_rows import retry_from_json, retry_to_json, rules_to_json
@@ -26,9 +27,12 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
     cron: str | None = None
     zone: str = "UTC"
     retry_rules: str | None = None
+    schedule: dict[str, Any] | None = None  # what it says beyond cron and zone, which every release knows
 
 
 def config_to_json(config: TaskConfig) -> str:
+    schedule = schedule_to(config.schedule) if config.schedule else {}
+    cron, zone = schedule.pop("cron", None), schedule.pop("zone", "UTC")
     document = _Document(
         name=config.name,
         description=config.description,
@@ -40,9 +44,10 @@ def config_to_json(config: TaskConfig) -> str:
         payload=config.payload,
         max_concurrent=config.max_concurrent,
         rate_per_second=config.rate_per_second,
-        cron=config.schedule.cron if config.schedule else None,
-        zone=config.schedule.zone if config.schedule else "UTC",
         retry_rules=rules_to_json(config.retry),
+        cron=cron,
+        zone=zone,
+        schedule=schedule or None,
     )
     return msgspec.json.encode(document).decode()
 
@@ -63,10 +68,16 @@ def to_config(row: Any) -> TaskConfig:
         max_concurrent=document.max_concurrent,
         rate_per_second=document.rate_per_second,
         payload=document.payload,
-        schedule=Schedule(cron=document.cron, zone=document.zone) if document.cron is not None else None,
+        schedule=_schedule(document),
         next_fire_at=find_us(row.next_fire_us),
         is_enabled=bool(row.is_enabled),
         revision=row.revision,
         created_at=find_us(row.created_us),
         updated_at=find_us(row.updated_us),
     )
+
+
+def _schedule(document: _Document) -> Schedule | None:
+    if document.cron is None and document.schedule is None:
+        return None
+    return schedule_from({"cron": document.cron, "zone": document.zone, **(document.schedule or {})})

@@ -1,0 +1,250 @@
+"""What follows from a schedule: its targets, when each is due, and which of them fire.
+
+Pure: the last target that was dealt with and the store's time go in, a bounded list of decisions comes out. A target
+is the moment that the schedule names and the key of its occurrence; it is due at that moment or, with jitter, a little
+later but always before the next target, by chance that is the same on every node.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from hashlib import sha256
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from rota.domain.calendar import Calendar
+from rota.domain.checks import LATEST
+from rota.domain.cron.recurrence import EveryRecurrence, Recurrence
+from rota.domain.errors import InvalidError
+from rota.domain.schedule import OnExcluded, OnMissed, Schedule
+
+LONGEST_MOVE_DAYS = 31
+MOST_LOOKED_AT = 5_000  # targets that are looked at for one that may have moved
+MOST_PREVIEWED = 1_000
+_TICK = timedelta(microseconds=1)
+_LONGEST_MOVE = timedelta(days=LONGEST_MOVE_DAYS + 1)
+
+
+class SkipReason(StrEnum):
+    MISSED = "missed"
+    COALESCED = "coalesced"  # another target runs for it
+    MISSED_LIMIT = "missed_limit"  # one of too many
+    PAUSED = "paused"
+    CALENDAR = "calendar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A target and what is to become of it; with `since`, it stands for all targets from there to itself."""
+
+    target: datetime
+    due_at: datetime
+    reason: SkipReason | None = None  # None: it fires
+    since: datetime | None = None
+
+    @property
+    def fires(self) -> bool:
+        return self.reason is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Instants:
+    at: tuple[datetime, ...]
+
+    def next(self, after: datetime) -> datetime | None:
+        return next((one for one in self.at if one > after), None)
+
+    def previous(self, before: datetime) -> datetime | None:
+        return next((one for one in self.at[::-1] if one < before), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _AfterEnd:
+    """One target only: the moment that is asked from is the end of the run before."""
+
+    delay: timedelta
+
+    def next(self, after: datetime) -> datetime | None:
+        return after + self.delay + _TICK * (not self.delay)
+
+    def previous(self, before: datetime) -> datetime | None:
+        """Nobody knows when the run before will have ended."""
+        return None
+
+
+class Timetable:
+    """The targets of one schedule. `seed` names its task config; calendars are given by name."""
+
+    def __init__(self, schedule: Schedule, *, seed: str, calendars: Mapping[str, Calendar] | None = None) -> None:
+        known = calendars or {}
+        for name in (*schedule.only, *schedule.exclude):
+            if name not in known:
+                where = "schedule.only" if name in schedule.only else "schedule.exclude"
+                raise InvalidError(where, f"there is no calendar {name!r}")
+        self.schedule = schedule
+        self._seed = seed
+        self._raw = _raw(schedule, seed)
+        self._only = [known[name] for name in schedule.only]
+        self._exclude = [known[name] for name in schedule.exclude]
+        self._moves = schedule.on_excluded is not OnExcluded.SKIP and bool(self._only or self._exclude)
+        self._zone = ZoneInfo(schedule.zone)
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first target later than this moment. With `after_end`, give the end of the run before."""
+        begin = self.schedule.start_at
+        if begin is not None and after < begin:
+            if self.schedule.after_end is not None:
+                return begin
+            after = begin - _TICK
+        target = self._next_moved(after) if self._moves else self._raw.next(after)
+        return target if target is not None and target < (self.schedule.end_at or LATEST) else None
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The last target earlier than this moment."""
+        end = self.schedule.end_at
+        last = before if end is None else min(before, end)
+        target = self._previous_moved(last) if self._moves else self._raw.previous(last)
+        return None if target is None or target < (self.schedule.start_at or target) else target
+
+    def upcoming(self, after: datetime, *, count: int) -> list[datetime]:
+        """The next targets, in order; of a schedule that waits for the end of its runs, one."""
+        most = 1 if self.schedule.after_end is not None else min(count, MOST_PREVIEWED)
+        return list(islice(_walk(self.next, after), most))
+
+    def recent(self, before: datetime, *, count: int) -> list[datetime]:
+        """The last targets, the newest first."""
+        return list(islice(_walk(self.previous, before), min(count, MOST_PREVIEWED)))
+
+    def due_at(self, target: datetime) -> datetime:
+        """When a target is due: the same on every node, never later than the next one."""
+        longest = self.schedule.jitter
+        if not longest:
+            return target
+        following = self.next(target) if self.schedule.after_end is None else None
+        if following is not None:
+            longest = min(longest, following - target - _TICK)
+        key = f"{self._seed}\0{target.isoformat()}".encode()
+        chance = int.from_bytes(sha256(key).digest()[:8], "big")
+        return target + timedelta(microseconds=longest // _TICK * chance >> 64)
+
+    def allows(self, at: datetime) -> bool:
+        """Whether the calendars let a target be at this moment."""
+        wall = at.astimezone(self._zone)
+        return all(one.covers(wall) for one in self._only) and not any(one.covers(wall) for one in self._exclude)
+
+    def plan_fires(self, after: datetime, now: datetime, *, runs: int = 0) -> list[Planned]:
+        """What becomes of every target later than `after` that is due by now, oldest first.
+
+        No longer than `missed_limit` and one: of more targets the oldest are skipped as one range. `runs` is how often
+        the schedule has fired so far.
+        """
+        targets, older = self._due(after, now)
+        first = self.next(after)
+        if not targets or first is None:
+            return []
+        if self.schedule.is_paused:
+            return [self._skip(targets[-1], SkipReason.PAUSED, since=first)]
+        plans = [self._skip(older, SkipReason.MISSED_LIMIT, since=first)] if older is not None else []
+        return _no_more(plans + self._decide(targets, now), left=self._left(runs))
+
+    def _due(self, after: datetime, now: datetime) -> tuple[list[datetime], datetime | None]:
+        """The newest targets that are due, in order, and the newest of the older ones that are too many."""
+        if self.schedule.after_end is not None:
+            only = self.next(after)
+            return ([] if only is None or self.due_at(only) > now else [only]), None
+        found: list[datetime] = []
+        for target in _walk(self.previous, now + _TICK):
+            if target <= after:
+                break
+            if len(found) == self.schedule.missed_limit:
+                return found[::-1], target
+            if self.due_at(target) <= now:
+                found.append(target)
+        return found[::-1], None
+
+    def _decide(self, targets: Sequence[datetime], now: datetime) -> list[Planned]:
+        plans = [Planned(target=target, due_at=self.due_at(target)) for target in targets]
+        plans = [plan if self.allows(plan.target) else replace(plan, reason=SkipReason.CALENDAR) for plan in plans]
+        latest = now - self.schedule.missed_grace
+        missed = [plan for plan in plans if plan.fires and plan.due_at < latest]
+        in_time = any(plan.fires and plan.due_at >= latest for plan in plans)
+        if self.schedule.on_missed is OnMissed.RUN_ALL:
+            return plans
+        reason = SkipReason.MISSED
+        if self.schedule.on_missed is OnMissed.RUN_ONCE:
+            missed, reason = (missed if in_time else missed[:-1]), SkipReason.COALESCED
+        lost = {plan.target for plan in missed}
+        return [replace(plan, reason=reason) if plan.target in lost else plan for plan in plans]
+
+    def _left(self, runs: int) -> int | None:
+        return None if self.schedule.max_runs is None else max(self.schedule.max_runs - runs, 0)
+
+    def _skip(self, target: datetime, reason: SkipReason, *, since: datetime) -> Planned:
+        return Planned(target=target, due_at=target, reason=reason, since=since)
+
+    def _next_moved(self, after: datetime) -> datetime | None:
+        """The first of the targets as the calendars move them, which need not keep their order."""
+        is_later = self.schedule.on_excluded is OnExcluded.RUN_AFTER
+        reach = timedelta(0) if is_later else _LONGEST_MOVE
+        best: datetime | None = None
+        for target in islice(_walk(self._raw.next, after - _LONGEST_MOVE if is_later else after), MOST_LOOKED_AT):
+            if best is not None and target - reach > best:
+                break
+            moved = self._moved(target)
+            if moved > after and (best is None or moved < best):
+                best = moved
+        return best
+
+    def _previous_moved(self, before: datetime) -> datetime | None:
+        is_later = self.schedule.on_excluded is OnExcluded.RUN_AFTER
+        reach = _LONGEST_MOVE if is_later else timedelta(0)
+        best: datetime | None = None
+        start = before if is_later else before + _LONGEST_MOVE
+        for target in islice(_walk(self._raw.previous, start), MOST_LOOKED_AT):
+            if best is not None and target + reach < best:
+                break
+            moved = self._moved(target)
+            if moved < before and (best is None or moved > best):
+                best = moved
+        return best
+
+    def _moved(self, target: datetime) -> datetime:
+        """The target, or the same time on the nearest day that the calendars allow; itself, if none is near."""
+        step = 1 if self.schedule.on_excluded is OnExcluded.RUN_AFTER else -1
+        wall = target.astimezone(self._zone)
+        for days in range(LONGEST_MOVE_DAYS + 1):
+            moved = (wall + timedelta(days=step * days)).astimezone(target.tzinfo)
+            if self.allows(moved):
+                return moved
+        return target
+
+
+def _raw(schedule: Schedule, seed: str) -> Recurrence:
+    if schedule.cron is not None:
+        return schedule.recurrence(seed)
+    if schedule.every is not None:
+        return (
+            EveryRecurrence(schedule.every, schedule.start_at) if schedule.start_at else EveryRecurrence(schedule.every)
+        )
+    return _Instants(schedule.at) if schedule.at else _AfterEnd(schedule.after_end or timedelta(0))
+
+
+def _walk(step: Callable[[datetime], datetime | None], begin: datetime) -> Iterator[datetime]:
+    at = step(begin)
+    while at is not None:
+        yield at
+        at = step(at)
+
+
+def _no_more(plans: Sequence[Planned], *, left: int | None) -> list[Planned]:
+    """The plans until the schedule has fired as often as it may."""
+    if left is None:
+        return list(plans)
+    kept = []
+    for plan in plans:
+        if plan.fires and left == 0:
+            break
+        left -= plan.fires
+        kept.append(plan)
+    return kept
