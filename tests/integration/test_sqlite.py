@@ -151,10 +151,12 @@ async def test_a_file_that_could_not_be_written_is_opened_anew(path: Path) -> No
 
 async def test_closing_leaves_no_thread_and_no_file_open(path: Path) -> None:
     await upgrade(f"sqlite:///{path}")
+    before = set(threading.enumerate())  # what other tests left to end is not ours to judge
     database = open_database(f"sqlite:///{path}", clock=SystemClock(), random=SystemRandom())
     await asyncio.gather(*(database.read(database.now_us) for _ in range(10)), database.transact(database.now_us))
+    assert [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("rota-sqlite")]
     await database.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rota-sqlite")]
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("rota-sqlite")]
     assert not path.with_name("rota.db-wal").exists(), "SQLite deletes it with the last connection"
 
 
