@@ -9,8 +9,8 @@
     Images().add_to(server)
 
 What `execute` returns is the result. `rota.Retry`, `rota.Fail` and `rota.Snooze` end the attempt as in any other task;
-another exception is a failure that may be tried again. When the deadline is over, or the task is cancelled, `execute`
-is cancelled.
+another exception is a failure that may be tried again. `Accepted()` as the result says that it ends later, by a
+callback. When the deadline is over, or the task is cancelled, `execute` is cancelled.
 """
 
 import asyncio
@@ -40,7 +40,10 @@ log = logging.getLogger(__name__)
 
 
 class Accepted:
-    """Returned by `execute`: the work goes on, and the service reports its end to `request.callback_url`."""
+    """Returned by `execute`: the work goes on, and the service says how it ended.
+
+    By a POST to `request.callback_url` with `:complete` or `:fail` appended.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ class Request:
     metadata: Mapping[str, str]
     idempotency_key: str  # equal for all attempts of the task
     tenant: str
-    callback_url: str
+    callback_url: str  # empty: there is none, and nothing can be accepted
     seconds_left: float | None  # when the call came in; None: no deadline
     _events: "asyncio.Queue[pb.ExecuteEvent] | None" = field(default=None, repr=False)
 

@@ -7,8 +7,11 @@
 
 `send_email` gets a `ReceivedTask`; for a coroutine function there is `handle_async`. What it returns is the result.
 `rota.Fail` ends the task, `rota.Retry` and `rota.Snooze` ask for another attempt after their pause, and any other
-exception is a failure that is tried again. `LATER` as the result says that the work goes on, and that the service will
-say by `task.callback_url` how it ended. `receiver.asgi(function)` and `receiver.wsgi(function)` are whole applications.
+exception is a failure that is tried again. `receiver.asgi(function)` and `receiver.wsgi(function)` are whole
+applications.
+
+`LATER` as the result says that the work goes on (202), and that the service will say how it ended by a POST to
+`task.callback_url` with `:complete` or `:fail` appended. The body's link is signed; the header `Rota-Callback` is not.
 """
 
 import json
@@ -51,7 +54,7 @@ class ReceivedTask(msgspec.Struct, frozen=True, kw_only=True):
     payload: Any = None
     metadata: dict[str, str] = {}
     deadline: datetime | None = None
-    callback_url: str = ""
+    callback_url: str = ""  # empty: there is none, and nothing can be finished later
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Attempts finished by callback, on a cluster of real processes: workers and leaders come and go, the attempt stays."""
 
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import httpx2
@@ -10,14 +11,19 @@ import pytest
 
 import rota
 from rota.domain.ids import DEFAULT_TENANT, TaskId
+from rota.domain.retry import RetryPolicy
 from rota.domain.task import Task
 from tests.e2e.test_cluster import APP, a_client, a_database, on_redis
+from tests.e2e.test_grpc_service import ROOT, running
+from tests.support.builders import a_config
 from tests.support.cluster import Cluster, a_cluster, eventually
 from tests.support.patience import PATIENCE_S
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.process import free_port
 from tests.support.servers.redis import RedisServer
 
+SECRET = "whsec_" + "A" * 43 + "="
+NO_RETRY = RetryPolicy(max_retries=0)
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -29,6 +35,8 @@ def cluster(redis_server: RedisServer, mariadb_server: MariaDbServer, tmp_path: 
         "api": {"public_url": f"http://127.0.0.1:{port}"},
         "scheduler": {"leader_ttl": "2s", "renew_interval": "500ms"},
         "worker": {"heartbeat_interval": "500ms", "lease": "2s"},
+        "http": {"allow": ["127.0.0.1"], "secrets": {"default": SECRET}},
+        "grpc": {"allow": ["127.0.0.1"]},
     }
     with a_cluster(tmp_path, settings, app=APP) as running:
         running.start("api", "api", "--set", f"api.port={port}")
@@ -51,6 +59,19 @@ async def until_deferred(client: rota.Rota, handle: rota.Handle) -> Task:
         return task if task is not None and task.state.is_deferred else None
 
     return await eventually(look, f"task {handle.id} to wait for a callback")
+
+
+@contextmanager
+def print_shops(folder: Path) -> Iterator[dict[str, dict[str, str]]]:
+    """The services of the examples, as processes of their own; what their task configs say."""
+    http, grpc = free_port(), free_port()
+    python, shops = str(Path(sys.executable)), ROOT / "examples"
+    uvicorn = [python, "-m", "uvicorn", "print_shop:app", "--app-dir", str(shops / "http_service"), f"--port={http}"]
+    with (
+        running(uvicorn, folder, until="Uvicorn running", ROTA_SECRET=SECRET),
+        running([python, str(shops / "grpc_service" / "print_shop.py"), f"127.0.0.1:{grpc}"], folder, until="at"),
+    ):
+        yield {"http": {"url": f"http://127.0.0.1:{http}/tasks"}, "grpc": {"address": f"127.0.0.1:{grpc}"}}
 
 
 @asynccontextmanager
@@ -108,3 +129,27 @@ async def test_what_is_not_called_back_ends_and_a_late_second_or_forged_word_is_
         }
         late = await service.post(f"{links(cluster)[silent.id]}:complete")
         assert (late.status_code, late.json()["code"]) == (409, "stale_attempt")
+
+
+async def test_services_over_http_and_grpc_take_a_task_and_finish_it_later_or_never(cluster: Cluster) -> None:
+    cluster.start_all("server", "pod")
+    with print_shops(cluster.folder) as shops:
+        async with a_client(cluster) as client:
+            for kind, executor in shops.items():
+                config = a_config(kind, executor_type=kind, executor_config=json.dumps(executor), retry=NO_RETRY)
+                await client._node.store.configs.put(config)
+            books = [{"title": "Emma", "seconds": 0}, {"title": "Persuasion", "seconds": 1}]  # the first may be faster
+            printed = [(await client.submit(kind, book), book["title"]) for kind in shops for book in books]
+            for handle, title in printed:
+                task = await handle.wait("30s")
+                assert (task.status, task.attempt, task.error) == ("SUCCESS", 1, None)
+                assert task.result is not None
+                assert task.result.data == {"printed": title}
+            lost = [await client.submit(kind, {"title": "Sanditon"}, timeout="4s") for kind in shops]
+            for handle in lost:
+                await until_deferred(client, handle)
+            for handle in lost:
+                task = await handle.wait("30s")
+                assert (task.status, task.attempt) == ("TIMEOUT", 1)
+                assert task.error is not None
+                assert task.error.message == "no callback came before the attempt's timeout"

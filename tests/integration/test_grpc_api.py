@@ -392,7 +392,7 @@ async def test_a_config_for_a_service_that_cannot_be_called_is_refused(api: Grpc
 async def test_a_client_that_reads_nothing_loses_its_place(api: GrpcApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpc_service, "READ_TIMEOUT", timedelta(milliseconds=300))
     for _ in range(5):
-        await api.call("CreateTask", pb.CreateTaskRequest(type="email", payload_json=f'"{"x" * 200_000}"'))
+        await api.call("CreateTask", pb.CreateTaskRequest(type="email", payload_json=f'{{"text":"{"x" * 200_000}"}}'))
     assert api.front is not None
     assert api.front.grpc is not None
     options = [("grpc.http2.bdp_probe", 0)]  # a client whose window does not grow

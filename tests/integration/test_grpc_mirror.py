@@ -12,11 +12,12 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.domain.access import Role
+from rota.domain.ids import TaskId
 from rota.interfaces.grpc.convert import JSON, STAMP, is_map
 from rota.interfaces.grpc.errors import STATUS
 from rota.interfaces.grpc.methods import METHODS, Method
 from rota.interfaces.operations.catalogue import OPERATIONS
-from tests.support.api import STRANGER
+from tests.support.api import STRANGER, defer_first_attempt
 from tests.support.builders import a_worker
 from tests.support.grpc_api import GrpcApi, a_grpc_api, method_of
 
@@ -25,7 +26,7 @@ PASSING = frozenset(  # what two answers to the same request may differ in
     {"id", "ids", "task_id", "secret", "now", "at", "seq", "rerun_of", "next_cursor", "object", "load", "seen_at"}
     | {"created_at", "updated_at", "scheduled_at", "completed_at", "last_used_at", "expires_at", "revoked_at", "due_at"}
     | {"registered_at", "oldest_age_seconds", "created_per_second", "completed_per_second", "window_seconds", "detail"}
-    | {"sentence", "address"}
+    | {"sentence", "address", "started_at"}
 )
 
 
@@ -181,7 +182,7 @@ class Scene:
         }
 
     async def create_tasks(self) -> dict[str, Any]:
-        return {"tasks": [{"type": "email"}, {"type": "email", "payload": [1], "delay_seconds": 60.0}]}
+        return {"tasks": [{"type": "email"}, {"type": "email", "payload": {"n": [1]}, "delay_seconds": 60.0}]}
 
     async def get_task(self) -> dict[str, Any]:
         return {"id": await self._ended(), "wait": "1s"}
@@ -213,6 +214,24 @@ class Scene:
     async def read_logs(self) -> dict[str, Any]:
         return {"id": await self._ended(), "limit": 10}
 
+    async def _deferred(self) -> dict[str, Any]:
+        task_id = TaskId(int(await self._task()))
+        await defer_first_attempt(self.api.services.node, task_id)
+        return {"id": str(task_id), "attempt": 1}
+
+    async def complete_attempt(self) -> dict[str, Any]:
+        return await self._deferred() | {"data": {"sent": [1, None]}, "message": "done"}
+
+    async def fail_attempt(self) -> dict[str, Any]:
+        told = {"code": "http_503", "message": "busy", "retryable": False, "retry_after_seconds": 1.5}
+        return await self._deferred() | told
+
+    async def heartbeat_attempt(self) -> dict[str, Any]:
+        return await self._deferred() | {"lease_seconds": 30.0}
+
+    async def progress_attempt(self) -> dict[str, Any]:
+        return await self._deferred() | {"fraction": 0.5, "message": "half"}
+
     async def _config(self) -> str:
         name = f"report-{self.number}"
         await self.http.put(f"/task-configs/{name}", json={"name": "Report", "payload": {"a": 1}})
@@ -225,9 +244,10 @@ class Scene:
         return {"type": "email"}
 
     async def put_config(self) -> dict[str, Any]:
+        rules = {"retry_on": ["5xx", "UNAVAILABLE"], "give_up_on": ["501"], "total_timeout_seconds": 90.5}
         return {
             **{"type": "report", "name": "Report", "description": "d", "executor": {"type": "local", "x": [1]}},
-            **{"timeout_seconds": 5.0, "retry": {"max_retries": 0}, "priority": 3, "max_concurrent": 2},
+            **{"timeout_seconds": 5.0, "retry": rules, "priority": 3, "max_concurrent": 2},
             **{"rate_per_second": 2.5, "payload": {"a": 1}, "enabled": True},
         }
 
@@ -279,7 +299,7 @@ async def ask_http(http: Any, method: Method, *, values: Mapping[str, Any]) -> t
     operation, left = method.operation, dict(values)
     path = operation.path
     for name in operation.path_names:
-        path = path.replace(f"{{{name}}}", left.pop(name))
+        path = path.replace(f"{{{name}}}", str(left.pop(name)))
     query: list[tuple[str, Any]] = []
     for name in set(operation.query.__struct_fields__) & left.keys():
         value = left.pop(name)
@@ -329,6 +349,10 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("CancelTask", {"id": "7"}, "task_not_found"),
     ("RetryTask", {"id": "7"}, "task_not_found"),
     ("CancelTasks", {}, "invalid_request"),
+    ("CompleteAttempt", {"id": "7", "attempt": 1}, "task_not_found"),
+    ("FailAttempt", {"id": "7", "attempt": 0}, "invalid_request"),
+    ("HeartbeatAttempt", {"id": "7", "attempt": 1, "lease_seconds": 1.0}, "invalid_request"),
+    ("ProgressAttempt", {"id": "7", "attempt": 1}, "invalid_request"),
     ("ListTasks", {"status": ["GONE"]}, "invalid_request"),
     ("ListTasks", {"limit": 5000}, "invalid_request"),
     ("ListTasks", {"cursor": "nonsense"}, "invalid_request"),
@@ -362,7 +386,8 @@ async def test_both_interfaces_refuse_the_same(shared: GrpcApi, name: str, value
 @pytest.mark.parametrize("method", METHODS.values(), ids=name_of)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_each_role_may_do_what_it_covers_and_no_more(shared: GrpcApi, method: Method) -> None:
-    values = {name: "7" if name == "id" else "nothing" for name in method.operation.path_names}
+    known = {"id": "7", "attempt": 1}
+    values = {name: known.get(name, "nothing") for name in method.operation.path_names}
     request = fill(method.request(), values)
     for role in Role:
         code = await code_of(shared, method, request=request, role=role)

@@ -1,6 +1,7 @@
 """The base class of services that Rota calls over gRPC, called by the executor itself."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import rota
 from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError
 from rota.grpc_service import Accepted, ExecutorService, Request
-from tests.support.grpc_jobs import a_grpc_executor, a_grpc_job
+from tests.support.grpc_jobs import CALLBACK, a_grpc_executor, a_grpc_job
 from tests.support.local_jobs import Recorder, data_of
 
 
@@ -53,7 +54,9 @@ class Images(ExecutorService):
             self.stopped.set()
 
 
-async def run(service: Images, payload: Any, *, recorder: Recorder | None = None, **config: Any) -> Outcome:
+async def run(
+    service: Images, payload: Any, *, recorder: Recorder | None = None, callback: str = CALLBACK, **config: Any
+) -> Outcome:
     server = grpc.aio.server()
     service.add_to(server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -61,7 +64,7 @@ async def run(service: Images, payload: Any, *, recorder: Recorder | None = None
     try:
         async with a_grpc_executor() as executor:
             job = a_grpc_job(f"127.0.0.1:{port}", payload, **config)
-            return await executor.execute(job, recorder or Recorder())
+            return await executor.execute(replace(job, callback=callback), recorder or Recorder())
     finally:
         await server.stop(None)
 
@@ -82,6 +85,16 @@ async def test_an_attempt_ends_as_the_service_says(do: str, outcome: Outcome, st
     assert await run(Images(), {"do": do}, streaming=streaming) == outcome
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_work_is_not_left_to_a_service_that_cannot_call_back(streaming: bool) -> None:
+    service = Images()
+    refused = await run(service, {"do": "accept"}, callback="", streaming=streaming)
+    assert isinstance(refused, Failed)
+    assert (refused.error.code, refused.error.retryable) == ("callbacks_off", False)
+    assert "api.public_url" in refused.error.message
+    assert service.requests[0].callback_url == ""
+
+
 async def test_progress_and_lines_come_before_the_result() -> None:
     recorder, service = Recorder(), Images()
     assert data_of(await run(service, {}, recorder=recorder, streaming=True)) == '{"width": 200}'
@@ -89,6 +102,7 @@ async def test_progress_and_lines_come_before_the_result() -> None:
     assert recorder.lines == [("resizing", "warning", '{"width": 200}')]
     request = service.requests[0]
     assert (request.task_id, request.attempt, request.type, request.idempotency_key) == ("1", 1, "call", "1")
+    assert request.callback_url == CALLBACK
     assert request.seconds_left is not None
     assert 0 < request.seconds_left <= 31
 

@@ -12,11 +12,10 @@ from rota.application.submit import SubmitTasks
 from rota.config.wiring import Role
 from rota.domain import access
 from rota.domain.callback import AttemptKey, spell_link
-from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
+from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.domain.retry import RetryPolicy
 from rota.domain.submission import Submission
-from tests.support.api import STRANGER, Api, an_api
-from tests.support.builders import MINUTE
+from tests.support.api import STRANGER, Api, an_api, defer_first_attempt
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -37,11 +36,7 @@ async def deferred(api: Api, *, retries: int = 3) -> tuple[str, str]:
     node = api.services.node
     wish = Submission(type="email", retry=RetryPolicy(max_retries=retries))
     added = await SubmitTasks(node).submit(wish)
-    for change in ("grant", "defer"):
-        state = (await node.store.tasks.load([added.task_id]))[added.task_id].state
-        at = max(node.time.now(), state.due_at)
-        step = state.granted(WorkerId(1), term=1, at=at, timeout=MINUTE) if change == "grant" else state.deferred(at=at)
-        assert (await node.store.tasks.advance([step])).applied
+    await defer_first_attempt(node, added.task_id)
     return str(added.task_id), link_of(api, added.task_id)
 
 

@@ -76,7 +76,8 @@ async def test_what_a_function_cannot_take_is_refused_before_it_is_a_task(
     assert problem(answer) == (422, "invalid_request", ["payload"])
     batch = await http.post("/tasks:batch", json={"tasks": [{"type": "email"}, {"type": "email", "payload": payload}]})
     assert problem(batch) == (422, "invalid_request", ["tasks[1].payload"])
-    await api.services.configs.put(a_config("hook", executor_type="http"))
+    executor = '{"url": "https://example.com/hook"}'
+    await api.services.configs.put(a_config("hook", executor_type="http", executor_config=executor))
     assert (await create(http, type="hook", payload=payload))["payload"] == payload
 
 

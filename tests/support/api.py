@@ -10,18 +10,19 @@ from typing import Any
 
 import httpx2
 
+from rota.application.node import Node
 from rota.application.ports.system import System
 from rota.application.services import Services
 from rota.config.embedded import flatten
 from rota.config.load import Sources, load
 from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
 from rota.domain import access
-from rota.domain.ids import DEFAULT_TENANT, TenantId
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.interfaces.http.server import HttpServer, serve_http
 from rota.sdk.tasks import TaskRegistry
-from tests.support.builders import a_config
+from tests.support.builders import MINUTE, a_config
 
 PATIENCE = 60.0
 STRANGER = TenantId("stranger")
@@ -123,3 +124,12 @@ def an_api_in_a_thread(**sections: Any) -> Iterator[tuple[str, str]]:
     finally:
         stop[0]()
         thread.join(PATIENCE)
+
+
+async def defer_first_attempt(node: Node, task_id: TaskId) -> None:
+    """As if a worker had been granted the task, and had handed it on."""
+    for change in ("grant", "defer"):
+        state = (await node.store.tasks.load([task_id]))[task_id].state
+        at = max(node.time.now(), state.due_at)
+        step = state.granted(WorkerId(1), term=1, at=at, timeout=MINUTE) if change == "grant" else state.deferred(at=at)
+        assert (await node.store.tasks.advance([step])).applied

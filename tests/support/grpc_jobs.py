@@ -25,6 +25,7 @@ from rota.infrastructure.system import SystemClock
 from tests.support.builders import a_config, a_running_state, a_task, an_attempt
 
 EXECUTE = "/rota.executor.v1.Executor/Execute"
+CALLBACK = "https://rota.example.com/api/v1/tasks/1/attempts/1.default.abc"
 STREAM = "/rota.executor.v1.Executor/ExecuteStream"
 LOOPBACK = AllowEntry(network=ip_network("127.0.0.0/8"))
 Answer = Callable[[bytes, "Context"], Awaitable[bytes | None]]
@@ -34,10 +35,11 @@ Context = grpc.aio.ServicerContext[Any, Any]
 def a_grpc_job(
     address: str, payload: Any = None, *, left: float = 30.0, metadata: Mapping[str, str] | None = None, **executor: Any
 ) -> Job:
+    """An attempt to call the service; other keywords are the config's."""
     state = a_running_state()
     task = a_task(state=state, type="call", payload=json.dumps(payload or {}), metadata=metadata or {})
     config = a_config("call", executor_type="grpc", executor_config=json.dumps({"address": address, **executor}))
-    return Job(task, an_attempt(state), config, SystemClock().monotonic() + left)
+    return Job(task, an_attempt(state), config, SystemClock().monotonic() + left, callback=CALLBACK)
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from tests.support.local_jobs import Recorder
 
 LOOPBACK = (parse_allow("http.allow", "127.0.0.0/8"), parse_allow("http.allow", "localhost"))
 LONG = timedelta(seconds=30)
-CALLBACK = "https://rota.example.com/api/v1/tasks/1/attempts/1?signature=abc"
+CALLBACK = "https://rota.example.com/api/v1/tasks/1/attempts/1.default.abc"
 
 
 def an_http_job(url: str, *, within: timedelta = LONG, task: dict[str, Any] | None = None, **executor: Any) -> Job:

@@ -19,6 +19,7 @@ MAX_MATCHERS = 32  # in one list
 MAX_MATCHER = 200  # characters: as long as the code of an error may be
 SHORTEST_TOTAL = timedelta(milliseconds=1)
 ASKED = "retry"  # the code of a task that asks to be tried again
+UNTRIED = "circuit_open"  # nothing was called: it says nothing of the failures that the policy names
 _STATUS = re.compile(r"[1-5]([0-9]{2}|xx)")
 _GRPC = re.compile(r"[A-Z]+(_[A-Z]+)*")
 _CODE = re.compile(r"[^\W\d][\w.<>-]*")
@@ -65,11 +66,11 @@ class RetryPolicy:
     def wants(self, code: str, *, is_retryable: bool) -> bool:
         """Whether a failure with this code is worth another try; `is_retryable` is what its executor thinks.
 
-        To give up wins. A task that asks to be tried again itself needs no matcher for that.
+        To give up wins. A task that asks to be tried again itself, or was not tried at all, needs no matcher for that.
         """
         if any(_matches(matcher, code) for matcher in self.give_up_on):
             return False
-        if not self.retry_on or code == ASKED:
+        if not self.retry_on or code in (ASKED, UNTRIED):
             return is_retryable
         return any(_matches(matcher, code) for matcher in self.retry_on)
 

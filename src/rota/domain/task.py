@@ -269,6 +269,12 @@ class Task:
     def id(self) -> TaskId:
         return self.spec.id
 
+    @property
+    def attempt_until(self) -> datetime:
+        """The deadline of the attempt that runs, which is not to last longer than all attempts may together."""
+        end_by = self.spec.end_by
+        return self.state.due_at if end_by is None else min(self.state.due_at, end_by)
+
     def after(self, step: Transition) -> "Task":
         """The task as it is once the transition is done; the last error stays visible until it succeeds."""
         if step.before.version != self.state.version:

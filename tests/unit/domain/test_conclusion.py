@@ -29,7 +29,7 @@ from rota.domain.task import (
     TaskStatus,
     Transition,
 )
-from tests.support.builders import HOUR, MINUTE, NOW, SECOND, a_running_state, a_spec, an_error
+from tests.support.builders import HOUR, MINUTE, NOW, SECOND, a_running_state, a_spec, a_task, an_error
 
 POLICY = RetryPolicy(max_retries=2, delay=10 * SECOND, jitter=0.5)
 
@@ -213,3 +213,11 @@ def test_the_total_timeout_counts_from_when_the_task_was_to_start() -> None:
     assert a_spec(retry=total, scheduled_at=NOW + HOUR).end_by == NOW + HOUR + MINUTE
     assert a_spec(retry=total, scheduled_at=NOW - HOUR).end_by == NOW + MINUTE
     assert a_spec().end_by is None
+
+
+def test_an_attempt_ends_with_the_time_for_all_of_them() -> None:
+    task = a_task(state=a_running_state())
+    assert task.attempt_until == NOW + MINUTE
+    for seconds, until in ((30, NOW + 30 * SECOND), (90, NOW + MINUTE)):
+        retry = RetryPolicy(total_timeout=timedelta(seconds=seconds))
+        assert a_task(state=a_running_state(), retry=retry).attempt_until == until

@@ -166,3 +166,9 @@ def test_a_list_of_matchers_becomes_a_tuple() -> None:
     policy = RetryPolicy(retry_on=["503"])  # type: ignore[arg-type]  # as JSON has it
 
     assert (policy.retry_on, hash(policy)) == (("503",), hash(RetryPolicy(retry_on=("503",))))
+
+
+def test_what_was_not_tried_at_all_is_tried_whatever_failures_are_named() -> None:
+    named = RetryPolicy(retry_on=("503",))
+    assert named.wants("circuit_open", is_retryable=True)
+    assert not RetryPolicy(give_up_on=("circuit_open",)).wants("circuit_open", is_retryable=True)

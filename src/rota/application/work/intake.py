@@ -6,7 +6,7 @@ the worker drains it still takes what was assigned to it before that was known, 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import structlog
 
@@ -71,7 +71,7 @@ class Desk:
     def _due_in(self, tasks: Mapping[TaskId, Task]) -> dict[TaskId, float]:
         """The deadlines, from the store's clock to this node's own."""
         now, told = self.ports.clock.monotonic(), self.ports.store_time.now()
-        return {task_id: now + (_end_of(task) - told).total_seconds() for task_id, task in tasks.items()}
+        return {task_id: now + (task.attempt_until - told).total_seconds() for task_id, task in tasks.items()}
 
     def _begin(self, task: Task, attempt: Attempt, *, config: TaskConfig | None, deadline: float) -> None:
         if self.standing.is_draining:
@@ -98,12 +98,6 @@ class Desk:
             for attempt in attempts:
                 self.hands.note_ended(attempt)
             self.settler.acknowledge(attempts)
-
-
-def _end_of(task: Task) -> datetime:
-    """The deadline of the attempt, which is not to last longer than all attempts may together."""
-    end_by = task.spec.end_by
-    return task.state.due_at if end_by is None else min(task.state.due_at, end_by)
 
 
 @dataclass(slots=True)

@@ -96,6 +96,8 @@ def _reply_page(items: list[wire.Task], before: TaskId | None) -> Reply:
 
 async def amend_task(call: Call[NoQuery, wire.PatchTask]) -> Reply:
     body = call.body
+    if body.priority is None and body.scheduled_at is None:  # wrong for any task, so also for one that is not there
+        raise InvalidError("body", "changes nothing; give priority or scheduled_at")
     priority = None if body.priority is None else parse_priority(body.priority)
     task = await call.services.steer.amend(
         call.task_id, call.tenant_id, priority=priority, due_at=body.scheduled_at, actor=call.actor

@@ -96,7 +96,7 @@ class GrpcExecutor:
             if call.is_stream:
                 return await errand.follow(request, reports, left=self._left(job))
             answer = await errand.send(request, left=self._left(job))
-            return answer if isinstance(answer, Failed) else own_service.read_response(answer)
+            return answer if isinstance(answer, Failed) else own_service.read_response(answer, callback=job.callback)
 
     async def _call_other(self, errand: "_Errand") -> Outcome:
         call = errand.call
@@ -154,7 +154,7 @@ class _Errand:
         try:
             number = 0
             async for event in events:
-                outcome = own_service.read_event(event, reports)
+                outcome = own_service.read_event(event, reports, callback=self.job.callback)
                 number += 1
                 if outcome is not None:
                     return outcome

@@ -10,6 +10,7 @@ from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, T
 from rota.infrastructure.executors.grpc.outcomes import clamp, refused, span_of
 
 BAD_RESPONSE = "bad_response"
+CALLBACKS_OFF = "the service accepted, to call back later, but the worker knows no address for that; set api.public_url"
 LEVELS = frozenset(LogLevel)
 
 
@@ -30,15 +31,15 @@ def write_request(job: Job, *, deadline: datetime) -> bytes:
     return request.SerializeToString()
 
 
-def read_response(raw: bytes) -> Outcome:
-    """The outcome that the service answered with."""
+def read_response(raw: bytes, *, callback: str) -> Outcome:
+    """The outcome that the service answered with; `callback` is where it was told to call back."""
     try:
-        return _outcome(pb.ExecuteResponse.FromString(raw))
+        return _outcome(pb.ExecuteResponse.FromString(raw), callback)
     except DecodeError:
         return refused(BAD_RESPONSE, "the answer is no ExecuteResponse of rota.executor.v1")
 
 
-def _outcome(response: pb.ExecuteResponse) -> Outcome:
+def _outcome(response: pb.ExecuteResponse, callback: str) -> Outcome:
     match response.WhichOneof("outcome"):
         case "success":
             success = response.success
@@ -51,12 +52,12 @@ def _outcome(response: pb.ExecuteResponse) -> Outcome:
         case "snooze":
             return Snoozed(span_of(response.snooze.delay))
         case "accepted":
-            return Deferred()
+            return Deferred() if callback else refused("callbacks_off", CALLBACKS_OFF)
         case _:
-            return refused(BAD_RESPONSE, "the answer has no outcome: set success, failure or snooze")
+            return refused(BAD_RESPONSE, "the answer has no outcome: set success, failure, snooze or accepted")
 
 
-def read_event(raw: bytes, reports: Reports) -> Outcome | None:
+def read_event(raw: bytes, reports: Reports, *, callback: str) -> Outcome | None:
     """One message of a stream: what it says is passed on, and the last one has the outcome."""
     try:
         event = pb.ExecuteEvent.FromString(raw)
@@ -69,7 +70,7 @@ def read_event(raw: bytes, reports: Reports) -> Outcome | None:
             level = LogLevel(event.log.level) if event.log.level in LEVELS else LogLevel.INFO
             reports.log(event.log.message, level=level, detail=event.log.fields_json)
         case "response":
-            return _outcome(event.response)
+            return _outcome(event.response, callback)
         case _:  # of a later release
             pass
     return None

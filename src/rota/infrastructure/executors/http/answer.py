@@ -25,7 +25,10 @@ from rota.infrastructure.executors.http.config import HttpConfig, SuccessMapping
 RETRYABLE = frozenset({408, 425, 429})
 LONGEST_RETRY_AFTER = timedelta(hours=1)
 EXCERPT = 4096  # bytes of an error's body that people get to see
-CALLBACKS_OFF = "the service answered 202, to call back later, but callbacks are off; set executor.deferred to false"
+CALLBACKS_OFF = (
+    "the service answered 202, to call back later, but the worker knows no address for that; "
+    "set api.public_url, or executor.deferred to false"
+)
 JSON_CHARSETS = ("utf-8", "utf8", "us-ascii", "ascii")
 
 

@@ -15,6 +15,7 @@ from rota.application.ports.executor import Job, Reports
 from rota.application.ports.system import Clock, Random
 from rota.domain.attempt import Failed, Outcome, TaskError, TimedOut
 from rota.domain.errors import InvalidError
+from rota.domain.retry import UNTRIED
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.executors.http.answer import judge
 from rota.infrastructure.executors.http.circuit import Circuit, Slots
@@ -105,7 +106,7 @@ class HttpExecutor:
             circuit = target.circuit
             if not circuit.admit():
                 problem = f"{plan.origin} did not answer lately; no request was made"
-                return Failed(TaskError("circuit_open", problem), self._not_before(job, circuit.left()))
+                return Failed(TaskError(UNTRIED, problem), self._not_before(job, circuit.left()))
             try:
                 return await self._exchange(job, plan, request=request, to=(transport, circuit))
             except asyncio.CancelledError:

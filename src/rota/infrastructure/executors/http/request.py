@@ -62,7 +62,7 @@ def envelope_of(job: Job) -> bytes:
         "type": spec.type,
         "payload": msgspec.Raw(spec.payload.encode()),
         "metadata": spec.metadata,
-        "deadline": job.task.state.due_at,
+        "deadline": job.task.attempt_until,
     }
     if job.callback:
         body["callback_url"] = job.callback
@@ -87,7 +87,7 @@ def _values_of(job: Job) -> dict[str, Any]:
         "type": spec.type,
         "payload": json.loads(spec.payload),
         "metadata": dict(spec.metadata),
-        "deadline": job.task.state.due_at.isoformat().replace("+00:00", "Z"),
+        "deadline": job.task.attempt_until.isoformat().replace("+00:00", "Z"),
         "callback_url": job.callback,
     }
 
