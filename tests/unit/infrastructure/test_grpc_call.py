@@ -6,7 +6,7 @@ import pytest
 
 from rota.domain.errors import InvalidError
 from rota.infrastructure.executors.grpc.call import GrpcCall, check_config, read_call
-from rota.infrastructure.executors.grpc.template import fill
+from rota.infrastructure.executors.templates import MissingValueError, compile_template
 
 OK = "images.internal:50051"
 SHOP = {"address": OK, "service": "shop.v1.Orders", "method": "Place"}
@@ -76,7 +76,7 @@ def test_what_could_never_be_called_is_refused_with_its_field(given: dict[str, A
         ("{payload}", {"id": 7, "deep": {"list": [1]}}),
         ("{payload.deep.list}", [1]),
         ("order {payload.id} of {type}", "order 7 of call"),
-        ("{payload.deep} {{x}}", '{"list": [1]} {x}'),
+        ("{payload.deep} {{x}}", '{"list":[1]} {x}'),
         ({"a": ["{task_id}", 5, None, True]}, {"a": ["1", 5, None, True]}),
         ("plain", "plain"),
         ("", ""),
@@ -84,9 +84,10 @@ def test_what_could_never_be_called_is_refused_with_its_field(given: dict[str, A
 )
 def test_placeholders_become_values(pattern: Any, made: Any) -> None:
     values = {"payload": {"id": 7, "deep": {"list": [1]}}, "task_id": "1", "type": "call", "metadata": {}}
-    assert fill(pattern, values) == made
+    assert compile_template("executor.request", pattern)(values) == made
 
 
 def test_what_the_task_does_not_have_is_named() -> None:
-    with pytest.raises(InvalidError, match=r"payload\.x\.y"):
-        fill({"a": "{payload.x.y}"}, {"payload": {"x": 1}})
+    template = compile_template("executor.request", {"a": "{payload.x.y}"})
+    with pytest.raises(MissingValueError, match=r"payload\.x\.y"):
+        template({"payload": {"x": 1}})

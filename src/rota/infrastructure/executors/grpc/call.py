@@ -12,7 +12,7 @@ from typing import Any
 
 from rota.domain.checks import check_name, check_text
 from rota.domain.errors import InvalidError
-from rota.infrastructure.executors.grpc import template
+from rota.infrastructure.executors.templates import Template, compile_template
 
 OWN_SERVICE = "rota.executor.v1.Executor"
 OWN_METHOD, OWN_STREAM = "Execute", "ExecuteStream"
@@ -38,7 +38,7 @@ class GrpcCall:
     method: str = OWN_METHOD
     metadata: tuple[tuple[str, str], ...] = ()
     tls: str | None = None  # a target of the settings; None: in the clear
-    request: Any = field(default=None, hash=False)  # how the request is made of the task; None: it is the payload
+    request: Template | None = field(default=None, compare=False)  # makes it of the task; None: it is the payload
 
     @property
     def is_own(self) -> bool:
@@ -77,7 +77,6 @@ def read_call(given: Mapping[str, Any]) -> GrpcCall:
     request = given.get("request")
     if request is not None and service == OWN_SERVICE:
         raise InvalidError("executor.request", f"is for services of your own; {OWN_SERVICE} gets the whole task")
-    template.check("executor.request", request)
     tls = given.get("tls")
     return GrpcCall(
         host=host,
@@ -86,7 +85,7 @@ def read_call(given: Mapping[str, Any]) -> GrpcCall:
         method=method,
         metadata=_read_metadata(given.get("metadata", {})),
         tls=None if tls is None else check_name("executor.tls", tls, longest=63),
-        request=request,
+        request=None if request is None else compile_template("executor.request", request),
     )
 
 

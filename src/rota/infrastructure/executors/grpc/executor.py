@@ -23,13 +23,14 @@ from rota.domain.attempt import Failed, Outcome, Succeeded, TaskError, TaskResul
 from rota.domain.checks import MAX_DEPTH
 from rota.domain.errors import InvalidError
 from rota.domain.task_config import TaskConfig
-from rota.infrastructure.executors.grpc import own_service, template
+from rota.infrastructure.executors.grpc import own_service
 from rota.infrastructure.executors.grpc.call import FREE_PREFIX, GrpcCall, parse_call
 from rota.infrastructure.executors.grpc.channels import Channels, Link, TlsError
 from rota.infrastructure.executors.grpc.descriptors import Method, Methods, UnknownMethodError
 from rota.infrastructure.executors.grpc.outcomes import failure_of, refused
 from rota.infrastructure.executors.grpc.settings import GrpcSettings
 from rota.infrastructure.executors.targets import TargetGuard, TargetRefusedError
+from rota.infrastructure.executors.templates import MissingValueError, values_of
 
 MOST_EVENTS = 100_000  # of one stream
 MOST_AT_ONCE = 64 * 1024  # bytes; what is larger is converted beside the loop, which has leases to renew
@@ -174,17 +175,11 @@ async def _beside(size: int, convert: Callable[[], T]) -> T:
 
 def _write_request(errand: _Errand, method: Method) -> bytes:
     """The request in JSON, as what the method takes. `InvalidError` when it does not fit."""
-    job = errand.job
-    spec = job.task.spec
-    values = {
-        "payload": json.loads(spec.payload),
-        "metadata": spec.metadata,
-        "task_id": str(spec.id),
-        "attempt": job.attempt.number,
-        "type": spec.type,
-    }
-    pattern = "{payload}" if errand.call.request is None else errand.call.request
-    filled = template.fill(pattern, values)
+    job, template = errand.job, errand.call.request
+    try:
+        filled = json.loads(job.task.spec.payload) if template is None else template(values_of(job))
+    except MissingValueError as exc:
+        raise InvalidError("payload", f"lacks what the config asks for: {exc}") from exc
     if not isinstance(filled, dict):
         raise InvalidError("payload", "must be an object with the fields of the request")
     try:

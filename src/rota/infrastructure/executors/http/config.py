@@ -14,7 +14,7 @@ import msgspec
 
 from rota.domain.checks import check_name, check_number
 from rota.domain.errors import InvalidError
-from rota.infrastructure.executors.http.templates import Template, compile_template
+from rota.infrastructure.executors.templates import Template, compile_template
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 BODILESS = ("GET", "DELETE")

@@ -22,9 +22,9 @@ from rota.infrastructure.executors.http.circuit import Circuit, Slots
 from rota.infrastructure.executors.http.config import Plan, plan_of
 from rota.infrastructure.executors.http.request import Request, compose
 from rota.infrastructure.executors.http.settings import DEFAULT_SECRET, HttpSettings
-from rota.infrastructure.executors.http.templates import MissingValueError
 from rota.infrastructure.executors.http.trouble import ExchangeError
 from rota.infrastructure.executors.targets import TargetGuard
+from rota.infrastructure.executors.templates import MissingValueError
 
 if TYPE_CHECKING:
     from rota.infrastructure.executors.http.transport import Transport

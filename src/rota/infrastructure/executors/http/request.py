@@ -1,7 +1,6 @@
 """The one request of an attempt: what is sent, and how it is signed."""
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import msgspec
 from rota.__about__ import __version__
 from rota.application.ports.executor import Job
 from rota.infrastructure.executors.http.config import BODILESS, Plan, is_header_value
-from rota.infrastructure.executors.http.templates import MissingValueError, to_text
+from rota.infrastructure.executors.templates import MissingValueError, to_text, values_of
 from rota.sdk import signing
 
 USER_AGENT = f"rota/{__version__}"
@@ -32,7 +31,7 @@ class Request:
 
 def compose(job: Job, plan: Plan, *, keys: Sequence[bytes], now: datetime) -> Request:
     """Put it together; `MissingValueError` when the task lacks a value that the config asks for."""
-    values = _values_of(job) if plan.body or plan.query or plan.headers else {}
+    values = values_of(job) if plan.body or plan.query or plan.headers else {}
     body = _body_of(job, plan, values=values)
     headers = {
         "User-Agent": USER_AGENT,
@@ -77,19 +76,6 @@ def trace_of(job: Job) -> str:
         return f"{given[:36]}{span}{given[52:]}"
     trace = hashlib.blake2b(str(job.task.id).encode(), digest_size=16).hexdigest()
     return f"00-{trace}-{span}-01"
-
-
-def _values_of(job: Job) -> dict[str, Any]:
-    spec = job.task.spec
-    return {
-        "task_id": str(spec.id),
-        "attempt": job.attempt.number,
-        "type": spec.type,
-        "payload": json.loads(spec.payload),
-        "metadata": dict(spec.metadata),
-        "deadline": job.task.attempt_until.isoformat().replace("+00:00", "Z"),
-        "callback_url": job.callback,
-    }
 
 
 def _body_of(job: Job, plan: Plan, *, values: Mapping[str, Any]) -> bytes:

@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rota.application.ports.executor import Job
 from rota.domain.errors import InvalidError
 
 ROOTS = ("task_id", "attempt", "type", "payload", "metadata", "deadline", "callback_url")
+BRANCHES = ("payload", "metadata")  # the others have nothing below them
 _PIECE = re.compile(r"(?P<open>\{\{)|(?P<close>\}\})|\{(?P<path>[^{}]*)\}|(?P<text>[^{}]+)|(?P<stray>.)", re.DOTALL)
 
 Values = Mapping[str, Any]
@@ -30,9 +32,23 @@ def compile_template(field: str, value: Any) -> Template:
         parts = {key: compile_template(f"{field}.{key}", item) for key, item in value.items()}
         return lambda values: {key: part(values) for key, part in parts.items()}
     if isinstance(value, list):
-        items = [compile_template(field, item) for item in value]
+        items = [compile_template(f"{field}[{place}]", item) for place, item in enumerate(value)]
         return lambda values: [item(values) for item in items]
     return lambda _: value
+
+
+def values_of(job: Job) -> Values:
+    """What placeholders can stand for."""
+    spec = job.task.spec
+    return {
+        "task_id": str(spec.id),
+        "attempt": job.attempt.number,
+        "type": spec.type,
+        "payload": json.loads(spec.payload),
+        "metadata": dict(spec.metadata),
+        "deadline": job.task.attempt_until.isoformat().replace("+00:00", "Z"),
+        "callback_url": job.callback,
+    }
 
 
 def to_text(value: Any) -> str:
@@ -60,7 +76,8 @@ def _compile_text(field: str, text: str) -> Template:
 
 def _read_path(field: str, text: str) -> tuple[str, ...]:
     path = tuple(text.strip().split("."))
-    if path[0] not in ROOTS or not all(path):
+    is_deep = len(path) > 1
+    if path[0] not in ROOTS or not all(path) or (is_deep and path[0] not in BRANCHES):
         raise InvalidError(field, f"{{{text[:80]}}} must begin with one of {', '.join(ROOTS)}, as {{payload.id}} does")
     return path
 
