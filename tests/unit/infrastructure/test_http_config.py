@@ -48,7 +48,7 @@ def test_a_sound_config_passes(executor: dict[str, Any]) -> None:
         ({"url": URL, "method": "GET", "body": {}}, "executor.body"),
         ({"url": URL, "body": {"a": "{secret}"}}, "executor.body.a"),
         ({"url": URL, "body": {"a": "{payload"}}, "executor.body.a"),
-        ({"url": URL, "body": ["}"]}, "executor.body"),
+        ({"url": URL, "body": ["}"]}, "executor.body[0]"),
         ({"url": URL, "query": {"a": "{payload..b}"}}, "executor.query.a"),
         ({"url": URL, "query": {str(key): 1 for key in range(40)}}, "executor.query"),
         ({"url": URL, "headers": {"Host": "evil"}}, "executor.headers.Host"),
