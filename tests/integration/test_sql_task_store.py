@@ -12,9 +12,13 @@ from sqlalchemy import Connection, Engine, event, text
 from rota.application.ports.store import Added
 from rota.domain.attempt import TaskResult
 from rota.domain.ids import TaskId, WorkerId
+from rota.domain.log import LogEntry, place
+from rota.domain.task import LogKind
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database, DatabaseDefectError, RunAgainError
+from rota.infrastructure.database.direct import driver_of
 from rota.infrastructure.database.migrate import upgrade
+from rota.infrastructure.store.sql import tasks as sql_tasks
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.store.sql.tasks import SqlTaskStore
 from rota.infrastructure.system import SystemClock, SystemRandom
@@ -96,3 +100,36 @@ async def test_an_error_never_shows_a_payload(database: Database) -> None:
     with pytest.raises(DatabaseDefectError) as caught:
         await tasks.add([a_new_task(1, name="n", payload='{"card":"canary-4711"}')])
     assert "canary-4711" not in str(caught.value)
+
+
+async def test_a_task_with_an_endless_record_is_purged_in_slices(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql_tasks, "LOG_SLICE", 10)
+    store = sql_store(database, SystemRandom())
+    (added,) = await store.tasks.add([a_new_task(1)])
+    task = (await store.tasks.load([added.task_id]))[added.task_id]
+    await store.tasks.advance([task.state.cancelled("", at=NOW)])
+    lines = [
+        LogEntry(task_id=task.id, seq=place(2, number), kind=LogKind.INFO, at=NOW, message="x")
+        for number in range(1, 36)
+    ]
+    await store.logs.append(lines)
+    with sent() as statements:
+        assert await store.tasks.purge(completed_before=SystemClock().now() + MINUTE, limit=10) == 1
+    assert sum("DELETE FROM task_logs" in statement for statement in statements) == 4
+    assert await store.logs.read(task.id) == []
+
+
+async def test_a_transaction_that_only_locked_rows_is_committed_too(database: Database) -> None:
+    """Some servers and proxies do not say after a SELECT that a transaction is open: do not believe the driver."""
+
+    def lock(connection: Connection) -> None:
+        connection.execute(text("SELECT id FROM leadership FOR UPDATE")).fetchall()
+        driver_of(connection).server_status = 0
+
+    def count(connection: Connection) -> int:
+        return int(connection.execute(text("SELECT COUNT(*) FROM information_schema.innodb_trx")).scalar_one())
+
+    await database.transact(lock)
+    assert await database.read(count) == 0

@@ -10,7 +10,7 @@ Without any, the timeout alone counts. No lease reaches beyond it.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -26,7 +26,7 @@ from rota.domain.callback import AttemptKey
 from rota.domain.conclusion import bounded, conclude
 from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError, StaleAttemptError
 from rota.domain.events import Event, EventKind
-from rota.domain.log import LogEntry, place
+from rota.domain.log import LogEntry, place, progress_of
 from rota.domain.task import FAILED, PROCESSING, RETRYING, SUCCESS, LogKind, Task, Transition
 
 SHORTEST_LEASE = timedelta(seconds=2)
@@ -35,6 +35,7 @@ LONGEST_LEASE = timedelta(days=1)
 STIR = 10  # a lease that moves by less than this part of itself is not written anew
 MOST_TRIES = 10  # against a task that moves under our hands
 CANCEL_KEPT = timedelta(minutes=1)  # how long a request to stop is remembered; a worker looks twice a second
+DENSE_SECONDS = 3600
 FIRST_LINE = 2**31  # under an attempt's version; those before it are the worker's own
 
 log = structlog.get_logger(__name__)
@@ -66,10 +67,12 @@ class AttemptCallbacks:
         raise _too_lively(attempt)
 
     async def progress(self, attempt: AttemptKey, *, fraction: float, message: str = "") -> Task:
-        """How far it got, 0 to 1: a line in the task's log, of those that come within a second the first."""
+        """How far it got, 0 to 1: a line in the task's log, of those that come within a second the first.
+
+        The longer an attempt lasts, the fewer of them are kept: in the second hour one of two, and so on."""
         task = await self._get_running(attempt)
         state, now = task.state, self.node.time.now()
-        second = (now - (state.started_at or now)) // timedelta(seconds=1)
+        second = _thinned((now - (state.started_at or now)) // timedelta(seconds=1))
         line = LogEntry(
             task_id=task.id,
             tenant_id=state.tenant_id,
@@ -82,7 +85,8 @@ class AttemptCallbacks:
             detail=json.dumps({"progress": round(fraction, 4)}),
         )
         await self.node.store.logs.append([line])
-        await self._publish([_event(task, kind, at=now) for kind in (EventKind.TASK_LOGGED, EventKind.TASK_PROGRESS)])
+        told = replace(_event(task, EventKind.TASK_PROGRESS, at=now), progress=progress_of(line))
+        await self._publish([_event(task, EventKind.TASK_LOGGED, at=now), told])
         return task
 
     async def _finish(self, attempt: AttemptKey, outcome: Succeeded | Failed, *, audit: Sequence[AuditEntry]) -> Task:
@@ -142,6 +146,11 @@ class AttemptCallbacks:
     def _record(self, attempt: AttemptKey, action: str, *, actor: Actor | None) -> Sequence[AuditEntry]:
         detail = f"attempt {attempt.number}"
         return record(self.node, actor, action=action, subject=attempt.task_id, detail=detail)
+
+
+def _thinned(second: int) -> int:
+    step = 1 + second // DENSE_SECONDS
+    return second - second % step
 
 
 def _is_running(task: Task, attempt: AttemptKey) -> bool:

@@ -34,7 +34,7 @@ from rota.application.store_time import CLOCK_SLACK, StoreTime
 from rota.application.throttle import Throttle
 from rota.domain.balancing import LoadBalancer, Need, draws_from, least_task, spread
 from rota.domain.checks import check_number, check_rate
-from rota.domain.errors import CoordinatorUnavailableError, RotaError, StoreUnavailableError
+from rota.domain.errors import CoordinatorUnavailableError, RotaError, StoreUnavailableError, UnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.priority import NORMAL
 from rota.domain.queue import QueueEntry, Taken
@@ -132,7 +132,8 @@ class Dispatcher:
     async def hand_back(self) -> None:
         """Queue again what this leader holds. Asks for no term: an entry too many in the queue does no harm."""
         await self._catch_taken()
-        await self._grants.settle()
+        with suppress(UnavailableError):  # what is in doubt then, the next leader finds
+            await self._grants.settle()
         await self._return_hand()
         while entries := self._parking.entries(PUSH_BATCH):
             await self._queue.push(entries)

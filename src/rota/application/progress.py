@@ -9,4 +9,4 @@ async def find_progress(logs: LogStore, task: Task) -> Progress | None:
     """What the present attempt said last; None while nothing runs, or where it said nothing."""
     if task.state.status is not PROCESSING:
         return None
-    return await logs.find_progress(task.id, task.state.version)
+    return await logs.find_progress(task.id, task.state.attempt)

@@ -18,7 +18,7 @@ PAGE = 1000
 PAUSE_PER_TASK = 100e-6  # seconds; about ten times what it takes to ask for one
 LONGEST_PAUSE = 1.0
 SEED_AGAIN_AFTER = 10.0  # seconds; more than a leader trusts itself, and than any write takes
-SEED_EVERY = 60.0
+SEED_EVERY = 600.0
 MOST_UNCOUNTED = 10_000  # types; beyond it the store is asked anew for the next limited one
 
 

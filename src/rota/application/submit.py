@@ -22,7 +22,7 @@ from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.queue import QueueEntry
 from rota.domain.submission import NewTask, Submission, compose, compose_rerun
-from rota.domain.task import LiveTask, Task
+from rota.domain.task import PENDING, LiveTask, Task
 
 MOST_AT_ONCE = 10_000
 FEW = 16  # so many at once bring along what their grant needs; more are soon read together, and would fill the queue
@@ -149,7 +149,8 @@ class SubmitTasks:
 
 
 def _entry(task: Task, *, is_lone: bool) -> QueueEntry:
-    added = LiveTask(state=task.state, type=task.spec.type, timeout=task.spec.timeout) if is_lone else None
+    is_told = is_lone and task.state.status is PENDING  # that is what a hint says of it
+    added = LiveTask(state=task.state, type=task.spec.type, timeout=task.spec.timeout) if is_told else None
     return QueueEntry(task.id, task.state.priority, due_at=task.spec.scheduled_at, added=added)
 
 

@@ -129,9 +129,9 @@ class FaultyLogStore:
             self._faults, "logs.read", call=lambda: self._inner.read(task_id, after=after, limit=limit)
         )
 
-    async def find_progress(self, task_id: TaskId, version: int) -> Progress | None:
+    async def find_progress(self, task_id: TaskId, attempt: int) -> Progress | None:
         return await _around(
-            self._faults, "logs.find_progress", call=lambda: self._inner.find_progress(task_id, version)
+            self._faults, "logs.find_progress", call=lambda: self._inner.find_progress(task_id, attempt)
         )
 
 

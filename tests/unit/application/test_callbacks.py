@@ -5,15 +5,17 @@ from datetime import timedelta
 
 import pytest
 
+from rota.application import callbacks
 from rota.application.audit import Actor
 from rota.application.callbacks import MOST_TRIES, AttemptCallbacks
+from rota.application.progress import find_progress
 from rota.application.submit import SubmitTasks
 from rota.domain.attempt import Failed, Succeeded, TaskError, TaskResult
 from rota.domain.callback import AttemptKey
 from rota.domain.errors import ConflictError, NotFoundError, StaleAttemptError
 from rota.domain.events import EventKind
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
-from rota.domain.log import LogEntry
+from rota.domain.log import LogEntry, Progress
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PROCESSING, RETRYING, SUCCESS, TIMEOUT, Task
 from rota.testing.contract.coordinator_backend import hear
@@ -213,8 +215,8 @@ async def test_progress_is_a_line_of_the_log_and_an_event() -> None:
     desk = await a_desk()
     async with desk.bench.node.coordinator.signals.subscribe() as events:
         await desk.callbacks.progress(desk.attempt, fraction=0.25, message="a quarter")
-        kinds = [(await hear(events)).kind for _ in range(2)]
-    assert kinds == [EventKind.TASK_LOGGED, EventKind.TASK_PROGRESS]
+        told = [(event.kind, event.progress) for event in [await hear(events), await hear(events)]]
+    assert told == [(EventKind.TASK_LOGGED, None), (EventKind.TASK_PROGRESS, Progress(0.25, "a quarter"))]
     await pass_time(0.5)
     await desk.callbacks.progress(desk.attempt, fraction=0.3)  # within the same second: the first one stands
     await pass_time(1)
@@ -223,6 +225,19 @@ async def test_progress_is_a_line_of_the_log_and_an_event() -> None:
         ("a quarter", '{"progress": 0.25}', 1),
         ("", '{"progress": 0.3333}', 1),
     ]
+
+
+@virtually
+async def test_progress_outlives_the_heartbeats_that_follow_it() -> None:
+    desk = await a_desk()
+    await desk.callbacks.progress(desk.attempt, fraction=0.5)
+    await desk.callbacks.heartbeat(desk.attempt, lease=MINUTE)
+    assert await find_progress(desk.bench.node.store.logs, await desk.task()) == Progress(0.5)
+
+
+@pytest.mark.parametrize(("second", "kept"), [(0, 0), (3599, 3599), (3601, 3600), (7203, 7203), (7204, 7203)])
+def test_the_longer_an_attempt_lasts_the_fewer_of_its_words_are_kept(second: int, kept: int) -> None:
+    assert callbacks._thinned(second) == kept
 
 
 @virtually

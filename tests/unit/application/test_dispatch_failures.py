@@ -247,3 +247,15 @@ async def test_a_leader_that_meets_a_grant_of_its_successor_stops_and_puts_every
         await stage.dispatcher.run(stage.reign)
     await stage.dispatcher.hand_back()
     assert (await stage.granted(), await stage.queued()) == ({}, [1, 2])
+
+
+@staged
+async def test_what_is_parked_is_handed_back_though_the_store_is_away(stage: Stage) -> None:
+    await stage.submit(1, type="nobody.does.this")
+    await stage.hire(1, types=frozenset({EMAIL}))
+    async with stage.reigning():
+        stage.faults.inject("tasks.advance", Fault.GONE, times=None)
+        stage.faults.inject("tasks.find_live", Fault.GONE, times=None)
+        await stage.submit(2)
+        await stage.settle()
+    assert set(await stage.queued()) == {1, 2}

@@ -134,8 +134,8 @@ class LogStore(Protocol):
         """The record of a task after a place in it, in order."""
         ...
 
-    async def find_progress(self, task_id: TaskId, version: int) -> Progress | None:
-        """What the last line under a version says that tells of progress (`progress_of`); None: there is none."""
+    async def find_progress(self, task_id: TaskId, attempt: int) -> Progress | None:
+        """What the last line of an attempt says that tells of progress (`progress_of`); None: there is none."""
         ...
 
 

@@ -36,6 +36,9 @@ UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be
 UNKNOWN_TYPE = HandedBack("unknown_type", UNKNOWN_DELAY)
 TOO_LATE = TimedOut("the attempt returned after its timeout; its result does not count")
 EXECUTOR_BROKEN = HandedBack("executor_broken")
+CALLBACKS_OFF = Failed(
+    TaskError("callbacks_off", "nobody has a link to finish it later: set api.public_url", retryable=False)
+)
 
 OUTCOMES = {
     Succeeded: "succeeded",
@@ -158,7 +161,10 @@ class Running:
 async def _execute(executors: ExecutorRegistry, job: Job, *, reports: Reports) -> Outcome | HandedBack:
     # Also the search is the attempt's own: a config that makes an executor raise must not stop the intake of others.
     executor = executors.find(job.config)
-    return UNKNOWN_TYPE if executor is None else await executor.execute(job, reports)
+    if executor is None:
+        return UNKNOWN_TYPE
+    outcome = await executor.execute(job, reports)
+    return CALLBACKS_OFF if isinstance(outcome, Deferred) and not job.callback else outcome
 
 
 def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") -> Outcome | HandedBack | None:

@@ -35,8 +35,6 @@ from rota.infrastructure.database.bulk_mysql_statements import (
 )
 from rota.infrastructure.database.direct import announce, driver_of, talk
 
-IN_TRANSACTION = 1  # a bit of the server's state, in every answer
-
 
 @dataclass(slots=True)
 class MysqlBatch:
@@ -120,6 +118,5 @@ async def _ask(driver: Any, texts: Sequence[str]) -> list[int]:
 
 async def _ask_and_commit(driver: Any, texts: Sequence[str]) -> list[int]:
     met = await _ask(driver, [*texts, "COMMIT"])
-    # The driver keeps the last state of the server that was not zero. Without this it would send a second COMMIT.
-    driver.server_status &= ~IN_TRANSACTION
+    driver.is_committed = True  # or a second COMMIT would follow
     return met

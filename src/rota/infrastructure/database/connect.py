@@ -151,9 +151,16 @@ def _mysql_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
     class Connection(AsyncmyConnection):
         """Does not ask to commit what was committed with its last statement (`batch_mysql.py`)."""
 
+        is_committed = False
+
         async def commit(self) -> None:
-            if self.get_transaction_status():
+            if not self.is_committed:  # the driver's own view of the server's state is no proof: it may miss a SELECT
                 await super().commit()
+            self.is_committed = False
+
+        async def rollback(self) -> None:
+            self.is_committed = False
+            await super().rollback()
 
     async def connect(**options: Any) -> Connection:
         connection = Connection(**options)  # type: ignore[no-untyped-call]

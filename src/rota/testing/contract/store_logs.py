@@ -1,6 +1,7 @@
 """The contract of `LogStore`: one order, and a line sent twice stands there once."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,10 +65,13 @@ class TestLogs:
                 _line(other, 1, message="another task", detail=progress_detail(0.9)),
             ]
         )
-        version = _line(task_id, 1).seq >> LINE_BITS
-        assert await store.logs.find_progress(task_id, version) == Progress(0.5, "half way")
-        assert await store.logs.find_progress(task_id, version + 1) is None, "the next attempt has said nothing"
-        assert await store.logs.find_progress(TaskId(42), version) is None
+        attempt = _line(task_id, 1).attempt
+        assert await store.logs.find_progress(task_id, attempt) == Progress(0.5, "half way")
+        later = place((_line(task_id, 1).seq >> LINE_BITS) + 1, 1)  # it was heard of, which is a step of its own
+        await store.logs.append([replace(_line(task_id, 1, detail=progress_detail(0.7)), seq=later)])
+        assert await store.logs.find_progress(task_id, attempt) == Progress(0.7, _line(task_id, 1).message)
+        assert await store.logs.find_progress(task_id, attempt + 1) is None, "the next attempt has said nothing"
+        assert await store.logs.find_progress(TaskId(42), attempt) is None
 
     async def test_awkward_text_comes_back_as_it_was(self, backend: StoreBackend) -> None:
         store = await backend.connect()

@@ -11,11 +11,15 @@ from rota.domain.callback import AttemptKey
 from rota.domain.events import EventKind
 from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.domain.retry import RetryPolicy, RetryStrategy
-from rota.domain.task import PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
+from rota.domain.task import FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, an_error
 from tests.support.executors import never_end
 from tests.support.virtual import virtually
 from tests.support.worker_stage import Stage, a_stage
+
+
+def a_link(attempt: AttemptKey) -> str:
+    return f"http://here/{attempt.task_id}/{attempt.number}"
 
 
 async def defer(job: Job, reports: Reports) -> Outcome:
@@ -26,7 +30,7 @@ async def defer(job: Job, reports: Reports) -> Outcome:
 
 @virtually
 async def test_a_deferred_attempt_runs_on_and_its_slot_is_free() -> None:
-    async with a_stage(defer, capacity=1) as stage:
+    async with a_stage(defer, capacity=1, link=a_link) as stage:
         await stage.grant(1, 2, 3)  # one after the other, as the capacity has it
         await stage.until(lambda: stage.worker.completed == 3)
         await stage.until_free(within=SECOND)
@@ -42,7 +46,7 @@ async def test_a_deferred_attempt_runs_on_and_its_slot_is_free() -> None:
 
 @virtually
 async def test_a_drain_does_not_wait_for_what_is_deferred_nor_hand_it_back() -> None:
-    stage = Stage(defer)
+    stage = Stage(defer, link=a_link)
     await stage.store.configs.put(a_config())
     async with stage.running() as run:
         await stage.grant(1)
@@ -93,6 +97,16 @@ async def test_an_attempt_comes_with_its_link_if_there_is_one() -> None:
         await stage.until(lambda: len(links) == 2)
     assert links == ["", "http://here/it/is"]
     assert asked == [AttemptKey(DEFAULT_TENANT, TaskId(1), 1)]
+
+
+@virtually
+async def test_what_nobody_could_finish_later_ends_at_once() -> None:
+    async with a_stage(defer) as stage:
+        await stage.grant(1)
+        await stage.until(lambda: stage.worker.completed == 1)
+        await stage.until_free(within=SECOND)
+        task = await stage.task(1)
+        assert (task.state.status, task.error and task.error.code) == (FAILED, "callbacks_off")
 
 
 def within(seconds: float, *, delay: timedelta = SECOND * 10) -> RetryPolicy:

@@ -8,7 +8,7 @@ from rota.application.ports.store import Added, Written
 from rota.domain.audit import AuditEntry, check_subjects, entries_about
 from rota.domain.errors import IdempotencyMismatchError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
-from rota.domain.log import PROGRESS_MARK, LogEntry, Progress, check_lines, entry_for, place, progress_of
+from rota.domain.log import PROGRESS_MARK, LogEntry, Progress, check_lines, entry_for, progress_of
 from rota.domain.paging import Page, TaskFilter, purge_limit
 from rota.domain.submission import NewTask
 from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
@@ -143,10 +143,10 @@ class MemoryLogStore:
         entries = self._state.logs.get(task_id, {})
         return [entries[seq] for seq in sorted(entries) if seq > after][:limit]
 
-    async def find_progress(self, task_id: TaskId, version: int) -> Progress | None:
+    async def find_progress(self, task_id: TaskId, attempt: int) -> Progress | None:
         entries = self._state.logs.get(task_id, {})
         for seq in sorted(entries, reverse=True):
-            if place(version) < seq < place(version + 1) and entries[seq].detail.startswith(PROGRESS_MARK):
+            if entries[seq].attempt == attempt and entries[seq].detail.startswith(PROGRESS_MARK):
                 return progress_of(entries[seq])
         return None
 

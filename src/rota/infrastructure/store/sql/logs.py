@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from rota.domain.ids import TaskId
-from rota.domain.log import PROGRESS_MARK, LogEntry, Progress, check_lines, place, progress_of
+from rota.domain.log import PROGRESS_MARK, LogEntry, Progress, check_lines, progress_of
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import task_logs
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, entry_row, to_entry
@@ -35,10 +35,10 @@ class SqlLogStore:
         rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
         return [to_entry(row) for row in rows]
 
-    async def find_progress(self, task_id: TaskId, version: int) -> Progress | None:
+    async def find_progress(self, task_id: TaskId, attempt: int) -> Progress | None:
         query = (
             select(*(task_logs.c[name] for name in LOG_COLUMNS))
-            .where(task_logs.c.task_id == task_id, task_logs.c.seq.between(place(version), place(version + 1) - 1))
+            .where(task_logs.c.task_id == task_id, task_logs.c.attempt == attempt)
             .where(task_logs.c.detail.startswith(PROGRESS_MARK, autoescape=True))
             .order_by(task_logs.c.seq.desc())
             .limit(1)

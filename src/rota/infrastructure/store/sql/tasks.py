@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from operator import itemgetter
 
-from sqlalchemy import Connection, delete, func, select, text
+from sqlalchemy import Connection, Select, delete, func, select, text
 
 from rota.application.ports.store import Added, Written
 from rota.application.ports.system import Random
@@ -36,6 +36,7 @@ from rota.infrastructure.store.sql.task_rows import (
 from rota.infrastructure.store.sql.transitions import TransitionWriter
 
 COUNT_SHARDS = 16
+LOG_SLICE = 20_000  # log rows that one statement may delete beside those of other tasks
 PURGED_SHARD = COUNT_SHARDS  # what a purge takes off the others
 _WAITING_CODES = ",".join(str(STATUS_CODES[status]) for status in sorted(WAITING))
 _KEY_COLUMNS = ("tenant_id", "idempotency_key", "task_id", "digest")
@@ -128,8 +129,11 @@ class SqlTaskStore:
         return {STATUS_OF[status]: int(number) for status, number in rows}
 
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
-        work = partial(self._purge, completed_before=completed_before, limit=purge_limit(limit))
-        return await self._database.transact(work)
+        doomed = _oldest_ended(completed_before, purge_limit(limit))
+        for task_id in await self._database.read(partial(_find_wordy, doomed=doomed)):
+            while await self._database.transact(partial(_cut_record, task_id=task_id)):
+                pass
+        return await self._database.transact(partial(self._purge, oldest=doomed))
 
     def _writer(self) -> TransitionWriter:
         return TransitionWriter(self._database.bulk, shard=int(self._random.chance() * COUNT_SHARDS))
@@ -183,12 +187,8 @@ class SqlTaskStore:
 
         return await self._database.read(work, deadline_s=SCAN_DEADLINE_S)
 
-    def _purge(self, connection: Connection, *, completed_before: datetime, limit: int) -> int:
+    def _purge(self, connection: Connection, *, oldest: Select[tuple[int, str, int]]) -> int:
         task = schema.task
-        query = select(task.c.id, task.c.tenant_id, task.c.status).where(
-            task.c.id < first_id_at(completed_before), task.c.status != 0, task.c.completed_us < to_us(completed_before)
-        )
-        oldest = query.order_by(task.c.id).limit(limit)
         doomed = connection.execute(oldest.with_for_update(skip_locked=True)).fetchall()  # another may be purging too
         if not doomed:
             return 0
@@ -200,6 +200,34 @@ class SqlTaskStore:
         with bulk.together(connection) as batch:
             TransitionWriter(bulk, shard=PURGED_SHARD).count(batch, {key: -ends[key] for key in ends})
         return len(ids)
+
+
+def _oldest_ended(completed_before: datetime, limit: int) -> Select[tuple[int, str, int]]:
+    task = schema.task
+    query = select(task.c.id, task.c.tenant_id, task.c.status).where(
+        task.c.id < first_id_at(completed_before), task.c.status != 0, task.c.completed_us < to_us(completed_before)
+    )
+    return query.order_by(task.c.id).limit(limit)
+
+
+def _find_wordy(connection: Connection, *, doomed: Select[tuple[int, str, int]]) -> list[int]:
+    """Those of the tasks whose record is too long to be deleted in one go."""
+    ids = [row.id for row in connection.execute(doomed)]
+    logs = schema.task_logs
+    counted = select(logs.c.task_id).where(logs.c.task_id.in_(ids)).group_by(logs.c.task_id)
+    return list(connection.execute(counted.having(func.count() > LOG_SLICE)).scalars()) if ids else []
+
+
+def _cut_record(connection: Connection, *, task_id: int) -> bool:
+    """Delete the first part of a long record; whether it is still long."""
+    logs = schema.task_logs
+    mine = logs.c.task_id == task_id
+    behind = select(logs.c.seq).where(mine).order_by(logs.c.seq).offset(LOG_SLICE).limit(1)
+    seq = connection.execute(behind).scalar()
+    if seq is None:
+        return False
+    connection.execute(delete(logs).where(mine, logs.c.seq < seq))
+    return True
 
 
 def insert_tasks(database: Database, connection: Connection, *, tasks: Sequence[Task], is_last: bool = False) -> None:
