@@ -9,6 +9,7 @@ What operators ask of this incarnation stands in its record, which is read with 
 signal says that there is something new (`cancel.py`). While the event loop of all this is held up, `deputy.py` speaks.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -46,9 +47,16 @@ class Presence:
     every: timedelta
     pool_nudge: Nudge
     registry_nudge: Nudge
+    sign: Callable[[], None]  # the deputy hears who this is
     _joining: Worker | None = None
     _in_pool: Worker | None = None  # as they know it
     _in_registry: Worker | None = None
+
+    @property
+    def incarnation(self) -> WorkerId | None:
+        """Who this worker is, or is about to be."""
+        worker = self.standing.worker or self._joining
+        return None if worker is None else worker.id
 
     async def beat_registry(self) -> None:
         """Tell the store, and hear from it whether this incarnation still counts and what operators ask of it."""
@@ -84,6 +92,7 @@ class Presence:
             return
         if self._joining is None:
             self._joining = self.standing.compose(WorkerId(self.ports.ids.next()))
+            self.sign()  # once it is registered the leader may find it dead, and give it work
         worker = self._joining
         await self.ports.store_time.sync()  # no attempt may begin before its deadline can be known
         # The store first: an incarnation that is given work must be one that the leader can find dead.
