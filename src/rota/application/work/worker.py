@@ -161,12 +161,10 @@ class WorkerService:
 
     def _sign(self) -> None:
         worker_id = self._presence.incarnation
-        if self._deputy is None:
-            return
-        if worker_id is None:
-            self._deputy.note(None)
-        else:
+        if self._deputy is not None and worker_id is not None:
             self._deputy.note(worker_id, self._presence.compose_beat(worker_id))
+        elif self._deputy is not None:
+            self._deputy.note(None)
 
     async def _depart(self) -> None:
         await self._stopping.wait()
