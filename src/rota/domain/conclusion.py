@@ -38,9 +38,6 @@ def conclude(state: TaskState, outcome: Outcome, *, policy: RetryPolicy, at: dat
             if not policy.wants(error.code, is_retryable=True) or not policy.allows(state.retry_count):
                 return state.timed_out(error, at=at)
             return state.retried(error, at=at, due_at=at + policy.delay_before(state.retry_count + 1, chance=chance))
-        case Deferred():
-            error = TaskError("callbacks_off", "the service will call back, but callbacks are off", retryable=False)
-            return state.failed(error, at=at)
         case _:
             assert_never(outcome)
 

@@ -19,7 +19,7 @@ from rota.application.store_time import RESYNC_EVERY
 from rota.application.work import watchdog
 from rota.application.work.beat import Presence
 from rota.application.work.cancel import StopCancelled
-from rota.application.work.deputy import Deputy, DeputyPlan
+from rota.application.work.deputy import NOTHING, Deputy, DeputyPlan
 from rota.application.work.drain import STOP_GRACE, Departure
 from rota.application.work.hands import Hands, Stop
 from rota.application.work.intake import Desk, Intake
@@ -160,11 +160,10 @@ class WorkerService:
         self._sign()
 
     def _sign(self) -> None:
-        worker_id = self._presence.incarnation
-        if self._deputy is not None and worker_id is not None:
-            self._deputy.note(worker_id, self._presence.compose_beat(worker_id))
-        elif self._deputy is not None:
-            self._deputy.note(None)
+        if self._deputy is not None:
+            worker_id = self._presence.incarnation
+            beat = NOTHING if worker_id is None else self._presence.compose_beat(worker_id)
+            self._deputy.note(worker_id, beat)
 
     async def _depart(self) -> None:
         await self._stopping.wait()
