@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Connection
 
+from rota.application.ports.metrics import NO_METRICS
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 from rota.infrastructure.coordination.redis_client import RedisClient, RedisOptions, load_script
 from rota.infrastructure.coordination.redis_wire import open_wire
+from rota.infrastructure.pool_meter import PoolMeter
 from tests.support.proxy import FaultyProxy
 from tests.support.require import require_server
 from tests.support.servers.redis import RedisServer
@@ -346,7 +348,7 @@ async def test_a_closed_client_connects_no_more(redis_server: RedisServer) -> No
 
 async def test_a_connection_that_is_closed_at_once_is_gone(redis_server: RedisServer) -> None:
     connection = Connection(host="127.0.0.1", port=redis_server.port)
-    wire = await open_wire(connection)
+    wire = await open_wire(connection, PoolMeter(NO_METRICS, server="coordinator", pool="shared", limit=1))
     await wire.end()
     assert not connection.is_connected
 

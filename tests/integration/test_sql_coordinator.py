@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import Connection, Select, func, select, update
 
 from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.metrics import MetricsCollector
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import NodeId, TaskId, WorkerId
@@ -359,6 +360,9 @@ class _LosesOneAnswer:
             self._has_lost = True
             raise ConnectionResetError
         return result
+
+    def measure(self, collector: MetricsCollector, *, server: str) -> None:
+        self._inner.measure(collector, server=server)
 
     async def drop_connections(self) -> None:
         await self._inner.drop_connections()

@@ -52,6 +52,14 @@ HTTP_DENIED = _counter("http_denied", "Requests to the API that were turned away
 GRPC_REQUESTS = _counter("grpc_requests", "Calls of the gRPC API that were answered", "operation", "status")
 GRPC_SECONDS = _histogram("grpc_request_seconds", "Duration of a call of the gRPC API, streams aside", "operation")
 
+CONNECTIONS_OPEN = _gauge("connections_open", "Connections to a server that are open", "server", "pool")
+CONNECTIONS_IN_USE = _gauge("connections_in_use", "Connections that a call has for itself", "server", "pool")
+CONNECTIONS_LIMIT = _gauge("connections_limit", "Connections that may be open at once", "server", "pool")
+CONNECTION_WAITS = _counter("connection_waits", "Calls that found all connections in use", "server", "pool")
+CONNECTIONS_LOST = _counter(
+    "connections_lost", "Connections that broke or were dropped, and are made anew when needed", "server", "pool"
+)
+
 LOOP_FAILURES = _counter("loop_failures", "Exceptions in background loops", "loop")
 PLUGIN_FAILURES = _counter("plugin_failures", "Failures of plugins, by what they were doing", "plugin", "doing")
 PLUGIN_EVENTS_DROPPED = _counter("plugin_events_dropped", "Events that a plugin was too slow for", "plugin")

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from rota.application.plugins import PluginPlan
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.executor import Executor
-from rota.application.ports.metrics import MetricsCollector, NoMetrics
+from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.application.ports.plugin import Plugin
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Random
@@ -48,6 +48,7 @@ class Surroundings:
     settings: Settings
     clock: Clock
     random: Random
+    collector: MetricsCollector = NO_METRICS
 
 
 class MissingExtraError(ConfigError):
@@ -122,7 +123,8 @@ async def _open_memory_store(around: Surroundings) -> AsyncIterator[Store]:
 def _open_sql_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
     from rota.infrastructure.store.sql.store import open_sql_store
 
-    return open_sql_store(around.settings.store.url, clock=around.clock, random=around.random)
+    url, collector = around.settings.store.url, around.collector
+    return open_sql_store(url, clock=around.clock, random=around.random, collector=collector)
 
 
 @asynccontextmanager
@@ -132,13 +134,16 @@ async def _open_memory_coordinator(around: Surroundings) -> AsyncIterator[Coordi
     yield memory_coordinator(around.clock)
 
 
-def _open_sql_coordinator(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
+def _open_sql_coordinator(
+    around: Surroundings, server: str = "coordinator"
+) -> AbstractAsyncContextManager[Coordinator]:
     from rota.infrastructure.coordination.sql.coordinator import open_sql_coordinator
 
     if scheme_of(around.settings.store.url) not in SQL_SCHEMES:
         problem = "coordinator.url: sql:// stands for the store's own database, and the store has none"
         raise ConfigError(problem, fix=f"set store.url to one of {', '.join(SQL_SCHEMES)}, or another coordinator.url")
-    return open_sql_coordinator(around.settings.store.url, clock=around.clock, random=around.random)
+    url, collector = around.settings.store.url, around.collector
+    return open_sql_coordinator(url, clock=around.clock, random=around.random, collector=collector, server=server)
 
 
 def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
@@ -146,7 +151,7 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
         from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator
 
         coordinator = around.settings.coordinator
-        return open_redis_coordinator(coordinator.url, coordinator.prefix)
+        return open_redis_coordinator(coordinator.url, coordinator.prefix, collector=around.collector)
 
 
 def _make_grpc(around: Surroundings) -> Executor:
@@ -244,7 +249,7 @@ SERVER_PORTS = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "redis": 637
 EXECUTORS: Mapping[str, ExecutorFactory] = {"http": _make_http, "grpc": _make_grpc}
 EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"http": check_http_config, "grpc": check_grpc_config}
 METRICS: Mapping[str, MetricsFactory] = {
-    "none": lambda _around: NoMetrics(),
+    "none": lambda _around: NO_METRICS,
     "prometheus": _make_prometheus,
 }
 PLUGINS: Mapping[str, PluginFactory] = {}
@@ -279,7 +284,7 @@ class Registries:
 
 def open_fallback(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
     """The coordinator on the store's own database, to stand in for another one."""
-    return _open_sql_coordinator(around)
+    return _open_sql_coordinator(around, "fallback")
 
 
 def scheme_of(url: str) -> str:

@@ -31,7 +31,7 @@ from rota.application.observe import Observe
 from rota.application.plugins import PluginHost
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.executor import Executor
-from rota.application.ports.metrics import MetricsCollector, NoMetrics
+from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.application.ports.system import System
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
@@ -133,7 +133,7 @@ async def open_node(plan: Blueprint) -> AsyncIterator[Node]:
         stack.enter_context(alone(plan.settings))
         open_store = registries.stores.get(scheme_of(plan.settings.store.url))
         await prepare_schema(plan.settings)
-        store = await stack.enter_async_context(open_store(around))
+        store = await stack.enter_async_context(open_store(replace(around, collector=collector)))
         coordinator = await stack.enter_async_context(_open_coordinator(plan, collector))
         yield await join(
             node_name(plan.settings), store, coordinator=coordinator, system=plan.system, collector=collector
@@ -143,7 +143,7 @@ async def open_node(plan: Blueprint) -> AsyncIterator[Node]:
 @asynccontextmanager
 async def _open_coordinator(plan: Blueprint, collector: MetricsCollector) -> AsyncIterator[Coordinator]:
     """The coordinator; where it is a server of its own, the store's database stands in while that is away."""
-    around = plan.around
+    around = replace(plan.around, collector=collector)
     scheme = scheme_of(plan.settings.coordinator.url)
     async with plan.registries.coordinators.get(scheme)(around) as primary:
         if scheme in ("memory", "sql") or scheme_of(plan.settings.store.url) not in SQL_SCHEMES:
@@ -314,7 +314,7 @@ async def _build_worker(
         spool=_spool(plan.settings),
         link=link,
     )
-    executors = _list_executors(plan, local)
+    executors = _list_executors(plan, node, local=local)
     settings = replace(_work_settings(plan.settings, node), types=_types(plan, executors))
     return WorkerService(
         ports,
@@ -323,7 +323,7 @@ async def _build_worker(
         deputy=plan_deputy(
             plan.around,
             plan.registries,
-            open_coordinator=lambda: _open_coordinator(plan, NoMetrics()),  # whose figures are those of the other one
+            open_coordinator=lambda: _open_coordinator(plan, NO_METRICS),  # whose figures are those of the other one
             end_process=plan.end_process,
         ),
     )
@@ -367,14 +367,14 @@ def _types(plan: Blueprint, executors: Mapping[str, Executor]) -> frozenset[str]
     return known if 0 < len(known) <= MAX_TYPES else asked
 
 
-def _list_executors(plan: Blueprint, local: LocalExecutor) -> dict[str, Executor]:
+def _list_executors(plan: Blueprint, node: Node, *, local: LocalExecutor) -> dict[str, Executor]:
     """Rota's own, and all that are known beside it; only the program itself may replace Rota's own."""
-    registry = plan.registries.executors
+    registry, around = plan.registries.executors, replace(plan.around, collector=node.collector)
     executors: dict[str, Executor] = {"local": local}
     for name in registry.list_names():
         if name not in executors or registry.is_registered(name):
             try:
-                executors[name] = registry.get(name)(plan.around)
+                executors[name] = registry.get(name)(around)
             except MissingExtraError as error:
                 log.debug("worker.executor_left_out", executor=name, reason=str(error))
     return executors

@@ -103,3 +103,12 @@ async def test_a_lease_whose_answer_was_lost_is_asked_for_again() -> None:
         await ids.keep()
     await ids.keep()
     ids.next()
+
+
+async def test_each_lease_of_a_slot_has_a_greater_number_also_when_the_clock_stands_still() -> None:
+    clock = FakeClock()
+    slots = memory_store(clock).slots
+    leases = [await slots.lease(NodeId("node"), SLOT_TTL) for _ in range(3)]
+    assert len({lease.slot for lease in leases}) == 1
+    numbers = [lease.number for lease in leases]
+    assert numbers == sorted(set(numbers))

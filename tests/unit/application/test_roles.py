@@ -314,3 +314,27 @@ async def test_plugins_hear_events_from_start_to_stop_though_subscribing_failed(
         await process.submit()
         await pass_time(1)
     assert process.guest.journal == ["start", EventKind.TASK_CREATED, "stop"]
+
+
+class Door:
+    """An API server that is open until it is stopped."""
+
+    def __init__(self) -> None:
+        self._stopping = asyncio.Event()
+        self.has_closed = False
+
+    async def run(self) -> None:
+        await self._stopping.wait()
+        self.has_closed = True
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+
+@virtually
+async def test_a_process_that_stops_closes_its_api() -> None:
+    process, door = await a_process(), Door()
+    process.roles.front = door
+    async with running(process):
+        assert not door.has_closed
+    assert door.has_closed

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from rota.domain.errors import InvalidError
-from rota.domain.paging import TaskFilter
+from rota.domain.paging import MAX_PURGE, TaskFilter, purge_limit
 from tests.support.builders import NOW
 
 
@@ -39,3 +39,13 @@ def test_a_filter_may_ask_for_all_time() -> None:
     always = TaskFilter(created_after=datetime.min.replace(tzinfo=UTC), created_before=datetime.max.replace(tzinfo=UTC))
 
     assert always.created_after != always.created_before
+
+
+def test_a_purge_is_bounded_however_much_is_asked_for() -> None:
+    assert purge_limit(1) == 1
+    assert purge_limit(MAX_PURGE * 10) == MAX_PURGE
+
+
+def test_a_purge_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidError, match="at least 1"):
+        purge_limit(0)

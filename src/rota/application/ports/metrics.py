@@ -60,3 +60,6 @@ class NoMetrics:
 
     def observe(self, histogram: Metric, *labels: str, value: float) -> None:
         pass
+
+
+NO_METRICS = NoMetrics()

@@ -3,12 +3,14 @@
 Both are told on their own, so that one that is away does not make the worker look dead to the other. The store decides
 who this worker is: an incarnation that the store has retired is over, whatever still runs of it. Its attempts belong to
 others by then; they are stopped, nothing is reported, and the worker starts over under a new id. A pool that has merely
-forgotten the worker is joined again, and every attempt in hand is compared with the store.
+forgotten the worker is joined again: every attempt in hand is compared with the store, and handed over once more, so
+that the coordinator knows what fills this worker before it is given anything new.
 
 What operators ask of this incarnation stands in its record, which is read with each heartbeat, and at once when a
 signal says that there is something new (`cancel.py`). While the event loop of all this is held up, `deputy.py` speaks.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -46,9 +48,16 @@ class Presence:
     every: timedelta
     pool_nudge: Nudge
     registry_nudge: Nudge
+    sign: Callable[[], None]  # the deputy hears who this is
     _joining: Worker | None = None
     _in_pool: Worker | None = None  # as they know it
     _in_registry: Worker | None = None
+
+    @property
+    def incarnation(self) -> WorkerId | None:
+        """Who this worker is, or is about to be."""
+        worker = self.standing.worker or self._joining
+        return None if worker is None else worker.id
 
     async def beat_registry(self) -> None:
         """Tell the store, and hear from it whether this incarnation still counts and what operators ask of it."""
@@ -84,6 +93,7 @@ class Presence:
             return
         if self._joining is None:
             self._joining = self.standing.compose(WorkerId(self.ports.ids.next()))
+            self.sign()  # once it is registered the leader may find it dead, and give it work
         worker = self._joining
         await self.ports.store_time.sync()  # no attempt may begin before its deadline can be known
         # The store first: an incarnation that is given work must be one that the leader can find dead.
@@ -125,9 +135,14 @@ class Presence:
             await self._start_over(worker)
             return
         log.warning("worker.rejoined", worker_id=worker.id)
-        await self.ports.coordinator.pool.register(self._loaded(worker), self.lease)
-        for holding in await find_foreign(self.ports.store.tasks, list(self.hands.running.values())):
+        foreign = await find_foreign(self.ports.store.tasks, list(self.hands.running.values()))
+        for holding in foreign:
             self.running.stop(holding, Stop.FENCED)
+        # What is in hand first, or the leader would take those slots for free ones.
+        lost = {holding.attempt for holding in foreign}
+        held = [attempt for attempt in self.hands.list_held(worker.id) if attempt not in lost]
+        await self.ports.coordinator.deliveries.assign(held)
+        await self.ports.coordinator.pool.register(self._loaded(worker), self.lease)
 
     async def _start_over(self, worker: Worker) -> None:
         if not self._is_present(worker):

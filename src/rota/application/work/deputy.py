@@ -5,7 +5,8 @@ that Rota is embedded in. A call that blocks it for longer than a lease would si
 would be declared dead while its tasks run on. So a thread with an event loop and a connection of its own watches the
 control loop, which makes a sign several times in a heartbeat. When the sign stays away the deputy says that this
 incarnation lives, until the next sign. Joining, leaving and following orders stay on the control loop; the deputy only
-repeats what that said last.
+repeats what that said last. It hears of an incarnation before that is registered: work may be given to it from then on,
+and the loop may be stopped right after.
 
 It tells the store's registry, which is enough not to be given up. The coordinator's pool also says who can be given
 work, and a process that is held up cannot take any; so the pool is told only while the store cannot be: it may be away,

@@ -10,7 +10,6 @@ is stuck. `deputy` is the one part in another thread: it says that the worker li
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import structlog
@@ -20,7 +19,7 @@ from rota.application.store_time import RESYNC_EVERY
 from rota.application.work import watchdog
 from rota.application.work.beat import Presence
 from rota.application.work.cancel import StopCancelled
-from rota.application.work.deputy import Deputy, DeputyPlan
+from rota.application.work.deputy import NOTHING, Deputy, DeputyPlan
 from rota.application.work.drain import STOP_GRACE, Departure
 from rota.application.work.hands import Hands, Stop
 from rota.application.work.intake import Desk, Intake
@@ -68,7 +67,17 @@ class WorkerService:
         desk = Desk(ports, standing, hands, executors, running, reporter, settler)
         self._intake = intake = Intake(ports.coordinator.deliveries, standing, desk, freed, batch)
         self._presence = Presence(
-            ports, standing, hands, running, intake, settler, settings.lease, settings.heartbeat_every, pool, registry
+            ports,
+            standing,
+            hands,
+            running,
+            intake,
+            settler,
+            lease=settings.lease,
+            every=settings.heartbeat_every,
+            pool_nudge=pool,
+            registry_nudge=registry,
+            sign=self._sign,
         )
         self._cancelled = StopCancelled(
             ports.coordinator.signals, ports.store.tasks, hands, running, standing, registry
@@ -130,7 +139,7 @@ class WorkerService:
             await self._end(tasks)
 
     def _list_loops(self) -> list[Coroutine[Any, Any, None]]:
-        loops, deputy = self._loops, self._deputy
+        loops = self._loops
         steps: list[tuple[str, Step, timedelta | None]] = [
             ("worker.time", self._ports.store_time.sync, RESYNC_EVERY),
             ("worker.registry", self._presence.beat_registry, None),
@@ -142,17 +151,19 @@ class WorkerService:
             ("worker.report", self._reporter, None),
             ("worker.settle", self._settler, None),
         ]
-        if deputy is not None:
-            steps.append(("worker.sign", partial(self._make_sign, deputy), deputy.sign_every))
+        if self._deputy is not None:
+            steps.append(("worker.sign", self._make_sign, self._deputy.sign_every))
         watched = [loops.keep(name, self._watchdog.watch(name, step), every=every) for name, step, every in steps]
         return [*watched, loops.keep("worker.watchdog", self._watchdog.look, every=watchdog.LOOK_EVERY)]
 
-    async def _make_sign(self, deputy: Deputy) -> None:
-        worker_id = self.worker_id
-        if worker_id is None:
-            deputy.note(None)
-        else:
-            deputy.note(worker_id, self._presence.compose_beat(worker_id))
+    async def _make_sign(self) -> None:
+        self._sign()
+
+    def _sign(self) -> None:
+        if self._deputy is not None:
+            worker_id = self._presence.incarnation
+            beat = NOTHING if worker_id is None else self._presence.compose_beat(worker_id)
+            self._deputy.note(worker_id, beat)
 
     async def _depart(self) -> None:
         await self._stopping.wait()

@@ -41,10 +41,14 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.typing import EncodableT
 
+from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 from rota.infrastructure.coordination.redis_wire import Wire, open_wire
+from rota.infrastructure.pool_meter import PoolMeter
 
 SHORTEST_BLOCK = timedelta(milliseconds=10)  # Redis 6 cuts a timeout below 1 ms down to 0, which blocks for ever
+
+SERVER = "coordinator"  # what the figures call it
 
 Part = str | bytes | int | float
 
@@ -79,8 +83,14 @@ class RedisClient:
     Every method raises `CoordinatorUnavailableError` when there was no answer, or none that helps.
     """
 
-    def __init__(self, url: str, options: RedisOptions | None = None) -> None:
+    def __init__(
+        self, url: str, options: RedisOptions | None = None, *, collector: MetricsCollector = NO_METRICS
+    ) -> None:
         self._options = options or RedisOptions()
+        own = self._options.blocking_connections
+        self._calls = PoolMeter(collector, server=SERVER, pool="blocking", limit=own)
+        self._sharing = PoolMeter(collector, server=SERVER, pool="shared", limit=1)
+        self._listeners = PoolMeter(collector, server=SERVER, pool="listening", limit=own)
         try:
             self._pool = self._make_pool(url)
         except ValueError as exc:
@@ -147,12 +157,15 @@ class RedisClient:
     @asynccontextmanager
     async def listen(self, channel: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """The messages of a channel, from the moment the context is entered. A lost connection ends them."""
+        if self._listeners.is_full:
+            self._listeners.waited()
         async with Redis(connection_pool=self._pool).pubsub() as pubsub:
             async with self._answered():
                 await pubsub.subscribe(channel)
                 while await pubsub.get_message(timeout=self._options.answer_within.total_seconds()) is None:
                     continue  # the server's word that it counts us in; the deadline ends this
-            yield self._read_messages(pubsub)
+            with self._listeners.connected():
+                yield self._read_messages(pubsub)
 
     async def close(self) -> None:
         """End all connections. Whoever still waits on one gets an error."""
@@ -175,11 +188,11 @@ class RedisClient:
     async def _connect_shared(self) -> Wire:
         async with self._connecting:
             if self._shared is None or not self._shared.is_open:
-                self._shared = await self._open_wire()
+                self._shared = await self._open_wire(self._sharing)
             return self._shared
 
-    async def _open_wire(self) -> Wire:
-        wire = await open_wire(self._pool.make_connection())  # type: ignore[no-untyped-call]
+    async def _open_wire(self, meter: PoolMeter) -> Wire:
+        wire = await open_wire(self._pool.make_connection(), meter)  # type: ignore[no-untyped-call]
         if self._is_closed:  # before, or while it connected: nobody would end this one
             await wire.end()
             raise RedisConnectionError("the client is closed")
@@ -188,14 +201,17 @@ class RedisClient:
 
     async def _block(self, commands: Sequence[Sequence[Part]], *, block: timedelta) -> list[Any]:
         """Commands of which one may wait at the server, and keeps the others waiting, on a connection of their own."""
+        if self._blocking.locked():
+            self._calls.waited()
         async with self._answered(block) as deadline, self._blocking:
-            wire = self._pop_idle() or await self._open_wire()
-            try:
-                answers = await _ask(wire, commands, deadline=deadline)
-            except BaseException:
-                wire.close()  # its answer may still come
-                raise
-            self._idle.append(wire)
+            with self._calls.in_use():
+                wire = self._pop_idle() or await self._open_wire(self._calls)
+                try:
+                    answers = await _ask(wire, commands, deadline=deadline)
+                except BaseException:
+                    wire.close()  # its answer may still come
+                    raise
+                self._idle.append(wire)
             return [_accept(answer) for answer in answers]
 
     def _pop_idle(self) -> Wire | None:

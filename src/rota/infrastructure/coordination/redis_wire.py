@@ -14,6 +14,8 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
+from rota.infrastructure.pool_meter import PoolMeter
+
 
 class _Call:
     """Somebody who waits for this many answers."""
@@ -43,8 +45,10 @@ class _Call:
 class Wire:
     """Open from `open_wire` until something breaks or `close`; then it stays closed."""
 
-    def __init__(self, connection: AbstractConnection) -> None:
+    def __init__(self, connection: AbstractConnection, meter: PoolMeter) -> None:
         self._connection = connection
+        self._meter = meter
+        self._is_ending = False
         self._row: deque[_Call] = deque()
         self._begun = asyncio.Event()
         self._reader = asyncio.create_task(self._read())
@@ -75,11 +79,13 @@ class Wire:
 
     async def end(self) -> None:
         """Close, and wait until nothing is left."""
+        self._is_ending = True
         self.close()
         await asyncio.gather(self._reader, return_exceptions=True)
 
     async def _read(self) -> None:
         self._begun.set()
+        self._meter.opened()
         try:
             while True:
                 answer = await self._read_one()
@@ -88,6 +94,9 @@ class Wire:
         except Exception as exc:  # whatever ends the reading must reach those who wait
             self._fail(str(exc))
         finally:
+            self._meter.closed()
+            if not self._is_ending:
+                self._meter.lost()
             await self._connection.disconnect(nowait=True)
 
     async def _read_one(self) -> Any:
@@ -102,11 +111,11 @@ class Wire:
             self._row.popleft().fail(problem)
 
 
-async def open_wire(connection: AbstractConnection) -> Wire:
+async def open_wire(connection: AbstractConnection, meter: PoolMeter) -> Wire:
     """Connect. When that is cancelled, nothing stays behind."""
     try:
         await connection.connect()  # type: ignore[no-untyped-call]
-        wire = Wire(connection)
+        wire = Wire(connection, meter)
         await wire.begin()
     except BaseException:
         await connection.disconnect(nowait=True)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock, Random
 from rota.domain.errors import RotaError, UnavailableError
 from rota.infrastructure.database.bulk import Bulk
@@ -68,6 +69,10 @@ class Database:
     def now_us(self, connection: Connection) -> int:
         """The store's clock."""
         return self.bulk.now_us(connection)
+
+    def measure(self, collector: MetricsCollector, *, server: str) -> None:
+        """Tell of the connections, from now on."""
+        self._runner.measure(collector, server=server)
 
     async def close(self) -> None:
         await self._runner.close()

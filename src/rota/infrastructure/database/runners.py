@@ -10,14 +10,17 @@ Both take the same plain function over a SQLAlchemy connection, so every stateme
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import greenlet_spawn
 
+from rota.application.ports.metrics import MetricsCollector
 from rota.infrastructure.database.connected_threads import ConnectedThreads
 from rota.infrastructure.database.direct import execute
+from rota.infrastructure.pool_meter import PoolMeter
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -34,6 +37,10 @@ class Runner(Protocol):
 
     async def run(self, work: Work[T], *, writes: bool) -> T:
         """Run `work` in one transaction and return what it returned."""
+        ...
+
+    def measure(self, collector: MetricsCollector, *, server: str) -> None:
+        """Tell of the connections to a server, from now on; a file has none that anybody waits for."""
         ...
 
     async def drop_connections(self) -> None:
@@ -54,10 +61,21 @@ class ServerRunner:
     def __init__(self, writer: AsyncEngine, reader: AsyncEngine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
         self._writer = writer
         self._reader = reader
+        self._meters: dict[Engine, PoolMeter] = {}
         self.deadline_s = deadline_s
+
+    def measure(self, collector: MetricsCollector, *, server: str) -> None:
+        for name, engine in (("write", self._writer.sync_engine), ("read", self._reader.sync_engine)):
+            limit = _pool_of(engine).size()
+            self._meters[engine] = meter = PoolMeter(collector, server=server, pool=name, limit=limit)
+            _watch(engine, meter)
 
     async def run(self, work: Work[T], *, writes: bool) -> T:
         engine = (self._writer if writes else self._reader).sync_engine
+        meter = self._meters.get(engine)
+        pool = _pool_of(engine)
+        if meter is not None and pool.checkedout() >= pool.size():
+            meter.waited()
         # One greenlet for all of it: connecting, working and ending one by one took twice the time.
         return await greenlet_spawn(_run_connected, engine, work, writes=writes, cancels=_cancel_requests())
 
@@ -67,6 +85,22 @@ class ServerRunner:
 
     async def close(self) -> None:
         await self.drop_connections()
+
+
+def _pool_of(engine: Engine) -> QueuePool:
+    """The one in use: a new one takes its place when all connections are dropped."""
+    return cast("QueuePool", engine.pool)  # as `connect.py` makes them
+
+
+def _watch(engine: Engine, meter: PoolMeter) -> None:
+    def note_return(*_: object) -> None:
+        meter.note_in_use(max(_pool_of(engine).checkedout() - 1, 0))  # it is on its way into the pool
+
+    event.listen(engine, "connect", lambda *_: meter.opened())
+    event.listen(engine, "close", lambda *_: meter.closed())
+    event.listen(engine, "invalidate", lambda *_: meter.lost())
+    event.listen(engine, "checkout", lambda *_: meter.note_in_use(_pool_of(engine).checkedout()))
+    event.listen(engine, "checkin", note_return)
 
 
 def _run_connected(engine: Engine, work: Work[T], *, writes: bool, cancels: int) -> T:
@@ -114,6 +148,9 @@ class SqliteRunner:
         self.deadline_s = deadline_s
         self._writer = ConnectedThreads(engine, "rota-sqlite-writer", most=1)
         self._readers = ConnectedThreads(engine, "rota-sqlite-reader", most=SQLITE_READERS)
+
+    def measure(self, collector: MetricsCollector, *, server: str) -> None:
+        """There is no server."""
 
     async def run(self, work: Work[T], *, writes: bool) -> T:
         if writes:

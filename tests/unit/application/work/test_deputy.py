@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.store import WorkerRecord
 from rota.application.work.deputy import Deputy, DeputyPlan, Witnesses
 from rota.application.work.settings import WorkerSettings
+from rota.application.work.worker import WorkerService
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.memory import memory_coordinator
@@ -233,6 +235,23 @@ async def test_a_worker_makes_signs_while_it_runs_and_closes_its_deputy_at_the_e
     await stage.pass_time()
     assert scene.aside.running.cancelled()
     assert (scene.opened, scene.ended) == (0, 0)
+
+
+@virtually
+async def test_a_worker_whose_loop_is_held_up_right_after_it_joined_is_spoken_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def be_held_up(_: WorkerService) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(WorkerService, "_make_sign", be_held_up)  # from the first turn on
+    scene, stage = Scene(), Stage()
+    scene.store = stage.store
+    stage.worker = stage.make_worker(replace(scene.plan, stuck_after=600.0))
+    async with stage.running():
+        stage.faults.inject("workers.seen", Fault.GONE, times=None)  # by the worker itself
+        await stage.pass_time(SECOND * 60)
+        assert await scene.silence_of(stage.clock.now()) <= BEAT
 
 
 async def test_the_pool_is_told_while_the_store_does_not_answer() -> None:

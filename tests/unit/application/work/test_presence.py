@@ -6,11 +6,13 @@ from datetime import timedelta
 import pytest
 
 from rota.application import metrics
+from rota.application.crew import Crew
 from rota.application.work.settings import WorkerSettings
 from rota.domain.errors import InvalidError
 from rota.domain.events import EventKind
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.task import PENDING, SUCCESS
+from rota.domain.worker import Worker
 from rota.testing.faults import Fault
 from tests.support.builders import MINUTE, SECOND, a_config, a_worker
 from tests.support.executors import Stubborn, never_end, succeed
@@ -216,6 +218,43 @@ async def test_a_pool_that_lost_its_memory_is_joined_again_and_work_goes_on() ->
         await stage.pass_time(SECOND * 4)
         assert [worker.id for worker in await stage.pool()] == [worker_id]
         assert stage.executor.running == 1
+
+
+@virtually
+async def test_a_pool_that_lost_its_memory_knows_what_a_worker_holds_as_soon_as_it_knows_the_worker() -> None:
+    async with a_stage(never_end, capacity=3) as stage:
+        await stage.grant(1, 2, limit=MINUTE * 10)
+        await stage.until(lambda: stage.executor.running == 2)
+        stage.memory.forget()
+        register, rooms = stage.coordinator.pool.register, []
+
+        async def note_room(worker: Worker, lease: timedelta) -> None:
+            await register(worker, lease)
+            depths = await stage.coordinator.queue.depths()
+            rooms.append(Crew.gather(await stage.pool(), depths).room)
+
+        stage.coordinator.pool.register = note_room  # type: ignore[method-assign]  # to look at the first moment
+        await stage.pass_time(SECOND * 10)
+        assert rooms == [1]
+        depths = await stage.coordinator.queue.depths()
+        assert Crew.gather(await stage.pool(), depths).room == 1
+        assert len(stage.executor.begun) == 2, "what it holds is not begun again"
+
+
+@virtually
+async def test_a_full_worker_that_joined_again_takes_new_work_when_something_ends() -> None:
+    stubborn = Stubborn()
+    async with a_stage(stubborn, capacity=1) as stage:
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        stage.memory.forget()
+        await stage.pass_time(SECOND * 4)
+        await stage.grant(2)
+        stubborn.is_let_go = True
+        await stage.until_status(2, SUCCESS, within=SECOND * 10)
+        await stage.until_free()
+        assert await stage.statuses([1]) == {SUCCESS}
+        assert (stage.executor.most, await stage.in_flight()) == (1, [])
 
 
 @virtually

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.infrastructure.coordination.redis.deliveries import RedisDeliveries
 from rota.infrastructure.coordination.redis.election import RedisElection
 from rota.infrastructure.coordination.redis.keys import RedisKeys
@@ -29,10 +30,14 @@ def redis_coordinator(client: RedisClient, prefix: str = DEFAULT_PREFIX) -> Coor
 
 @asynccontextmanager
 async def open_redis_coordinator(
-    url: str, prefix: str = DEFAULT_PREFIX, *, options: RedisOptions | None = None
+    url: str,
+    prefix: str = DEFAULT_PREFIX,
+    *,
+    options: RedisOptions | None = None,
+    collector: MetricsCollector = NO_METRICS,
 ) -> AsyncIterator[Coordinator]:
     """A coordinator with a client of its own, closed at the end. Connects with the first call."""
-    client = RedisClient(url, options)
+    client = RedisClient(url, options, collector=collector)
     try:
         yield redis_coordinator(client, prefix)
     finally:

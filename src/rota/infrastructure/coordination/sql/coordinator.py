@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.application.ports.system import Clock, Random
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.infrastructure.coordination.sql.deliveries import SqlDeliveries
@@ -18,9 +19,17 @@ from rota.infrastructure.database.database import Database
 
 
 @asynccontextmanager
-async def open_sql_coordinator(url: str, *, clock: Clock, random: Random) -> AsyncIterator[Coordinator]:
+async def open_sql_coordinator(
+    url: str,
+    *,
+    clock: Clock,
+    random: Random,
+    collector: MetricsCollector = NO_METRICS,
+    server: str = "coordinator",  # what the figures call it
+) -> AsyncIterator[Coordinator]:
     """A coordinator in the database at `url`, whose schema must be up to date; closed at the end of the context."""
     database = open_database(url, clock=clock, random=random, unavailable=CoordinatorUnavailableError)
+    database.measure(collector, server=server)
     try:
         yield sql_coordinator(database, clock)
     finally:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Random
 from rota.infrastructure.database.connect import open_database
@@ -20,9 +21,12 @@ from rota.infrastructure.store.sql.workers import SqlWorkerRegistry
 
 
 @asynccontextmanager
-async def open_sql_store(url: str, *, clock: Clock, random: Random) -> AsyncIterator[Store]:
+async def open_sql_store(
+    url: str, *, clock: Clock, random: Random, collector: MetricsCollector = NO_METRICS
+) -> AsyncIterator[Store]:
     """The store in the database at `url`, whose schema must be up to date; closed at the end of the context."""
     database = open_database(url, clock=clock, random=random)
+    database.measure(collector, server="store")
     try:
         yield sql_store(database, random)
     finally:
