@@ -6,11 +6,12 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx2
 import pytest
 
 import rota
@@ -28,7 +29,9 @@ import rota
 async def run({arguments}) -> None:
     pass
 """
-SAMPLES = {"sample_hello", "sample_flaky", "sample_slow", "sample_primes"}
+SAMPLES = {"sample_hello", "sample_flaky", "sample_slow", "sample_primes", "sample_http"}
+PROGRAM = ["-m", "rota.interfaces.cli.main"]
+WITHOUT_HTTP = ["-c", "import sys; sys.modules['aiohttp'] = None; from rota.interfaces.cli.main import main; main()"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,11 @@ class Running:
 
 
 @contextmanager
-def dev(folder: Path, *flags: str) -> Iterator[Running]:
+def dev(folder: Path, *flags: str, program: Sequence[str] = PROGRAM) -> Iterator[Running]:
     log = folder / "dev.log"
     with log.open("wb") as output:
         popen = subprocess.Popen(  # noqa: S603 our own program
-            [sys.executable, "-m", "rota.interfaces.cli.main", "dev", *flags],
+            [sys.executable, *program, "dev", *flags],
             stdout=output,
             stderr=subprocess.DEVNULL,
             cwd=folder,
@@ -82,6 +85,47 @@ def test_the_samples_run_and_ctrl_c_ends_it_in_good_order(tmp_path: Path) -> Non
             "sample_slow": CANCELLED
         }
         assert ends["sample_flaky"].attempt == 3
+        assert running.interrupt() == 0
+
+
+def test_the_sample_service_greets_whoever_has_its_secret(tmp_path: Path) -> None:
+    with dev(tmp_path, "--port", str(free_port()), "--ephemeral") as running:
+        (service,) = re.findall(r"^  Service (http://127\.0\.0\.1:\d+), which sample_http calls$", running.said, re.M)
+        with rota.Client(running.url, running.token) as client:
+            task = client.submit("sample_http", {"name": "Ada"}).wait("30s")
+            assert task.result is not None
+            assert task.result.data == {"greeting": "Hello, Ada!", "task_id": task.id, "attempt": 1}
+            refused = client.submit("sample_http", ["Ada"]).wait("30s")
+            assert (refused.status, refused.error and refused.error.code) == ("FAILED", "http_422")
+            client.configs.put("elsewhere", {"executor": {"type": "http", "url": running.url}})
+            elsewhere = client.submit("elsewhere").wait("30s")  # only that port is allowed
+            assert elsewhere.error is not None
+            assert elsewhere.error.code == "target_refused"
+        assert httpx2.post(f"{service}/greet", json={"task_id": "1"}).status_code == 401
+        assert running.interrupt() == 0
+
+
+def test_what_the_settings_allow_stays_and_an_operator_s_change_of_the_sample_too(tmp_path: Path) -> None:
+    port = str(free_port())
+    with dev(tmp_path, "--port", port) as running, rota.Client(running.url, running.token) as client:
+        sample = client.configs.get("sample_http")
+        client.configs.put("sample_http", {"executor": sample.executor, "timeout_seconds": 7})
+        assert running.interrupt() == 0
+    allowed = ["--set", f"http.allow=127.0.0.1:{port}"]
+    with dev(tmp_path, "--port", port, *allowed) as running, rota.Client(running.url, running.token) as client:
+        assert client.configs.get("sample_http").timeout_seconds == 7
+        client.configs.put("own", {"executor": {"type": "http", "method": "GET", "url": f"{running.url}/livez"}})
+        assert client.submit("own").wait("30s").status == SUCCESS
+
+
+def test_without_the_extra_one_line_says_how_to_get_the_sample(tmp_path: Path) -> None:
+    port = str(free_port())
+    with (
+        dev(tmp_path, "--port", port, "--ephemeral", program=WITHOUT_HTTP) as running,
+        rota.Client(running.url, running.token) as client,
+    ):
+        assert "  Service none; to see a task over HTTP: pip install 'rota[http]'\n" in running.said
+        assert {task.type for task in client.tasks.list()} == SAMPLES - {"sample_http"}
         assert running.interrupt() == 0
 
 
@@ -136,8 +180,9 @@ def test_only_the_types_of_this_app_are_named(tmp_path: Path) -> None:
         assert "  rota task submit aaa --wait\n" in running.said
         assert running.interrupt() == 0
     with dev(tmp_path, "second.py", "--port", str(free_port())) as running:
+        assert "Service" not in running.said
         assert "  Types   zzz\n" in running.said
-        assert """  rota task submit zzz --payload '{"to": …, "again": …}' --wait\n""" in running.said
+        assert """  rota task submit zzz --payload '{"to": "…", "again": …}' --wait\n""" in running.said
 
 
 def test_a_second_one_in_the_folder_is_told_of_the_first(tmp_path: Path) -> None:
@@ -158,6 +203,7 @@ def test_tokens_of_others_in_a_store_that_is_not_of_this_folder_are_left_alone(t
         folder.mkdir()
         with dev(folder, "--port", str(free_port()), "--set", shared) as running:
             tokens.append(running.token)
+            assert "Service" not in running.said  # the other one's worker could not call it
             with rota.Client(running.url, tokens[0]) as client:
                 assert client.cluster().leader
             assert running.interrupt() == 0

@@ -39,3 +39,12 @@ def test_the_tutorial_ends_with_tasks_on_two_processes(tmp_path: Path) -> None:
         spread = run("spread.py", tmp_path)
     assert [line.split()[0] for line in spread[:2]] == ["worker", "worker"]
     assert spread[2:] == ["20 ended as SUCCESS at attempt 1"]
+
+
+def test_a_task_that_computes_runs_elsewhere_says_how_far_it_is_and_ends_at_its_timeout(tmp_path: Path) -> None:
+    *picture, elsewhere, said, endless = run("cpu_bound/draw.py", tmp_path)
+    assert len(picture) == 20
+    assert "#" in picture[10]
+    assert elsewhere == "in another process: True"
+    assert said == "said on the way: row 20 of 20"
+    assert endless == "what would never end: TIMEOUT"

@@ -1,4 +1,4 @@
-"""The tutorial and the guide to HTTP services can be typed as they stand."""
+"""The tutorial and the guides that show commands can be typed as they stand."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from tests.support.typed import ROOT, a_shell, is_said, type_document
 
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-task.md"
 FINISH_LATER = ROOT / "docs" / "guides" / "finish-later-by-callback.md"
+WEB_GUIDE = ROOT / "docs" / "guides" / "embed-in-a-web-app.md"
 HTTP_GUIDE = ROOT / "docs" / "guides" / "call-your-http-service.md"
 pytestmark = pytest.mark.timeout(300)
 
@@ -22,6 +23,12 @@ def test_the_guide_to_http_services_can_be_typed_as_it_stands(tmp_path: Path) ->
     text = HTTP_GUIDE.read_text("utf-8").replace(":9000", f":{(port := free_port())}")
     with a_shell(tmp_path, "http_service/plain_asgi.py") as shell:
         assert type_document(shell, text.replace("--port 9000", f"--port {port}")) > 5
+
+
+def test_the_guide_to_web_applications_can_be_typed_as_it_stands(tmp_path: Path) -> None:
+    text = WEB_GUIDE.read_text("utf-8").replace(":8000", f":{(port := free_port())}")
+    with a_shell(tmp_path, "web_app.py") as shell:
+        assert type_document(shell, text.replace("--port 8000", f"--port {port}")) >= 3
 
 
 def test_the_guide_to_finishing_later_can_be_typed_as_it_stands(tmp_path: Path) -> None:

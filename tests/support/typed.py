@@ -2,7 +2,8 @@
 
 A block of `console` has commands (`$ …`) and what they print, where `…` stands for anything and long numbers for any. A
 comment before it that readers do not see says more: `terminal: NAME` is a program that goes on running, `ends: NAME`
-ends it before, `not run: WHY` speaks for itself. A block of `yaml` is the file `rota.yaml`, or `file: NAME`.
+ends it before, `not run: WHY` speaks for itself. A block of `yaml` is the file `rota.yaml`, or `file: NAME`; one of
+`toml` is a file if it says which.
 """
 
 import re
@@ -19,7 +20,8 @@ from tests.support.cluster import bare_environment, wait_until
 from tests.support.servers.process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"(?:<!-- (?P<note>[^>]+) -->\n)?```(?P<kind>console|yaml)\n(?P<text>.*?)```", re.DOTALL)
+BLOCK = re.compile(r"(?:<!-- (?P<note>[^>]+) -->\n)?```(?P<kind>console|yaml|toml)\n(?P<text>.*?)```", re.DOTALL)
+USUAL_FILES = {"yaml": "rota.yaml"}
 
 
 @dataclass
@@ -126,9 +128,10 @@ def type_document(shell: Shell, text: str) -> int:
     blocks = list(BLOCK.finditer(text))
     for block in blocks:
         note = block["note"] or ""
-        if block["kind"] == "yaml":
-            name = note.removeprefix("file: ") if note.startswith("file: ") else "rota.yaml"
-            (shell.folder / name).write_text(block["text"], "utf-8")
+        if block["kind"] != "console":
+            name = note.removeprefix("file: ") if note.startswith("file: ") else USUAL_FILES.get(block["kind"])
+            if name is not None:
+                (shell.folder / name).write_text(block["text"], "utf-8")
         elif not note.startswith("not run: "):
             type_block(shell, block["text"], note=note)
     return len(blocks)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import structlog
 
 from rota.application.ports.system import System
+from rota.application.roles import Part
 from rota.config.exposure import check_exposure
 from rota.config.load import Loaded, Sources, load
 from rota.config.registry import check_names
@@ -43,6 +44,7 @@ class ProcessPlan:
     roles: tuple[Role, ...]
     open_front: FrontFactory | None = None  # where the role api is among them
     welcome: Callable[[TunableFront], Awaitable[None]] | None = None  # once the API listens, before it serves
+    beside: tuple[Callable[[], Part], ...] = ()  # what else runs in the process; cancelled when all roles have ended
 
 
 def run_process(plan: ProcessPlan) -> None:
@@ -67,6 +69,7 @@ async def _run(plan: ProcessPlan) -> None:
         built = await build_roles(blueprint, node, roles=plan.roles)
         live = _live_settings(plan, built)
         built.roles.others.append(lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY))
+        built.roles.others.extend(plan.beside)
         _listen(built, live)
         if plan.welcome is not None and built.front is not None:
             await plan.welcome(built.front)

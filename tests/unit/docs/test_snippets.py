@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"(?:<!-- (?P<file>\S+) -->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
+SETTINGS_BLOCK = re.compile(r"<!-- (?P<file>\S+) -->\n```toml\n(?P<code>.*?)```", re.DOTALL)
 GUIDES = sorted((ROOT / "docs").glob("[tg]*/*.md"))
 REFERENCES = [ROOT / "docs" / "reference" / name for name in ("python.md", "events.md")]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *REFERENCES, *GUIDES]
@@ -25,6 +26,12 @@ def test_every_block_of_python_is_part_of_a_file_that_is_run(document: Path) -> 
         wanted = block["code"].strip()
         indented = textwrap.indent(wanted, "    ", lambda line: bool(line.strip()))
         assert wanted in code or indented in code, f"{document.name} shows what is not in {block['file']}:\n{wanted}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_block_of_toml_that_names_a_file_is_part_of_it(document: Path) -> None:
+    for block in SETTINGS_BLOCK.finditer(document.read_text("utf-8")):
+        assert block["code"].strip() in (ROOT / block["file"]).read_text("utf-8")
 
 
 def test_the_tutorial_and_the_guides_are_among_the_documents() -> None:

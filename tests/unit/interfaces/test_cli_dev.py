@@ -1,6 +1,8 @@
 """What `rota dev` says when it is ready."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +24,17 @@ PLAIN = TaskFunction(plain, define("plain", {}))
 NEEDY = TaskFunction(needy, define("needy", {}))
 
 
-def banner(*, address: str = "http://127.0.0.1:8420", place: str = "sqlite:///.rota/rota.db", port: int = 8420) -> str:
-    return str(Banner(address=address, token="rota_1_x", place=place, functions=[NEEDY, PLAIN], asked_port=port))
+USUAL = Banner(
+    address="http://127.0.0.1:8420",
+    token="rota_1_x",
+    place="sqlite:///.rota/rota.db",
+    functions=[NEEDY, PLAIN],
+    asked_port=8420,
+)
+
+
+def banner(**changes: Any) -> str:
+    return str(replace(USUAL, **changes))
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +44,24 @@ def _no_token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_task_that_needs_nothing_is_suggested_first() -> None:
     assert suggest([NEEDY, PLAIN]) == "rota task submit plain --wait"
-    assert suggest([NEEDY]) == """rota task submit needy --payload '{"to": …}' --wait"""
+    assert suggest([NEEDY]) == """rota task submit needy --payload '{"to": "…"}' --wait"""
     assert suggest([TaskFunction(unreadable, define("odd", {}))]) == "rota task submit odd --wait"
+
+
+def test_a_task_that_may_take_long_is_suggested_last() -> None:
+    long = TaskFunction(plain, define("long", {"timeout": "1h"}))
+    assert suggest([long, NEEDY]).startswith("rota task submit needy")
+    assert suggest([long]) == "rota task submit long --wait"
+
+
+def test_what_there_is_to_say_of_a_service_has_a_line() -> None:
+    assert "Service" not in banner()
+    assert "\n  Service at hand\n" in banner(service="at hand")
 
 
 def test_usually_there_is_nothing_to_export() -> None:
     assert "export" not in banner()
-    assert "taken" not in banner(address="http://127.0.0.1:9", port=0)
+    assert "taken" not in banner(address="http://127.0.0.1:9", asked_port=0)
 
 
 def test_another_port_is_told_and_exported() -> None:

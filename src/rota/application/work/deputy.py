@@ -141,7 +141,8 @@ class Deputy:
             log.warning("worker.loop_blocked", seconds=round(silence, 1), stack=stack)
         async with self._plan.open_witnesses() as witnesses:
             while self._patience <= self._measure() <= self._plan.stuck_after:
-                worker_id, beat = self._sign.worker_id, self._sign.beat
+                sign = self._sign  # read once: the control loop may replace it meanwhile
+                worker_id, beat = sign.worker_id, sign.beat
                 if worker_id is None or await self._tell_registry(witnesses.registry, worker_id, load=beat.load):
                     await self._pause(self._every)
                 else:

@@ -6,7 +6,7 @@ of this folder find it; where nothing is kept, the token is not either.
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rota.application.services import Services
     from rota.config.process import ProcessPlan
     from rota.config.wiring import TunableFront
+    from rota.interfaces.cli.dev_service import SampleService
     from rota.sdk.tasks import TaskFunction
 
 HOST = "127.0.0.1"
@@ -48,7 +49,8 @@ def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[s
     from rota.config.process import run_process
 
     given = read_changes(changes)
-    asked = load_settings(None, given).settings.api.port if port is None else port
+    settings = load_settings(None, given).settings
+    asked = settings.api.port if port is None else port
     chosen = find_port(asked)
     flags = {
         "store.url": MEMORY if ephemeral else OWN_STORE,
@@ -60,13 +62,30 @@ def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[s
         **given,
     }
     functions = load_tasks(file or SAMPLES)
+    service = _open_service(file, flags)
+    if service is not None:
+        flags |= service.list_flags(settings.http)
     try:
-        run_process(_plan(file, flags, asked_port=asked, functions=functions))
+        run_process(_plan(file, flags, asked_port=asked, functions=functions, service=service))
     except InUseError as error:
-        address = find_address(error.holder)
-        problem = f"Rota runs in this folder already, as {error.holder}{f' at {address}' if address else ''}"
-        fix = f"rota task ls --url {address}" if address else "rota task ls"
-        raise ConfigError(f"{problem}; use that one, or another folder for a second", fix=fix) from error
+        raise _explain_use(error.holder) from error
+
+
+def _explain_use(holder: str) -> ConfigError:
+    address = find_address(holder)
+    problem = f"Rota runs in this folder already, as {holder}{f' at {address}' if address else ''}"
+    fix = f"rota task ls --url {address}" if address else "rota task ls"
+    return ConfigError(f"{problem}; use that one, or another folder for a second", fix=fix)
+
+
+def _open_service(file: str | None, flags: Mapping[str, str]) -> "SampleService | None":
+    """Beside the samples, where its tasks are run by this process alone and can be run at all."""
+    from rota.interfaces.cli.dev_service import can_call, open_service
+
+    if file is not None or flags["store.url"] not in (OWN_STORE, MEMORY) or not can_call():
+        return None
+    ports = [int(flags[key]) for key in ("api.port", "api.grpc_port") if flags[key].isdigit()]
+    return open_service(find_port(max(ports) + 1) if all(ports) else 0)
 
 
 def _tell_place(address: str) -> None:
@@ -110,7 +129,12 @@ def find_port(first: int) -> int:
 
 
 def _plan(
-    file: str | None, flags: dict[str, str], *, asked_port: int, functions: "Sequence[TaskFunction[..., Any]]"
+    file: str | None,
+    flags: dict[str, str],
+    *,
+    asked_port: int,
+    functions: "Sequence[TaskFunction[..., Any]]",
+    service: "SampleService | None",
 ) -> "ProcessPlan":
     from rota.config.process import ProcessPlan
     from rota.config.wiring import Role
@@ -123,9 +147,10 @@ def _plan(
         if place != MEMORY:
             _tell_place(front.address)
         banner = Banner(address=front.address, token=token, place=place, functions=functions, asked_port=asked_port)
-        click.echo(replace(banner, grpc_address=grpc_address(front)))
+        words = "" if file is not None else _describe(service)
+        click.echo(replace(banner, grpc_address=grpc_address(front), service=words))
         if file is None:
-            await _submit_samples(front.services)
+            await _submit_samples(front.services, service)
 
     return ProcessPlan(
         load_settings(None, flags),
@@ -134,7 +159,16 @@ def _plan(
         roles=(Role.API, Role.SCHEDULER, Role.WORKER),
         open_front=serve_dev,
         welcome=welcome,
+        beside=() if service is None else (service.run,),
     )
+
+
+def _describe(service: "SampleService | None") -> str:
+    if service is not None:
+        return f"http://{service.address}, which sample_http calls"
+    from rota.interfaces.cli.dev_service import can_call
+
+    return "" if can_call() else "none; to see a task over HTTP: pip install 'rota[http]'"
 
 
 async def _ensure_token(services: "Services", *, is_own: bool) -> str:
@@ -186,7 +220,10 @@ def write_secret(path: Path, secret: str) -> None:
         file.write(secret + "\n")
 
 
-async def _submit_samples(services: "Services") -> None:
+async def _submit_samples(services: "Services", service: "SampleService | None") -> None:
     from rota.domain.submission import Submission
 
-    await services.submit.submit_many([Submission(type=name) for name in SAMPLE_TYPES])
+    types = list(SAMPLE_TYPES)
+    if service is not None:
+        types.append(await service.declare(services))
+    await services.submit.submit_many([Submission(type=name) for name in types])

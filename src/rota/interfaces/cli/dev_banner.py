@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rota.__about__ import __version__
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 USUAL_PORT = 8420
 MEMORY = "memory://"
+USUAL_TIMEOUT = timedelta(minutes=5)  # the default of the setting task.timeout
+BLANK, TEXT_BLANK = "…", '"…"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,7 @@ class Banner:
     functions: "Sequence[TaskFunction[..., Any]]"
     asked_port: int  # 0: any
     grpc_address: str | None = None
+    service: str = ""  # what there is to say of the sample service
 
     def __str__(self) -> str:
         types = ", ".join(function.definition.type for function in self.functions)
@@ -35,7 +39,7 @@ Rota {__version__} runs in this process. Ctrl-C ends it. Not for production: see
   API     {self.address}/api/v1{self._moved()}{self._grpc()}
   Docs    {self.address}/docs
   Data    {"in memory, gone at the end" if self.is_ephemeral else self.place.removeprefix("sqlite:///")}
-  Types   {types}
+  Types   {types}{self._service()}
   Token   {self._kept()}
 {self.token}
 
@@ -49,6 +53,9 @@ Next, in another terminal in this folder:
 
     def _grpc(self) -> str:
         return "" if self.grpc_address is None else f"\n  gRPC    {self.grpc_address}"
+
+    def _service(self) -> str:
+        return f"\n  Service {self.service}" if self.service else ""
 
     def _moved(self) -> str:
         port = int(self.address.rpartition(":")[2])
@@ -69,15 +76,22 @@ Next, in another terminal in this folder:
 
 
 def suggest(functions: "Iterable[TaskFunction[..., Any]]") -> str:
-    """A submit that works as it is, if there is a task that needs no arguments; else one to fill in."""
-    needs = {function.definition.type: _required(function) for function in functions}
-    chosen = min(needs, key=lambda task_type: len(needs[task_type]))
-    blanks = ", ".join(f"{json.dumps(name, ensure_ascii=False)}: …" for name in needs[chosen])
+    """A submit that works as it is, if there is a task that needs no arguments; else one to fill in. What may take
+    longer than tasks usually do is nothing to begin with."""
+    needs = {function: _list_blanks(function) for function in functions}
+    chosen = min(needs, key=lambda function: (_is_long(function), len(needs[function])))
+    blanks = ", ".join(needs[chosen])
     payload = f" --payload '{{{blanks}}}'" if blanks else ""
-    return f"rota task submit {chosen}{payload} --wait"
+    return f"rota task submit {chosen.definition.type}{payload} --wait"
 
 
-def _required(function: "TaskFunction[..., Any]") -> list[str]:
+def _is_long(function: "TaskFunction[..., Any]") -> bool:
+    timeout = function.definition.timeout
+    return timeout is not None and timeout > USUAL_TIMEOUT
+
+
+def _list_blanks(function: "TaskFunction[..., Any]") -> list[str]:
+    """The arguments that it cannot do without, as keys of a payload; text may stay as it is here."""
     from rota.domain.errors import InvalidError
     from rota.sdk.payload import read_arguments
 
@@ -85,4 +99,8 @@ def _required(function: "TaskFunction[..., Any]") -> list[str]:
         arguments = read_arguments(function.function)
     except InvalidError:  # the task itself will say so, with its reason
         return []
-    return [name for name in arguments.types if name in arguments.required]
+    needed = {name: kind for name, kind in arguments.types.items() if name in arguments.required}
+    return [
+        f"{json.dumps(name, ensure_ascii=False)}: {TEXT_BLANK if kind is str else BLANK}"
+        for name, kind in needed.items()
+    ]

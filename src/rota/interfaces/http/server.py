@@ -33,7 +33,9 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 log = structlog.get_logger(__name__)
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
+    """One that is a part of a process."""
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals belong to the process, which tells all its roles to stop."""
@@ -106,7 +108,7 @@ def serve_http(services: Services, api: ApiSettings) -> HttpServer:
     )
     _load(config)
     scheme = "http" if api.tls_cert is None else "https"
-    return HttpServer(state, limiter, listen(api.host, api.port), _Server(config), scheme)
+    return HttpServer(state, limiter, listen(api.host, api.port), Server(config), scheme)
 
 
 def _load(config: uvicorn.Config) -> None:
