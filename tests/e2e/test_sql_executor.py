@@ -26,6 +26,7 @@ from tests.support.typed import ROOT, a_shell, type_document
 EXAMPLE = ROOT / "examples" / "sql_executor"
 GUIDE = ROOT / "docs" / "guides" / "write-an-executor.md"
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+MOST_AT_ONCE = 10
 pytestmark = pytest.mark.timeout(180)
 
 BOTH = """
@@ -200,18 +201,17 @@ def test_a_statement_ends_at_its_deadline(client: rota.Client, postgres_server: 
 
 
 @each
-def test_a_statement_ends_with_its_task(
-    client: rota.Client, postgres_server: PostgresServer, database: str, db: str
-) -> None:
-    put(client, f"{db}_endless", max_concurrent=1)
-    first = client.submit(f"{db}_endless", {})
-    wait_until(lambda: client.tasks.get(first.id).status == "PROCESSING", "the task to run")
+def test_a_statement_ends_with_its_task(client: rota.Client, postgres_server: PostgresServer, db: str) -> None:
+    put(client, f"{db}_endless", timeout_seconds=600)  # so that nothing but the cancel ends it
+    handles = client.submit_many(f"{db}_endless", [{}] * MOST_AT_ONCE)  # as many as the worker and the database take
+    wait_until(lambda: client.tasks.get(handles[-1].id).status == "PROCESSING", "the tasks to run")
     if db == "post":
-        wait_until(lambda: postgres_server.execute(BUSY).strip() == "1", "the statement to run in the server")
-    first.cancel()
-    assert first.wait("30s").status == "CANCELLED"
-    wait_until(lambda: postgres_server.execute(BUSY).strip() == "0", "the statement to end in the server")
-    assert data(run(client, f"{db}_count", executor={"max_rows": 1}))["has_more"]  # the connections are fit for more
+        wait_until(lambda: int(postgres_server.execute(BUSY)) > 0, "a statement to run in the server")
+    for handle in handles:
+        handle.cancel()
+    assert {handle.wait("30s").status for handle in handles} == {"CANCELLED"}
+    wait_until(lambda: postgres_server.execute(BUSY).strip() == "0", "the statements to end in the server")
+    assert data(run(client, f"{db}_count", executor={"max_rows": 1}))["has_more"]  # there is room for more
 
 
 def test_the_server_knows_the_deadline_should_the_worker_be_gone_by_then(client: rota.Client) -> None:
