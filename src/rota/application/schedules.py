@@ -12,6 +12,7 @@ from rota.domain.ids import TenantId
 from rota.domain.paging import MAX_PAGE
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.schedule_words import describe_schedule
+from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import MOST_PREVIEWED, Timetable
 
 
@@ -35,9 +36,7 @@ class LookAtSchedules:
 
     async def preview(self, tenant_id: TenantId, task_type: str, *, count: int) -> Preview:
         """When the schedule of a type fires; `NotFoundError` when there is none."""
-        config = await self.node.store.configs.find(tenant_id, task_type)
-        if config is None:
-            raise NotFoundError("task config", task_type)
+        config = await self._get(tenant_id, task_type)
         if config.schedule is None:
             raise NotFoundError("schedule", task_type)
         made = self.preview_unsaved(config.schedule, task_type, count=count)
@@ -59,6 +58,13 @@ class LookAtSchedules:
         )
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int) -> Sequence[Occurrence]:
-        """What became of the targets of a type, also of one that is deleted; newest first."""
+        """What became of the targets of a type, newest first."""
         check_number("limit", limit, least=1, most=MAX_PAGE)
+        await self._get(tenant_id, task_type)
         return await self.node.store.schedules.list_occurrences(tenant_id, task_type, limit=limit)
+
+    async def _get(self, tenant_id: TenantId, task_type: str) -> TaskConfig:
+        config = await self.node.store.configs.find(tenant_id, task_type)
+        if config is None:
+            raise NotFoundError("task config", task_type)
+        return config

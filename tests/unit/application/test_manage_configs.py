@@ -144,10 +144,10 @@ async def test_a_schedule_that_cannot_be_fired_is_refused() -> None:
 
 
 @virtually
-async def test_ten_thousand_schedules_that_were_paused_for_a_day_resume_without_a_storm() -> None:
+async def test_many_schedules_that_were_paused_for_a_day_resume_without_a_storm() -> None:
     bench, configs = await a_manager()
     store = bench.node.store
-    types = [f"type-{number}" for number in range(10_000)]
+    types = [f"type-{number}" for number in range(1_000)]
     paused = a_config(EMAIL, schedule=Schedule(every=MINUTE), is_enabled=False)
     for task_type in types:
         await store.configs.put(replace(paused, type=task_type, next_fire_at=bench.clock.now() + MINUTE))

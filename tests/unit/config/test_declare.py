@@ -15,10 +15,10 @@ from rota.domain.audit import AuditEntry
 from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.priority import HIGH
-from rota.domain.schedule import Schedule
+from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.store.memory.store import memory_store
-from rota.sdk.tasks import TaskFunction, TaskOptions, cron, define
+from rota.sdk.tasks import TaskFunction, TaskOptions, define
 from tests.support.builders import NOW, a_config
 from tests.support.clock import FakeClock
 
@@ -204,18 +204,15 @@ async def test_a_declaration_is_recognised_by_the_next_release(configs: ConfigSt
     assert json.loads(config.executor_config) == {"declared": "5e115c741a30f99f"}
 
 
-def a_cron_function(expression: str, **options: Any) -> TaskFunction[[], None]:
-    @cron(expression, type="declared_by_cron", **options)
-    def function() -> None:
-        """What it does is of no interest here."""
-
-    return function
+def a_cron_function(**schedule: Any) -> TaskFunction[[], None]:
+    function = a_function("by_clock")
+    return TaskFunction(function.function, replace(function.definition, schedule=Schedule(**schedule)))
 
 
 async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_on(configs: ConfigStore) -> None:
     async def start(expression: str) -> TaskConfig:
-        await declare([a_cron_function(expression, zone="Asia/Shanghai")], configs, defaults=DEFAULTS, now=NOW)
-        config = await configs.find(DEFAULT_TENANT, "declared_by_cron")
+        await declare([a_cron_function(cron=expression, zone="Asia/Shanghai")], configs, defaults=DEFAULTS, now=NOW)
+        config = await configs.find(DEFAULT_TENANT, "by_clock")
         assert config is not None
         return config
 
@@ -228,6 +225,6 @@ async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_o
 
 
 async def test_a_schedule_that_cannot_be_fired_keeps_the_worker_from_starting(configs: ConfigStore) -> None:
-    function = a_cron_function("0 9 * * *", schedule={"overlap": "queue_one"})
+    function = a_cron_function(cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)
     with pytest.raises(InvalidError, match="max_concurrent"):
         await declare([function], configs, defaults=DEFAULTS, now=NOW)

@@ -49,6 +49,7 @@ OPERATIONS = (
         handler=list_occurrences,
         query=OccurrencesQuery,
         answers={200: Page[Occurrence]},
+        errors=(ABSENT,),
     ),
     Operation(
         name="preview_schedule",
