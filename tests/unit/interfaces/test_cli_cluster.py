@@ -82,7 +82,7 @@ def test_types_are_listed_paused_resumed_run_and_deleted(
     assert run(["config-type", "rm", "email"]) == 1
     assert run(["config-type", "rm", "email", "--yes"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[1].split() == ["email", "local", "yes", "300", "3", "0", "-", "-", "2"]
+    assert told[1].split() == ["email", "local", "yes", "300", "3", "0", "-", "-", "2", "-"]
     assert told[2:] == ["email is paused", "email is enabled", "7", "email is deleted"]
     assert api.bodies() == [{"payload": [1]}]
 
