@@ -7,7 +7,7 @@ from rota.domain.retry import RetryPolicy
 from rota.embedding import Handle, Rota
 from rota.sdk.context import Context
 from rota.sdk.control import Defer, Fail, Retry, Snooze
-from rota.sdk.tasks import task
+from rota.sdk.tasks import cron, task
 from rota.sdk.views import TaskView
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "Snooze",
     "TaskView",
     "__version__",
+    "cron",
     "task",
 ]
 

@@ -1,7 +1,7 @@
 """The gRPC API mirrors the HTTP API: every operation, every field, every answer, every error."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import grpc.aio
@@ -12,7 +12,10 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.domain.access import Role
-from rota.domain.ids import TaskId
+from rota.domain.firing import Firing
+from rota.domain.ids import DEFAULT_TENANT, TaskId
+from rota.domain.schedule import Occurrence, Schedule
+from rota.domain.task_config import TaskConfig
 from rota.interfaces.grpc.convert import JSON, STAMP, is_map
 from rota.interfaces.grpc.errors import STATUS
 from rota.interfaces.grpc.methods import METHODS, Method
@@ -26,7 +29,7 @@ PASSING = frozenset(  # what two answers to the same request may differ in
     {"id", "ids", "task_id", "secret", "now", "at", "seq", "rerun_of", "next_cursor", "object", "load", "seen_at"}
     | {"created_at", "updated_at", "scheduled_at", "completed_at", "last_used_at", "expires_at", "revoked_at", "due_at"}
     | {"registered_at", "oldest_age_seconds", "created_per_second", "completed_per_second", "window_seconds", "detail"}
-    | {"sentence", "address", "started_at"}
+    | {"sentence", "address", "started_at", "upcoming", "recent", "next_fire_at", "since"}
 )
 
 
@@ -262,6 +265,24 @@ class Scene:
     async def trigger_config(self) -> dict[str, Any]:
         await self.http.post("/task-configs/email:resume")
         return {"type": "email", "payload": {"now": True}}
+
+    async def preview_config(self) -> dict[str, Any]:
+        await self.http.put("/task-configs/nightly", json={"schedule": {"cron": "0 3 * * *"}})
+        return {"type": "nightly", "count": 3}
+
+    async def list_occurrences(self) -> dict[str, Any]:
+        at = datetime(2026, 6, 1, tzinfo=UTC)
+        skipped = Occurrence(task_type="nightly", fire_at=at, reason="paused", since=at - timedelta(days=1))
+        firing = Firing(
+            tenant_id=DEFAULT_TENANT, task_type="nightly", seen_at=at, next_fire_at=None, occurrences=(skipped,)
+        )
+        store = self.api.services.node.store
+        await store.configs.put(TaskConfig(type="nightly", schedule=Schedule(cron="0 3 * * *"), next_fire_at=at))
+        assert await store.schedules.fire([firing]) == [(skipped,)]
+        return {"type": "nightly", "limit": 3}
+
+    async def preview_schedule(self) -> dict[str, Any]:
+        return {"schedule": {"cron": "0 3 * * *", "zone": "Asia/Shanghai"}, "type": "nightly", "count": 3}
 
     async def _worker(self) -> str:
         worker = a_worker(700 + self.number, name="pod", labels={"zone": "a"})

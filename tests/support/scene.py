@@ -5,6 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, ParamSpec
 
+from rota.application.config_cache import ConfigCache
+from rota.application.ids import LeasedIds
+from rota.application.loop import Loops
+from rota.application.node import Node
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.store import Store
 from rota.application.reign import Reign
@@ -12,7 +16,7 @@ from rota.application.store_time import StoreTime
 from rota.application.take_back import TakeBack
 from rota.domain.attempt import Attempt
 from rota.domain.events import Event
-from rota.domain.ids import TaskId, WorkerId
+from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import Task, TaskState
 from rota.domain.term import Term
 from rota.domain.worker import Heartbeat
@@ -48,6 +52,23 @@ class Scene:
         self.time = StoreTime(store.tasks, clock)
         self.reign = Reign(Term(1, trusted_until=float("inf")), clock)
         self.take_back = TakeBack(self.store.tasks, self.coordinator, self.figures)
+
+    @property
+    def node(self) -> Node:
+        """The leader's process, which has leased no ids."""
+        return Node(
+            id=NodeId("leader"),
+            store=self.store,
+            coordinator=self.coordinator,
+            clock=self.clock,
+            random=self.random,
+            collector=self.figures,
+            ids=LeasedIds(self.store.slots, self.clock, node_id=NodeId("leader")),
+            time=self.time,
+            configs=ConfigCache(self.store.configs, self.clock),
+            loops=Loops(self.clock, self.random, self.figures),
+            callback_key=b"key",
+        )
 
     async def add(self, *task_ids: int, due_in: timedelta = timedelta(0), **spec: Any) -> list[Task]:
         """Waiting tasks, in the store alone."""

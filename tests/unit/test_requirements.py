@@ -13,6 +13,7 @@ REQUIRED = [
     *("C1", "C2", "C3", "C4", "C5", "C8"),
     *(f"T{number}" for number in range(1, 8)),
     *(f"F{number}" for number in range(1, 9)),
+    "L1",
     *("X1", "X2", "X3"),
     "S1",
 ]

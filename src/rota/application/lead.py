@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from rota.application.fire import FireSchedules
 from rota.application.loop import Loops
 from rota.application.observe import Observe
 from rota.application.rebuild import RebuildQueues
@@ -106,6 +107,7 @@ class SchedulerDuties:
     end_silent: EndSilentAttempts
     reconcile_queue: ReconcileQueue
     reconcile_deliveries: ReconcileDeliveries
+    fire: FireSchedules
     retain: Retain
     observe: Observe
 
@@ -137,6 +139,7 @@ class SchedulerDuties:
             Duty("end_silent", lambda: self.end_silent(reign, attempts), every=SOON),
             Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=self._reconcile_pace()),
             Duty("reconcile_deliveries", lambda: self.reconcile_deliveries(reign), every=self._reconcile_pace()),
+            Duty("fire", lambda: self.fire(reign), every=self.fire.pause),
             Duty("retain", lambda: self.retain(reign), every=RETAIN_EVERY),
             Duty("observe", self.observe, every=OBSERVE_EVERY),
         ]

@@ -8,6 +8,7 @@ from rota.application.node import Node
 from rota.application.submit import Created, SubmitTasks
 from rota.domain.checks import check_number
 from rota.domain.errors import ConflictError, NotFoundError, RevisionConflictError
+from rota.domain.firing import check_schedule, first_fire_at, skip_pause
 from rota.domain.ids import TenantId
 from rota.domain.paging import MAX_PAGE
 from rota.domain.submission import Submission
@@ -41,11 +42,20 @@ class ManageConfigs:
     async def put(
         self, config: TaskConfig, *, expected_revision: int | None = None, actor: Actor | None = None
     ) -> TaskConfig:
-        """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced."""
+        """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced.
+
+        The next fire time of a new or changed schedule is counted from now; what was due while it was disabled is
+        skipped, on record, when it is enabled again."""
         self.check(config)
+        check_schedule(config)
         if expected_revision is not None:
             check_number("revision", expected_revision, least=0, most=2**31 - 1)
         audit = record(self.node, actor, action="config.put", subject=config.type)
+        if config.schedule is not None:
+            config = replace(config, next_fire_at=first_fire_at(config, self.node.time.now()))
+            current = await self.node.store.configs.find(config.tenant_id, config.type)
+            if current is not None and config.is_enabled and expected_revision in (None, current.revision):
+                await self._skip_pause(current)
         stored = await self.node.store.configs.put(config, expected_revision=expected_revision, audit=audit)
         self.node.configs.forget(config.tenant_id, config.type)
         return stored
@@ -71,6 +81,12 @@ class ManageConfigs:
         if not is_gone:
             raise NotFoundError("task config", task_type)
 
+    async def _skip_pause(self, current: TaskConfig) -> None:
+        """Note what was due while it was disabled as skipped, one range of it: resuming causes no storm."""
+        skipped = None if current.is_enabled else skip_pause(current, self.node.time.now())
+        if skipped is not None:
+            await self.node.store.schedules.fire([skipped])
+
     async def _enable(
         self, is_enabled: bool, key: tuple[TenantId, str], *, actor: Actor | None, action: str
     ) -> TaskConfig:
@@ -79,6 +95,8 @@ class ManageConfigs:
             current = await self.get(*key)
             if current.is_enabled is is_enabled:
                 return current
+            if is_enabled:
+                await self._skip_pause(current)
             wanted = replace(current, is_enabled=is_enabled)
             try:
                 stored = await self.node.store.configs.put(wanted, expected_revision=current.revision, audit=audit)

@@ -35,6 +35,9 @@ ATTEMPTS_LOST = _counter("attempts_lost", "Attempts taken back from silent worke
 RECONCILED = _counter("reconciled", "Repairs made by comparing store and coordinator", "what")
 REBUILDS = _counter("coordinator_rebuilds", "Times the queues were rebuilt from the store")
 
+SCHEDULE_TARGETS = _counter("schedule_targets", "Target times of schedules, by what became of them", "result")
+SCHEDULE_LATENESS_SECONDS = _histogram("schedule_lateness_seconds", "From a target time to the task that it made")
+
 WORKER_LOAD = _gauge("worker_load", "Attempts that this worker holds")
 WORKER_CAPACITY = _gauge("worker_capacity", "Attempts that this worker may hold")
 ATTEMPTS_ENDED = _counter("worker_attempts", "Attempts ended by this worker", "type", "outcome")

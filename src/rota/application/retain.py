@@ -12,6 +12,7 @@ from rota.application.ports.system import Clock
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
 
+LEAST_OCCURRENCES = timedelta(days=1)  # a target whose occurrence is gone could fire again in a late leader's hands
 REST = timedelta(milliseconds=20)  # between two batches
 
 log = structlog.get_logger(__name__)
@@ -28,7 +29,8 @@ class Retention:
 
 @dataclass(slots=True, kw_only=True)
 class Retain:
-    """Keep what has ended for its time, and no longer: tasks, workers, tokens, and the record of who changed what."""
+    """Keep what has ended for its time, and no longer: tasks, occurrences of schedules, workers, tokens, and the record
+    of who changed what."""
 
     store: Store
     time: StoreTime
@@ -44,6 +46,7 @@ class Retain:
         now, store, kept = self.time.now(), self.store, self.retention
         purges = {
             "tasks": partial(store.tasks.purge, completed_before=now - kept.tasks),
+            "occurrences": partial(store.schedules.purge, fired_before=now - max(kept.tasks, LEAST_OCCURRENCES)),
             "workers": partial(store.workers.purge, retired_before=now - kept.workers),
             "tokens": partial(store.tokens.purge, ended_before=now - kept.audit),
             "audit": partial(store.audit.purge, before=now - kept.audit),

@@ -11,6 +11,7 @@ from rota.application.follow import FollowLogs
 from rota.application.manage_configs import ManageConfigs
 from rota.application.manage_workers import ManageWorkers
 from rota.application.node import Node
+from rota.application.schedules import LookAtSchedules
 from rota.application.steer import SteerTasks
 from rota.application.submit import SubmitTasks
 from rota.application.tokens import Tokens
@@ -29,6 +30,7 @@ class Services:
     follow: FollowLogs
     bulk: BulkTasks
     configs: ManageConfigs
+    schedules: LookAtSchedules
     workers: ManageWorkers
     figures: Figures
     tokens: Tokens
@@ -50,6 +52,7 @@ def build_services(
         follow=FollowLogs(store.tasks, store.logs, watch),
         bulk=BulkTasks(node, submit, steer),
         configs=ManageConfigs(node, submit),
+        schedules=LookAtSchedules(node),
         workers=ManageWorkers(node),
         figures=figures,
         tokens=tokens,

@@ -134,24 +134,30 @@ class SubmitTasks:
     async def _add(self, new: Sequence[NewTask]) -> list[Added]:
         added = await self._node.store.tasks.add(new)
         fresh = [item.task for item, answer in zip(new, added, strict=True) if not answer.is_repeat]
-        for task_type, number in Counter(task.spec.type for task in fresh).items():
-            self._node.collector.add(metrics.TASKS_CREATED, task_type, amount=number)
-        queue, signals = self._node.coordinator.queue, self._node.coordinator.signals
-        told = asyncio.gather(
-            queue.push([_entry(task, is_lone=len(fresh) <= FEW) for task in fresh]),
-            signals.publish([_created(task) for task in fresh]),
-        )
-        try:
-            await told
-        except CoordinatorUnavailableError as exc:
-            log.warning("submit.not_queued", tasks=len(fresh), error=str(exc))
+        await announce(self._node, fresh)
         return added
+
+
+async def announce(node: Node, fresh: Sequence[Task]) -> None:
+    """Count, queue and tell of tasks that were committed just now."""
+    for task_type, number in Counter(task.spec.type for task in fresh).items():
+        node.collector.add(metrics.TASKS_CREATED, task_type, amount=number)
+    told = asyncio.gather(
+        node.coordinator.queue.push([_entry(task, is_lone=len(fresh) <= FEW) for task in fresh]),
+        node.coordinator.signals.publish([_created(task) for task in fresh]),
+    )
+    try:
+        await told
+    except CoordinatorUnavailableError as exc:
+        log.warning("submit.not_queued", tasks=len(fresh), error=str(exc))
 
 
 def _entry(task: Task, *, is_lone: bool) -> QueueEntry:
     is_told = is_lone and task.state.status is PENDING  # that is what a hint says of it
     added = LiveTask(state=task.state, type=task.spec.type, timeout=task.spec.timeout) if is_told else None
-    return QueueEntry(task.id, task.state.priority, due_at=task.spec.scheduled_at, added=added)
+    scheduled_at = task.spec.scheduled_at
+    due_at = None if scheduled_at is None or scheduled_at <= task.spec.created_at else scheduled_at
+    return QueueEntry(task.id, task.state.priority, due_at=due_at, added=added)
 
 
 def _created(task: Task) -> Event:

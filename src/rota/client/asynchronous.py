@@ -28,6 +28,7 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, NewToken, Token
 from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
+from rota.wire.schedule import Occurrence, SchedulePreview
 from rota.wire.task import BulkCount, Explanation, LogLine
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class AsyncClient:
         self._wire = wire
         self.tasks = AsyncTasks(self, wire)
         self.configs = AsyncConfigs(self, wire)
+        self.schedules = AsyncSchedules(wire)
         self.workers = AsyncWorkers(wire)
         self.tokens = AsyncTokens(wire)
 
@@ -258,6 +260,25 @@ class AsyncConfigs:
     async def trigger(self, type: str, payload: Any = None) -> AsyncHandle:
         """Run a type now, with its own payload or this one."""
         return AsyncHandle((await self._wire.send(cluster_calls.trigger_config(type, payload))).id, self._client)
+
+
+class AsyncSchedules:
+    """`client.schedules`: when types fire, and what became of it."""
+
+    def __init__(self, wire: AsyncWire) -> None:
+        self._wire = wire
+
+    async def get(self, type: str, *, count: int = 5) -> SchedulePreview:
+        """When the schedule of a type fires: in words, and its targets before and after now."""
+        return await self._wire.send(cluster_calls.preview_config(type, count))
+
+    async def preview(self, schedule: Mapping[str, Any], *, type: str = "", count: int = 5) -> SchedulePreview:
+        """The same for a schedule that is not stored, such as `{"cron": "0 9 * * 1-5"}`."""
+        return await self._wire.send(cluster_calls.preview_schedule(schedule, type, count=count))
+
+    async def occurrences(self, type: str, *, limit: int = 50) -> list[Occurrence]:
+        """What became of the targets, newest first."""
+        return (await self._wire.send(cluster_calls.list_occurrences(type, limit))).items
 
 
 class AsyncWorkers:

@@ -26,6 +26,7 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, NewToken, Token
 from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
+from rota.wire.schedule import Occurrence, SchedulePreview
 from rota.wire.task import BulkCount, Explanation, LogLine
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Client:
         self._wire = wire
         self.tasks = Tasks(self, wire)
         self.configs = Configs(self, wire)
+        self.schedules = Schedules(wire)
         self.workers = Workers(wire)
         self.tokens = Tokens(wire)
 
@@ -256,6 +258,25 @@ class Configs:
     def trigger(self, type: str, payload: Any = None) -> Handle:
         """Run a type now, with its own payload or this one."""
         return Handle((self._wire.send(cluster_calls.trigger_config(type, payload))).id, self._client)
+
+
+class Schedules:
+    """`client.schedules`: when types fire, and what became of it."""
+
+    def __init__(self, wire: SyncWire) -> None:
+        self._wire = wire
+
+    def get(self, type: str, *, count: int = 5) -> SchedulePreview:
+        """When the schedule of a type fires: in words, and its targets before and after now."""
+        return self._wire.send(cluster_calls.preview_config(type, count))
+
+    def preview(self, schedule: Mapping[str, Any], *, type: str = "", count: int = 5) -> SchedulePreview:
+        """The same for a schedule that is not stored, such as `{"cron": "0 9 * * 1-5"}`."""
+        return self._wire.send(cluster_calls.preview_schedule(schedule, type, count=count))
+
+    def occurrences(self, type: str, *, limit: int = 50) -> list[Occurrence]:
+        """What became of the targets, newest first."""
+        return (self._wire.send(cluster_calls.list_occurrences(type, limit))).items
 
 
 class Workers:

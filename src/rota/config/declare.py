@@ -2,13 +2,14 @@
 
 The config remembers which declaration made it. While the code says the same, the config is left alone, so what an
 operator changes stays changed. When the code says something new, the new options take effect at the next start; whether
-the config is enabled, its schedule and its payload stay the operator's.
+the config is enabled and its payload stay the operator's, and so does its schedule where the code names none.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -16,21 +17,27 @@ import structlog
 from rota.application.ports.store import ConfigStore
 from rota.config.settings import TaskSettings
 from rota.domain.errors import RevisionConflictError
+from rota.domain.firing import check_schedule, first_fire_at
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.retry import RetryPolicy
 from rota.domain.task_config import TaskConfig
 from rota.sdk.tasks import TaskDefinition, TaskFunction
 
 UNSAID = ", retry_on=(), give_up_on=(), total_timeout=None"  # not there in what an earlier release declared
+UNSCHEDULED = ", schedule=None"  # nor this
 MOST_TRIES = 5  # workers that start at once declare the same types at once
 
 log = structlog.get_logger(__name__)
 
 
-async def declare(functions: Iterable[TaskFunction[..., Any]], configs: ConfigStore, *, defaults: TaskSettings) -> None:
-    """Let the store know every function of the app."""
+async def declare(
+    functions: Iterable[TaskFunction[..., Any]], configs: ConfigStore, *, defaults: TaskSettings, now: datetime
+) -> None:
+    """Let the store know every function of the app; schedules begin now."""
     for function in functions:
-        await _declare(_config(function.definition, defaults), configs)
+        wanted = _config(function.definition, defaults)
+        check_schedule(wanted)
+        await _declare(replace(wanted, next_fire_at=first_fire_at(wanted, now)), configs)
 
 
 async def _declare(wanted: TaskConfig, configs: ConfigStore) -> None:
@@ -60,7 +67,10 @@ def _find_declaration(config: TaskConfig) -> str | None:
 def _merge(wanted: TaskConfig, current: TaskConfig | None) -> TaskConfig:
     if current is None:
         return wanted
-    return replace(wanted, is_enabled=current.is_enabled, schedule=current.schedule, payload=current.payload)
+    kept = replace(wanted, is_enabled=current.is_enabled, payload=current.payload)
+    if wanted.schedule is not None:
+        return kept
+    return replace(kept, schedule=current.schedule, next_fire_at=current.next_fire_at)
 
 
 def _config(definition: TaskDefinition, defaults: TaskSettings) -> TaskConfig:
@@ -77,6 +87,7 @@ def _config(definition: TaskDefinition, defaults: TaskSettings) -> TaskConfig:
         executor_type="local",
         executor_config=json.dumps({"declared": _digest(definition, defaults)}),
         retry=_retry(definition, defaults),
+        schedule=definition.schedule,
         **{"timeout": defaults.timeout} | {key: value for key, value in said.items() if value is not None},  # type: ignore[arg-type]
     )
 
@@ -97,5 +108,5 @@ def _retry(definition: TaskDefinition, defaults: TaskSettings) -> RetryPolicy:
 def _digest(definition: TaskDefinition, defaults: TaskSettings) -> str:
     """Of all that the declaration takes effect with: a changed default is a changed declaration, too."""
     effective = (definition, definition.timeout or defaults.timeout, _retry(definition, defaults))
-    said = repr(effective).replace(UNSAID, "")
+    said = repr(effective).replace(UNSAID, "").replace(UNSCHEDULED, "")
     return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()

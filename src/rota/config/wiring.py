@@ -24,6 +24,7 @@ from rota.application.attend import Attendance
 from rota.application.dispatch import Dispatcher, DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
 from rota.application.figures import Figures
+from rota.application.fire import FireSchedules
 from rota.application.lead import Pace, SchedulerDuties
 from rota.application.loop import Loops
 from rota.application.node import Node, join
@@ -268,6 +269,7 @@ def _build_duties(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> Sch
         reconcile_deliveries=ReconcileDeliveries(
             store=store, coordinator=coordinator, time=time, collector=collector, take_back=take_back
         ),
+        fire=FireSchedules(node),
         retain=Retain(store=store, time=time, clock=node.clock),
         observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=collector),
     )
@@ -301,7 +303,7 @@ async def _build_worker(
     if plan.app is not None:
         load_app(plan.app)
     _check_importable(plan)
-    await declare(plan.tasks, node.store.configs, defaults=plan.settings.task)
+    await declare(plan.tasks, node.store.configs, defaults=plan.settings.task, now=node.time.now())
     ports = WorkerPorts(
         store=node.store,
         coordinator=node.coordinator,

@@ -114,6 +114,10 @@ class Schedule:
         if self.cron is not None and self.recurrence().next(EARLIEST - _TICK) is None:
             raise InvalidError("schedule.cron", f"never fires in {self.zone}: the clocks skip its only times")
 
+    def has_targets_of(self, other: "Schedule") -> bool:
+        """Whether both name the same moments, whatever else they say about them."""
+        return all(getattr(self, name) == getattr(other, name) for name in _WHEN)
+
     def recurrence(self, seed: str = "") -> Recurrence:
         """The target times of a cron expression; `seed` is what `H` is spread by."""
         if self.cron is None:
@@ -170,6 +174,10 @@ class Schedule:
         return isinstance(expression, CronExpression) and expression.fields.times_a_day <= MOST_MOVED_A_DAY
 
 
+_WHEN = (
+    *("cron", "dialect", "every", "after_end", "at", "zone", "dst_gap", "dst_overlap"),
+    *("start_at", "end_at", "jitter", "only", "exclude", "on_excluded"),
+)
 _CHOICES: Mapping[str, type[StrEnum]] = {
     "dialect": Dialect,
     "dst_gap": DstGap,
@@ -201,6 +209,7 @@ class Occurrence:
     tenant_id: TenantId = DEFAULT_TENANT
     task_id: TaskId | None = None  # None: skipped
     reason: str = ""  # why it was skipped
+    since: datetime | None = None  # it stands for all targets from here to fire_at
 
     def __post_init__(self) -> None:
         if self.task_id is None and not self.reason:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from rota.domain.checks import check_duration, check_json, check_name, check_number, check_rate, check_text
 from rota.domain.errors import InvalidError
-from rota.domain.ids import DEFAULT_TENANT, TenantId
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
 from rota.domain.schedule import Schedule
@@ -19,7 +19,8 @@ LOCAL = "local"  # the executor that calls Python functions
 class TaskConfig:
     """One definition per tenant and type; every change makes a new revision.
 
-    The next fire time is no part of the definition: once it is stored, firing moves it on, without a new revision.
+    The next fire time, the runs and the last run are no part of the definition: once they are stored, firing moves
+    them on, without a new revision.
     """
 
     type: str
@@ -35,7 +36,9 @@ class TaskConfig:
     rate_per_second: float | None = None  # attempts granted, cluster-wide, on average
     payload: str = "{}"  # JSON text, the default
     schedule: Schedule | None = None
-    next_fire_at: datetime | None = None
+    next_fire_at: datetime | None = None  # when its next target is due; None: never
+    runs: int = 0  # how often the schedule has fired
+    last_run: TaskId | None = None  # the task that it made last
     is_enabled: bool = True
     revision: int = 0  # 0: not stored yet
     created_at: datetime | None = None
@@ -61,6 +64,8 @@ class TaskConfig:
         stamped = replace(
             self,
             next_fire_at=current.next_fire_at,
+            runs=current.runs,
+            last_run=current.last_run,
             revision=current.revision,
             created_at=current.created_at,
             updated_at=current.updated_at,
@@ -71,13 +76,16 @@ class TaskConfig:
         )
 
     def in_place_of(self, current: "TaskConfig | None") -> "TaskConfig":
-        """This one, with the next fire time of the one it replaces unless that had none or another schedule.
+        """This one, with the next fire time and the runs of the one it replaces while both have the same targets.
 
         A caller's time is as old as its read: taking it would bring back a target that has fired since.
         """
-        if current is None or current.next_fire_at is None or current.schedule != self.schedule:
+        if current is None:
             return self
-        return replace(self, next_fire_at=current.next_fire_at)
+        if current.schedule is None or self.schedule is None or not self.schedule.has_targets_of(current.schedule):
+            return replace(self, runs=0, last_run=current.last_run)
+        next_fire_at = self.next_fire_at if current.next_fire_at is None else current.next_fire_at
+        return replace(self, next_fire_at=next_fire_at, runs=current.runs, last_run=current.last_run)
 
 
 def check_payload(payload: str, *, executor_type: str) -> str:

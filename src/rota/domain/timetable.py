@@ -32,6 +32,8 @@ class SkipReason(StrEnum):
     MISSED_LIMIT = "missed_limit"  # one of too many
     PAUSED = "paused"
     CALENDAR = "calendar"
+    OVERLAP = "overlap"  # the run before goes on
+    ERROR = "error"  # no task could be made for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +155,12 @@ class Timetable:
         if self.schedule.after_end is not None:
             only = self.next(after)
             return ([] if only is None or self.due_at(only) > now else [only]), None
+        most = 1 if self.schedule.is_paused else self.schedule.missed_limit  # a pause is one range
         found: list[datetime] = []
         for target in _walk(self.previous, now + _TICK):
             if target <= after:
                 break
-            if len(found) == self.schedule.missed_limit:
+            if len(found) == most:
                 return found[::-1], target
             if self.due_at(target) <= now:
                 found.append(target)

@@ -1,11 +1,11 @@
-"""`@rota.task`: a plain function with what Rota must know to run it. Decorating does nothing but note that down."""
+"""`@rota.task`, `@rota.cron`: a plain function with what Rota must know to run it. Decorating only notes that down."""
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from rota.domain.checks import check_name, check_number, check_text
 from rota.domain.durations import parse_duration
@@ -13,6 +13,9 @@ from rota.domain.errors import InvalidError
 from rota.domain.priority import parse_priority
 from rota.domain.retry import check_matchers
 from rota.sdk.control import Duration
+
+if TYPE_CHECKING:
+    from rota.domain.schedule import Schedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,6 +57,7 @@ class TaskDefinition:
     isolation: Isolation = "process"
     name: str = ""
     description: str = ""
+    schedule: "Schedule | None" = None
 
 
 class TaskFunction(Generic[P, R]):
@@ -105,18 +109,52 @@ class TaskRegistry:
 REGISTRY = TaskRegistry()  # data only: what the decorator found, read by whoever runs tasks
 
 
+def cron(
+    expression: str,
+    /,
+    *,
+    type: str | None = None,
+    zone: str = "UTC",
+    schedule: Mapping[str, Any] | None = None,
+    **options: Unpack[TaskOptions],
+) -> Callable[[Callable[P, R]], TaskFunction[P, R]]:
+    """Make a function a task that runs by the clock: `@rota.cron("0 9 * * 1-5", zone="Asia/Shanghai")`.
+
+    Its type is the name of the function, unless another is given; `schedule` has the other keys of a schedule, such as
+    `{"overlap": "allow"}`; the rest is what `@rota.task` takes.
+    """
+    from rota.domain.schedule_form import schedule_from  # with its tables of time: nobody else needs it
+
+    if callable(expression):
+        raise InvalidError("cron", 'is missing: write @rota.cron("0 9 * * *")')
+    wanted = schedule_from({**(schedule or {}), "cron": expression, "zone": zone})
+
+    def decorate(function: Callable[P, R]) -> TaskFunction[P, R]:
+        definition = define(function.__name__ if type is None else type, options)
+        made = TaskFunction(function, replace(definition, schedule=wanted))
+        _check_isolation(function, options)
+        REGISTRY.add(made)
+        return made
+
+    return decorate
+
+
 def task(type: str, /, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], TaskFunction[P, R]]:
     """Make a function a task: `@rota.task("send_email", timeout="1m", retries=3)`."""
     definition = define(type, options)
 
     def decorate(function: Callable[P, R]) -> TaskFunction[P, R]:
-        if "isolation" in options and inspect.iscoroutinefunction(function):
-            raise InvalidError("isolation", "is for plain functions; an async one runs on the task loop")
+        _check_isolation(function, options)
         made = TaskFunction(function, definition)
         REGISTRY.add(made)
         return made
 
     return decorate
+
+
+def _check_isolation(function: Callable[..., Any], options: TaskOptions) -> None:
+    if "isolation" in options and inspect.iscoroutinefunction(function):
+        raise InvalidError("isolation", "is for plain functions; an async one runs on the task loop")
 
 
 def define(task_type: str, options: TaskOptions) -> TaskDefinition:

@@ -26,6 +26,7 @@ from rota.application.ports.store import (
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import StoreUnavailableError
+from rota.domain.firing import Firing
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry, Progress
 from rota.domain.node import NodeInfo
@@ -180,12 +181,11 @@ class FaultyScheduleStore:
     async def list_due(self, limit: int) -> list[TaskConfig]:
         return await _around(self._faults, "schedules.list_due", call=lambda: self._inner.list_due(limit))
 
-    async def fire(self, occurrence: Occurrence, *, task: Task | None, next_fire_at: datetime | None) -> bool:
-        return await _around(
-            self._faults,
-            "schedules.fire",
-            call=lambda: self._inner.fire(occurrence, task=task, next_fire_at=next_fire_at),
-        )
+    async def find_next(self) -> datetime | None:
+        return await _around(self._faults, "schedules.find_next", call=self._inner.find_next)
+
+    async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
+        return await _around(self._faults, "schedules.fire", call=lambda: self._inner.fire(firings))
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
         return await _around(

@@ -7,6 +7,7 @@ import pytest
 
 from rota.application import metrics
 from rota.application.elect import Leadership
+from rota.application.fire import FireSchedules
 from rota.application.lead import HAND_BACK_WITHIN, RETAIN_EVERY, SOON, Mend, Pace, SchedulerDuties
 from rota.application.loop import FatalError, Loops
 from rota.application.observe import Observe
@@ -88,6 +89,7 @@ def duties(scene: Scene, dispatcher: ScriptedDispatcher) -> SchedulerDuties:
         reconcile_deliveries=ReconcileDeliveries(
             store=store, coordinator=coordinator, time=time, collector=figures, take_back=take_back
         ),
+        fire=FireSchedules(scene.node),
         retain=Retain(store=store, time=time, clock=scene.clock),
         observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=figures),
     )

@@ -9,12 +9,14 @@ from rota.application.manage_configs import MOST_TRIES, ManageConfigs
 from rota.application.submit import SubmitTasks
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task_config import TaskConfig
-from tests.support.builders import EMAIL, a_config, a_submission
-from tests.support.virtual import Bench, a_bench, virtually
+from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_submission
+from tests.support.virtual import Bench, a_bench, pass_time, virtually
 
 ADA = Actor(tenant_id=DEFAULT_TENANT, name="ada")
 KEY = (DEFAULT_TENANT, EMAIL)
+HOURLY = Schedule(cron="0 * * * *")
 
 
 async def a_manager() -> tuple[Bench, ManageConfigs]:
@@ -115,3 +117,59 @@ async def test_a_config_that_its_executor_could_not_run_is_refused_and_nothing_c
         await configs.put(a_config())
     with pytest.raises(NotFoundError):
         await configs.get(DEFAULT_TENANT, EMAIL)
+
+
+@virtually
+async def test_a_schedule_fires_from_when_it_is_put_and_keeps_its_time_when_something_else_changes() -> None:
+    bench, configs = await a_manager()
+    stored = await configs.put(a_config(EMAIL, schedule=HOURLY))
+    assert stored.next_fire_at is not None
+    assert bench.clock.now() < stored.next_fire_at <= bench.clock.now() + HOUR
+    await pass_time(HOUR.total_seconds())
+    renamed = await configs.put(a_config(EMAIL, schedule=HOURLY, name="other"))
+    assert renamed.next_fire_at == stored.next_fire_at, "it is due, and must fire"
+    assert (await configs.pause(*KEY)).next_fire_at == stored.next_fire_at
+    other = await configs.put(a_config(EMAIL, schedule=Schedule(every=MINUTE)))
+    assert other.next_fire_at is not None
+    assert other.next_fire_at > bench.clock.now()
+    assert (await configs.put(a_config(EMAIL))).next_fire_at is None
+
+
+@virtually
+async def test_a_schedule_that_cannot_be_fired_is_refused() -> None:
+    bench, configs = await a_manager()
+    with pytest.raises(InvalidError, match="max_concurrent"):
+        await configs.put(a_config(EMAIL, schedule=replace(HOURLY, overlap=Overlap.QUEUE_ONE)))
+    assert await bench.node.store.configs.find(*KEY) is None
+
+
+@virtually
+async def test_many_schedules_that_were_paused_for_a_day_resume_without_a_storm() -> None:
+    bench, configs = await a_manager()
+    store = bench.node.store
+    types = [f"type-{number}" for number in range(1_000)]
+    paused = a_config(EMAIL, schedule=Schedule(every=MINUTE), is_enabled=False)
+    for task_type in types:
+        await store.configs.put(replace(paused, type=task_type, next_fire_at=bench.clock.now() + MINUTE))
+    await pass_time(24 * HOUR.total_seconds())
+    for task_type in types:
+        await configs.resume(DEFAULT_TENANT, task_type)
+    assert await store.schedules.list_due(10) == []
+    assert await store.tasks.count_by_status(DEFAULT_TENANT) == {}
+    for task_type in types:
+        [skipped] = await store.schedules.list_occurrences(DEFAULT_TENANT, task_type)
+        assert (skipped.reason, skipped.since) == ("paused", bench.clock.now() - 24 * HOUR + MINUTE)
+
+
+@virtually
+async def test_putting_an_enabled_config_resumes_it_unless_another_revision_was_expected() -> None:
+    bench, configs = await a_manager()
+    await configs.put(a_config(EMAIL, schedule=HOURLY, is_enabled=False))
+    await pass_time(5 * HOUR.total_seconds())
+    with pytest.raises(RevisionConflictError):
+        await configs.put(a_config(EMAIL, schedule=HOURLY), expected_revision=7)
+    assert await bench.node.store.schedules.list_occurrences(*KEY) == []
+    stored = await configs.put(a_config(EMAIL, schedule=HOURLY), expected_revision=1)
+    assert stored.next_fire_at is not None
+    assert stored.next_fire_at > bench.clock.now()
+    assert len(await bench.node.store.schedules.list_occurrences(*KEY)) == 1

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from tests.unit.client.dial import TASK, Dial
-from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, QUEUES, STATS, TOKEN, WORKER, page
+from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, OCCURRENCE, PREVIEW, QUEUES, STATS, TOKEN, WORKER, page
 
 NOTHING = httpx2.Response(204)
 AUDIT = {
@@ -48,6 +48,9 @@ METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "POST /task-configs/email:pause": (lambda client: client.configs.pause("email"), CONFIG),
     "POST /task-configs/email:resume": (lambda client: client.configs.resume("email"), CONFIG),
     "POST /task-configs/email:trigger": (lambda client: client.configs.trigger("email"), TASK),
+    "GET /task-configs/email/schedule": (lambda client: client.schedules.get("email", count=1), PREVIEW),
+    "POST /schedules:preview": (lambda client: client.schedules.preview({"cron": "0 9 * * *"}), PREVIEW),
+    "GET /task-configs/email/occurrences": (lambda client: client.schedules.occurrences("email"), page(OCCURRENCE)),
     "GET /workers": (lambda client: client.workers.list(), page(WORKER)),
     "GET /workers/9": (lambda client: client.workers.get("9"), WORKER),
     "POST /workers/9:drain": (lambda client: client.workers.drain("9"), WORKER),

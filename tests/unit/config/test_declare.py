@@ -12,14 +12,14 @@ from rota.application.ports.store import ConfigStore
 from rota.config.declare import MOST_TRIES, declare
 from rota.config.settings import TaskSettings
 from rota.domain.audit import AuditEntry
-from rota.domain.errors import RevisionConflictError
+from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.priority import HIGH
-from rota.domain.schedule import Schedule
+from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.store.memory.store import memory_store
 from rota.sdk.tasks import TaskFunction, TaskOptions, define
-from tests.support.builders import a_config
+from tests.support.builders import NOW, a_config
 from tests.support.clock import FakeClock
 
 DEFAULTS = TaskSettings(
@@ -41,7 +41,7 @@ def configs() -> ConfigStore:
 
 async def declared(configs: ConfigStore, task_type: str = "email", **options: Any) -> TaskConfig:
     """The config after a worker with this function has started."""
-    await declare([a_function(task_type, **options)], configs, defaults=DEFAULTS)
+    await declare([a_function(task_type, **options)], configs, defaults=DEFAULTS, now=NOW)
     config = await configs.find(DEFAULT_TENANT, task_type)
     assert config is not None
     return config
@@ -107,7 +107,7 @@ async def test_a_first_pause_beyond_the_longest_is_the_longest(configs: ConfigSt
 
 
 async def test_every_function_is_declared(configs: ConfigStore) -> None:
-    await declare([a_function("email"), a_function("report")], configs, defaults=DEFAULTS)
+    await declare([a_function("email"), a_function("report")], configs, defaults=DEFAULTS, now=NOW)
     assert await configs.find(DEFAULT_TENANT, "email")
     assert await configs.find(DEFAULT_TENANT, "report")
 
@@ -184,7 +184,7 @@ async def test_a_config_that_keeps_changing_does_not_keep_a_worker_from_starting
 
 async def test_a_changed_default_takes_effect(configs: ConfigStore) -> None:
     await declared(configs)
-    await declare([a_function()], configs, defaults=TaskSettings(timeout=timedelta(hours=2)))
+    await declare([a_function()], configs, defaults=TaskSettings(timeout=timedelta(hours=2)), now=NOW)
     config = await configs.find(DEFAULT_TENANT, "email")
     assert config is not None
     assert config.timeout == timedelta(hours=2)
@@ -202,3 +202,29 @@ async def test_a_declaration_is_recognised_by_the_next_release(configs: ConfigSt
     # Pinned: a change here makes every upgrade undo what operators changed.
     config = await declared(configs, retries=2, timeout="1m")
     assert json.loads(config.executor_config) == {"declared": "5e115c741a30f99f"}
+
+
+def a_cron_function(**schedule: Any) -> TaskFunction[[], None]:
+    function = a_function("by_clock")
+    return TaskFunction(function.function, replace(function.definition, schedule=Schedule(**schedule)))
+
+
+async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_on(configs: ConfigStore) -> None:
+    async def start(expression: str) -> TaskConfig:
+        await declare([a_cron_function(cron=expression, zone="Asia/Shanghai")], configs, defaults=DEFAULTS, now=NOW)
+        config = await configs.find(DEFAULT_TENANT, "by_clock")
+        assert config is not None
+        return config
+
+    first = await start("0 9 * * 1-5")
+    assert first.schedule == Schedule(cron="0 9 * * 1-5", zone="Asia/Shanghai")
+    assert first.next_fire_at is not None
+    changed = await configs.put(replace(first, schedule=Schedule(cron="0 10 * * *")))
+    assert await start("0 9 * * 1-5") == changed, "the code says the same: what the operator changed stays"
+    assert (await start("0 8 * * 1-5")).schedule == Schedule(cron="0 8 * * 1-5", zone="Asia/Shanghai")
+
+
+async def test_a_schedule_that_cannot_be_fired_keeps_the_worker_from_starting(configs: ConfigStore) -> None:
+    function = a_cron_function(cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)
+    with pytest.raises(InvalidError, match="max_concurrent"):
+        await declare([function], configs, defaults=DEFAULTS, now=NOW)

@@ -45,6 +45,24 @@ CONFIG = {
     "created_at": "2030-06-01T12:00:00Z",
     "updated_at": "2030-06-01T12:00:00Z",
 }
+PREVIEW = {
+    "type": "email",
+    "schedule": {"cron": "0 9 * * *", "zone": "UTC"},
+    "in_english": "at 09:00 (UTC)",
+    "in_chinese": "在 09:00 (UTC)",
+    "upcoming": ["2030-06-02T09:00:00Z"],
+    "recent": ["2030-06-01T09:00:00Z"],
+    "next_fire_at": "2030-06-02T09:00:00Z",
+    "runs": 3,
+}
+OCCURRENCE = {
+    "type": "email",
+    "fire_at": "2030-06-01T09:00:00Z",
+    "status": "SKIPPED",
+    "task_id": None,
+    "reason": "overlap",
+    "since": None,
+}
 TOKEN = {
     "id": "5",
     "name": "ci",

@@ -12,7 +12,19 @@ from rota.interfaces.cli.main import run
 from rota.interfaces.cli.output import rich_table
 from tests.unit.client.dial import problem
 from tests.unit.client.test_calls import END, events
-from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, QUEUES, STATS, TOKEN, WORKER, FakeApi, page, task_like
+from tests.unit.interfaces.fake_api import (
+    CLUSTER,
+    CONFIG,
+    OCCURRENCE,
+    PREVIEW,
+    QUEUES,
+    STATS,
+    TOKEN,
+    WORKER,
+    FakeApi,
+    page,
+    task_like,
+)
 
 Printed = pytest.CaptureFixture[str]
 EVENT = {
@@ -70,7 +82,7 @@ def test_types_are_listed_paused_resumed_run_and_deleted(
     assert run(["config-type", "rm", "email"]) == 1
     assert run(["config-type", "rm", "email", "--yes"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[1].split() == ["email", "local", "yes", "300", "3", "0", "-", "-", "2"]
+    assert told[1].split() == ["email", "local", "yes", "300", "3", "0", "-", "-", "2", "-"]
     assert told[2:] == ["email is paused", "email is enabled", "7", "email is deleted"]
     assert api.bodies() == [{"payload": [1]}]
 
@@ -212,3 +224,26 @@ def test_a_shell_completes_commands(capsys: Printed, monkeypatch: pytest.MonkeyP
 def test_a_shell_gets_its_completion(shell: str, capsys: Printed) -> None:
     assert run(["completion", shell]) == 0
     assert "_ROTA_COMPLETE" in capsys.readouterr().out
+
+
+def test_a_schedule_is_told_in_words_and_in_times(api: FakeApi, capsys: Printed) -> None:
+    api.on("POST /schedules:preview", PREVIEW)
+    command = ["schedule", "preview", "0 9 * * *", "--zone", "Asia/Shanghai", "--type", "email", "-n", "1"]
+    assert run(command) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:2] == ["at 09:00 (UTC)", "在 09:00 (UTC)"]
+    assert [line.split() for line in shown[2:]] == [
+        ["2030-06-01T09:00:00+00:00", "past"],
+        ["2030-06-02T09:00:00+00:00"],
+    ]
+    schedule = {"cron": "0 9 * * *", "zone": "Asia/Shanghai", "dialect": "vixie"}
+    assert api.bodies() == [{"schedule": schedule, "type": "email", "count": 1}]
+
+
+def test_the_schedule_and_the_occurrences_of_a_type_are_shown(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /task-configs/email/schedule", PREVIEW)
+    assert run(["schedule", "next", "email", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 3
+    api.on("GET /task-configs/email/occurrences", page(OCCURRENCE))
+    assert run(["schedule", "occurrences", "email", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "2030-06-01T09:00:00+00:00\n"

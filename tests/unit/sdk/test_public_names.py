@@ -15,6 +15,7 @@ def test_the_public_names_are_these() -> None:
         "Snooze",
         "TaskView",
         "__version__",
+        "cron",
         "task",
     ]
     assert all(hasattr(rota, name) for name in rota.__all__)

@@ -6,6 +6,7 @@ import pytest
 
 import rota
 from rota.domain.errors import InvalidError
+from rota.domain.schedule import Overlap, Schedule
 from rota.sdk import tasks
 from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry, define
 
@@ -138,3 +139,38 @@ def test_two_functions_of_one_type_are_refused_but_a_module_may_be_loaded_again(
 def test_the_default_registry_holds_what_the_decorator_makes() -> None:
     assert isinstance(REGISTRY, TaskRegistry)
     assert all(isinstance(function, TaskFunction) for function in REGISTRY)
+
+
+def test_a_function_can_run_by_the_clock(registry: TaskRegistry) -> None:
+    @rota.cron("0 9 * * 1-5", zone="Asia/Shanghai", schedule={"overlap": "allow"}, timeout="1m")
+    async def morning_report() -> None:
+        """Reports."""
+
+    @rota.cron("@daily", type="sweep", isolation="thread")
+    def clean() -> None:
+        """Cleans."""
+
+    definition = morning_report.definition
+    assert (definition.type, definition.timeout) == ("morning_report", timedelta(minutes=1))
+    assert definition.schedule == Schedule(cron="0 9 * * 1-5", zone="Asia/Shanghai", overlap=Overlap.ALLOW)
+    assert [one.definition.type for one in registry] == ["morning_report", "sweep"]
+    assert clean.definition.isolation == "thread"
+
+
+@pytest.mark.parametrize(
+    ("expression", "options", "field"),
+    [
+        ("61 * * * *", {}, "schedule.cron"),
+        ("* * * * *", {"zone": "Mars/Olympus"}, "schedule.zone"),
+        ("* * * * *", {"schedule": {"overlpa": "allow"}}, "schedule.overlpa"),
+        ("* * * * *", {"isolation": "thread"}, "isolation"),
+        (len, {}, "cron"),
+    ],
+)
+def test_a_clock_that_cannot_be_meant_is_refused(expression: Any, options: dict[str, Any], field: str) -> None:
+    async def function() -> None:
+        """Never run."""
+
+    with pytest.raises(InvalidError) as caught:
+        rota.cron(expression, **options)(function)
+    assert caught.value.field == field

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from rota.application.ports.store import (
     Written,
 )
 from rota.domain.errors import IdempotencyMismatchError, StoreUnavailableError
+from rota.domain.firing import Firing
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, WorkerId
 from rota.domain.log import LogEntry, place
 from rota.domain.node import NodeInfo
@@ -53,7 +54,20 @@ LONG_AFTER = NOW + timedelta(days=3650)
 GRANT = a_state(1).granted(WORKER, term=1, at=NOW, timeout=MINUTE)
 ENTRY = an_audit_entry(1)
 LINE = LogEntry(task_id=TASK, seq=place(1, 1), kind=LogKind.INFO, at=NOW, message="a line")
+
+
+def a_firing(occurrence: Occurrence, *, seen_at: datetime, next_fire_at: datetime) -> Firing:
+    return Firing(
+        tenant_id=DEFAULT_TENANT,
+        task_type=EMAIL,
+        seen_at=seen_at,
+        next_fire_at=next_fire_at,
+        occurrences=(occurrence,),
+    )
+
+
 SKIPPED = Occurrence(task_type=EMAIL, fire_at=NOW, reason="disabled")
+FIRING = a_firing(SKIPPED, seen_at=NOW, next_fire_at=NOW + HOUR)
 PARTS = {
     "tasks": TaskStore,
     "logs": LogStore,
@@ -95,7 +109,8 @@ CALLS: dict[str, Call] = {
     "configs.list_revisions": lambda s: s.configs.list_revisions(DEFAULT_TENANT, EMAIL, limit=1),
     "configs.delete": lambda s: s.configs.delete(DEFAULT_TENANT, EMAIL, audit=[ENTRY]),
     "schedules.list_due": lambda s: s.schedules.list_due(1),
-    "schedules.fire": lambda s: s.schedules.fire(SKIPPED, task=None, next_fire_at=NOW + HOUR),
+    "schedules.fire": lambda s: s.schedules.fire([FIRING]),
+    "schedules.find_next": lambda s: s.schedules.find_next(),
     "schedules.list_occurrences": lambda s: s.schedules.list_occurrences(DEFAULT_TENANT, EMAIL, limit=1),
     "schedules.purge": lambda s: s.schedules.purge(fired_before=LONG_AFTER, limit=1),
     "workers.register": lambda s: s.workers.register(a_worker(2)),
@@ -137,10 +152,9 @@ def faults() -> Faults:
 async def fill(store: Store) -> Store:
     """So that every call has something to answer."""
     await store.tasks.add([a_new_task(1)])
-    await store.configs.put(a_config(next_fire_at=NOW))
-    await store.schedules.fire(
-        Occurrence(task_type=EMAIL, fire_at=NOW - HOUR, reason="late"), task=None, next_fire_at=NOW
-    )
+    await store.configs.put(a_config(next_fire_at=NOW - HOUR))
+    early = Occurrence(task_type=EMAIL, fire_at=NOW - HOUR, reason="late")
+    await store.schedules.fire([a_firing(early, seen_at=NOW - HOUR, next_fire_at=NOW)])
     await store.workers.register(a_worker(1))
     await store.workers.register(a_worker(3))
     await store.workers.retire([WorkerId(3)])

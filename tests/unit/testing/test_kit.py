@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import rota
 from rota.domain.errors import ConflictError, InvalidError
 from rota.domain.ids import TaskId
+from rota.domain.schedule import Schedule
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, SUCCESS, TIMEOUT
 from rota.sdk.tasks import TaskFunction, TaskOptions, define
 from rota.testing import advance, run
@@ -236,3 +238,19 @@ def test_used_after_its_end_it_says_so() -> None:
             await kept[0].submit("job")
 
     asyncio.run(main())
+
+
+def test_the_pauses_of_a_schedule_pass_at_once() -> None:
+    runs = []
+
+    async def sweep(ctx: rota.Context) -> None:
+        runs.append(ctx.task_id)
+
+    async def scenario(app: rota.Rota) -> dict[str, int]:
+        await advance("25m")
+        return {str(status): number for status, number in (await app.count()).items()}
+
+    made = a_task(sweep)
+    by_clock = TaskFunction(sweep, replace(made.definition, schedule=Schedule(cron="*/10 * * * *")))
+    assert run(scenario, [by_clock]) == {SUCCESS: 2}
+    assert len(set(runs)) == 2

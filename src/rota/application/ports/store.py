@@ -20,6 +20,7 @@ from typing import Protocol
 
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
+from rota.domain.firing import Firing
 from rota.domain.ids import TIME_SHIFT, NodeId, TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry, Progress
 from rota.domain.node import NodeInfo
@@ -173,12 +174,18 @@ class ScheduleStore(Protocol):
         """Enabled configs whose next fire time has come by the store's clock, longest due first."""
         ...
 
-    async def fire(self, occurrence: Occurrence, *, task: Task | None, next_fire_at: datetime | None) -> bool:
-        """In one transaction: note the occurrence, add its task (None: skipped), advance the config's next fire time.
+    async def find_next(self) -> datetime | None:
+        """The earliest next fire time of an enabled config, past or to come; None: no schedule goes on."""
+        ...
 
-        False when another leader or term already fired or skipped this target time: then only the next fire time
-        advances, if it is not past this target yet. It only ever moves forward; None means that the schedule is over.
-        May be repeated with the same task.
+    async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
+        """Note occurrences, add their tasks, advance the next fire time, the runs and the last run of the configs.
+
+        One transaction, at most one firing of a config in it (else `InvalidError`). A firing takes effect, all of it,
+        while the config's next fire time is the one it began from: of two leaders that fire the same target, one does.
+        A target that is noted already, as after a deletion, is left alone with its task. Answers, in order, what each
+        firing has noted, or the same call before it; nothing where another was faster. Raises `IdTakenError` when a
+        task's id is that of another task: then nothing is written. May be repeated.
         """
         ...
 

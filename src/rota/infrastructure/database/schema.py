@@ -148,11 +148,13 @@ task_config = Table(
     count("revision"),
     small("is_enabled", 1),
     number("next_fire_us"),
+    number("runs"),
+    number("last_run"),  # the task that the schedule made last
     number("created_us"),
     number("updated_us"),
     Column("config_json", big_text(), nullable=False),
     PrimaryKeyConstraint("tenant_id", "type"),
-    Index("task_config_due", "next_fire_us"),
+    Index("task_config_fires", "is_enabled", "next_fire_us"),  # what is paused is not looked at
     **MYSQL,
 )
 
@@ -179,6 +181,7 @@ schedule_occurrence = Table(
     Column("fire_us", BigInteger, nullable=False),
     number("task_id"),  # 0: skipped
     text("reason", LONG),
+    number("since_us"),  # it stands for all targets from here on
     PrimaryKeyConstraint("tenant_id", "type", "fire_us"),
     **MYSQL,
 )

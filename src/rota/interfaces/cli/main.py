@@ -19,6 +19,7 @@ PLACES = {
     "worker": f"{HERE}.worker",
     "task": f"{HERE}.task",
     "config-type": f"{HERE}.config_type",
+    "schedule": f"{HERE}.schedule",
     "queue": f"{HERE}.cluster",
     "cluster": f"{HERE}.cluster",
     "stats": f"{HERE}.cluster",

@@ -66,11 +66,23 @@ CONFIGS = Table(
         _field("MAX", "max_concurrent"),
         _field("RATE", "rate_per_second"),
         _field("REVISION", "revision"),
+        _field("NEXT", "next_fire_at"),
         _field("NAME", "name", is_wide=True),
         _field("DESCRIPTION", "description", is_wide=True),
         _field("UPDATED", "updated_at", is_wide=True),
     ),
     attrgetter("type"),
+)
+PREVIEWS = Table((), lambda preview: str(preview.type))
+OCCURRENCES = Table(
+    (
+        _field("TARGET", "fire_at"),
+        _field("STATUS", "status"),
+        _field("TASK", "task_id"),
+        _field("REASON", "reason"),
+        _field("SINCE", "since"),
+    ),
+    lambda occurrence: str(occurrence.fire_at.isoformat()),
 )
 WORKERS = Table(
     (

@@ -95,7 +95,9 @@ def _write_field(field: Any, value: Any, *, message: Message) -> None:
         else:
             setattr(message, field.name, value)
     elif field.message_type.full_name == STAMP:
-        getattr(message, field.name).FromDatetime(value)
+        held = getattr(message, field.name)
+        for moment in value if field.is_repeated else (value,):
+            (held.add() if field.is_repeated else held).FromDatetime(moment)
     elif field.is_repeated:
         for item in value:
             write(item, getattr(message, field.name).add())

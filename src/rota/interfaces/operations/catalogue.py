@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rota.domain.callback import API_BASE
-from rota.interfaces.operations import access, bulk, callbacks, cluster, configs, streams, tasks
+from rota.interfaces.operations import access, bulk, callbacks, cluster, configs, schedules, streams, tasks
 from rota.interfaces.operations.operation import Operation
 
 OPERATIONS: Sequence[Operation] = (
@@ -12,6 +12,7 @@ OPERATIONS: Sequence[Operation] = (
     *bulk.OPERATIONS,
     *streams.OPERATIONS,
     *configs.OPERATIONS,
+    *schedules.OPERATIONS,
     *cluster.OPERATIONS,
     *access.OPERATIONS,
 )

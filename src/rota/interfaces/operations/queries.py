@@ -55,6 +55,14 @@ class LogsQuery(Query):
     cursor: Cursor | None = None
 
 
+class PreviewQuery(Query):
+    count: Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many targets before and after now.")] = 5
+
+
+class OccurrencesQuery(Query):
+    limit: Limit = 50
+
+
 class ListWorkersQuery(ListQuery):
     all: Annotated[bool, msgspec.Meta(description="Also those that have ended.")] = False
 

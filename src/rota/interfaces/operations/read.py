@@ -14,6 +14,7 @@ from rota.domain.ids import TaskId, TenantId, WorkerId, parse_id
 from rota.domain.paging import TaskFilter
 from rota.domain.priority import parse_priority
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
+from rota.domain.schedule_form import schedule_from
 from rota.domain.submission import Submission
 from rota.domain.task_config import TaskConfig, check_payload
 from rota.interfaces.operations.queries import ListTasksQuery
@@ -80,8 +81,6 @@ def retry_policy(retry: Retry) -> RetryPolicy:
 
 def task_config(body: PutConfig, *, task_type: str, tenant_id: TenantId) -> TaskConfig:
     executor_type, settings = _executor(body.executor)
-    if body.schedule is not None:
-        raise InvalidError("schedule", "this release fires no schedules; leave it out")
     return TaskConfig(
         type=task_type,
         tenant_id=tenant_id,
@@ -95,6 +94,7 @@ def task_config(body: PutConfig, *, task_type: str, tenant_id: TenantId) -> Task
         max_concurrent=body.max_concurrent,
         rate_per_second=body.rate_per_second,
         payload=_default_payload(body, executor_type),
+        schedule=None if body.schedule is None else schedule_from(body.schedule),
         is_enabled=body.enabled,
     )
 

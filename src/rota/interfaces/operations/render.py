@@ -5,18 +5,19 @@ from typing import Any
 
 import msgspec
 
-from rota.application import explain, figures
+from rota.application import explain, figures, schedules
 from rota.application.ports.store import WorkerRecord
 from rota.domain import access as domain_access
 from rota.domain import audit as domain_audit
 from rota.domain import events, log
+from rota.domain import schedule as domain_schedule
 from rota.domain import task as domain
 from rota.domain import task_config as domain_config
 from rota.domain.attempt import TaskError, TaskResult
 from rota.domain.retry import RetryPolicy
 from rota.domain.schedule_form import schedule_to
 from rota.domain.task import RETRYING
-from rota.wire import access, cluster, config, task
+from rota.wire import access, cluster, config, schedule, task
 
 
 def text_id(value: int | None) -> str | None:
@@ -148,6 +149,30 @@ def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
         revision=found.revision,
         created_at=found.created_at,
         updated_at=found.updated_at,
+    )
+
+
+def preview_answer(found: schedules.Preview) -> schedule.SchedulePreview:
+    return schedule.SchedulePreview(
+        type=found.type,
+        schedule=schedule_to(found.schedule),
+        in_english=found.in_english,
+        in_chinese=found.in_chinese,
+        upcoming=list(found.upcoming),
+        recent=list(found.recent),
+        next_fire_at=found.next_fire_at,
+        runs=found.runs,
+    )
+
+
+def occurrence_answer(found: domain_schedule.Occurrence) -> schedule.Occurrence:
+    return schedule.Occurrence(
+        type=found.task_type,
+        fire_at=found.fire_at,
+        status=found.status,
+        task_id=text_id(found.task_id),
+        reason=found.reason,
+        since=found.since,
     )
 
 

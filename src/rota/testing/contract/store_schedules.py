@@ -1,6 +1,7 @@
 """The contract of `ScheduleStore`: every target time ends once, as fired or as skipped."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 
 from rota.application.ports.store import Store
-from rota.domain.errors import IdTakenError
+from rota.domain.errors import IdTakenError, InvalidError
+from rota.domain.firing import Firing
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.log import first_entry
 from rota.domain.schedule import Occurrence, Schedule
@@ -72,35 +74,96 @@ class TestListDueSchedules:
 
 
 @pytest.mark.asyncio
+class TestFindNext:
+    async def test_the_earliest_fire_time_of_what_is_enabled_is_found(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        assert await store.schedules.find_next() is None
+        await _put(store, None, type="over")
+        await _put(store, NOON - HOUR, type="disabled", is_enabled=False)
+        assert await store.schedules.find_next() is None
+        await _put(store, LATER, type="b")
+        await _put(store, NOON, type="a", tenant_id=OTHER_TENANT)
+        assert await store.schedules.find_next() == NOON
+
+
+@pytest.mark.asyncio
 class TestFire:
     async def test_firing_notes_the_occurrence_adds_the_task_and_moves_on(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         stored = await _put(store, NOON)
         [task] = make_tasks(1)
-        assert await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
+        assert await store.schedules.fire([_fires(task)]) == [(_fired(task),)]
         assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == [_fired(task)]
         assert await find(store, task) == task
         assert await store.logs.read(task.id) == [first_entry(task)]
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PENDING: 1}
         config = await store.configs.find(DEFAULT_TENANT, REPORT)
-        assert config is not None
-        assert (config.next_fire_at, config.revision) == (LATER, stored.revision)
+        assert config == replace(stored, next_fire_at=LATER, runs=1, last_run=task.id)
 
     async def test_a_skipped_target_has_its_reason_and_no_task(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        await _put(store, NOON)
-        skipped = Occurrence(task_type=REPORT, fire_at=NOON, reason="overlap 重叠")
-        assert await store.schedules.fire(skipped, task=None, next_fire_at=LATER)
+        stored = await _put(store, NOON)
+        skipped = Occurrence(task_type=REPORT, fire_at=NOON, reason="overlap 重叠", since=NOON - HOUR)
+        assert await store.schedules.fire([_skips(skipped)]) == [(skipped,)]
         assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == [skipped]
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {}
+        assert await store.configs.find(DEFAULT_TENANT, REPORT) == replace(stored, next_fire_at=LATER)
+
+    async def test_a_firing_may_note_nothing_and_move_on(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await _put(store, NOON)
+        assert await store.schedules.fire([_skips()]) == [()]
         assert await _next_fire_at(store) == LATER
+        assert await store.schedules.fire([]) == []
+
+    async def test_many_configs_fire_at_once_each_with_its_own_tasks(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        types = [f"type-{number:03}" for number in range(130)]
+        for task_type in types:
+            await _put(store, NOON, type=task_type)
+        await _put(store, NOON, type=types[0], tenant_id=OTHER_TENANT)
+        tasks = make_tasks(131)
+        firings = [
+            _several(task_type, tasks[place : place + 1], skipped=place % 3) for place, task_type in enumerate(types)
+        ]
+        foreign = replace(tasks[130], spec=replace(tasks[130].spec, tenant_id=OTHER_TENANT))
+        foreign = replace(foreign, state=replace(foreign.state, tenant_id=OTHER_TENANT))
+        firings.append(replace(_several(types[0], [foreign]), tenant_id=OTHER_TENANT))
+        assert await store.schedules.fire(firings) == [firing.occurrences for firing in firings]
+        for place, task_type in enumerate(types):
+            config = await store.configs.find(DEFAULT_TENANT, task_type)
+            assert config is not None
+            expected = (LATER + place % 3 * MINUTE, 1, tasks[place].id)
+            assert (config.next_fire_at, config.runs, config.last_run) == expected
+            assert len(await store.schedules.list_occurrences(DEFAULT_TENANT, task_type)) == 1 + place % 3
+        assert await list_all_ids(store) == {task.id for task in tasks[:130]}
+        assert await find(store, foreign) == foreign
+
+    async def test_what_did_not_fire_keeps_its_runs_and_its_last_run(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for task_type in ("a", "b", "c"):
+            await _put(store, NOON, type=task_type)
+        first, second, third = make_tasks(3)
+        await store.schedules.fire([_several("a", [first]), _several("b", [second, third])])
+        firings = [replace(_several(one, []), seen_at=LATER, next_fire_at=LATER + HOUR) for one in ("a", "b")]
+        await store.schedules.fire([*firings, _several("c", [])])
+        configs = [await store.configs.find(DEFAULT_TENANT, one) for one in ("a", "b", "c")]
+        assert [(one.runs, one.last_run) for one in configs if one] == [(1, first.id), (2, third.id), (0, None)]
+
+    async def test_a_config_fires_once_in_a_batch(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        await _put(store, NOON)
+        with pytest.raises(InvalidError):
+            await store.schedules.fire([_skips(_skipped(NOON)), _skips(_skipped(LATER))])
+        assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == []
 
     async def test_a_target_time_is_fired_once(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         await _put(store, NOON)
         first, second = make_tasks(2)
-        assert await store.schedules.fire(_fired(first), task=first, next_fire_at=LATER)
-        assert not await store.schedules.fire(_fired(second), task=second, next_fire_at=LATER + HOUR)
+        assert await store.schedules.fire([_fires(first)]) == [(_fired(first),)]
+        [noted] = await store.schedules.fire([replace(_fires(second), next_fire_at=LATER + HOUR)])
+        assert not noted
         assert await find(store, second) is None
         assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == [_fired(first)]
         assert await _next_fire_at(store) == LATER
@@ -108,128 +171,122 @@ class TestFire:
     async def test_a_fired_target_cannot_be_skipped_nor_a_skipped_one_fired(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         await _put(store, NOON)
-        [task] = make_tasks(1)
-        noon = Occurrence(task_type=REPORT, fire_at=NOON, reason="too late")
-        later = Occurrence(task_type=REPORT, fire_at=LATER, reason="too late")
-        assert await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
-        assert not await store.schedules.fire(noon, task=None, next_fire_at=LATER)
-        assert await store.schedules.fire(later, task=None, next_fire_at=LATER + HOUR)
-        [other] = make_tasks(1, at=LATER)
-        assert not await store.schedules.fire(_fired(other, LATER), task=other, next_fire_at=LATER + HOUR)
-        assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == [later, _fired(task)]
+        task, other = make_tasks(2)
+        await store.schedules.fire([_fires(task)])
+        [noted] = await store.schedules.fire([_skips(_skipped(NOON))])
+        assert not noted
+        await store.schedules.fire([replace(_skips(_skipped(LATER)), seen_at=LATER, next_fire_at=None)])
+        [noted] = await store.schedules.fire([replace(_fires(other, LATER), seen_at=LATER, next_fire_at=None)])
+        assert not noted
+        occurrences = await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT)
+        assert occurrences == [_skipped(LATER), _fired(task)]
 
     async def test_the_same_call_may_be_repeated(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        await _put(store, NOON)
+        stored = await _put(store, NOON)
         [task] = make_tasks(1)
         for _ in range(2):
-            assert await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
+            [noted] = await store.schedules.fire([_fires(task)])
+            assert list(noted) == [_fired(task)]
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PENDING: 1}
-        assert await _next_fire_at(store) == LATER
+        config = await store.configs.find(DEFAULT_TENANT, REPORT)
+        assert config == replace(stored, next_fire_at=LATER, runs=1, last_run=task.id)
+
+    async def test_one_that_comes_late_does_not_hold_up_the_others_of_its_batch(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for task_type in ("a", "b"):
+            await _put(store, NOON, type=task_type)
+        first, second, third = make_tasks(3)
+        await store.schedules.fire([_several("a", [first])])
+        answers = await store.schedules.fire([_several("a", [second]), _several("b", [third])])
+        assert [len(answer) for answer in answers] == [0, 1]
+        assert await list_all_ids(store) == {first.id, third.id}
 
     async def test_a_change_of_what_was_read_before_does_not_undo_the_firing(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         read = await _put(store, NOON)
         first, second = make_tasks(2)
-        assert await store.schedules.fire(_fired(first), task=first, next_fire_at=LATER)
+        await store.schedules.fire([_fires(first)])
         changed = await store.configs.put(replace(read, name="changed"), expected_revision=read.revision)
         assert (changed.revision, changed.next_fire_at) == (read.revision + 1, LATER)
-        assert await store.schedules.fire(_fired(second, LATER), task=second, next_fire_at=LATER + HOUR)
-        assert await _next_fire_at(store) == LATER + HOUR
+        assert (changed.runs, changed.last_run) == (1, first.id)
+        [noted] = await store.schedules.fire([replace(_fires(second, LATER), seen_at=LATER, next_fire_at=None)])
+        assert noted
+
+    async def test_pausing_and_resuming_keep_the_next_fire_time(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        stored = await _put(store, NOON)
+        disabled = await store.configs.put(replace(stored, is_enabled=False, next_fire_at=LATER))
+        assert stored.schedule is not None
+        paused = replace(stored.schedule, is_paused=True, pause_note="holidays")
+        later = await store.configs.put(replace(disabled, is_enabled=True, schedule=paused, next_fire_at=LATER))
+        assert (disabled.next_fire_at, later.next_fire_at) == (NOON, NOON)
+
+    async def test_another_schedule_has_its_own_fire_time_and_counts_anew(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        read = await _put(store, NOON)
+        [task] = make_tasks(1)
+        await store.schedules.fire([_fires(task)])
+        other = replace(read, schedule=Schedule(cron="1 * * * *"), next_fire_at=LATER + MINUTE)
+        changed = await store.configs.put(other)
+        assert (changed.next_fire_at, changed.runs, changed.last_run) == (LATER + MINUTE, 0, task.id)
+        assert (await store.configs.put(replace(other, schedule=None, next_fire_at=None))).next_fire_at is None
 
     async def test_putting_back_what_was_read_before_does_not_undo_the_firing(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         read = await _put(store, NOON)
-        first, second = make_tasks(2)
-        assert await store.schedules.fire(_fired(first), task=first, next_fire_at=LATER)
-        assert await store.configs.put(read, expected_revision=read.revision) == replace(read, next_fire_at=LATER)
-        assert await store.schedules.fire(_fired(second, LATER), task=second, next_fire_at=LATER + HOUR)
-
-    async def test_a_schedule_whose_target_is_noted_already_moves_on(self, backend: StoreBackend) -> None:
-        store = await backend.connect()
-        first, second = make_tasks(2)
-        assert await store.schedules.fire(_fired(first), task=first, next_fire_at=LATER)
-        await _put(store, NOON)  # made after its target had fired, as after a deletion
-        assert not await store.schedules.fire(_fired(second), task=second, next_fire_at=LATER)
-        assert await _next_fire_at(store) == LATER
-        assert await find(store, second) is None
-        assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == [_fired(first)]
-
-    async def test_a_schedule_moves_on_when_its_target_is_skipped_or_fired_again(self, backend: StoreBackend) -> None:
-        store = await backend.connect()
         [task] = make_tasks(1)
-        await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
+        await store.schedules.fire([_fires(task)])
+        moved = replace(read, next_fire_at=LATER, runs=1, last_run=task.id)
+        assert await store.configs.put(read, expected_revision=read.revision) == moved
+
+    async def test_a_target_that_is_noted_already_is_left_alone_and_passed(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        first, second, third = make_tasks(3)
         await _put(store, NOON)
-        assert not await store.schedules.fire(_skipped(NOON), task=None, next_fire_at=LATER)
-        assert await _next_fire_at(store) == LATER
+        await store.schedules.fire([_fires(first)])
         await store.configs.delete(DEFAULT_TENANT, REPORT)
-        await _put(store, NOON)
-        assert await store.schedules.fire(_fired(task), task=task, next_fire_at=None)
-        assert await _next_fire_at(store) is None
+        await _put(store, NOON)  # made anew after its target had fired
+        both = replace(_several(REPORT, [second, third]), next_fire_at=LATER + HOUR)
+        [noted] = await store.schedules.fire([both])
+        assert [one.task_id for one in noted] == [third.id]
+        assert await _next_fire_at(store) == LATER + HOUR
+        assert await list_all_ids(store) == {first.id, third.id}
 
     async def test_of_two_nodes_that_fire_one_wins(self, backend: StoreBackend) -> None:
         a, b = await backend.connect(), await backend.connect()
-        await _put(a, NOON)
-        targets = [NOON + number * MINUTE for number in range(20)]
+        types = [f"type-{number}" for number in range(20)]
+        for task_type in types:
+            await _put(a, NOON, type=task_type)
         of_a, of_b = make_tasks(20), make_tasks(20, at=LATER)
+        batches = [[_several(one, [task]) for one, task in zip(types, tasks, strict=True)] for tasks in (of_a, of_b)]
         calls = [
-            node.schedules.fire(_fired(task, at), task=task, next_fire_at=at + MINUTE)
-            for node, tasks in ((a, of_a), (b, of_b[::-1]))
-            for task, at in zip(tasks, targets, strict=True)
+            (node, batch[at : at + 5]) for at in range(0, 20, 5) for node, batch in zip((a, b), batches, strict=True)
         ]
-        answers = await asyncio.gather(*calls)
-        assert [first + second for first, second in zip(answers[:20], answers[20:], strict=True)] == [1] * 20
-        winners = {task.id for task, won in zip([*of_a, *of_b[::-1]], answers, strict=True) if won}
+        answers = await asyncio.gather(*(node.schedules.fire(batch) for node, batch in calls))
+        winners = {one.task_id for answer in answers for noted in answer for one in noted}
+        assert len(winners) == 20
         assert await list_all_ids(a) == winners
-        occurrences = await a.schedules.list_occurrences(DEFAULT_TENANT, REPORT)
-        assert {occurrence.task_id for occurrence in occurrences} == winners
-        assert await _next_fire_at(a) == targets[-1] + MINUTE
-
-    async def test_a_late_target_does_not_move_the_next_fire_time_back(self, backend: StoreBackend) -> None:
-        store = await backend.connect()
-        await _put(store, LATER)
-        [task] = make_tasks(1)
-        assert await store.schedules.fire(_fired(task), task=task, next_fire_at=NOON + MINUTE)
-        assert await _next_fire_at(store) == LATER
-
-    async def test_a_next_fire_time_in_the_past_does_not_move_it_back(self, backend: StoreBackend) -> None:
-        store = await backend.connect()
-        await _put(store, NOON)
-        [task] = make_tasks(1)
-        assert await store.schedules.fire(_fired(task), task=task, next_fire_at=NOON - MINUTE)
-        assert await _next_fire_at(store) == NOON
+        for task_type in types:
+            [occurrence] = await a.schedules.list_occurrences(DEFAULT_TENANT, task_type)
+            assert occurrence.task_id in winners
 
     async def test_a_schedule_ends_without_a_next_fire_time(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         await _put(store, NOON)
         [task] = make_tasks(1)
-        await store.schedules.fire(_fired(task), task=task, next_fire_at=None)
+        await store.schedules.fire([replace(_fires(task), next_fire_at=None)])
         assert await _next_fire_at(store) is None
         assert await store.schedules.list_due(10) == []
 
-    async def test_a_schedule_that_is_over_does_not_begin_again(self, backend: StoreBackend) -> None:
+    async def test_what_is_over_changed_or_deleted_meanwhile_does_not_fire(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        await _put(store, None)
-        [task] = make_tasks(1)
-        await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
-        assert await _next_fire_at(store) is None
-
-    async def test_another_tenants_schedule_is_not_touched(self, backend: StoreBackend) -> None:
-        store = await backend.connect()
-        await _put(store, NOON)
-        await _put(store, NOON, tenant_id=OTHER_TENANT)
-        [own] = make_tasks(1)
-        [foreign] = make_tasks(1, at=LATER, tenant_id=OTHER_TENANT)
-        assert await store.schedules.fire(_fired(own), task=own, next_fire_at=LATER)
-        assert await _next_fire_at(store, OTHER_TENANT) == NOON
-        assert await store.schedules.fire(_fired(foreign), task=foreign, next_fire_at=LATER)
-        assert await store.schedules.list_occurrences(OTHER_TENANT, REPORT) == [_fired(foreign)]
-
-    async def test_a_config_that_was_deleted_meanwhile_fires_what_was_due(self, backend: StoreBackend) -> None:
-        store = await backend.connect()
-        [task] = make_tasks(1)
-        assert await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
-        assert await find(store, task) == task
+        await _put(store, None, type="over")
+        await _put(store, LATER, type="changed")
+        tasks = make_tasks(3)
+        firings = [_several(one, [task]) for one, task in zip(("over", "changed", "deleted"), tasks, strict=True)]
+        assert [list(noted) for noted in await store.schedules.fire(firings)] == [[], [], []]
+        assert await list_all_ids(store) == set()
 
     async def test_a_task_whose_id_is_taken_is_refused_and_nothing_is_noted(self, backend: StoreBackend) -> None:
         store = await backend.connect()
@@ -237,15 +294,14 @@ class TestFire:
         taken = await add_one(store)
         task = make_task(taken.id, payload="1")
         with pytest.raises(IdTakenError):
-            await store.schedules.fire(_fired(task), task=task, next_fire_at=LATER)
+            await store.schedules.fire([_fires(task)])
         assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == []
         assert await _next_fire_at(store) == NOON
 
     async def test_occurrences_are_listed_newest_first(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         targets = [NOON + pause for pause in (timedelta(0), MICROSECOND, MINUTE, HOUR)]
-        for at in (targets[2], targets[0], targets[3], targets[1]):
-            await store.schedules.fire(_skipped(at), task=None, next_fire_at=None)
+        await _note(store, *(_skipped(at) for at in (targets[2], targets[0], targets[3], targets[1])))
         occurrences = await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT)
         assert [occurrence.fire_at for occurrence in occurrences] == targets[::-1]
         assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT, limit=2) == occurrences[:2]
@@ -254,9 +310,10 @@ class TestFire:
     async def test_occurrences_before_a_moment_are_purged(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         [task] = make_tasks(1, tenant_id=OTHER_TENANT)
-        for at in (NOON - MICROSECOND, NOON - HOUR, NOON, LATER):
-            await store.schedules.fire(_skipped(at), task=None, next_fire_at=None)
-        await store.schedules.fire(_fired(task, NOON - MINUTE), task=task, next_fire_at=None)
+        await _note(store, *(_skipped(at) for at in (NOON - MICROSECOND, NOON - HOUR, NOON, LATER)))
+        await _put(store, NOON, tenant_id=OTHER_TENANT)
+        foreign = replace(_fires(task, NOON - MINUTE), tenant_id=OTHER_TENANT)
+        await store.schedules.fire([foreign])
         assert await store.schedules.purge(fired_before=NOON, limit=HUGE) == 3
         kept = await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT)
         assert kept == [_skipped(LATER), _skipped(NOON)]
@@ -267,16 +324,13 @@ class TestFire:
     async def test_occurrences_are_purged_up_to_a_limit(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         for task_type in ("a", "b"):
-            for number in range(3):
-                skipped = replace(_skipped(NOON + number * MINUTE), task_type=task_type)
-                await store.schedules.fire(skipped, task=None, next_fire_at=None)
+            await _note(store, *(_skipped(NOON + number * MINUTE, task_type) for number in range(3)))
         answers = [await store.schedules.purge(fired_before=LATER, limit=4) for _ in range(3)]
         assert answers == [4, 2, 0]
 
     async def test_of_a_schedule_the_oldest_occurrences_are_purged_first(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        for at in (LATER, NOON, NOON + MINUTE):
-            await store.schedules.fire(_skipped(at), task=None, next_fire_at=None)
+        await _note(store, *(_skipped(at) for at in (LATER, NOON, NOON + MINUTE)))
         assert await store.schedules.purge(fired_before=LATER + HOUR, limit=2) == 2
         assert await store.schedules.list_occurrences(DEFAULT_TENANT, REPORT) == [_skipped(LATER)]
 
@@ -296,5 +350,41 @@ def _fired(task: Task, at: datetime = NOON) -> Occurrence:
     return Occurrence(task_type=REPORT, tenant_id=task.spec.tenant_id, fire_at=at, task_id=task.id)
 
 
-def _skipped(at: datetime) -> Occurrence:
-    return Occurrence(task_type=REPORT, fire_at=at, reason="disabled")
+def _skipped(at: datetime, task_type: str = REPORT) -> Occurrence:
+    return Occurrence(task_type=task_type, fire_at=at, reason="disabled")
+
+
+def _fires(task: Task, at: datetime = NOON) -> Firing:
+    occurrence = _fired(task, at)
+    return Firing(
+        tenant_id=DEFAULT_TENANT,
+        task_type=REPORT,
+        seen_at=NOON,
+        next_fire_at=LATER,
+        occurrences=(occurrence,),
+        tasks=(task,),
+    )
+
+
+def _skips(*skipped: Occurrence) -> Firing:
+    task_type = skipped[0].task_type if skipped else REPORT
+    return Firing(tenant_id=DEFAULT_TENANT, task_type=task_type, seen_at=NOON, next_fire_at=LATER, occurrences=skipped)
+
+
+def _several(task_type: str, tasks: Sequence[Task], *, skipped: int = 0) -> Firing:
+    """One that fires so many targets, a minute apart, and skips some more."""
+    fired = [replace(_fired(task, NOON + number * MINUTE), task_type=task_type) for number, task in enumerate(tasks)]
+    others = [_skipped(NOON - (number + 1) * MINUTE, task_type) for number in range(skipped)]
+    return Firing(
+        tenant_id=DEFAULT_TENANT,
+        task_type=task_type,
+        seen_at=NOON,
+        next_fire_at=LATER + skipped * MINUTE,
+        occurrences=(*others, *fired),
+        tasks=tuple(tasks),
+    )
+
+
+async def _note(store: Store, *skipped: Occurrence) -> None:
+    await _put(store, NOON, type=skipped[0].task_type)
+    await store.schedules.fire([_skips(*skipped)])

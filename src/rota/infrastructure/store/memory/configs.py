@@ -6,10 +6,10 @@ from datetime import datetime
 
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import RevisionConflictError
+from rota.domain.firing import Firing, check_one_firing_each
 from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
-from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.store.memory.state import MemoryState
 
@@ -68,18 +68,32 @@ class MemoryScheduleStore:
         ]
         return [self._state.configs[tenant, task_type] for _, task_type, tenant in sorted(fire_times)[:limit]]
 
-    async def fire(self, occurrence: Occurrence, *, task: Task | None, next_fire_at: datetime | None) -> bool:
-        key = (occurrence.tenant_id, occurrence.task_type)
-        occurrences = self._state.occurrences.setdefault(key, {})
-        known = occurrences.get(occurrence.fire_at)
-        if known is None:
-            if task is not None:
-                self._state.insert(task)
-            occurrences[occurrence.fire_at] = occurrence
-        config = self._state.configs.get(key)
-        if config is not None and _moves_forward(config.next_fire_at, occurrence.fire_at, wanted=next_fire_at):
-            self._state.configs[key] = replace(config, next_fire_at=next_fire_at)
-        return known is None or (task is not None and known.task_id == task.id)
+    async def find_next(self) -> datetime | None:
+        configs = self._state.configs.values()
+        return min((one.next_fire_at for one in configs if one.is_enabled and one.next_fire_at), default=None)
+
+    async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
+        check_one_firing_each(firings)
+        for task in (task for firing in firings for task in firing.tasks):
+            self._state.check_id(task)
+        return [self._fire(firing) for firing in firings]
+
+    def _fire(self, firing: Firing) -> Sequence[Occurrence]:
+        key = (firing.tenant_id, firing.task_type)
+        config, known = self._state.configs.get(key), self._state.occurrences.setdefault(key, {})
+        if config is None or config.next_fire_at != firing.seen_at:
+            return firing.already_in(known)
+        new = firing.without(known)
+        for task in new.tasks:
+            self._state.insert(task)
+        known.update({one.fire_at: one for one in new.occurrences})
+        self._state.configs[key] = replace(
+            config,
+            next_fire_at=firing.next_fire_at,
+            runs=config.runs + len(new.tasks),
+            last_run=new.last_run or config.last_run,
+        )
+        return new.occurrences
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
         occurrences = self._state.occurrences.get((tenant_id, task_type), {})
@@ -91,9 +105,3 @@ class MemoryScheduleStore:
         for key, at in doomed:
             del self._state.occurrences[key][at]
         return len(doomed)
-
-
-def _moves_forward(current: datetime | None, fired: datetime, *, wanted: datetime | None) -> bool:
-    if current is None or current > fired:  # over, or a later one was set by who knows better
-        return False
-    return wanted is None or wanted > current

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from rota.domain.ids import TenantId
+from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Schedule
 from rota.domain.schedule_form import schedule_from, schedule_to
 from rota.domain.task_config import TaskConfig
@@ -70,6 +70,8 @@ def to_config(row: Any) -> TaskConfig:
         payload=document.payload,
         schedule=_schedule(document),
         next_fire_at=find_us(row.next_fire_us),
+        runs=getattr(row, "runs", 0),
+        last_run=TaskId(last_run) if (last_run := getattr(row, "last_run", 0)) else None,
         is_enabled=bool(row.is_enabled),
         revision=row.revision,
         created_at=find_us(row.created_us),

@@ -77,15 +77,19 @@ class SqlConfigStore:
         if expected is not None and expected != revision:
             raise RevisionConflictError(config.type, expected=expected, current=revision)
         now_us = self._database.now_us(connection)
+        kept = config.in_place_of(current)
+        state = {"runs": kept.runs, "last_run": kept.last_run or 0}
         values = {
             "revision": _next_revision(connection, config),
             "is_enabled": int(config.is_enabled),
-            "next_fire_us": to_us(config.in_place_of(current).next_fire_at),
+            "next_fire_us": to_us(kept.next_fire_at),
             "created_us": to_us(current.created_at) if current is not None else now_us,
             "updated_us": now_us,
             "config_json": config_to_json(config),
         }
-        _write(connection, config, values=values, is_new=current is None)
+        _write(connection, config, values=values | state, is_new=current is None)
+        revision_row = {"tenant_id": config.tenant_id, "type": config.type, **values}
+        connection.execute(insert(task_config_revision).values(**revision_row))
         insert_audit(self._database.bulk, connection, audit=audit)
         stored = _find(connection, config.tenant_id, task_type=config.type)
         assert stored is not None, "it was just written in this transaction"  # noqa: S101
@@ -113,4 +117,3 @@ def _write(connection: Connection, config: TaskConfig, *, values: dict[str, Any]
     else:
         same = (task_config.c.tenant_id == config.tenant_id, task_config.c.type == config.type)
         connection.execute(update(task_config).where(*same).values(**values))
-    connection.execute(insert(task_config_revision).values(**key, **values))

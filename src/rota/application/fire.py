@@ -1,0 +1,150 @@
+"""Firing schedules: a duty of the leader.
+
+It is woken when the next target is due, at least once a second, and asks the store alone what the time is: the leader's
+own clock may be an hour wrong. What becomes of a target is decided in the domain and written by the store in one
+transaction with the task and the next fire time, while that is still the one the decision began from. So two leaders at
+once, or one that dies anywhere in here, fire nothing twice and leave nothing out; a task that was written and not
+queued is found by reconciliation.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+
+from rota.application import metrics
+from rota.application.node import Node
+from rota.application.reign import Reign
+from rota.application.steer import SteerTasks
+from rota.application.submit import announce
+from rota.domain.errors import ConflictError, InvalidError, NotFoundError
+from rota.domain.firing import Decision, Firing, LastRun, decide, firing_failed, firing_of
+from rota.domain.ids import TaskId
+from rota.domain.schedule import Occurrence, Overlap, Schedule
+from rota.domain.submission import Submission, compose
+from rota.domain.task import PENDING, Task
+from rota.domain.task_config import TaskConfig
+
+LONGEST_SLEEP = timedelta(seconds=1)  # a new schedule, or a clock that was set, is noticed by then
+SHORTEST_SLEEP = timedelta(milliseconds=5)
+MOST_AT_ONCE = 500  # configs that are read, and occurrences that are written, in one go
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class FireSchedules:
+    """Turn what is due into tasks. One for a process; called again and again while it leads."""
+
+    node: Node
+    most: int = MOST_AT_ONCE
+    _next_at: datetime | None = field(default=None, init=False)
+
+    def pause(self) -> timedelta:
+        """How long there is nothing to do, as far as was known at the last call."""
+        if self._next_at is None:
+            return LONGEST_SLEEP
+        return min(max(self._next_at - self.node.time.now(), SHORTEST_SLEEP), LONGEST_SLEEP)
+
+    async def __call__(self, reign: Reign) -> None:
+        schedules = self.node.store.schedules
+        self._next_at = None
+        while due := await schedules.list_due(self.most):
+            await self.node.time.sync()  # after the list: all of it is due by the time known now
+            await self._fire(due, reign)
+        self._next_at = await schedules.find_next()
+
+    async def _fire(self, due: Sequence[TaskConfig], reign: Reign) -> None:
+        now = self.node.time.now()
+        last = await self._find_last_runs(due)
+        firings = [await self._prepare(config, now, last=last, reign=reign) for config in due]
+        for part in _parts(firings, self.most):
+            reign.check()
+            answers = await self.node.store.schedules.fire(part)
+            noted = [one for answer in answers for one in answer]
+            ids = {one.task_id for one in noted}
+            self._count(noted, now)
+            await announce(self.node, [task for firing in part for task in firing.tasks if task.id in ids])
+
+    async def _prepare(
+        self, config: TaskConfig, now: datetime, *, last: Mapping[TaskId, LastRun], reign: Reign
+    ) -> Firing:
+        """What to write about one config. One that is broken must not hold up the others."""
+        run = LastRun() if config.last_run is None else last.get(config.last_run, LastRun())
+        try:
+            decision = decide(config, now, last=run)
+            firing = firing_of(config, decision, tasks=self._make_tasks(config, decision, now=now))
+        except InvalidError as exc:
+            log.warning("schedule.failed", task_type=config.type, tenant=config.tenant_id, error=str(exc))
+            return firing_failed(config, now, problem=str(exc))
+        if decision.ends_last_run and config.last_run is not None:
+            reign.check()
+            await self._cancel(config, config.last_run)
+        return firing
+
+    def _make_tasks(self, config: TaskConfig, decision: Decision, *, now: datetime) -> list[Task]:
+        schedule = config.schedule
+        if schedule is None or not decision.fires:
+            return []
+        ids = self.node.ids.take(decision.fires)
+        targets = [plan.target for plan in decision.plans if plan.fires]
+        wishes = [_wish(config, schedule, target=target) for target in targets]
+        pairs = zip(wishes, ids, strict=True)
+        return [compose(wish, config, task_id=TaskId(task_id), now=now).task for wish, task_id in pairs]
+
+    async def _find_last_runs(self, due: Sequence[TaskConfig]) -> Mapping[TaskId, LastRun]:
+        """Where the last runs stand of those configs whose next one depends on it."""
+        asked = [config for config in due if config.last_run is not None and _looks_back(config.schedule)]
+        ids = [config.last_run for config in asked if config.last_run is not None]
+        live = await self.node.store.tasks.find_live(ids)
+        found = {one.id: LastRun(is_live=True, has_begun=one.state.status is not PENDING) for one in live}
+        waiting = [config.last_run for config in asked if config.schedule and config.schedule.after_end is not None]
+        ended = await self.node.store.tasks.load([one for one in waiting if one is not None and one not in found])
+        return found | {one: LastRun(ended_at=task.state.completed_at) for one, task in ended.items()}
+
+    async def _cancel(self, config: TaskConfig, task_id: TaskId) -> None:
+        try:
+            await SteerTasks(self.node).cancel(task_id, config.tenant_id, reason="the next run is due")
+        except (ConflictError, NotFoundError):  # it has ended meanwhile
+            log.debug("schedule.nothing_to_cancel", task_id=task_id)
+
+    def _count(self, noted: Sequence[Occurrence], now: datetime) -> None:
+        results = Counter(one.reason.partition(":")[0] or "fired" for one in noted)
+        for result, number in results.items():
+            self.node.collector.add(metrics.SCHEDULE_TARGETS, result, amount=number)
+        for one in noted:
+            if one.task_id is not None:
+                late = max((now - one.fire_at).total_seconds(), 0.0)
+                self.node.collector.observe(metrics.SCHEDULE_LATENESS_SECONDS, value=late)
+
+
+def _wish(config: TaskConfig, schedule: Schedule, *, target: datetime) -> Submission:
+    return Submission(
+        type=config.type,
+        tenant_id=config.tenant_id,
+        payload=None if schedule.payload is None else json.loads(schedule.payload),
+        priority=schedule.priority,
+        scheduled_at=target,
+    )
+
+
+def _looks_back(schedule: Schedule | None) -> bool:
+    is_free = (Overlap.ALLOW, Overlap.QUEUE_ALL)
+    return schedule is not None and (schedule.after_end is not None or schedule.overlap not in is_free)
+
+
+def _parts(firings: Sequence[Firing], most: int) -> list[list[Firing]]:
+    """The firings in batches that a transaction can hold; a long catch-up of one config may be one by itself."""
+    parts: list[list[Firing]] = []
+    size = most
+    for firing in firings:
+        weight = max(len(firing.occurrences), 1)
+        if size + weight > most:
+            parts.append([])
+            size = 0
+        parts[-1].append(firing)
+        size += weight
+    return parts

@@ -1,0 +1,70 @@
+"""Looking at schedules: when they fire, and what became of their targets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from rota.application.node import Node
+from rota.domain.checks import check_number
+from rota.domain.cron.words import Language
+from rota.domain.errors import NotFoundError
+from rota.domain.ids import TenantId
+from rota.domain.paging import MAX_PAGE
+from rota.domain.schedule import Occurrence, Schedule
+from rota.domain.schedule_words import describe_schedule
+from rota.domain.task_config import TaskConfig
+from rota.domain.timetable import MOST_PREVIEWED, Timetable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """When a schedule fires, before and after a moment."""
+
+    type: str
+    schedule: Schedule
+    in_english: str
+    in_chinese: str
+    upcoming: Sequence[datetime]
+    recent: Sequence[datetime]
+    next_fire_at: datetime | None = None
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtSchedules:
+    node: Node
+
+    async def preview(self, tenant_id: TenantId, task_type: str, *, count: int) -> Preview:
+        """When the schedule of a type fires; `NotFoundError` when there is none."""
+        config = await self._get(tenant_id, task_type)
+        if config.schedule is None:
+            raise NotFoundError("schedule", task_type)
+        made = self.preview_unsaved(config.schedule, task_type, count=count)
+        next_fire_at = config.next_fire_at if config.is_enabled else None
+        upcoming = made.upcoming if config.next_fire_at is not None else ()
+        return replace(made, upcoming=upcoming, next_fire_at=next_fire_at, runs=config.runs)
+
+    def preview_unsaved(self, schedule: Schedule, task_type: str, *, count: int) -> Preview:
+        """The same for any schedule; the type is what `H` and the jitter are derived from."""
+        check_number("count", count, least=1, most=MOST_PREVIEWED)
+        table, now = Timetable(schedule, seed=task_type), self.node.time.now()
+        return Preview(
+            type=task_type,
+            schedule=schedule,
+            in_english=describe_schedule(schedule, Language.ENGLISH, seed=task_type),
+            in_chinese=describe_schedule(schedule, Language.CHINESE, seed=task_type),
+            upcoming=table.upcoming(now, count=count),
+            recent=table.recent(now, count=count),
+        )
+
+    async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int) -> Sequence[Occurrence]:
+        """What became of the targets of a type, newest first."""
+        check_number("limit", limit, least=1, most=MAX_PAGE)
+        await self._get(tenant_id, task_type)
+        return await self.node.store.schedules.list_occurrences(tenant_id, task_type, limit=limit)
+
+    async def _get(self, tenant_id: TenantId, task_type: str) -> TaskConfig:
+        config = await self.node.store.configs.find(tenant_id, task_type)
+        if config is None:
+            raise NotFoundError("task config", task_type)
+        return config

@@ -1,0 +1,243 @@
+"""What a leader decides about a config that is due: which targets fire, which are skipped and why, and when it is next.
+
+Pure: the config as it was read, the store's time and the state of its last run go in; a `Decision` comes out, and
+with the tasks that were made for it a `Firing`, which a store writes while the next fire time is still the one it began
+from.
+
+The next fire time is when the next target is due, jitter included. The target itself is the last one that is not later:
+jitter never reaches the target after it. A schedule that waits for the end of its runs has no target until then: its
+next fire time is when to look next, which is never too late, because a run that goes on at t makes no target before t
+and the delay.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from rota.domain.errors import InvalidError
+from rota.domain.ids import TaskId, TenantId
+from rota.domain.schedule import Occurrence, Overlap, Schedule
+from rota.domain.task import Task
+from rota.domain.task_config import TaskConfig, check_payload
+from rota.domain.timetable import Planned, SkipReason, Timetable
+
+SHORTEST_LOOK = timedelta(seconds=1)  # between two looks at a run whose end is waited for
+ERROR_PAUSE = timedelta(minutes=1)  # until a schedule that cannot be read is looked at again
+MAX_REASON = 200
+_TICK = timedelta(microseconds=1)
+_QUEUED = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL)
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """Where the task stands that a schedule made last; one that is gone has ended some time."""
+
+    is_live: bool = False
+    has_begun: bool = False  # and live: it runs, or is tried again
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of the targets that are due, and when to look again; None: the schedule is over."""
+
+    plans: Sequence[Planned] = ()
+    next_fire_at: datetime | None
+    ends_last_run: bool = False  # the run that goes on makes room
+
+    @property
+    def fires(self) -> int:
+        return sum(plan.fires for plan in self.plans)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """A decision with the tasks that were made for it, as a store writes it: all of it, or nothing."""
+
+    tenant_id: TenantId
+    task_type: str
+    seen_at: datetime  # the next fire time that was read: only while it is still this one
+    next_fire_at: datetime | None
+    occurrences: tuple[Occurrence, ...] = ()
+    tasks: tuple[Task, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.next_fire_at is not None and self.next_fire_at <= self.seen_at:
+            raise InvalidError("next_fire_at", "must be later than the one before")
+        fired = [one.task_id for one in self.occurrences if one.task_id is not None]
+        if fired != [task.id for task in self.tasks]:
+            raise InvalidError("tasks", "must be those of the occurrences, in order")
+
+    @property
+    def last_run(self) -> TaskId | None:
+        return self.tasks[-1].id if self.tasks else None
+
+    def already_in(self, known: Mapping[datetime, Occurrence]) -> list[Occurrence]:
+        """What is noted of it in these words: it was written before, or says just what another one did."""
+        return [one for one in self.occurrences if known.get(one.fire_at) == one]
+
+    def without(self, targets: Collection[datetime]) -> "Firing":
+        """The same, but for targets that are noted already."""
+        left = tuple(one for one in self.occurrences if one.fire_at not in targets)
+        ids = {one.task_id for one in left}
+        return replace(self, occurrences=left, tasks=tuple(task for task in self.tasks if task.id in ids))
+
+
+def check_one_firing_each(firings: Sequence[Firing]) -> None:
+    """A batch may hold one firing of a config: the second could only be judged after the first is written."""
+    if len({(firing.tenant_id, firing.task_type) for firing in firings}) != len(firings):
+        raise InvalidError("firings", "a config has more than one in this batch; write them one after the other")
+
+
+def check_schedule(config: TaskConfig) -> None:
+    """Raise `InvalidError` for what cannot be fired as it is meant."""
+    schedule = config.schedule
+    if schedule is None:
+        return
+    Timetable(schedule, seed=config.type)  # its calendars must be there
+    if schedule.overlap is Overlap.KILL_RUNNING:
+        raise InvalidError("schedule.overlap", "kill_running is not there yet; cancel_running ends a run gently")
+    if schedule.overlap in _QUEUED and config.max_concurrent != 1:
+        problem = f"{schedule.overlap} needs max_concurrent 1, by which runs wait for each other"
+        raise InvalidError("schedule.overlap", problem)
+    if schedule.pause_after_failures is not None:
+        raise InvalidError("schedule.pause_after_failures", "is not there yet; leave it out")
+    if schedule.payload is not None:
+        try:
+            check_payload(schedule.payload, executor_type=config.executor_type)
+        except InvalidError as exc:
+            raise InvalidError("schedule.payload", exc.problem) from exc
+
+
+def first_fire_at(config: TaskConfig, now: datetime) -> datetime | None:
+    """When a config that is put at this moment fires for the first time."""
+    schedule = config.schedule
+    if schedule is None:
+        return None
+    # An instant that has passed while it was on its way is meant all the same.
+    after = now - schedule.missed_grace if schedule.at else now
+    return _due_after(Timetable(schedule, seed=config.type), after)
+
+
+def decide(config: TaskConfig, now: datetime, *, last: LastRun) -> Decision:
+    """What to do about a config whose next fire time has come by now."""
+    schedule, seen_at = _due(config)
+    table = Timetable(schedule, seed=config.type)
+    if schedule.after_end is not None:
+        return _decide_after_end(table, config, now=now, last=last)
+    target = table.previous(seen_at + _TICK) or seen_at
+    plans = table.plan_fires(target - _TICK, now, runs=config.runs)
+    if not plans:  # it has run as often as it may, or its times are others now
+        return Decision(next_fire_at=None if _is_over(schedule, config.runs) else _due_after(table, now))
+    decided = _without_overlaps(plans, schedule.overlap, last=last)
+    fires = sum(plan.fires for plan in decided)
+    next_fire_at = _due_after(table, plans[-1].target)
+    return Decision(
+        plans=decided,
+        next_fire_at=None if _is_over(schedule, config.runs + fires) else next_fire_at,
+        ends_last_run=bool(fires) and last.is_live and schedule.overlap is Overlap.CANCEL_RUNNING,
+    )
+
+
+def skip_pause(config: TaskConfig, now: datetime) -> Firing | None:
+    """What was due while the config was disabled, skipped as one range; None: nothing was."""
+    if config.schedule is None or config.next_fire_at is None or config.next_fire_at > now:
+        return None
+    paused = replace(config, schedule=replace(config.schedule, is_paused=True))
+    decision = decide(paused, now, last=LastRun())
+    return firing_of(config, decision, tasks=())
+
+
+def firing_of(config: TaskConfig, decision: Decision, *, tasks: Sequence[Task]) -> Firing:
+    """The decision with its tasks, one for each target that fires, in order."""
+    _, seen_at = _due(config)
+    made = iter(tasks)
+    occurrences = tuple(
+        Occurrence(
+            task_type=config.type,
+            tenant_id=config.tenant_id,
+            fire_at=plan.target,
+            task_id=next(made).id if plan.fires else None,
+            reason=plan.reason or "",
+            since=plan.since,
+        )
+        for plan in decision.plans
+    )
+    return Firing(
+        tenant_id=config.tenant_id,
+        task_type=config.type,
+        seen_at=seen_at,
+        next_fire_at=decision.next_fire_at,
+        occurrences=occurrences,
+        tasks=tuple(tasks),
+    )
+
+
+def firing_failed(config: TaskConfig, now: datetime, *, problem: str) -> Firing:
+    """No task can be made of this config: its target is skipped, on record, and it is looked at again later."""
+    _, seen_at = _due(config)
+    reason = f"{SkipReason.ERROR}: {problem}"[:MAX_REASON]
+    skipped = Occurrence(task_type=config.type, tenant_id=config.tenant_id, fire_at=seen_at, reason=reason)
+    return Firing(
+        tenant_id=config.tenant_id,
+        task_type=config.type,
+        seen_at=seen_at,
+        next_fire_at=max(now, seen_at) + ERROR_PAUSE,
+        occurrences=(skipped,),
+    )
+
+
+def _due(config: TaskConfig) -> tuple[Schedule, datetime]:
+    if config.schedule is None or config.next_fire_at is None:
+        raise InvalidError("schedule", f"{config.type!r} has none, or it is over")
+    return config.schedule, config.next_fire_at
+
+
+def _due_after(table: Timetable, after: datetime) -> datetime | None:
+    target = table.next(after)
+    return None if target is None else table.due_at(target)
+
+
+def _is_over(schedule: Schedule, runs: int) -> bool:
+    return schedule.max_runs is not None and runs >= schedule.max_runs
+
+
+def _without_overlaps(plans: Sequence[Planned], overlap: Overlap, *, last: LastRun) -> list[Planned]:
+    """The plans, with those skipped that would run beside another one."""
+    if overlap is Overlap.CANCEL_RUNNING:  # the newest would end the others at once
+        newest = max((plan.target for plan in plans if plan.fires), default=None)
+        return [replace(one, reason=SkipReason.OVERLAP) if one.fires and one.target != newest else one for one in plans]
+    decided, room = [], _room(overlap, last, most=len(plans))
+    for plan in plans:
+        if plan.fires and room == 0:
+            decided.append(replace(plan, reason=SkipReason.OVERLAP))
+            continue
+        room -= plan.fires
+        decided.append(plan)
+    return decided
+
+
+def _room(overlap: Overlap, last: LastRun, *, most: int) -> int:
+    """How many new runs there is room for."""
+    if overlap is Overlap.SKIP:
+        return 0 if last.is_live else 1
+    if overlap is Overlap.QUEUE_ONE:  # one that runs and one that waits
+        return 2 - last.is_live - (last.is_live and not last.has_begun)
+    return most
+
+
+def _decide_after_end(table: Timetable, config: TaskConfig, *, now: datetime, last: LastRun) -> Decision:
+    schedule, seen_at = _due(config)
+    look_at = now + max(schedule.after_end or SHORTEST_LOOK, SHORTEST_LOOK)
+    if last.is_live:
+        return Decision(next_fire_at=look_at)
+    if last.ended_at is not None:
+        due_at = _due_after(table, last.ended_at)
+        if due_at is None or due_at > now:
+            return Decision(next_fire_at=due_at)
+    if _is_over(schedule, config.runs) or (schedule.end_at is not None and seen_at >= schedule.end_at):
+        return Decision(next_fire_at=None)
+    reason = SkipReason.PAUSED if schedule.is_paused else None if table.allows(seen_at) else SkipReason.CALENDAR
+    plan = Planned(target=seen_at, due_at=seen_at, reason=reason)
+    is_last = plan.fires and _is_over(schedule, config.runs + 1)
+    return Decision(plans=[plan], next_fire_at=None if is_last else look_at)

@@ -1,0 +1,55 @@
+"""Looking at schedules."""
+
+import pytest
+
+from rota.application.schedules import LookAtSchedules
+from rota.domain.errors import InvalidError, NotFoundError
+from rota.domain.firing import Firing
+from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.schedule import Occurrence, Schedule
+from tests.support.builders import EMAIL, HOUR, a_config
+from tests.support.virtual import a_bench, virtually
+
+KEY = (DEFAULT_TENANT, EMAIL)
+HOURLY = Schedule(cron="0 * * * *")
+
+
+@virtually
+async def test_the_schedule_of_a_type_is_previewed_with_its_state() -> None:
+    bench = await a_bench()
+    look, now = LookAtSchedules(bench.node), bench.clock.now()
+    await bench.node.store.configs.put(a_config(EMAIL, schedule=HOURLY, next_fire_at=now + HOUR))
+    found = await look.preview(*KEY, count=2)
+    assert (len(found.upcoming), len(found.recent), found.next_fire_at, found.runs) == (2, 2, now + HOUR, 0)
+    await bench.node.store.configs.put(a_config(EMAIL, schedule=HOURLY, is_enabled=False))
+    assert (await look.preview(*KEY, count=2)).next_fire_at is None
+    await bench.node.store.configs.put(a_config("over", schedule=HOURLY))
+    assert (await look.preview(DEFAULT_TENANT, "over", count=2)).upcoming == ()
+
+
+@virtually
+async def test_what_is_not_there_is_not_found_and_too_many_are_refused() -> None:
+    bench = await a_bench()
+    look = LookAtSchedules(bench.node)
+    with pytest.raises(NotFoundError) as caught:
+        await look.preview(*KEY, count=1)
+    assert caught.value.code == "task_config_not_found"
+    with pytest.raises(NotFoundError):
+        await look.list_occurrences(*KEY, limit=1)
+    await bench.node.store.configs.put(a_config(EMAIL))
+    with pytest.raises(NotFoundError) as caught:
+        await look.preview(*KEY, count=1)
+    assert caught.value.code == "schedule_not_found"
+    with pytest.raises(InvalidError):
+        look.preview_unsaved(HOURLY, "", count=1001)
+
+
+@virtually
+async def test_occurrences_are_listed() -> None:
+    bench = await a_bench()
+    store, now = bench.node.store, bench.clock.now()
+    await store.configs.put(a_config(EMAIL, schedule=HOURLY, next_fire_at=now))
+    skipped = Occurrence(task_type=EMAIL, fire_at=now, reason="overlap")
+    firing = Firing(tenant_id=DEFAULT_TENANT, task_type=EMAIL, seen_at=now, next_fire_at=None, occurrences=(skipped,))
+    await store.schedules.fire([firing])
+    assert await LookAtSchedules(bench.node).list_occurrences(*KEY, limit=10) == [skipped]

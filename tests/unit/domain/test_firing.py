@@ -1,0 +1,228 @@
+"""What is decided about a config that is due."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rota.domain.errors import InvalidError
+from rota.domain.firing import (
+    ERROR_PAUSE,
+    SHORTEST_LOOK,
+    Decision,
+    Firing,
+    LastRun,
+    check_one_firing_each,
+    check_schedule,
+    decide,
+    firing_failed,
+    firing_of,
+    first_fire_at,
+    skip_pause,
+)
+from rota.domain.ids import DEFAULT_TENANT, TaskId
+from rota.domain.schedule import Occurrence, OnMissed, Overlap, Schedule
+from rota.domain.task_config import TaskConfig
+from rota.domain.timetable import SkipReason, Timetable
+from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_task
+
+NOON = NOW.replace(hour=12, minute=0, second=0, microsecond=0)
+SECOND = timedelta(seconds=1)
+RUNS = LastRun(is_live=True, has_begun=True)
+WAITS = LastRun(is_live=True)
+NONE = LastRun()
+
+
+def scheduled(seen_at: datetime | None = NOON, *, runs: int = 0, **schedule: Any) -> TaskConfig:
+    if not {"cron", "every", "after_end", "at"} & schedule.keys():
+        schedule["cron"] = "* * * * *"
+    return a_config(EMAIL, schedule=Schedule(**schedule), next_fire_at=seen_at, runs=runs)
+
+
+def reasons(decision: Decision) -> list[str | None]:
+    return [plan.reason for plan in decision.plans]
+
+
+def test_a_target_in_time_fires_and_the_next_is_a_minute_later() -> None:
+    decision = decide(scheduled(), NOON + SECOND, last=NONE)
+    assert [plan.target for plan in decision.plans] == [NOON]
+    assert (reasons(decision), decision.next_fire_at) == ([None], NOON + MINUTE)
+
+
+def test_what_is_due_with_jitter_fires_for_the_target_before_it() -> None:
+    config = scheduled(jitter=timedelta(seconds=50))
+    table = Timetable(config.schedule or Schedule(cron="* * * * *"), seed=EMAIL)
+    config = replace(config, next_fire_at=table.due_at(NOON))
+    decision = decide(config, table.due_at(NOON), last=NONE)
+    assert [plan.target for plan in decision.plans] == [NOON]
+    assert decision.next_fire_at == table.due_at(NOON + MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "last", "expected"),
+    [
+        (Overlap.SKIP, NONE, [None, "overlap", "overlap"]),
+        (Overlap.SKIP, RUNS, ["overlap"] * 3),
+        (Overlap.ALLOW, RUNS, [None] * 3),
+        (Overlap.QUEUE_ALL, WAITS, [None] * 3),
+        (Overlap.QUEUE_ONE, NONE, [None, None, "overlap"]),
+        (Overlap.QUEUE_ONE, RUNS, [None, "overlap", "overlap"]),
+        (Overlap.QUEUE_ONE, WAITS, ["overlap"] * 3),
+        (Overlap.CANCEL_RUNNING, RUNS, ["overlap", "overlap", None]),
+    ],
+)
+def test_what_overlaps_is_skipped_or_fires_as_the_schedule_says(
+    overlap: Overlap, last: LastRun, expected: list[str | None]
+) -> None:
+    config = scheduled(cron="*/10 * * * * *", overlap=overlap)
+    decision = decide(config, NOON + 20 * SECOND, last=last)
+    assert reasons(decision) == expected
+    assert decision.ends_last_run is (overlap is Overlap.CANCEL_RUNNING)
+    assert decision.next_fire_at == NOON + 30 * SECOND
+
+
+def test_nothing_is_cancelled_for_a_target_that_is_skipped() -> None:
+    config = scheduled(overlap=Overlap.CANCEL_RUNNING, is_paused=True)
+    decision = decide(config, NOON, last=RUNS)
+    assert (reasons(decision), decision.ends_last_run) == (["paused"], False)
+
+
+@pytest.mark.parametrize(
+    ("on_missed", "expected"),
+    [
+        (OnMissed.SKIP, {"missed_limit": 1, "missed": 4, None: 1}),
+        (OnMissed.RUN_ONCE, {"missed_limit": 1, "coalesced": 4, None: 1}),
+        (OnMissed.RUN_ALL, {"missed_limit": 1, None: 5}),
+    ],
+)
+def test_a_long_outage_is_made_up_for_within_bounds(on_missed: OnMissed, expected: dict[str | None, int]) -> None:
+    config = scheduled(on_missed=on_missed, overlap=Overlap.ALLOW, missed_limit=5)
+    decision = decide(config, NOON + 24 * HOUR + MINUTE / 2, last=NONE)
+    counted = {reason: reasons(decision).count(reason) for reason in reasons(decision)}
+    assert counted == expected
+    first = decision.plans[0]
+    assert (first.reason, first.since) == (SkipReason.MISSED_LIMIT, NOON)
+    assert decision.next_fire_at == NOON + 24 * HOUR + MINUTE
+
+
+def test_a_schedule_is_over_after_its_last_run_and_after_its_end() -> None:
+    assert decide(scheduled(runs=2, max_runs=3), NOON, last=NONE).next_fire_at is None
+    assert decide(scheduled(runs=3, max_runs=3), NOON, last=NONE) == Decision(next_fire_at=None)
+    assert decide(scheduled(end_at=NOON + SECOND), NOON, last=NONE).next_fire_at is None
+    overlapped = decide(scheduled(runs=2, max_runs=3), NOON, last=RUNS)
+    assert (reasons(overlapped), overlapped.next_fire_at) == (["overlap"], NOON + MINUTE)
+
+
+def test_a_fire_time_that_no_target_belongs_to_is_passed() -> None:
+    config = scheduled(NOON, cron="0 0 * * *", start_at=NOON + HOUR)
+    assert decide(config, NOON, last=NONE) == Decision(next_fire_at=NOON + 12 * HOUR)
+
+
+def test_a_schedule_after_the_end_of_runs_waits_for_it_and_is_never_early() -> None:
+    config = scheduled(after_end=10 * MINUTE)
+    assert decide(config, NOON, last=RUNS) == Decision(next_fire_at=NOON + 10 * MINUTE)
+    ended = LastRun(ended_at=NOON - 4 * MINUTE)
+    assert decide(config, NOON, last=ended) == Decision(next_fire_at=NOON + 6 * MINUTE)
+    for over in (LastRun(ended_at=NOON - 10 * MINUTE), NONE):
+        decision = decide(config, NOON + SECOND, last=over)
+        assert [(plan.target, plan.reason) for plan in decision.plans] == [(NOON, None)]
+        assert decision.next_fire_at == NOON + SECOND + 10 * MINUTE
+
+
+def test_a_run_right_after_the_end_is_looked_for_once_a_second() -> None:
+    assert decide(scheduled(after_end=timedelta(0)), NOON, last=RUNS).next_fire_at == NOON + SHORTEST_LOOK
+
+
+def test_a_schedule_after_the_end_of_runs_ends_pauses_and_counts() -> None:
+    after: dict[str, Any] = {"after_end": MINUTE}
+    assert decide(scheduled(end_at=NOON, **after), NOON, last=NONE) == Decision(next_fire_at=None)
+    assert decide(scheduled(end_at=NOON, **after), NOON, last=LastRun(ended_at=NOON)).next_fire_at is None
+    assert decide(scheduled(runs=1, max_runs=1, **after), NOON, last=NONE) == Decision(next_fire_at=None)
+    assert decide(scheduled(max_runs=1, **after), NOON, last=NONE).next_fire_at is None
+    paused = decide(scheduled(is_paused=True, **after), NOON, last=NONE)
+    assert (reasons(paused), paused.next_fire_at) == (["paused"], NOON + MINUTE)
+
+
+def test_the_first_fire_time_is_counted_from_when_it_is_put() -> None:
+    assert first_fire_at(a_config(EMAIL), NOON) is None
+    assert first_fire_at(scheduled(None), NOON + SECOND) == NOON + MINUTE
+    assert first_fire_at(scheduled(None, end_at=NOON), NOON) is None
+    late = scheduled(None, at=(NOON,))
+    assert first_fire_at(late, NOON + SECOND) == NOON, "it was on its way"
+    assert first_fire_at(late, NOON + HOUR) is None
+
+
+def test_a_pause_is_one_range_of_skipped_targets() -> None:
+    firing = skip_pause(scheduled(), NOON + 24 * HOUR)
+    assert firing is not None
+    [skipped] = firing.occurrences
+    assert (skipped.reason, skipped.since, skipped.fire_at) == ("paused", NOON, NOON + 24 * HOUR)
+    assert (firing.seen_at, firing.next_fire_at) == (NOON, NOON + 24 * HOUR + MINUTE)
+    assert skip_pause(scheduled(), NOON - SECOND) is None
+    assert skip_pause(scheduled(None), NOON) is None
+    assert skip_pause(a_config(EMAIL, next_fire_at=NOON), NOON) is None
+
+
+def test_a_firing_names_the_tasks_of_its_targets_in_order() -> None:
+    config = scheduled(cron="*/10 * * * * *", overlap=Overlap.QUEUE_ONE)
+    decision = decide(config, NOON + 20 * SECOND, last=NONE)
+    firing = firing_of(config, decision, tasks=[a_task(1), a_task(2)])
+    assert [one.task_id for one in firing.occurrences] == [1, 2, None]
+    assert firing.last_run == 2
+    assert replace(firing, occurrences=(), tasks=()).last_run is None
+    left = firing.without([NOON])
+    assert ([one.task_id for one in left.occurrences], [task.id for task in left.tasks]) == ([2, None], [2])
+    with pytest.raises(InvalidError, match="tasks"):
+        replace(firing, tasks=())
+    with pytest.raises(InvalidError, match="next_fire_at"):
+        replace(firing, next_fire_at=NOON)
+
+
+def test_a_config_that_is_broken_is_skipped_on_record() -> None:
+    firing = firing_failed(scheduled(), NOON + SECOND, problem="x" * 1000)
+    [skipped] = firing.occurrences
+    assert skipped.reason.startswith("error: x")
+    assert len(skipped.reason) == 200
+    assert firing.next_fire_at == NOON + SECOND + ERROR_PAUSE
+    with pytest.raises(InvalidError, match="has none"):
+        firing_failed(a_config(EMAIL), NOON, problem="x")
+
+
+def test_a_batch_has_one_firing_of_a_config() -> None:
+    one = Firing(tenant_id=DEFAULT_TENANT, task_type=EMAIL, seen_at=NOON, next_fire_at=None)
+    check_one_firing_each([one, replace(one, task_type="other")])
+    with pytest.raises(InvalidError, match="more than one"):
+        check_one_firing_each([one, one])
+
+
+def test_what_a_call_wrote_before_is_recognised() -> None:
+    skipped = Occurrence(task_type=EMAIL, fire_at=NOON, reason="late")
+    firing = Firing(tenant_id=DEFAULT_TENANT, task_type=EMAIL, seen_at=NOON, next_fire_at=None, occurrences=(skipped,))
+    assert firing.already_in({NOON: skipped}) == [skipped]
+    assert firing.already_in({NOON: replace(skipped, task_id=TaskId(1), reason="")}) == []
+    assert firing.already_in({}) == []
+
+
+@pytest.mark.parametrize(
+    ("schedule", "config", "field"),
+    [
+        ({"overlap": Overlap.KILL_RUNNING}, {}, "schedule.overlap"),
+        ({"overlap": Overlap.QUEUE_ONE}, {}, "schedule.overlap"),
+        ({"overlap": Overlap.QUEUE_ALL}, {"max_concurrent": 2}, "schedule.overlap"),
+        ({"pause_after_failures": 3}, {}, "schedule.pause_after_failures"),
+        ({"payload": "[1]"}, {}, "schedule.payload"),
+        ({"only": ("holidays",)}, {}, "schedule.only"),
+    ],
+)
+def test_what_cannot_be_fired_as_it_is_meant_is_refused(
+    schedule: dict[str, Any], config: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidError) as caught:
+        check_schedule(replace(scheduled(**schedule), **config))
+    assert caught.value.field == field
+
+
+def test_what_can_be_fired_is_accepted() -> None:
+    check_schedule(a_config(EMAIL))
+    check_schedule(replace(scheduled(overlap=Overlap.QUEUE_ALL, payload='{"a": 1}'), max_concurrent=1))
