@@ -35,6 +35,8 @@ from rota.infrastructure.executors.templates import MissingValueError, values_of
 MOST_EVENTS = 100_000  # of one stream
 MOST_AT_ONCE = 64 * 1024  # bytes; what is larger is converted beside the loop, which has leases to renew
 GRAIN = 0.01  # seconds; a deadline nearer than this has come
+# Also what the library lets slip where a message nests deeply, or has a type of Google's name and another shape.
+UNFIT = (TypeError, ValueError, AttributeError, KeyError, OverflowError, RecursionError)
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 T = TypeVar("T")
@@ -79,7 +81,9 @@ class GrpcExecutor:
             return refused("grpc_not_callable", str(exc))
         except grpc.aio.AioRpcError as error:
             is_late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-            return TimedOut() if is_late and self._left(job) < GRAIN else failure_of(error)
+            if is_late and self._left(job) < GRAIN:
+                return TimedOut()
+            return failure_of(error, most=self._settings.max_message)
 
     def _left(self, job: Job) -> float:
         return job.deadline - self._clock.monotonic()
@@ -186,7 +190,7 @@ def _write_request(errand: _Errand, method: Method) -> bytes:
         made = json_format.ParseDict(
             filled, method.request(), descriptor_pool=method.pool, max_recursion_depth=MAX_DEPTH
         )
-    except (json_format.ParseError, TypeError, ValueError) as exc:
+    except (json_format.ParseError, *UNFIT) as exc:
         raise InvalidError("payload", f"is no {method.request.DESCRIPTOR.full_name}: {exc}") from exc
     return made.SerializeToString()
 
@@ -196,6 +200,6 @@ def _read_answer(raw: bytes, method: Method) -> Outcome:
         answer = method.response.FromString(raw)
         told = json_format.MessageToDict(answer, preserving_proto_field_name=True, descriptor_pool=method.pool)
         return Succeeded(TaskResult(data=json.dumps(told, ensure_ascii=False, allow_nan=False)))
-    except (DecodeError, json_format.SerializeToJsonError, TypeError, ValueError) as exc:
+    except (DecodeError, json_format.SerializeToJsonError, *UNFIT) as exc:
         problem = f"the answer cannot be read as {method.response.DESCRIPTOR.full_name}: {exc}"
         return refused(own_service.BAD_RESPONSE, problem)
