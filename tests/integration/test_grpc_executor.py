@@ -378,6 +378,36 @@ async def test_tls_by_a_named_target_and_both_sides_prove_themselves(tmp_path: P
     assert len(service.calls) == 1
 
 
+async def test_secrets_and_certificates_go_to_the_hosts_of_their_target_alone(tmp_path: Path) -> None:
+    cert, key = a_certificate(tmp_path, "service.example")
+    service = Service({EXECUTE: succeed_with()})
+    async with a_grpc_server(service, credentials=server_credentials(cert, key, clients=cert)) as address:
+        known = TlsTarget(
+            hosts=(address, "other.example"),
+            ca=cert,
+            cert=cert,
+            key=key,
+            server_name="service.example",
+            secret_metadata={"x-rota-secret": "s", "x-tier": "gold"},
+        )
+        targets = {"here": known, "there": replace(known, hosts=("other.example", "127.0.0.1:1"))}
+        async with a_grpc_executor(targets=targets) as executor:
+            metadata = {"x-tier": "lead", "x-team": "a"}
+            job = a_grpc_job(address)
+            config = json.dumps({"address": address, "tls": "here", "metadata": metadata})
+            job = replace(job, config=replace(job.config, executor_config=config))
+            assert isinstance(await executor.execute(job, Recorder()), Succeeded)
+            elsewhere = await executor.execute(a_grpc_job(address, tls="there"), Recorder())
+    assert {name: service.metadata[0].get(name) for name in ("x-rota-secret", "x-tier", "x-team")} == {
+        "x-rota-secret": "s",
+        "x-tier": "gold",
+        "x-team": "a",
+    }
+    assert isinstance(elsewhere, Failed)
+    assert (elsewhere.error.code, elsewhere.error.retryable) == ("grpc_not_callable", False)
+    assert len(service.calls) == 1
+
+
 async def test_a_certificate_is_checked_for_the_name_in_the_config(tmp_path: Path) -> None:
     cert, key = a_certificate(tmp_path, "service.example")
     credentials = server_credentials(cert, key, clients=cert)

@@ -74,13 +74,25 @@ class Channels:
             link.users -= 1
             await self._trim()
 
+    def find_target(self, call: GrpcCall) -> TlsTarget | None:
+        """What the settings have for the call; None: it goes in the clear. Raises `TlsError`."""
+        if call.tls is None:
+            return None
+        found = self._settings.targets.get(call.tls, TlsTarget() if call.tls == PUBLIC_TLS else None)
+        if found is None:
+            raise TlsError(f"executor.tls names {call.tls!r}, which is not among grpc.targets in the worker's settings")
+        if not found.is_for(call.host, call.port):
+            raise TlsError(f"executor.address is none of the hosts that grpc.targets.{call.tls} is for")
+        return found
+
     async def close(self) -> None:
         while self._links:
             await self._links.popitem()[1].channel.close()
 
     def _open(self, key: tuple[str, ...], call: GrpcCall, *, credentials: grpc.ChannelCredentials | None) -> Link:
         most = self._settings.max_message
-        name = None if credentials is None else self._tls(call).server_name
+        target = self.find_target(call)
+        name = None if target is None else target.server_name
         options = [
             *STANDARD_OPTIONS,
             ("grpc.max_receive_message_length", most),
@@ -95,17 +107,10 @@ class Channels:
         link = self._links[key] = Link(channel)
         return link
 
-    def _tls(self, call: GrpcCall) -> TlsTarget:
-        if call.tls is None or call.tls == PUBLIC_TLS:
-            return self._settings.targets.get(PUBLIC_TLS, TlsTarget())
-        if call.tls not in self._settings.targets:
-            raise TlsError(f"executor.tls names {call.tls!r}, which is not among grpc.targets in the worker's settings")
-        return self._settings.targets[call.tls]
-
     async def _credentials(self, call: GrpcCall) -> grpc.ChannelCredentials | None:
-        if call.tls is None:
+        tls = self.find_target(call)
+        if tls is None:
             return None
-        tls = self._tls(call)
         try:
             ca, key, cert = await asyncio.to_thread(lambda: [_read(path) for path in (tls.ca, tls.key, tls.cert)])
         except OSError as exc:

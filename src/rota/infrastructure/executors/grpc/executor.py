@@ -7,7 +7,7 @@ takes, and the call itself. To cancel the attempt is to cancel the call, which t
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -90,7 +90,8 @@ class GrpcExecutor:
 
     async def _attempt(self, job: Job, reports: Reports) -> Outcome:
         call = parse_call(job.config.executor_config)
-        metadata = self._metadata(call, job)
+        target = self._channels.find_target(call)
+        metadata = self._metadata(call, job, secret={} if target is None else target.secret_metadata)
         addresses = await self._guard.resolve(call.host, call.port)
         async with self._channels.borrow(call, addresses) as link:
             errand = _Errand(job, call, link, metadata, self._settings.max_message)
@@ -116,7 +117,7 @@ class GrpcExecutor:
             answer if isinstance(answer, Failed) else await _beside(len(answer), lambda: _read_answer(answer, method))
         )
 
-    def _metadata(self, call: GrpcCall, job: Job) -> Metadata:
+    def _metadata(self, call: GrpcCall, job: Job, *, secret: Mapping[str, str]) -> Metadata:
         for key, _ in call.metadata:
             if not key.startswith(FREE_PREFIX) and key not in self._settings.metadata:
                 raise InvalidError(f"executor.metadata.{key}", "is not x-…, and the setting grpc.metadata lacks it")
@@ -127,7 +128,8 @@ class GrpcExecutor:
             ("idempotency-key", str(spec.id)),
         ]
         trace = spec.metadata.get("traceparent", "")
-        return [*own, *([("traceparent", trace)] if _TRACE.fullmatch(trace) else []), *call.metadata]
+        given = [(key, text) for key, text in call.metadata if key not in secret]
+        return [*own, *([("traceparent", trace)] if _TRACE.fullmatch(trace) else []), *given, *secret.items()]
 
 
 @dataclass(frozen=True, slots=True)
