@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from ipaddress import ip_address
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from google.rpc import error_details_pb2, status_pb2
 from rota._proto.executor.v1 import executor_pb2 as pb
 from rota.application.ports.executor import LogLevel
 from rota.domain.attempt import Failed, Snoozed, Succeeded, TaskError, TaskResult, TimedOut
+from rota.infrastructure.executors.grpc.call import GrpcCall
+from rota.infrastructure.executors.grpc.channels import Channels
 from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
-from rota.infrastructure.executors.grpc.settings import TlsTarget
+from rota.infrastructure.executors.grpc.settings import GrpcSettings, TlsTarget
 from rota.infrastructure.executors.targets import AllowEntry, TargetGuard
 from tests.support.grpc_jobs import (
     EXECUTE,
@@ -221,6 +225,38 @@ async def test_all_calls_to_one_place_share_a_channel_and_places_are_bounded() -
         for address in (one, two, three, one):
             assert isinstance(await executor.execute(a_grpc_job(address), Recorder()), Succeeded)
             assert len(links) <= 2
+
+
+async def test_a_place_has_one_channel_in_whatever_order_its_addresses_come() -> None:
+    orders = permutations(["127.0.0.1", "127.0.0.2", "127.0.0.3"])
+
+    async def lookup(host: str, port: int) -> list[str]:
+        return list(next(orders))
+
+    guard = TargetGuard([LOOPBACK], lookup=lookup)
+    async with a_grpc_server(Service({EXECUTE: succeed_with()})) as address, a_grpc_executor(guard=guard) as executor:
+        place = f"images.example:{address.rpartition(':')[2]}"
+        links = set()
+        for _ in range(6):
+            assert isinstance(await executor.execute(a_grpc_job(place), Recorder()), Succeeded)
+            links |= {id(link) for link in executor._channels._links.values()}
+    assert len(links) == 1
+
+
+async def test_a_channel_is_replaced_when_its_addresses_are_the_names_no_more() -> None:
+    channels = Channels(GrpcSettings())
+    call = GrpcCall(host="images.example", port=1)
+    first, second = ip_address("127.0.0.1"), ip_address("127.0.0.2")
+    async with channels.borrow(call, [first]) as old:
+        async with channels.borrow(call, [second, first]) as same:
+            assert same is old
+        async with channels.borrow(call, [second]) as new:
+            assert new is not old
+        assert old.channel.get_state() is not grpc.ChannelConnectivity.SHUTDOWN
+    assert old.channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
+    assert new.channel.get_state() is not grpc.ChannelConnectivity.SHUTDOWN
+    await channels.close()
+    assert new.channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
 
 
 async def test_a_service_that_is_away_may_be_back_at_the_next_attempt() -> None:
