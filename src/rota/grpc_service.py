@@ -76,9 +76,14 @@ class Request:
 
 
 class ExecutorService:
-    """Implement `execute`. With a `secret`, calls must bring it as the metadata `x-rota-secret`."""
+    """Implement `execute`. With a `secret`, calls must bring it as the metadata `x-rota-secret`.
+
+    Workers send it by `secret_metadata` of a target in their setting `grpc.targets`.
+    """
 
     def __init__(self, *, secret: str | None = None) -> None:
+        if secret is not None and not secret.strip():  # everybody would bring it
+            raise ValueError("secret is empty; give one, or None to let everybody in")
         self._secret = secret
 
     async def execute(self, request: Request) -> Any:
@@ -107,11 +112,13 @@ class ExecutorService:
         try:
             while not running.done() or not events.empty():
                 upcoming = asyncio.ensure_future(events.get())
-                await asyncio.wait({upcoming, running}, return_when=asyncio.FIRST_COMPLETED)
-                if upcoming.done():
-                    yield upcoming.result()
-                else:
+                try:
+                    await asyncio.wait({upcoming, running}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    is_there = upcoming.done()
                     upcoming.cancel()
+                if is_there:
+                    yield upcoming.result()
             yield pb.ExecuteEvent(response=await running)
         finally:
             running.cancel()

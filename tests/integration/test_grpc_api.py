@@ -143,6 +143,9 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("CreateTask", an_email(payload_json="[0" + ",0" * 300_000 + "]"), LARGE),
     ("CreateTask", an_email(name="x" * 1_100_000), LARGE),
     ("CreateTasks", b"\x0a\x00" * 500_000, LARGE),
+    ("CreateTasks", a_batch(1, retry=pb.Retry(retry_on=[""] * 500_000)), LARGE),
+    ("CreateTasks", b"\x7b\x12\x02ab\x7c" + a_batch(1, retry=pb.Retry(retry_on=[""] * 500_000)), LARGE),
+    ("ListTasks", pb.ListTasksRequest(priority=[1] * 500_000).SerializeToString(), LARGE),
     ("CreateTasks", a_batch(300, payload_json="[" + "0," * 2000 + "0]"), LARGE),
     ("ListTasks", pb.ListTasksRequest(q="a\x00").SerializeToString(), BAD),
 ]

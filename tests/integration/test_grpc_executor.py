@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from ipaddress import ip_address
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from google.rpc import error_details_pb2, status_pb2
 from rota._proto.executor.v1 import executor_pb2 as pb
 from rota.application.ports.executor import LogLevel
 from rota.domain.attempt import Failed, Snoozed, Succeeded, TaskError, TaskResult, TimedOut
+from rota.infrastructure.executors.grpc.call import GrpcCall
+from rota.infrastructure.executors.grpc.channels import Channels
 from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
-from rota.infrastructure.executors.grpc.settings import TlsTarget
+from rota.infrastructure.executors.grpc.settings import GrpcSettings, TlsTarget
 from rota.infrastructure.executors.targets import AllowEntry, TargetGuard
 from tests.support.grpc_jobs import (
     EXECUTE,
@@ -223,6 +227,38 @@ async def test_all_calls_to_one_place_share_a_channel_and_places_are_bounded() -
             assert len(links) <= 2
 
 
+async def test_a_place_has_one_channel_in_whatever_order_its_addresses_come() -> None:
+    orders = permutations(["127.0.0.1", "127.0.0.2", "127.0.0.3"])
+
+    async def lookup(host: str, port: int) -> list[str]:
+        return list(next(orders))
+
+    guard = TargetGuard([LOOPBACK], lookup=lookup)
+    async with a_grpc_server(Service({EXECUTE: succeed_with()})) as address, a_grpc_executor(guard=guard) as executor:
+        place = f"images.example:{address.rpartition(':')[2]}"
+        links = set()
+        for _ in range(6):
+            assert isinstance(await executor.execute(a_grpc_job(place), Recorder()), Succeeded)
+            links |= {id(link) for link in executor._channels._links.values()}
+    assert len(links) == 1
+
+
+async def test_a_channel_is_replaced_when_its_addresses_are_the_names_no_more() -> None:
+    channels = Channels(GrpcSettings())
+    call = GrpcCall(host="images.example", port=1)
+    first, second = ip_address("127.0.0.1"), ip_address("127.0.0.2")
+    async with channels.borrow(call, [first]) as old:
+        async with channels.borrow(call, [second, first]) as same:
+            assert same is old
+        async with channels.borrow(call, [second]) as new:
+            assert new is not old
+        assert old.channel.get_state() is not grpc.ChannelConnectivity.SHUTDOWN
+    assert old.channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
+    assert new.channel.get_state() is not grpc.ChannelConnectivity.SHUTDOWN
+    await channels.close()
+    assert new.channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
+
+
 async def test_a_service_that_is_away_may_be_back_at_the_next_attempt() -> None:
     async with a_grpc_server() as address:
         pass
@@ -375,6 +411,36 @@ async def test_tls_by_a_named_target_and_both_sides_prove_themselves(tmp_path: P
         "unheard-of": "grpc_not_callable",
     }
     assert code_of(plain) == "grpc_unavailable"
+    assert len(service.calls) == 1
+
+
+async def test_secrets_and_certificates_go_to_the_hosts_of_their_target_alone(tmp_path: Path) -> None:
+    cert, key = a_certificate(tmp_path, "service.example")
+    service = Service({EXECUTE: succeed_with()})
+    async with a_grpc_server(service, credentials=server_credentials(cert, key, clients=cert)) as address:
+        known = TlsTarget(
+            hosts=(address, "other.example"),
+            ca=cert,
+            cert=cert,
+            key=key,
+            server_name="service.example",
+            secret_metadata={"x-rota-secret": "s", "x-tier": "gold"},
+        )
+        targets = {"here": known, "there": replace(known, hosts=("other.example", "127.0.0.1:1"))}
+        async with a_grpc_executor(targets=targets) as executor:
+            metadata = {"x-tier": "lead", "x-team": "a"}
+            job = a_grpc_job(address)
+            config = json.dumps({"address": address, "tls": "here", "metadata": metadata})
+            job = replace(job, config=replace(job.config, executor_config=config))
+            assert isinstance(await executor.execute(job, Recorder()), Succeeded)
+            elsewhere = await executor.execute(a_grpc_job(address, tls="there"), Recorder())
+    assert {name: service.metadata[0].get(name) for name in ("x-rota-secret", "x-tier", "x-team")} == {
+        "x-rota-secret": "s",
+        "x-tier": "gold",
+        "x-team": "a",
+    }
+    assert isinstance(elsewhere, Failed)
+    assert (elsewhere.error.code, elsewhere.error.retryable) == ("grpc_not_callable", False)
     assert len(service.calls) == 1
 
 

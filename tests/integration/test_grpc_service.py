@@ -9,6 +9,7 @@ import grpc.aio
 import pytest
 
 import rota
+from rota._proto.executor.v1 import executor_pb2 as pb
 from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError
 from rota.grpc_service import Accepted, ExecutorService, Request
 from tests.support.grpc_jobs import CALLBACK, a_grpc_executor, a_grpc_job
@@ -52,6 +53,19 @@ class Images(ExecutorService):
             await asyncio.get_running_loop().create_future()
         finally:
             self.stopped.set()
+
+
+class Caller:
+    """What a call tells of who called."""
+
+    def __init__(self, **metadata: str) -> None:
+        self._metadata = metadata
+
+    def invocation_metadata(self) -> list[tuple[str, str]]:
+        return list(self._metadata.items())
+
+    def time_remaining(self) -> None:
+        return None
 
 
 async def run(
@@ -128,6 +142,25 @@ async def test_with_a_secret_only_those_who_bring_it_come_in(streaming: bool) ->
     assert isinstance(refused, Failed)
     assert (refused.error.code, refused.error.retryable) == ("grpc_unauthenticated", False)
     assert service.requests == []
+    brought = Caller(**{"x-rota-secret": "open sesame"})
+    assert (await service._execute(pb.ExecuteRequest(payload_json="{}"), brought)).HasField("success")
+
+
+@pytest.mark.parametrize("secret", ["", " "])
+def test_a_secret_that_everybody_has_is_refused(secret: str) -> None:
+    with pytest.raises(ValueError, match="secret is empty"):
+        ExecutorService(secret=secret)
+
+
+async def test_a_stream_that_is_cancelled_leaves_nothing_behind() -> None:
+    service, others = Images(), asyncio.all_tasks()
+    events = service._execute_stream(pb.ExecuteRequest(payload_json='{"do": "hang"}'), Caller())
+    reading = asyncio.ensure_future(anext(events))
+    await service.begun.wait()
+    reading.cancel()
+    await asyncio.wait([reading])
+    assert all(task.cancelling() for task in asyncio.all_tasks() - others)
+    await service.stopped.wait()
 
 
 async def test_a_base_class_alone_can_do_nothing() -> None:

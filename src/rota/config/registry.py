@@ -32,7 +32,7 @@ from rota.domain.errors import ConfigError, InvalidError
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.executors.grpc.call import check_config as check_grpc_config
 from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
-from rota.infrastructure.executors.grpc.settings import GrpcSettings, TlsTarget
+from rota.infrastructure.executors.grpc.settings import GrpcSettings
 from rota.infrastructure.executors.http.config import check_config as check_http_config
 from rota.infrastructure.executors.http.settings import HttpSettings
 from rota.infrastructure.executors.targets import TargetGuard, parse_allow
@@ -170,7 +170,7 @@ def _build_grpc(around: Surroundings) -> Executor:
         from rota.infrastructure.executors.grpc.executor import GrpcExecutor
     given = around.settings.grpc
     settings = GrpcSettings(
-        targets={name: TlsTarget(**target) for name, target in given.targets.items()},
+        targets=given.targets,
         metadata=frozenset(given.metadata),
         max_message=given.max_message,
     )

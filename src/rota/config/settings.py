@@ -13,6 +13,7 @@ from rota.config.kinds import Kind, PluginChoice, setting
 from rota.domain.errors import InvalidError
 from rota.domain.retry import MAX_RETRIES, STANDARD_RETRY
 from rota.domain.worker import ANY_TYPE, MAX_CAPACITY
+from rota.infrastructure.executors.grpc.settings import TlsTarget
 from rota.infrastructure.executors.http.config import MAX_CONCURRENCY
 from rota.infrastructure.executors.http.settings import TargetSettings
 
@@ -206,12 +207,13 @@ class GrpcSettings:
         grpc_kinds.allowed_targets(),
         text="The services on private addresses that may be called: hosts, `host:port`, `*.suffix`, networks.",
     )
-    targets: Mapping[str, Mapping[str, str]] = field(
+    targets: Mapping[str, TlsTarget] = field(
         default_factory=dict,
         metadata={
             "kind": grpc_kinds.tls_targets(),
             "text": "How to speak TLS with services, by the names that task configs use as `tls`: `ca` (whom to trust),"
-            " `cert` and `key` (who we are), paths of PEM files, and `server_name`. `default` trusts public ones.",
+            " `cert` and `key` (who we are), paths of PEM files, `server_name`, and `secret_metadata` (sent with each"
+            " call). It is for `hosts` alone, which `cert` and `secret_metadata` need. `default` trusts public ones.",
             "live": False,
         },
     )

@@ -1,5 +1,6 @@
 """What the settings of calls over gRPC may be, and the files that they name."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,13 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from rota.config import grpc_kinds
+from rota.config.load import Sources, load
 from rota.config.registry import Registries, Surroundings, check_executor, list_own_servers
 from rota.config.settings import SCHEMA, Settings, with_values
 from rota.domain.errors import ConfigError, InvalidError
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.executors.grpc.descriptors import load_descriptors
+from rota.infrastructure.executors.grpc.settings import TlsTarget
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.grpc_jobs import a_shop_file
 
@@ -20,10 +23,18 @@ from tests.support.grpc_jobs import a_shop_file
     ("raw", "value"),
     [
         ({}, {}),
-        ({"inside": {"ca": "a.pem"}}, {"inside": {"ca": "a.pem"}}),
+        ({"inside": {"ca": "a.pem"}}, {"inside": TlsTarget(ca="a.pem")}),
         (
-            '{"inside": {"cert": "a", "key": "b", "server_name": "c"}}',
-            {"inside": {"cert": "a", "key": "b", "server_name": "c"}},
+            '{"inside": {"hosts": ["A.internal"], "cert": "a", "key": "b", "server_name": "c"}}',
+            {"inside": TlsTarget(hosts=("a.internal",), cert="a", key="b", server_name="c")},
+        ),
+        (
+            {"inside": {"hosts": ["a:50051"], "secret_metadata": {"x-rota-secret": "s", "authorization": "Bearer t"}}},
+            {
+                "inside": TlsTarget(
+                    hosts=("a:50051",), secret_metadata={"x-rota-secret": "s", "authorization": "Bearer t"}
+                )
+            },
         ),
     ],
 )
@@ -33,13 +44,32 @@ def test_targets_are_read_from_a_file_or_a_variable(raw: Any, value: Any) -> Non
     assert kind.read("grpc.targets", kind.write(value)) == value
 
 
-NONSENSE: list[Any] = ["x", "{", [], {"a b": {}}, {"a": 7}, {"a": {"CA": "x"}}, {"a": {"cert": "x"}}, {"a": {"ca": ""}}]
+NONSENSE: list[Any] = [
+    *("x", "{", [], {"a b": {}}, {"a": 7}, {"a": {"CA": "x"}}, {"a": {"cert": "x"}}, {"a": {"ca": ""}}),
+    {"a": {"cert": "x", "key": "y"}},
+    {"a": {"secret_metadata": {"x-a": "hidden"}}},
+    {"a": {"hosts": [], "secret_metadata": {"x-a": "hidden"}}},
+    {"a": {"hosts": [7]}},
+    {"a": {"hosts": ["a"], "secret_metadata": []}},
+    {"a": {"hosts": ["a"], "secret_metadata": {7: "hidden"}}},
+    {"a": {"hosts": ["a"], "secret_metadata": {"x-a": "hidden\n"}}},
+    *({"a": {"hosts": ["a"], "secret_metadata": {name: "hidden"}}} for name in ("X-A", "grpc-a", "rota-a", "a-bin")),
+]
 
 
 @pytest.mark.parametrize("raw", NONSENSE)
 def test_a_target_that_makes_no_sense_is_refused(raw: Any) -> None:
-    with pytest.raises(InvalidError, match=r"grpc\.targets"):
+    with pytest.raises(InvalidError, match=r"grpc\.targets") as caught:
         grpc_kinds.tls_targets().read("grpc.targets", raw)
+    assert "hidden" not in str(caught.value)
+
+
+def test_secrets_are_covered_when_settings_are_shown() -> None:
+    given = {"inside": {"hosts": ["a"], "secret_metadata": {"x-key": "hidden"}}}
+    loaded = load(Sources(environment={"ROTA_GRPC__TARGETS": json.dumps(given)}))
+    shown = {row.key: row.value for row in loaded.describe()}
+    assert shown["grpc.targets"] == {"inside": {"hosts": ["a"], "secret_metadata": "***"}}
+    assert "hidden" not in repr(loaded.settings.grpc)
 
 
 def test_lists_are_read_from_text_too() -> None:

@@ -61,6 +61,7 @@ def test_a_method_of_another_service() -> None:
         ({"address": OK, "metadata": {"rota-attempt": "2"}}, "executor.metadata.rota-attempt"),
         ({"address": OK, "metadata": {"x-a-bin": "2"}}, "executor.metadata.x-a-bin"),
         ({"address": OK, "metadata": {"x-a": "a\nb"}}, "executor.metadata.x-a"),
+        ({"address": OK, "metadata": {"x-rota-secret": "s"}}, "executor.metadata.x-rota-secret"),
         ({"address": OK, "metadata": {"x-a": 7}}, "executor.metadata.x-a"),
     ],
 )

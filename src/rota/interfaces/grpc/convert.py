@@ -5,9 +5,11 @@ What is not set in a message is left out, and so gets the same default as over H
 """
 
 from datetime import UTC
+from functools import cache
 from typing import Any
 
 import msgspec
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -20,6 +22,8 @@ from rota.wire.base import Answer
 
 JSON = "_json"
 STAMP = Timestamp.DESCRIPTOR.full_name
+PACKED = "packed"
+TEXTS = frozenset({FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES})
 
 
 class Reader:
@@ -115,26 +119,48 @@ def write_frame(frame: Frame, message: Message) -> None:
     write(frame.body, inner)
 
 
-def count_items(raw: bytes, most: int) -> int:
-    """How many fields the message has, without building any of them; it stops counting beyond `most`.
+def count_items(raw: bytes, most: int, *, kind: Any) -> int:
+    """How many fields the message and those inside of it have, without building any; it stops beyond `most`.
 
-    An empty message costs two bytes to send and a hundred to hold.
+    An empty message or text costs two bytes to send and a hundred to hold.
     """
-    place = number = 0
-    while place < len(raw) and number <= most:
-        number += 1
-        tag, place = _read_number(raw, place)
-        if tag & 7 == 2:  # with its length; what else there may be is refused by the parser, or unknown
-            size, place = _read_number(raw, place)
-            place += size
-        elif tag & 7 == 0:
-            _, place = _read_number(raw, place)
-        else:
-            place += 8 if tag & 7 == 1 else 4
+    number, outer = 0, [(0, len(raw), kind)]  # outer: where to go on, and until where, after a message inside
+    while outer and number <= most:
+        place, end, kind = outer.pop()
+        parts = _list_parts(kind)
+        while place < end and number <= most:
+            number += 1
+            tag, place = _read_number(raw, place)
+            if tag & 7 == 2:  # with its length
+                size, place = _read_number(raw, place)
+                inner = parts.get((tag & 0xFFFFFFFF) >> 3)
+                if inner is None or inner == PACKED:
+                    place += size
+                    number += size if inner == PACKED else 0
+                else:
+                    outer += (place + size, end, kind), (place, min(place + size, end), inner)
+                    break
+            elif tag & 7 == 0:
+                _, place = _read_number(raw, place)
+            elif tag & 7 in (1, 5):
+                place += 8 if tag & 7 == 1 else 4
+            # the ends of a group have no bytes of their own; what is between them counts as well
     return number
 
 
+@cache  # the messages of our own API
+def _list_parts(kind: Any) -> dict[int, Any]:
+    """The fields that may hold much: messages, to be looked into, and packed numbers. An entry of a map does not."""
+    return {
+        field.number: field.message_type or PACKED
+        for field in kind.fields
+        if not is_map(field) and (field.message_type is not None or (field.is_repeated and field.type not in TEXTS))
+    }
+
+
 def _read_number(raw: bytes, place: int) -> tuple[int, int]:
+    if place < len(raw) and raw[place] < 0x80:  # most have one byte
+        return raw[place], place + 1
     value = shift = 0
     while place < len(raw) and shift < 70:
         value |= (raw[place] & 0x7F) << shift

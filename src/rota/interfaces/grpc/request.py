@@ -18,7 +18,6 @@ from rota.interfaces.http.gate import MOST_HEADER_BYTES, MOST_HEADERS
 from rota.interfaces.operations.errors import HeadersTooLargeError, SlowRequestError, TooLargeError
 
 Context = grpc.aio.ServicerContext[Any, Any]
-MOST_ITEMS = 100_000  # fields of one message: tasks of a batch, texts of a filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,9 @@ async def receive(context: Context) -> bytes:
 def parse(raw: bytes, method: Method) -> Parsed:
     """What the message asks for, checked as over HTTP."""
     operation = method.operation
-    if convert.count_items(raw, MOST_ITEMS) > MOST_ITEMS:
-        raise TooLargeError(f"the message has more than {MOST_ITEMS} fields; send less, or split it")
+    most = operation.most_marks
+    if len(raw) > most and convert.count_items(raw, most, kind=method.request.DESCRIPTOR) > most:
+        raise TooLargeError(f"the message has more than {most} fields; send less, or split it")
     try:
         message = method.request.FromString(raw)
     except DecodeError as exc:

@@ -21,6 +21,7 @@ MAX_ADDRESS = 300  # characters
 MAX_SYMBOL = 200
 MAX_ENTRIES = 32  # of metadata
 MAX_VALUE = 1000  # characters of one entry
+SECRET = "x-rota-secret"  # noqa: S105 a name: whoever may read configs would read the secret there
 FREE_PREFIX = "x-"  # metadata that any config may send; other names are in the setting grpc.metadata
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]]+):(?P<port>[0-9]{1,5})")
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -127,11 +128,17 @@ def _symbol(field: str, raw: object) -> str:
 def _read_metadata(raw: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(raw, Mapping) or len(raw) > MAX_ENTRIES:
         raise InvalidError("executor.metadata", f"must be text by name, at most {MAX_ENTRIES} of them")
-    return tuple(_entry(key, value) for key, value in raw.items())
+    if SECRET in raw:
+        problem = (
+            "is a secret: put it into secret_metadata of a target in the setting grpc.targets, and name that as tls"
+        )
+        raise InvalidError(f"executor.metadata.{SECRET}", problem)
+    return tuple(read_entry("executor.metadata", key, value=value) for key, value in raw.items())
 
 
-def _entry(key: str, value: object) -> tuple[str, str]:
-    field = f"executor.metadata.{key[:100]}"
+def read_entry(field: str, key: str, *, value: object) -> tuple[str, str]:
+    """One entry of metadata that a call may bring. What is wrong is told without the value."""
+    field = f"{field}.{key[:100]}"
     if not _KEY.fullmatch(key) or key.startswith(("grpc-", "rota-")) or key.endswith("-bin"):
         raise InvalidError(field, "is no name for metadata: lower case, not grpc-…, rota-… or …-bin")
     text = check_text(field, value, longest=MAX_VALUE)

@@ -1,7 +1,9 @@
 """One long-lived channel for each place that is called, at most so many of them.
 
 A channel goes to addresses that the guard has judged, and to no other; the name in the config stays the authority, and
-the name that a certificate is checked for. Nothing is repeated behind our back: a call is sent at most once.
+the name that a certificate is checked for. It is kept while all its addresses are still the name's, in whatever order
+they are told; then another takes its place, and calls that are under way end on the old one. Nothing
+is repeated behind our back: a call is sent at most once.
 """
 
 import asyncio
@@ -48,6 +50,7 @@ class Link:
     """A channel, and who uses it."""
 
     channel: grpc.aio.Channel
+    addresses: frozenset[Address]
     users: int = 0
     learning: asyncio.Lock = field(default_factory=asyncio.Lock)  # one asks for descriptors, the others wait
 
@@ -55,18 +58,17 @@ class Link:
 class Channels:
     def __init__(self, settings: GrpcSettings) -> None:
         self._settings = settings
-        self._links: OrderedDict[tuple[str, ...], Link] = OrderedDict()
+        self._links: OrderedDict[tuple[str, str], Link] = OrderedDict()
+        self._replaced: list[Link] = []
 
     @asynccontextmanager
     async def borrow(self, call: GrpcCall, addresses: Sequence[Address]) -> AsyncIterator[Link]:
-        """The channel to these addresses, kept while it is used. Raises `TlsError`."""
-        target = _target(addresses, call.port)
-        key = (target, call.authority, call.tls or "")
-        link = self._links.get(key)
+        """The channel to some of these addresses, kept while it is used. Raises `TlsError`."""
+        link = self._find(call, addresses)
         if link is None:
             credentials = await self._credentials(call)
-            link = self._links.get(key) or self._open(key, call, credentials=credentials)
-        self._links.move_to_end(key)
+            link = self._find(call, addresses) or self._open(call, addresses, credentials=credentials)
+        self._links.move_to_end(_key(call))
         link.users += 1
         try:
             yield link
@@ -74,13 +76,36 @@ class Channels:
             link.users -= 1
             await self._trim()
 
-    async def close(self) -> None:
-        while self._links:
-            await self._links.popitem()[1].channel.close()
+    def find_target(self, call: GrpcCall) -> TlsTarget | None:
+        """What the settings have for the call; None: it goes in the clear. Raises `TlsError`."""
+        if call.tls is None:
+            return None
+        found = self._settings.targets.get(call.tls, TlsTarget() if call.tls == PUBLIC_TLS else None)
+        if found is None:
+            raise TlsError(f"executor.tls names {call.tls!r}, which is not among grpc.targets in the worker's settings")
+        if not found.is_for(call.host, call.port):
+            raise TlsError(f"executor.address is none of the hosts that grpc.targets.{call.tls} is for")
+        return found
 
-    def _open(self, key: tuple[str, ...], call: GrpcCall, *, credentials: grpc.ChannelCredentials | None) -> Link:
+    async def close(self) -> None:
+        links = [*self._links.values(), *self._replaced]
+        self._links.clear()
+        self._replaced.clear()
+        for link in links:
+            await link.channel.close()
+
+    def _find(self, call: GrpcCall, addresses: Sequence[Address]) -> Link | None:
+        link = self._links.get(_key(call))
+        return link if link is not None and link.addresses.issubset(addresses) else None
+
+    def _open(
+        self, call: GrpcCall, addresses: Sequence[Address], *, credentials: grpc.ChannelCredentials | None
+    ) -> Link:
+        family = [one for one in addresses if one.version == addresses[0].version]
+        place = _target(family, call.port)
         most = self._settings.max_message
-        name = None if credentials is None else self._tls(call).server_name
+        target = self.find_target(call)
+        name = None if target is None else target.server_name
         options = [
             *STANDARD_OPTIONS,
             ("grpc.max_receive_message_length", most),
@@ -88,24 +113,19 @@ class Channels:
             ("grpc.default_authority", name or call.authority),
         ]
         if credentials is None:
-            channel = grpc.aio.insecure_channel(key[0], options)
+            channel = grpc.aio.insecure_channel(place, options)
         else:
             checked = ("grpc.ssl_target_name_override", name or call.host.strip("[]"))
-            channel = grpc.aio.secure_channel(key[0], credentials, [*options, checked])
-        link = self._links[key] = Link(channel)
+            channel = grpc.aio.secure_channel(place, credentials, [*options, checked])
+        if (old := self._links.get(_key(call))) is not None:
+            self._replaced.append(old)
+        link = self._links[_key(call)] = Link(channel, frozenset(family))
         return link
 
-    def _tls(self, call: GrpcCall) -> TlsTarget:
-        if call.tls is None or call.tls == PUBLIC_TLS:
-            return self._settings.targets.get(PUBLIC_TLS, TlsTarget())
-        if call.tls not in self._settings.targets:
-            raise TlsError(f"executor.tls names {call.tls!r}, which is not among grpc.targets in the worker's settings")
-        return self._settings.targets[call.tls]
-
     async def _credentials(self, call: GrpcCall) -> grpc.ChannelCredentials | None:
-        if call.tls is None:
+        tls = self.find_target(call)
+        if tls is None:
             return None
-        tls = self._tls(call)
         try:
             ca, key, cert = await asyncio.to_thread(lambda: [_read(path) for path in (tls.ca, tls.key, tls.cert)])
         except OSError as exc:
@@ -113,11 +133,16 @@ class Channels:
         return grpc.ssl_channel_credentials(ca, key, cert)
 
     async def _trim(self) -> None:
-        if len(self._links) <= self._settings.max_channels:
-            return
-        idle = [key for key, link in self._links.items() if not link.users]
-        for key in idle[: len(self._links) - self._settings.max_channels]:
-            await self._links.pop(key).channel.close()
+        over = max(len(self._links) - self._settings.max_channels, 0)
+        idle = [key for key, link in self._links.items() if not link.users][:over]
+        done = [self._links.pop(key) for key in idle] + [link for link in self._replaced if not link.users]
+        self._replaced = [link for link in self._replaced if link.users]
+        for link in done:
+            await link.channel.close()
+
+
+def _key(call: GrpcCall) -> tuple[str, str]:
+    return call.authority, call.tls or ""
 
 
 def _read(path: str | None) -> bytes | None:
@@ -125,7 +150,7 @@ def _read(path: str | None) -> bytes | None:
 
 
 def _target(addresses: Sequence[Address], port: int) -> str:
-    """The judged addresses as a target of gRPC, which takes those of one family only: the first one's."""
+    """The judged addresses as a target of gRPC, which takes those of one family only."""
     version = addresses[0].version
-    spelled = [f"[{address}]" if version == 6 else str(address) for address in addresses if address.version == version]
+    spelled = [f"[{address}]" if version == 6 else str(address) for address in addresses]
     return f"ipv{version}:{','.join(f'{host}:{port}' for host in spelled)}"

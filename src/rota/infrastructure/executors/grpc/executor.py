@@ -7,7 +7,7 @@ takes, and the call itself. To cancel the attempt is to cancel the call, which t
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -35,6 +35,8 @@ from rota.infrastructure.executors.templates import MissingValueError, values_of
 MOST_EVENTS = 100_000  # of one stream
 MOST_AT_ONCE = 64 * 1024  # bytes; what is larger is converted beside the loop, which has leases to renew
 GRAIN = 0.01  # seconds; a deadline nearer than this has come
+# Also what the library lets slip where a message nests deeply, or has a type of Google's name and another shape.
+UNFIT = (TypeError, ValueError, AttributeError, KeyError, OverflowError, RecursionError)
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 T = TypeVar("T")
@@ -79,14 +81,17 @@ class GrpcExecutor:
             return refused("grpc_not_callable", str(exc))
         except grpc.aio.AioRpcError as error:
             is_late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-            return TimedOut() if is_late and self._left(job) < GRAIN else failure_of(error)
+            if is_late and self._left(job) < GRAIN:
+                return TimedOut()
+            return failure_of(error, most=self._settings.max_message)
 
     def _left(self, job: Job) -> float:
         return job.deadline - self._clock.monotonic()
 
     async def _attempt(self, job: Job, reports: Reports) -> Outcome:
         call = parse_call(job.config.executor_config)
-        metadata = self._metadata(call, job)
+        target = self._channels.find_target(call)
+        metadata = self._metadata(call, job, secret={} if target is None else target.secret_metadata)
         addresses = await self._guard.resolve(call.host, call.port)
         async with self._channels.borrow(call, addresses) as link:
             errand = _Errand(job, call, link, metadata, self._settings.max_message)
@@ -112,7 +117,7 @@ class GrpcExecutor:
             answer if isinstance(answer, Failed) else await _beside(len(answer), lambda: _read_answer(answer, method))
         )
 
-    def _metadata(self, call: GrpcCall, job: Job) -> Metadata:
+    def _metadata(self, call: GrpcCall, job: Job, *, secret: Mapping[str, str]) -> Metadata:
         for key, _ in call.metadata:
             if not key.startswith(FREE_PREFIX) and key not in self._settings.metadata:
                 raise InvalidError(f"executor.metadata.{key}", "is not x-…, and the setting grpc.metadata lacks it")
@@ -123,7 +128,8 @@ class GrpcExecutor:
             ("idempotency-key", str(spec.id)),
         ]
         trace = spec.metadata.get("traceparent", "")
-        return [*own, *([("traceparent", trace)] if _TRACE.fullmatch(trace) else []), *call.metadata]
+        given = [(key, text) for key, text in call.metadata if key not in secret]
+        return [*own, *([("traceparent", trace)] if _TRACE.fullmatch(trace) else []), *given, *secret.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +192,7 @@ def _write_request(errand: _Errand, method: Method) -> bytes:
         made = json_format.ParseDict(
             filled, method.request(), descriptor_pool=method.pool, max_recursion_depth=MAX_DEPTH
         )
-    except (json_format.ParseError, TypeError, ValueError) as exc:
+    except (json_format.ParseError, *UNFIT) as exc:
         raise InvalidError("payload", f"is no {method.request.DESCRIPTOR.full_name}: {exc}") from exc
     return made.SerializeToString()
 
@@ -196,6 +202,6 @@ def _read_answer(raw: bytes, method: Method) -> Outcome:
         answer = method.response.FromString(raw)
         told = json_format.MessageToDict(answer, preserving_proto_field_name=True, descriptor_pool=method.pool)
         return Succeeded(TaskResult(data=json.dumps(told, ensure_ascii=False, allow_nan=False)))
-    except (DecodeError, json_format.SerializeToJsonError, TypeError, ValueError) as exc:
+    except (DecodeError, json_format.SerializeToJsonError, *UNFIT) as exc:
         problem = f"the answer cannot be read as {method.response.DESCRIPTOR.full_name}: {exc}"
         return refused(own_service.BAD_RESPONSE, problem)

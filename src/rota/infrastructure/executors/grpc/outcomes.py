@@ -1,5 +1,6 @@
 """From what a call ended with to the outcome of the attempt."""
 
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -13,6 +14,9 @@ from rota.domain.attempt import Failed, TaskError
 
 LONGEST_WAIT = timedelta(hours=1)  # that a service may ask for
 DETAILS = "grpc-status-details-bin"
+# What the library says of an answer that is larger than the channel takes. The status is one that servers send, too,
+# and then trying again may help: nothing else tells the two apart.
+TOO_LARGE = re.compile(r"CLIENT: Received message larger than max \(\d+ vs\. (\d+)\)")
 FINAL = frozenset(  # trying again would end the same
     {
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -28,10 +32,13 @@ FINAL = frozenset(  # trying again would end the same
 )
 
 
-def failure_of(error: grpc.aio.AioRpcError) -> Failed:
-    """A status other than OK; a `RetryInfo` among its details says when to try again."""
-    code = error.code()
-    told = TaskError(f"grpc_{code.name.lower()}", error.details() or "", retryable=code not in FINAL)
+def failure_of(error: grpc.aio.AioRpcError, *, most: int) -> Failed:
+    """A status other than OK; a `RetryInfo` among its details says when to try again. `most` bytes may be answered."""
+    code, details = error.code(), error.details() or ""
+    found = TOO_LARGE.search(details) if code is grpc.StatusCode.RESOURCE_EXHAUSTED else None
+    if found is not None and found[1] == str(most):
+        return refused("response_too_large", f"the answer is larger than grpc.max_message, {most} bytes")
+    told = TaskError(f"grpc_{code.name.lower()}", details, retryable=code not in FINAL)
     return Failed(told, retry_after=_find_pause(error.trailing_metadata() or ()))
 
 
