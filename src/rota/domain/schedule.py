@@ -122,7 +122,8 @@ class Schedule:
         """The target times of a cron expression; `seed` is what `H` is spread by."""
         if self.cron is None:
             raise InvalidError("schedule.cron", "is not what this schedule goes by")
-        return _recurrence((self.cron, self.dialect, seed), self.zone, dst=(self.dst_gap, self.dst_overlap))
+        spread_by = seed if "H" in self.cron.upper() else ""  # without it, all configs share what was read once
+        return _recurrence((self.cron, self.dialect, spread_by), self.zone, dst=(self.dst_gap, self.dst_overlap))
 
     def _check_kind(self) -> None:
         given = {"cron": self.cron, "every": self.every, "after_end": self.after_end, "at": self.at or None}
