@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -186,6 +187,20 @@ async def test_no_log_has_the_proof(api: Api, nobody: httpx2.AsyncClient) -> Non
     [denied] = [line for line in lines if line["event"] == "api.denied"]
     assert denied["path"].endswith("/attempts/1:complete")
     assert wrong.rpartition(".")[2] not in str(lines)
+
+
+@pytest.mark.parametrize(
+    "tail", ["", ":Complete", "/", ":complete/", "/complete", ":complete:complete", ":", ".:", "\n"]
+)
+async def test_no_log_has_the_proof_of_a_good_link_that_is_misspelt(
+    api: Api, nobody: httpx2.AsyncClient, tail: str
+) -> None:
+    _, link = await deferred(api)
+    with capture_logs() as lines:
+        assert (await nobody.post(f"{link}{quote(tail)}")).status_code == 401
+    [denied] = [line for line in lines if line["event"] == "api.denied"]
+    assert "/attempts/1" in denied["path"]
+    assert link.rpartition(".")[2] not in str(lines)
 
 
 async def test_forgers_and_those_with_a_link_have_their_rate() -> None:

@@ -221,6 +221,21 @@ async def test_a_private_target_gets_nothing_unless_it_is_allowed(service: Servi
     assert not service.seen
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["2130706433", "127.1", "0177.0.0.1", "017700000001", "127.0.1", "0", "00.0.0.0", "127.000.000.001"],
+)
+async def test_a_number_gets_nothing_though_the_client_takes_it_for_an_address(
+    service: Service, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiohttp.connector.is_canonical_ipv4_address", lambda _host: True)  # older ones do not look
+    async with an_http_executor(guard=TargetGuard()) as executor:
+        outcome = await run(executor, an_http_job(service.url.replace("localhost", host)))
+
+    assert code_of(outcome) == ("target_refused", False)
+    assert not service.seen
+
+
 async def test_servers_of_our_own_get_nothing_though_their_network_is_allowed(service: Service) -> None:
     port = int(service.url.split(":")[2].split("/")[0])
     async with an_http_executor(settings_with(closed=[("localhost", port)])) as executor:

@@ -1,6 +1,7 @@
 """The settings of the HTTP executor: what they may be, and what is built from them."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from rota.config.load import Sources, load
 from rota.config.registry import Registries, check_executor, http_settings, list_own_servers
 from rota.config.settings import SCHEMA, with_values
-from rota.domain.errors import InvalidError
+from rota.domain.errors import ConfigError, InvalidError
 from tests.support.builders import a_config
 
 SECRET, OTHER = "whsec_" + "A" * 43 + "=", "B" * 43
+
+ANY = "0.0.0.0"  # noqa: S104 nothing listens there
 
 
 def read(key: str, raw: Any) -> Any:
@@ -122,12 +125,28 @@ def test_the_executor_is_built_from_plain_values() -> None:
         ("mysql://u:p@db.internal/rota", "redis://cache:6380/0", [("db.internal", 3306), ("cache", 6380)]),
         ("postgresql://db:5433/rota", "sql://", [("db", 5433)]),
         ("mariadb://db/rota", "rediss://cache", [("db", 3306), ("cache", 6379)]),
+        ("postgresql+asyncpg://u:p@db/rota", "memory://", [("db", 5432)]),
+        ("postgresql://u:p@one:5433,two,[::1]:5434/rota", "memory://", [("one", 5433), ("two", 5432), ("::1", 5434)]),
     ],
 )
 def test_the_store_and_the_coordinator_are_no_targets(
     store: str, coordinator: str, servers: list[tuple[str, int]]
 ) -> None:
-    assert list_own_servers(with_values({"store.url": store, "coordinator.url": coordinator})) == servers
+    settings = with_values({"store.url": store, "coordinator.url": coordinator, "api.port": 0, "api.grpc_port": None})
+    assert list_own_servers(settings) == servers
+
+
+def test_the_api_is_no_target() -> None:
+    settings = with_values({"store.url": "memory://", "api.host": "10.0.0.1", "api.port": 80, "api.grpc_port": 81})
+    assert list_own_servers(settings) == [("10.0.0.1", 80), ("10.0.0.1", 81)]
+    everywhere = with_values({"store.url": "memory://", "api.host": ANY, "api.port": 80, "api.grpc_port": None})
+    assert list_own_servers(everywhere) == [(ANY, 80), (socket.gethostname(), 80)]
+
+
+def test_a_server_that_is_none_is_told_without_its_password() -> None:
+    with pytest.raises(ConfigError) as caught:
+        list_own_servers(with_values({"store.url": "postgresql://u:hidden@db:many/rota"}))
+    assert "hidden" not in str(caught.value)
 
 
 def test_a_config_is_checked_by_its_executor() -> None:
