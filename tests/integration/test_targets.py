@@ -1,6 +1,8 @@
 """Where executors may connect to: the table of addresses, the allow-list, and names that change their answers."""
 
+import asyncio
 import socket
+import threading
 from collections.abc import Iterable
 from ipaddress import ip_address
 
@@ -15,6 +17,7 @@ from rota.infrastructure.executors.targets import (
     parse_allow,
     unwrap,
 )
+from tests.support.patience import PATIENCE_S
 
 PORT = 443
 ANY = "0.0.0.0"  # noqa: S104 nothing listens there
@@ -298,6 +301,19 @@ async def test_a_server_of_our_own_on_this_machine_is_closed_at_all_its_own_addr
     with pytest.raises(TargetRefusedError):
         await guard.resolve(host, 5432)
     assert await guard.resolve(host, PORT)
+
+
+async def test_name_servers_that_hang_hold_up_nothing_but_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: [] if go_on.wait(PATIENCE_S) else [])
+    lookups = [asyncio.create_task(TargetGuard().resolve(f"host{number}.example.com", PORT)) for number in range(64)]
+    await asyncio.wait(lookups, timeout=0)
+    try:
+        async with asyncio.timeout(PATIENCE_S / 2):
+            await asyncio.to_thread(str)
+    finally:
+        go_on.set()
+        await asyncio.gather(*lookups, return_exceptions=True)
 
 
 async def test_a_server_of_our_own_without_an_address_closes_nobody_elses_port() -> None:

@@ -39,7 +39,6 @@ from rota.infrastructure.executors.http.config import check_config as check_http
 from rota.infrastructure.executors.http.settings import HttpSettings
 from rota.infrastructure.executors.targets import TargetGuard, parse_allow
 from rota.infrastructure.telemetry.redact import redact_text
-from rota.sdk.signing import key_of
 
 T = TypeVar("T")
 
@@ -199,7 +198,7 @@ def http_settings(settings: Settings) -> HttpSettings:
     return HttpSettings(
         allow=[parse_allow("http.allow", text) for text in http.allow],
         closed=list_own_servers(settings),
-        secrets={name: [key_of(secret) for secret in secrets] for name, secrets in http.secrets.items()},
+        secrets=http.secrets,
         targets=http.targets,
         concurrency=http.concurrency,
         max_response=http.max_response,

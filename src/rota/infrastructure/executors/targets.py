@@ -15,7 +15,9 @@ import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from rota.domain.errors import InvalidError
@@ -24,6 +26,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Lookup = Callable[[str, int], Awaitable[Iterable[str]]]  # a host and port to the texts of its addresses
 
+MOST_LOOKUPS = 16  # at once
 MAX_HOST = 253  # characters
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 
@@ -158,9 +161,16 @@ def is_public(address: Address) -> bool:
     return inner.is_global and not inner.is_multicast and not inner.is_reserved
 
 
+@cache
+def _lookup_threads() -> ThreadPoolExecutor:
+    """For lookups alone. One goes on after its caller gave up: a name server that hangs holds these and no others."""
+    return ThreadPoolExecutor(MOST_LOOKUPS, thread_name_prefix="rota-lookup")
+
+
 async def system_lookup(host: str, port: int) -> list[str]:
     """What the machine's own resolver says; `OSError` when it knows no address."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_lookup_threads(), look_up)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
