@@ -305,7 +305,7 @@ async def test_a_server_of_our_own_on_this_machine_is_closed_at_all_its_own_addr
 
 async def test_name_servers_that_hang_hold_up_nothing_but_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: [] if go_on.wait(PATIENCE_S) else [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: go_on.wait(PATIENCE_S) and [])
     lookups = [asyncio.create_task(TargetGuard().resolve(f"host{number}.example.com", PORT)) for number in range(64)]
     await asyncio.wait(lookups, timeout=0)
     try:
