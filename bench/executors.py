@@ -9,6 +9,7 @@ rounds of both alternate in one run; the median of their ratios counts. Exits wi
 
 import argparse
 import asyncio
+import base64
 import os
 import subprocess
 import sys
@@ -28,14 +29,16 @@ from rota.domain.attempt import Succeeded, TaskResult
 from rota.infrastructure.executors.http.config import plan_of
 from rota.infrastructure.executors.http.executor import HttpExecutor
 from rota.infrastructure.executors.http.request import compose
-from rota.infrastructure.executors.http.settings import HttpSettings
+from rota.infrastructure.executors.http.settings import HttpSettings, SecretSettings
 from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.sdk.signing import key_of
 from tests.support.builders import NOW
 from tests.support.http_jobs import LOOPBACK, an_http_job
 from tests.support.local_jobs import Recorder
 
 LEAST_RATIO = 0.6
-KEYS = (os.urandom(32),)
+SECRETS = (base64.b64encode(os.urandom(32)).decode(),)
+KEYS = tuple(map(key_of, SECRETS))
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n" + b'{"sent":true}'
 
 EXPECTED = Succeeded(TaskResult(data='{"sent":true}'))
@@ -95,7 +98,7 @@ async def rate_of(post: Post, *, requests: int, at_once: int) -> float:
 async def measure(url: str, options: argparse.Namespace) -> list[tuple[float, float]]:
     job = replace(an_http_job(url), deadline=time.monotonic() + 3600)
     request = compose(job, plan_of(job.config.executor_config), keys=KEYS, now=NOW)
-    settings = HttpSettings(allow=LOOPBACK, secrets={"default": KEYS})
+    settings = HttpSettings(allow=LOOPBACK, secrets={"default": SecretSettings(keys=SECRETS, hosts=("127.0.0.1",))})
     executor = HttpExecutor(SystemClock(), SystemRandom(), settings=settings)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 

@@ -63,7 +63,8 @@ def _list_lines(operation: Operation) -> Iterator[str]:
         yield "- Takes an idempotency key."
     answers = [f"{status} {_name(answer)}".rstrip() for status, answer in operation.answers.items()]
     streams = ["or a stream of server-sent events"] if operation.streams else []
-    yield f"- Answers: {', '.join([*answers, *streams])}."
+    to_link = [] if operation.to_link is None else [f"by the link of the attempt {_name(operation.to_link)}"]
+    yield f"- Answers: {', '.join([*answers, *to_link, *streams])}."
     if operation.errors:
         yield f"- Errors of its own: {', '.join(f'`{code}`' for code in operation.errors)}."
     yield ""

@@ -17,7 +17,7 @@ applications.
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -140,10 +140,9 @@ class Receiver:
         """A WSGI application that takes tasks at every path."""
 
         def app(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> list[bytes]:  # fixed signature: WSGI
-            length = int(environ.get("CONTENT_LENGTH") or 0)
-            body = environ["wsgi.input"].read(length) if length <= MAX_BODY else None
+            body = _read_wsgi(environ)
             headers = [(key[5:].replace("_", "-"), value) for key, value in environ.items() if key.startswith("HTTP_")]
-            reply = TOO_LARGE if body is None else self.handle(function, headers=headers, body=body)
+            reply = body if isinstance(body, Reply) else self.handle(function, headers=headers, body=body)
             start_response(f"{reply.status} Rota", list(reply.headers.items()))
             return [reply.body]
 
@@ -152,14 +151,25 @@ class Receiver:
 
 async def _read_asgi(receive: Any) -> bytes | None:
     """The body; None when it is larger than any task."""
-    parts: list[bytes] = []
+    body = bytearray()
     while True:
         message = await receive()
-        parts.append(message.get("body", b""))
-        if sum(map(len, parts)) > MAX_BODY:
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY:
             return None
         if not message.get("more_body", False):
-            return b"".join(parts)
+            return bytes(body)
+
+
+def _read_wsgi(environ: Mapping[str, Any]) -> bytes | Reply:
+    """The body, or what to answer to one that is not to be read."""
+    length = str(environ.get("CONTENT_LENGTH") or 0)
+    if not (length.isascii() and length.isdigit()):
+        return _problem(400, "the length of the body is no number")
+    if len(length) > 9 or int(length) > MAX_BODY:
+        return TOO_LARGE
+    body: bytes = environ["wsgi.input"].read(int(length))
+    return body
 
 
 def _reply_to(result: Any) -> Reply:
@@ -175,9 +185,10 @@ def _reply_of(error: Exception) -> Reply:
         case RefusedError():
             return error.reply
         case Retry():
-            return _problem(503, str(error), after=error.after)
+            return _problem(429, str(error), after=error.after)  # not 503: a proxy says so when nobody answers
         case Snooze():
-            return _problem(503, str(error), after=error.delay)
+            reply = _problem(429, str(error), after=error.delay)
+            return replace(reply, headers={**reply.headers, "rota-snooze": reply.headers["retry-after"]})
         case Fail():
             return _problem(422, str(error))
         case _:

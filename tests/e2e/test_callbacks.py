@@ -35,7 +35,7 @@ def cluster(redis_server: RedisServer, mariadb_server: MariaDbServer, tmp_path: 
         "api": {"public_url": f"http://127.0.0.1:{port}"},
         "scheduler": {"leader_ttl": "2s", "renew_interval": "500ms"},
         "worker": {"heartbeat_interval": "500ms", "lease": "2s"},
-        "http": {"allow": ["127.0.0.1"], "secrets": {"default": SECRET}},
+        "http": {"allow": ["127.0.0.1"], "secrets": {"default": {"keys": [SECRET], "hosts": ["127.0.0.1"]}}},
         "grpc": {"allow": ["127.0.0.1"]},
     }
     with a_cluster(tmp_path, settings, app=APP) as running:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -44,6 +45,11 @@ def link_of(api: Api, task_id: TaskId, *, number: int = 1) -> str:
     return f"/api/v1{spell_link(api.services.node.callback_key, AttemptKey(DEFAULT_TENANT, task_id, number))}"
 
 
+async def read(api: Api, task_id: str) -> Any:
+    async with api.client() as http:
+        return (await http.get(f"/tasks/{task_id}")).json()
+
+
 def problem(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
@@ -55,18 +61,19 @@ async def test_whoever_has_the_link_finishes_the_attempt(api: Api, nobody: httpx
         answer = await nobody.post(f"{link}:complete", json=body)
         assert answer.status_code == 200, answer.text
         task = answer.json()
-        assert (task["id"], task["status"], task["attempt"]) == (task_id, "SUCCESS", 1)
-        assert task["result"] == {"code": 0, "message": "done", "data": {"sent": True}}
+        assert task == {"id": task_id, "status": "SUCCESS", "attempt": 1, "deadline": None}
+    assert (await read(api, task_id))["result"] == {"code": 0, "message": "done", "data": {"sent": True}}
     assert problem(await nobody.post(f"{link}:complete", json={"data": 1})) == (409, "stale_attempt")
     assert problem(await nobody.post(f"{link}:fail")) == (409, "stale_attempt")
 
 
 async def test_a_body_may_be_left_out(api: Api, nobody: httpx2.AsyncClient) -> None:
-    _, done = await deferred(api)
-    assert (await nobody.post(f"{done}:complete")).json()["result"]["data"] is None
-    _, failed = await deferred(api)
-    answer = await nobody.post(f"{failed}:fail")
-    assert answer.json()["error"] | {"message": ""} == {
+    task_id, done = await deferred(api)
+    assert (await nobody.post(f"{done}:complete")).status_code == 200
+    assert (await read(api, task_id))["result"]["data"] is None
+    task_id, failed = await deferred(api)
+    assert (await nobody.post(f"{failed}:fail")).status_code == 200
+    assert (await read(api, task_id))["error"] | {"message": ""} == {
         "code": "failed",
         "message": "",
         "detail": "",
@@ -75,20 +82,25 @@ async def test_a_body_may_be_left_out(api: Api, nobody: httpx2.AsyncClient) -> N
 
 
 async def test_a_failure_carries_what_the_retry_policy_needs(api: Api, nobody: httpx2.AsyncClient) -> None:
-    _, link = await deferred(api)
+    task_id, link = await deferred(api)
     body = {"code": "http_503", "message": "busy", "retry_after_seconds": 90}
-    task = (await nobody.post(f"{link}:fail", json=body)).json()
+    assert (await nobody.post(f"{link}:fail", json=body)).json()["status"] == "RETRYING"
+    task = await read(api, task_id)
     assert (task["status"], task["error"]["code"], task["retry_count"]) == ("RETRYING", "http_503", 1)
-    _, other = await deferred(api)
-    final = (await nobody.post(f"{other}:fail", json={"code": "no_such_customer", "retryable": False})).json()
+    task_id, other = await deferred(api)
+    await nobody.post(f"{other}:fail", json={"code": "no_such_customer", "retryable": False})
+    final = await read(api, task_id)
     assert (final["status"], final["error"]["retryable"]) == ("FAILED", False)
 
 
 async def test_heartbeats_and_progress_are_heard(api: Api, nobody: httpx2.AsyncClient) -> None:
     task_id, link = await deferred(api)
     for body in (None, {"lease_seconds": 30}):
-        assert (await nobody.post(f"{link}:heartbeat", json=body)).json()["status"] == "PROCESSING"
-    assert (await nobody.post(f"{link}:progress", json={"fraction": 0.5, "message": "half"})).status_code == 200
+        heard = (await nobody.post(f"{link}:heartbeat", json=body)).json()
+        assert (heard["status"], set(heard)) == ("PROCESSING", {"id", "status", "attempt", "deadline"})
+        assert heard["deadline"] is not None
+    noted = await nobody.post(f"{link}:progress", json={"fraction": 0.5, "message": "half"})
+    assert set(noted.json()) == {"id", "status", "attempt", "deadline"}
     async with api.client() as http:
         lines = (await http.get(f"/tasks/{task_id}/logs")).json()["items"]
         why = (await http.get(f"/tasks/{task_id}/explain")).json()
@@ -186,6 +198,20 @@ async def test_no_log_has_the_proof(api: Api, nobody: httpx2.AsyncClient) -> Non
     [denied] = [line for line in lines if line["event"] == "api.denied"]
     assert denied["path"].endswith("/attempts/1:complete")
     assert wrong.rpartition(".")[2] not in str(lines)
+
+
+@pytest.mark.parametrize(
+    "tail", ["", ":Complete", "/", ":complete/", "/complete", ":complete:complete", ":", ".:", "\n"]
+)
+async def test_no_log_has_the_proof_of_a_good_link_that_is_misspelt(
+    api: Api, nobody: httpx2.AsyncClient, tail: str
+) -> None:
+    _, link = await deferred(api)
+    with capture_logs() as lines:
+        assert (await nobody.post(f"{link}{quote(tail)}")).status_code == 401
+    [denied] = [line for line in lines if line["event"] == "api.denied"]
+    assert "/attempts/1" in denied["path"]
+    assert link.rpartition(".")[2] not in str(lines)
 
 
 async def test_forgers_and_those_with_a_link_have_their_rate() -> None:

@@ -14,11 +14,14 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
-from rota.domain.attempt import Deferred, Failed, Outcome, Succeeded, TimedOut
+import rota
+from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TimedOut
+from rota.domain.ids import TenantId
 from rota.domain.retry import RetryPolicy
-from rota.infrastructure.executors.http.settings import HttpSettings, TargetSettings
+from rota.infrastructure.executors.http.circuit import Slots
+from rota.infrastructure.executors.http.settings import HttpSettings, SecretSettings, TargetSettings
 from rota.infrastructure.executors.targets import TargetGuard
-from rota.sdk.signing import key_of
+from rota.receive import ReceivedTask, Receiver
 from tests.support.certificates import make_certificate
 from tests.support.clock import FakeClock
 from tests.support.http_jobs import CALLBACK, LOOPBACK, an_http_executor, an_http_job, run
@@ -37,6 +40,7 @@ class Seen:
     headers: dict[str, str]
     body: bytes
     peer: object
+    all: dict[str, list[str]]  # headers, with those that came twice
 
     @property
     def json(self) -> Any:
@@ -57,7 +61,8 @@ class Service:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
         peer = request.transport.get_extra_info("peername") if request.transport else None
-        self.seen.append(Seen(request.method, request.path_qs, headers, await request.read(), peer))
+        every = {name.lower(): request.headers.getall(name) for name in request.headers}
+        self.seen.append(Seen(request.method, request.path_qs, headers, await request.read(), peer, every))
         return web.json_response({"sent": True}) if self.answer is None else await self.answer()
 
 
@@ -144,7 +149,7 @@ async def test_the_trace_goes_on_where_the_task_came_from(service: Service) -> N
 
 @pytest.mark.parametrize("secret", [SECRET, OTHER])
 async def test_requests_are_signed_with_every_secret_of_a_rotation(service: Service, secret: str) -> None:
-    settings = settings_with(secrets={"crm": (key_of(SECRET), key_of(OTHER))})
+    settings = settings_with(secrets={"crm": SecretSettings(keys=(SECRET, OTHER), hosts=("localhost",))})
     async with an_http_executor(settings) as executor:
         await run(executor, an_http_job(service.url, secret="crm"))
 
@@ -154,10 +159,23 @@ async def test_requests_are_signed_with_every_secret_of_a_rotation(service: Serv
 
 
 async def test_the_default_secret_signs_what_names_none(service: Service) -> None:
-    async with an_http_executor(settings_with(secrets={"default": (key_of(SECRET),)})) as executor:
+    secret = SecretSettings(keys=(SECRET,), hosts=("localhost",))
+    async with an_http_executor(settings_with(secrets={"default": secret})) as executor:
         await run(executor, an_http_job(service.url))
 
     Webhook(SECRET).verify(service.seen[0].body, service.seen[0].headers)
+
+
+async def test_a_secret_signs_for_its_own_hosts_only(service: Service) -> None:
+    secret = SecretSettings(keys=(SECRET,), hosts=("crm.internal", "localhost:1"))
+    async with an_http_executor(settings_with(secrets={"default": secret, "crm": secret})) as executor:
+        usual = await run(executor, an_http_job(service.url))
+        named = await run(executor, an_http_job(service.url, secret="crm"))
+
+    assert isinstance(usual, Succeeded)
+    assert code_of(named) == ("bad_config", False)
+    (seen,) = service.seen
+    assert "webhook-signature" not in seen.headers
 
 
 async def test_a_secret_that_the_worker_does_not_have_sends_nothing(service: Service) -> None:
@@ -218,6 +236,21 @@ async def test_a_private_target_gets_nothing_unless_it_is_allowed(service: Servi
         by_number = await run(executor, an_http_job(service.url.replace("localhost", "2130706433")))
 
     assert {code_of(outcome) for outcome in (by_name, by_address, by_number)} == {("target_refused", False)}
+    assert not service.seen
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["2130706433", "127.1", "0177.0.0.1", "017700000001", "127.0.1", "0", "00.0.0.0", "127.000.000.001"],
+)
+async def test_a_number_gets_nothing_though_the_client_takes_it_for_an_address(
+    service: Service, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiohttp.connector.is_canonical_ipv4_address", lambda _host: True)  # older ones do not look
+    async with an_http_executor(guard=TargetGuard()) as executor:
+        outcome = await run(executor, an_http_job(service.url.replace("localhost", host)))
+
+    assert code_of(outcome) == ("target_refused", False)
     assert not service.seen
 
 
@@ -308,6 +341,24 @@ async def test_who_gives_up_waiting_for_its_turn_leaves_it_to_the_next(service: 
     assert len(service.seen) == 2
 
 
+async def test_who_has_no_room_does_not_hold_up_who_has() -> None:
+    slots = Slots()
+    async with asyncio.timeout(PATIENCE_S):
+        await slots.take(2)
+        await slots.take(2)
+        narrow, wide = asyncio.create_task(slots.take(1)), asyncio.create_task(slots.take(2))
+        await asyncio.wait((narrow, wide), timeout=0)
+        await slots.take(3)  # has room, though others wait
+        slots.free()
+        slots.free()
+        await wide
+        assert not narrow.done()
+        slots.free()
+        slots.free()
+        await narrow
+    assert slots.in_use == 1
+
+
 async def test_after_failures_in_a_row_no_request_is_made_until_a_probe_succeeds(service: Service) -> None:
     clock = FakeClock()
     settings = settings_with(breaker_failures=3, breaker_pause=PAUSE)
@@ -338,6 +389,43 @@ async def test_after_failures_in_a_row_no_request_is_made_until_a_probe_succeeds
         assert isinstance(await run(executor, job), Succeeded)
 
 
+async def test_what_one_tenant_runs_into_cuts_off_no_other(service: Service) -> None:
+    async def away() -> web.StreamResponse:
+        return web.Response(status=503)
+
+    service.answer = away
+    async with an_http_executor(settings_with(breaker_failures=2)) as executor:
+        for _ in range(2):
+            await run(executor, an_http_job(service.url))
+        ours = await run(executor, an_http_job(service.url))
+        theirs = await run(executor, an_http_job(service.url, task={"tenant_id": TenantId("other")}))
+
+    assert code_of(ours) == ("circuit_open", True)
+    assert code_of(theirs) == ("http_503", True)
+
+
+@pytest.mark.parametrize("error", [rota.Retry(after="90m"), rota.Snooze("90m")])
+async def test_what_a_receiver_asks_for_cuts_nobody_off(service: Service, error: Exception) -> None:
+    def refuse(task: ReceivedTask) -> None:
+        raise error
+
+    async def busy() -> web.StreamResponse:
+        seen = service.seen[-1]
+        reply = Receiver(SECRET).handle(refuse, headers=seen.headers, body=seen.body)
+        return web.Response(status=reply.status, body=reply.body, headers=reply.headers)
+
+    service.answer = busy
+    secret = SecretSettings(keys=(SECRET,), hosts=("localhost",))
+    async with an_http_executor(settings_with(breaker_failures=1, secrets={"default": secret})) as executor:
+        outcomes = [await run(executor, an_http_job(service.url)) for _ in range(3)]
+
+    assert len(service.seen) == 3
+    if isinstance(error, rota.Snooze):
+        assert outcomes == [Snoozed(timedelta(minutes=90))] * 3
+    else:
+        assert {code_of(outcome) for outcome in outcomes} == {("http_429", True)}
+
+
 async def test_a_service_that_answers_errors_of_its_own_is_not_cut_off(service: Service) -> None:
     async def broken() -> web.StreamResponse:
         return web.Response(status=500)
@@ -363,6 +451,25 @@ async def test_the_pause_of_the_policy_counts_if_it_is_longer(service: Service) 
     assert isinstance(prompt, Failed)
     assert patient.retry_after == timedelta(minutes=2)
     assert prompt.retry_after == timedelta(seconds=5)
+
+
+async def test_a_link_to_this_machine_is_given_to_nobody_elsewhere(service: Service) -> None:
+    async def accept() -> web.StreamResponse:
+        return web.Response(status=202)
+
+    async def look_up(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    service.answer = accept
+    async with an_http_executor(guard=TargetGuard(LOOPBACK, lookup=look_up)) as executor:
+        for link in ("http://127.0.0.1:8420/x", "http://localhost:8420/x", "http://[::1]:8420/x"):
+            here = replace(an_http_job(service.url), callback=link)
+            elsewhere = replace(an_http_job(service.url.replace("localhost", "crm.example.com")), callback=link)
+            assert await run(executor, here) == Deferred()
+            assert code_of(await run(executor, elsewhere)) == ("callbacks_off", False)
+
+    assert ["rota-callback" in seen.headers for seen in service.seen] == [True, False] * 3
+    assert ["callback_url" in seen.json for seen in service.seen] == [True, False] * 3
 
 
 async def test_accepted_work_is_finished_by_a_callback(service: Service) -> None:
@@ -409,6 +516,45 @@ async def test_a_target_brings_its_headers_and_certificates_to_its_own_hosts_onl
     assert [seen.headers["authorization"] for seen in service.seen] == ["Bearer abc"]
     assert code_of(nobodys) == ("tls_failed", True)
     assert code_of(elsewhere) == code_of(unknown) == ("bad_config", False)
+
+
+async def test_secret_headers_are_not_sent_in_the_clear_unless_the_settings_say_so(service: Service) -> None:
+    port = int(service.url.split(":")[2].split("/")[0])
+    closed = TargetSettings(hosts=("localhost",), secret_headers={"X-Key": "abc"})
+    other_port = replace(closed, hosts=("localhost:1",), allow_http=True)
+    opened = replace(closed, hosts=(f"localhost:{port}",), allow_http=True)
+    targets = {"closed": closed, "other": other_port, "opened": opened}
+    async with an_http_executor(settings_with(targets=targets)) as executor:
+        codes = [code_of(await run(executor, an_http_job(service.url, target=name))) for name in ("closed", "other")]
+        done = await run(executor, an_http_job(service.url, target="opened"))
+
+    assert codes == [("bad_config", False)] * 2
+    assert isinstance(done, Succeeded)
+    assert [seen.headers["x-key"] for seen in service.seen] == ["abc"]
+
+
+async def test_a_header_replaces_the_one_of_its_name_in_any_case(service: Service) -> None:
+    target = TargetSettings(hosts=("localhost",), secret_headers={"X-Key": "ours"}, allow_http=True)
+    headers = {"accept": "text/plain", "user-agent": "mine", "x-key": "theirs"}
+    async with an_http_executor(settings_with(targets={"crm": target})) as executor:
+        await run(executor, an_http_job(service.url, target="crm", headers=headers))
+
+    (seen,) = service.seen
+    assert [seen.all[name] for name in ("accept", "user-agent", "x-key")] == [["text/plain"], ["mine"], ["ours"]]
+
+
+async def test_files_that_cannot_be_used_fail_the_calls_that_need_them_and_no_others(
+    service: Service, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    target = TargetSettings(hosts=("localhost",), ca=str(broken))
+    async with an_http_executor(settings_with(targets={"broken": target})) as executor:
+        theirs = await run(executor, an_http_job(service.url, target="broken"))
+        others = await run(executor, an_http_job(service.url))
+
+    assert code_of(theirs) == ("bad_config", False)
+    assert isinstance(others, Succeeded)
 
 
 async def test_a_config_that_was_stored_unchecked_fails_its_tasks(service: Service) -> None:

@@ -147,13 +147,14 @@ def test_no_result_is_an_empty_answer() -> None:
 def test_another_attempt_is_asked_for_with_its_pause(error: Exception) -> None:
     status, _, headers = reply_to(raising(error))
 
-    assert (status, headers["retry-after"]) == (503, "2")
+    assert (status, headers["retry-after"]) == (429, "2")
+    assert headers.get("rota-snooze") == ("2" if isinstance(error, rota.Snooze) else None)
 
 
 def test_another_attempt_without_a_pause_leaves_it_to_the_policy() -> None:
     status, _, headers = reply_to(raising(rota.Retry()))
 
-    assert (status, "retry-after" in headers) == (503, False)
+    assert (status, "retry-after" in headers) == (429, False)
 
 
 def test_a_result_that_is_no_json_is_a_failure() -> None:
@@ -167,6 +168,36 @@ def test_the_task_has_all_that_was_sent() -> None:
     assert (task.task_id, task.attempt, task.type, task.metadata) == ("7", 2, "email", {"a": "b"})
     assert task.deadline is not None
     assert task.deadline.microsecond == 1
+
+
+@pytest.mark.parametrize("length", ["-1", "ten", "1.5", "²"])
+def test_a_length_that_is_none_reads_nothing(length: str) -> None:
+    statuses: list[str] = []
+    app = Receiver(SECRET).wsgi(lambda _: None)
+    app({"CONTENT_LENGTH": length}, lambda status, _headers: statuses.append(status))
+
+    assert statuses == ["400 Rota"]
+
+
+async def test_a_body_in_many_pieces_is_read_in_the_time_of_its_size() -> None:
+    left = 200_000
+
+    async def receive() -> dict[str, Any]:
+        nonlocal left
+        left -= 1
+        return {"body": b"x", "more_body": left > 0}
+
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def never(task: ReceivedTask) -> None:
+        raise AssertionError
+
+    await Receiver(SECRET).asgi(never)({"type": "http", "headers": []}, receive, send)
+
+    assert (sent[0]["status"], left) == (401, 0)
 
 
 def test_an_old_request_is_refused() -> None:

@@ -1,6 +1,8 @@
 """Where executors may connect to: the table of addresses, the allow-list, and names that change their answers."""
 
+import asyncio
 import socket
+import threading
 from collections.abc import Iterable
 from ipaddress import ip_address
 
@@ -15,13 +17,15 @@ from rota.infrastructure.executors.targets import (
     parse_allow,
     unwrap,
 )
+from tests.support.patience import PATIENCE_S
 
 PORT = 443
+ANY = "0.0.0.0"  # noqa: S104 nothing listens there
 
 PRIVATE = [
     "127.0.0.1",
     "127.8.8.8",
-    "0.0.0.0",  # noqa: S104 nothing listens there
+    ANY,
     "0.1.2.3",
     "10.0.0.1",
     "10.255.255.255",
@@ -152,17 +156,36 @@ async def test_an_address_instead_of_a_name_is_judged(host: str) -> None:
         "localhost",
         "localhost.",
         "LOCALHOST",
-        "2130706433",
         "0x7f000001",
-        "017700000001",
-        "127.1",
         "0x7f.1",
-        "0177.0.0.1",
     ],
 )
 async def test_other_spellings_of_loopback_are_judged_by_what_the_resolver_makes_of_them(host: str) -> None:
     with pytest.raises(TargetRefusedError):
         await TargetGuard().resolve(host, PORT)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "2130706433",
+        "017700000001",
+        "127.1",
+        "0177.0.0.1",
+        "127.0.1",
+        "0",
+        "00.0.0.0",
+        "127.000.000.001",
+        "1.2.3.4.5",
+        "::g",
+    ],
+)
+async def test_numbers_that_are_no_usual_address_are_refused_before_anybody_resolves_them(host: str) -> None:
+    guard = TargetGuard(lookup=answering(["93.184.216.34"]))
+    with pytest.raises(TargetRefusedError):
+        guard.check_literal(host, PORT)
+    with pytest.raises(TargetRefusedError):
+        await guard.resolve(host, PORT)
 
 
 async def test_a_public_name_is_resolved_to_its_addresses_in_order() -> None:
@@ -232,6 +255,13 @@ async def test_what_the_allow_list_names_may_be_reached(entry: str, host: str, a
         ("fd00::/8", "anything.example.com", "fd00:ec2::254"),
         ("0.0.0.0/0", "anything.example.com", "fd00::5"),
         ("10.0.0.5:8080", "10.0.0.5", "10.0.0.5"),
+        ("*.svc.internal", "a.svc.internal", "169.254.169.254"),
+        ("*.svc.internal", "a.svc.internal", "::ffff:169.254.170.2"),
+        ("0.0.0.0/0", "anything.example.com", "169.254.170.2"),
+        ("0.0.0.0/0", "anything.example.com", "169.254.170.23"),
+        ("0.0.0.0/0", "anything.example.com", "192.0.0.192"),
+        ("fd00::/8", "anything.example.com", "fd00:ec2::23"),
+        ("fe80::/10", "anything.example.com", "fe80::a9fe:a9fe"),
     ],
 )
 async def test_what_the_allow_list_does_not_name_stays_refused(entry: str, host: str, address: str) -> None:
@@ -256,6 +286,34 @@ async def test_servers_of_our_own_are_no_targets_whatever_the_allow_list_says(ho
     with pytest.raises(TargetRefusedError):
         await guard.resolve(host, 3306)
     assert await guard.resolve(host, PORT)
+
+
+@pytest.mark.parametrize("own", ["127.0.0.1", "::1", ANY, "::"])
+@pytest.mark.parametrize("host", ["127.0.0.2", ANY, "[::1]", "[::ffff:127.0.0.1]", "alias.internal"])
+async def test_a_server_of_our_own_on_this_machine_is_closed_at_all_its_own_addresses(own: str, host: str) -> None:
+    allow = [parse_allow("http.allow", text) for text in ("127.0.0.0/8", ANY, "::1")]
+
+    async def look_up(name: str, port: int) -> list[str]:
+        return [own] if name == "db" else ["127.9.9.9"]
+
+    guard = TargetGuard(allow, closed=[("db", 5432)], lookup=look_up)
+
+    with pytest.raises(TargetRefusedError):
+        await guard.resolve(host, 5432)
+    assert await guard.resolve(host, PORT)
+
+
+async def test_name_servers_that_hang_hold_up_nothing_but_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: go_on.wait(PATIENCE_S) and [])
+    lookups = [asyncio.create_task(TargetGuard().resolve(f"host{number}.example.com", PORT)) for number in range(64)]
+    await asyncio.wait(lookups, timeout=0)
+    try:
+        async with asyncio.timeout(PATIENCE_S / 2):
+            await asyncio.to_thread(str)
+    finally:
+        go_on.set()
+        await asyncio.gather(*lookups, return_exceptions=True)
 
 
 async def test_a_server_of_our_own_without_an_address_closes_nobody_elses_port() -> None:

@@ -7,6 +7,7 @@ nobody should wait for one that is not used.
 """
 
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.application.ports.plugin import Plugin
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Random
+from rota.config.exposure import EVERY_ADDRESS
 from rota.config.load import Loaded, SettingsError
 from rota.config.quiet_grpc import quiet_grpc
 from rota.config.settings import Settings
@@ -36,7 +38,7 @@ from rota.infrastructure.executors.grpc.settings import GrpcSettings
 from rota.infrastructure.executors.http.config import check_config as check_http_config
 from rota.infrastructure.executors.http.settings import HttpSettings
 from rota.infrastructure.executors.targets import TargetGuard, parse_allow
-from rota.sdk.signing import key_of
+from rota.infrastructure.telemetry.redact import redact_text
 
 T = TypeVar("T")
 
@@ -201,7 +203,7 @@ def http_settings(settings: Settings) -> HttpSettings:
     return HttpSettings(
         allow=[parse_allow("http.allow", text) for text in http.allow],
         closed=list_own_servers(settings),
-        secrets={name: [key_of(secret) for secret in secrets] for name, secrets in http.secrets.items()},
+        secrets=http.secrets,
         targets=http.targets,
         concurrency=http.concurrency,
         max_response=http.max_response,
@@ -211,13 +213,26 @@ def http_settings(settings: Settings) -> HttpSettings:
 
 
 def list_own_servers(settings: Settings) -> list[tuple[str, int]]:
-    """Hosts and ports of the store and the coordinator, which no executor may call."""
+    """Hosts and ports of the store, the coordinator and the API, which no executor may call."""
+    api = settings.api
+    hosts = (api.host, socket.gethostname()) if api.host in EVERY_ADDRESS else (api.host,)
+    listening = [(host, port) for port in (api.port, api.grpc_port) if port for host in hosts]
+    return [*_list_servers(settings.store.url), *_list_servers(settings.coordinator.url), *listening]
+
+
+def _list_servers(url: str) -> list[tuple[str, int]]:
+    """The servers that a URL names: one, several separated by commas, or none."""
+    parts = urlsplit(url)
+    usual = SERVER_PORTS.get(parts.scheme.lower().partition("+")[0])  # what follows a plus is a driver
     found = []
-    for url in (settings.store.url, settings.coordinator.url):
-        parts = urlsplit(url)
-        port = parts.port or SERVER_PORTS.get(parts.scheme.lower())
-        if parts.hostname and port is not None:
-            found.append((parts.hostname, port))
+    for server in parts.netloc.rpartition("@")[2].split(","):
+        try:
+            one = urlsplit(f"//{server}")
+            host, port = one.hostname, one.port or usual
+        except ValueError as exc:
+            raise ConfigError(f"{redact_text(url)!r} has a server that is none: {exc}") from exc
+        if host and port is not None:
+            found.append((host, port))
     return found
 
 

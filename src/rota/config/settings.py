@@ -15,7 +15,7 @@ from rota.domain.retry import MAX_RETRIES, STANDARD_RETRY
 from rota.domain.worker import ANY_TYPE, MAX_CAPACITY
 from rota.infrastructure.executors.grpc.settings import TlsTarget
 from rota.infrastructure.executors.http.config import MAX_CONCURRENCY
-from rota.infrastructure.executors.http.settings import TargetSettings
+from rota.infrastructure.executors.http.settings import SecretSettings, TargetSettings
 
 _SECOND = timedelta(seconds=1)
 _TENTH = timedelta(milliseconds=100)
@@ -242,12 +242,13 @@ class HttpExecutorSettings:
         http_kinds.allowed_targets(),
         text="What may be called besides public addresses: hosts, networks, everything under a name.",
     )
-    secrets: Mapping[str, tuple[str, ...]] = field(
+    secrets: Mapping[str, SecretSettings] = field(
         default_factory=dict,
         metadata={
             "kind": http_kinds.secrets(),
-            "text": "What requests are signed with. Task configs name one; `default` is for those that name none. Two"
-            " of a name while one is replaced: both sign.",
+            "text": "What requests are signed with, and to which hosts (`crm.internal`, `crm.internal:8080`,"
+            " `*.svc.internal`). Task configs name one; `default` is for those that name none. Two keys while one is"
+            " replaced: both sign.",
             "live": False,
         },
     )
@@ -256,7 +257,7 @@ class HttpExecutorSettings:
         metadata={
             "kind": http_kinds.targets(),
             "text": "What is needed to call some hosts: a CA of their own, a certificate of ours, headers that are"
-            " secret. Task configs name it as `target`.",
+            " secret and go out by https alone unless `allow_http` is true. Task configs name it as `target`.",
             "live": False,
         },
     )

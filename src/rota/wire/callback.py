@@ -1,8 +1,19 @@
 """What whoever works on an attempt outside says of it."""
 
+from datetime import datetime
 from typing import Any
 
-from rota.wire.base import Request
+from rota.domain.task import TaskStatus
+from rota.wire.base import Answer, Request
+
+
+class AttemptState(Answer):
+    """All that the link of an attempt shows of its task; `deadline` while it is worked on."""
+
+    id: str
+    status: TaskStatus
+    attempt: int
+    deadline: datetime | None
 
 
 class CompleteAttempt(Request):

@@ -1,6 +1,7 @@
 """The settings of the HTTP executor: what they may be, and what is built from them."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +10,61 @@ import pytest
 from rota.config.load import Sources, load
 from rota.config.registry import Registries, check_executor, http_settings, list_own_servers
 from rota.config.settings import SCHEMA, with_values
-from rota.domain.errors import InvalidError
+from rota.domain.errors import ConfigError, InvalidError
+from rota.infrastructure.executors.http.settings import SecretSettings, is_listed
 from tests.support.builders import a_config
 
 SECRET, OTHER = "whsec_" + "A" * 43 + "=", "B" * 43
+
+ANY = "0.0.0.0"  # noqa: S104 nothing listens there
 
 
 def read(key: str, raw: Any) -> Any:
     return SCHEMA[key].kind.read(key, raw)
 
 
-def test_secrets_are_one_or_two_by_name() -> None:
-    assert read("http.secrets", {"default": SECRET, "crm": [SECRET, OTHER]}) == {
-        "default": (SECRET,),
-        "crm": (SECRET, OTHER),
+def test_secrets_are_one_or_two_by_name_for_some_hosts() -> None:
+    one = {"keys": SECRET, "hosts": ["CRM.internal", "127.0.0.1:9000", "*.svc.internal"]}
+    made = read("http.secrets", {"default": one, "crm": {"keys": [SECRET, OTHER], "hosts": ["a"]}})
+    assert made == {
+        "default": SecretSettings(keys=(SECRET,), hosts=("crm.internal", "127.0.0.1:9000", "*.svc.internal")),
+        "crm": SecretSettings(keys=(SECRET, OTHER), hosts=("a",)),
     }
-    assert read("http.secrets", json.dumps({"crm": [SECRET]})) == {"crm": (SECRET,)}
+    assert read("http.secrets", json.dumps({"default": one})) == {"default": made["default"]}
+    assert read("http.secrets", SCHEMA["http.secrets"].kind.write(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "is_one"),
+    [
+        ("crm.internal", "crm.internal", True),
+        ("crm.internal:80", "crm.internal", True),
+        ("crm.internal:81", "crm.internal", False),
+        ("crm.internal", "evil.crm.internal", False),
+        ("*.internal", "crm.internal", True),
+        ("*.internal:80", "crm.internal", True),
+        ("*.internal:81", "crm.internal", False),
+        ("*.internal", "internal", False),
+        ("*.internal", "evilinternal", False),
+        ("::1", "::1", True),
+        ("[::1]", "::1", True),
+        ("[::1]:80", "::1", True),
+        ("[::1]:81", "::1", False),
+    ],
+)
+def test_a_host_is_listed_by_itself_with_a_port_or_by_a_suffix(entry: str, host: str, is_one: bool) -> None:
+    assert is_listed((entry,), host, port=80) is is_one
+
+
+def test_secrets_are_in_no_representation() -> None:
+    raw_targets = {"crm": {"hosts": ["a"], "secret_headers": {"X-Key": "hidden"}}}
+    raw_secrets = {"crm": {"keys": [SECRET], "hosts": ["a"]}}
+    values = {"http.secrets": read("http.secrets", raw_secrets), "http.targets": read("http.targets", raw_targets)}
+    settings = with_values(values)
+
+    for shown in (repr(settings), repr(http_settings(settings))):
+        assert "hidden" not in shown
+        assert SECRET not in shown
 
 
 @pytest.mark.parametrize(
@@ -33,13 +73,22 @@ def test_secrets_are_one_or_two_by_name() -> None:
         "crm",
         "[1]",
         5,
-        {"a b": [SECRET]},
-        {"crm": []},
-        {"crm": [SECRET] * 3},
-        {"crm": ["short"]},
-        {"crm": ["not base64 at all!"]},
-        {"crm": ["QUJD"]},
-        {"crm": [7]},
+        {"a b": {"keys": [SECRET], "hosts": ["a"]}},
+        {"crm": SECRET},
+        {"crm": [SECRET]},
+        {"crm": {"keys": [SECRET]}},
+        {"crm": {"keys": [SECRET], "hosts": []}},
+        {"crm": {"keys": [SECRET], "hosts": "a"}},
+        {"crm": {"keys": [SECRET], "hosts": [7]}},
+        {"crm": {"keys": [SECRET], "hosts": ["a b"]}},
+        {"crm": {"keys": [SECRET], "hosts": ["10.0.0.0/8"]}},
+        {"crm": {"keys": [SECRET], "hosts": ["a"], "colour": "red"}},
+        {"crm": {"keys": [], "hosts": ["a"]}},
+        {"crm": {"keys": [SECRET] * 3, "hosts": ["a"]}},
+        {"crm": {"keys": ["short"], "hosts": ["a"]}},
+        {"crm": {"keys": ["not base64 at all!"], "hosts": ["a"]}},
+        {"crm": {"keys": ["QUJD"], "hosts": ["a"]}},
+        {"crm": {"keys": [7], "hosts": ["a"]}},
     ],
 )
 def test_what_is_no_secret_is_told_without_showing_it(raw: Any) -> None:
@@ -52,7 +101,10 @@ def test_what_is_no_secret_is_told_without_showing_it(raw: Any) -> None:
 def test_a_target_has_hosts_files_and_headers(tmp_path: Path) -> None:
     pem = tmp_path / "ca.pem"
     pem.write_text("")
-    raw = {"crm": {"hosts": ["CRM.internal"], "ca": str(pem), "secret_headers": {"Authorization": "Bearer x"}}}
+    raw: dict[str, Any] = {
+        "crm": {"hosts": ["CRM.internal"], "ca": str(pem), "secret_headers": {"Authorization": "Bearer x"}}
+    }
+    raw["crm"]["allow_http"] = True
 
     target = read("http.targets", raw)["crm"]
 
@@ -77,6 +129,7 @@ def test_a_target_has_hosts_files_and_headers(tmp_path: Path) -> None:
         {"hosts": ["a"], "cert": __file__},
         {"hosts": ["a"], "secret_headers": {"A": "x\r\ny"}},
         {"hosts": ["a"], "secret_headers": ["A"]},
+        {"hosts": ["a"], "allow_http": "yes"},
     ],
 )
 def test_what_is_no_target_is_told(target: Any) -> None:
@@ -93,7 +146,7 @@ def test_the_allow_list_is_checked_entry_by_entry() -> None:
 
 def test_secrets_are_covered_when_settings_are_shown() -> None:
     environment = {
-        "ROTA_HTTP__SECRETS": json.dumps({"default": [SECRET]}),
+        "ROTA_HTTP__SECRETS": json.dumps({"default": {"keys": [SECRET], "hosts": ["a"]}}),
         "ROTA_HTTP__TARGETS": json.dumps({"crm": {"hosts": ["a"], "secret_headers": {"X-Key": "hidden"}}}),
     }
     shown = {row.key: row.value for row in load(Sources(environment=environment)).describe()}
@@ -109,10 +162,9 @@ def test_types_may_stand_for_an_executor() -> None:
 
 
 def test_the_executor_is_built_from_plain_values() -> None:
-    made = http_settings(with_values({"http.allow": ("10.0.0.0/8",), "http.secrets": {"crm": (SECRET, OTHER)}}))
+    made = http_settings(with_values({"http.allow": ("10.0.0.0/8",)}))
 
     assert len(made.allow) == 1
-    assert [len(key) for key in made.secrets["crm"]] == [32, 32]
 
 
 @pytest.mark.parametrize(
@@ -122,12 +174,28 @@ def test_the_executor_is_built_from_plain_values() -> None:
         ("mysql://u:p@db.internal/rota", "redis://cache:6380/0", [("db.internal", 3306), ("cache", 6380)]),
         ("postgresql://db:5433/rota", "sql://", [("db", 5433)]),
         ("mariadb://db/rota", "rediss://cache", [("db", 3306), ("cache", 6379)]),
+        ("postgresql+asyncpg://u:p@db/rota", "memory://", [("db", 5432)]),
+        ("postgresql://u:p@one:5433,two,[::1]:5434/rota", "memory://", [("one", 5433), ("two", 5432), ("::1", 5434)]),
     ],
 )
 def test_the_store_and_the_coordinator_are_no_targets(
     store: str, coordinator: str, servers: list[tuple[str, int]]
 ) -> None:
-    assert list_own_servers(with_values({"store.url": store, "coordinator.url": coordinator})) == servers
+    settings = with_values({"store.url": store, "coordinator.url": coordinator, "api.port": 0, "api.grpc_port": None})
+    assert list_own_servers(settings) == servers
+
+
+def test_the_api_is_no_target() -> None:
+    settings = with_values({"store.url": "memory://", "api.host": "10.0.0.1", "api.port": 80, "api.grpc_port": 81})
+    assert list_own_servers(settings) == [("10.0.0.1", 80), ("10.0.0.1", 81)]
+    everywhere = with_values({"store.url": "memory://", "api.host": ANY, "api.port": 80, "api.grpc_port": None})
+    assert list_own_servers(everywhere) == [(ANY, 80), (socket.gethostname(), 80)]
+
+
+def test_a_server_that_is_none_is_told_without_its_password() -> None:
+    with pytest.raises(ConfigError) as caught:
+        list_own_servers(with_values({"store.url": "postgresql://u:hidden@db:many/rota"}))
+    assert "hidden" not in str(caught.value)
 
 
 def test_a_config_is_checked_by_its_executor() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rota.domain.attempt import Deferred, Failed, Outcome, Succeeded
-from rota.infrastructure.executors.http.answer import Answer, judge, parse_retry_after
+from rota.infrastructure.executors.http.answer import Answer, judge, parse_retry_after, parse_snooze
 from rota.infrastructure.executors.http.config import HttpConfig
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -135,3 +135,21 @@ def test_the_body_of_a_failure_is_its_detail() -> None:
 )
 def test_retry_after_is_seconds_or_a_date_within_reason(text: str, wait: timedelta | None) -> None:
     assert parse_retry_after(text, now=NOW) == wait
+
+
+@pytest.mark.parametrize(
+    ("text", "wait"),
+    [
+        ("0", timedelta(0)),
+        (" 5400 ", timedelta(minutes=90)),
+        ("999999999", timedelta(days=366)),
+        ("9" * 400, timedelta(days=366)),
+        ("", None),
+        ("-5", None),
+        ("1.5", None),
+        ("soon", None),
+        ("²", None),
+    ],
+)
+def test_a_snooze_is_seconds_within_reason(text: str, wait: timedelta | None) -> None:
+    assert parse_snooze(text) == wait

@@ -64,6 +64,15 @@ def test_what_was_changed_on_the_way_is_refused(changes: dict[str, str]) -> None
         check({**signed(SECRET), **changes}, SECRET)
 
 
+def test_an_id_with_a_dot_is_refused_though_its_signature_fits() -> None:
+    moved = b"8." + BODY  # signed with the id "7" and a time; read as another id, with the time 8
+    headers = {"webhook-id": f"7.{int(NOW)}", "webhook-timestamp": "8"}
+    signature = sign([key_of(SECRET)], "7", timestamp=int(NOW), body=moved)
+
+    with pytest.raises(SignatureError, match="dot"):
+        verify([key_of(SECRET)], {**headers, "webhook-signature": signature}, body=BODY, now=8.0, tolerance=300)
+
+
 def test_another_body_or_secret_is_refused() -> None:
     with pytest.raises(SignatureError):
         check(signed(SECRET), SECRET, body=BODY + b" ")

@@ -8,14 +8,16 @@ An address is public if it is global unicast and so is the IPv4 address it may c
 6to4, Teredo). Everything else needs an entry in the allow-list: a host (`crm.internal`), a host with a port
 (`crm.internal:8080`), all hosts under a name (`*.svc.internal`) or a network (`10.0.0.0/8`). What clouds tell a machine
 about itself, its credentials too, is opened only by an entry for that one address or host, never by a network around
-it; Rota's own store and coordinator by none.
+it or a suffix; Rota's own servers by none.
 """
 
 import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from rota.domain.errors import InvalidError
@@ -24,6 +26,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Lookup = Callable[[str, int], Awaitable[Iterable[str]]]  # a host and port to the texts of its addresses
 
+MOST_LOOKUPS = 16  # at once
 MAX_HOST = 253  # characters
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 
@@ -47,9 +50,18 @@ _CLOSED_NETWORKS: Sequence[Network] = [
         "5f00::/16",
     )
 ]
-_METADATA: frozenset[Address] = frozenset(
-    ip_address(text) for text in ("169.254.169.254", "100.100.100.200", "168.63.129.16", "fd00:ec2::254")
-)
+_METADATA: Sequence[Network] = [
+    ip_network(text)
+    for text in (
+        "169.254.0.0/16",  # most clouds, at several addresses of it
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "fd00:ec2::/32",
+        "fd20:ce::254",
+        "fe80::a9fe:a9fe",
+    )
+]
 _EMBEDDING: Sequence[tuple[IPv6Network, int]] = [  # the network, and by how many bits the IPv4 address is shifted
     (IPv6Network("::ffff:0:0/96"), 0),  # mapped
     (IPv6Network("::ffff:0:0:0/96"), 0),  # translated
@@ -89,7 +101,7 @@ class AllowEntry:
         network = self.network
         if network is None or network.version != address.version or address not in network:
             return False
-        return address not in _METADATA or network.prefixlen == network.max_prefixlen
+        return not _is_metadata(address) or network.prefixlen == network.max_prefixlen
 
 
 def parse_allow(field: str, text: str) -> AllowEntry:
@@ -133,19 +145,32 @@ def unwrap(address: Address) -> Address:
     return address
 
 
+def _is_metadata(inner: Address) -> bool:
+    return any(inner.version == network.version and inner in network for network in _METADATA)
+
+
 def is_public(address: Address) -> bool:
     """Whether the address, and what it may carry inside, is anybody's to connect to."""
     inner = unwrap(address)
     if isinstance(inner, IPv6Address) and inner.scope_id is not None:
         return False
-    if inner in _METADATA or any(inner.version == network.version and inner in network for network in _CLOSED_NETWORKS):
+    if _is_metadata(inner) or any(
+        inner.version == network.version and inner in network for network in _CLOSED_NETWORKS
+    ):
         return False
     return inner.is_global and not inner.is_multicast and not inner.is_reserved
 
 
+@cache
+def _lookup_threads() -> ThreadPoolExecutor:
+    """For lookups alone. One goes on after its caller gave up: a name server that hangs holds these and no others."""
+    return ThreadPoolExecutor(MOST_LOOKUPS, thread_name_prefix="rota-lookup")
+
+
 async def system_lookup(host: str, port: int) -> list[str]:
     """What the machine's own resolver says; `OSError` when it knows no address."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_lookup_threads(), look_up)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
@@ -188,18 +213,25 @@ class TargetGuard:
     def check_literal(self, host: str, port: int) -> Address | None:
         """The address that the host is, if it is one and may be reached; None for a name, which is to be resolved.
 
-        Quick, for clients that do not resolve what is an address already.
+        Quick, for clients that do not resolve what is an address already. Numbers that are no address in its usual
+        spelling (127.1, 2130706433) are refused: such clients take them for one and ask no resolver.
         """
-        literal = _find_literal(_tidy(host))
-        if literal is not None and not self._may_reach(str(literal), port, address=literal):
+        name = _tidy(host)
+        literal = _find_literal(name)
+        is_refused = _is_numeric(name) if literal is None else not self._may_reach(str(literal), port, address=literal)
+        if is_refused:
             raise TargetRefusedError(host, port)
         return literal
 
     def _may_reach(self, name: str, port: int, *, address: Address) -> bool:
-        if is_public(address) or any(entry.names(name, port) for entry in self._allow):
+        if is_public(address):
             return True
         inner = unwrap(address)
-        return any(entry.contains(inner) for entry in self._allow)
+        may_be_below = not _is_metadata(inner)
+        return any(
+            entry.contains(inner) or (entry.names(name, port) and (may_be_below or not entry.covers_below))
+            for entry in self._allow
+        )
 
     async def _check_closed(self, name: str, addresses: Sequence[Address], *, port: int) -> None:
         """Nothing of Rota's own is a target, whatever it is called."""
@@ -207,8 +239,10 @@ class TargetGuard:
             if closed_port != port:
                 continue
             theirs = await self._find_addresses(host, port)
-            if host == name or any(unwrap(address) in theirs for address in addresses):
-                raise TargetRefusedError(name, port)
+            is_here = any(map(_is_here, theirs))  # then every address of this machine itself leads there
+            for inner in map(unwrap, addresses):
+                if host == name or inner in theirs or (is_here and _is_here(inner)):
+                    raise TargetRefusedError(name, port)
 
     async def _find_addresses(self, host: str, port: int) -> set[Address]:
         try:
@@ -225,4 +259,12 @@ def _find_literal(host: str) -> Address | None:
     try:
         return ip_address(host)
     except ValueError:
-        return None  # also 0x7f.1, 017700000001 and 2130706433: a resolver says what they are, and that is judged
+        return None  # also 0x7f.1: a resolver says what it is, and that is judged
+
+
+def _is_numeric(host: str) -> bool:
+    return ":" in host or host.replace(".", "").isdigit()
+
+
+def _is_here(address: Address) -> bool:
+    return address.is_loopback or address.is_unspecified

@@ -35,6 +35,7 @@ MOST_HEADERS = 100
 LONGEST_LOGGED_PATH = 200
 PRINCIPAL, SECRET = "rota.principal", "rota.secret"
 CALLBACK = re.compile(rf"{API_BASE}/tasks/(?P<id>[^/:]+)/attempts/(?P<attempt>[^/:.]+\.[^/:]+):[a-z]+")
+PROOF = re.compile(r"(attempts/[^/.]*)\..*?(:[a-z]{1,20})?$", re.DOTALL | re.IGNORECASE)  # also in a link misspelt
 STRICT: Sequence[tuple[bytes, bytes]] = (  # names in lower case, as ASGI has them
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -170,11 +171,7 @@ def _scan(scope: Scope) -> dict[bytes, list[bytes]]:
 
 def _path(scope: Scope) -> str:
     """The path, for the log. The proof in the link of an attempt is as good as a password: it is left out."""
-    path = str(scope["path"])
-    link = CALLBACK.fullmatch(path)
-    return (path if link is None else path.replace(link["attempt"], link["attempt"].partition(".")[0]))[
-        :LONGEST_LOGGED_PATH
-    ]
+    return PROOF.sub(r"\1\2", str(scope["path"]))[:LONGEST_LOGGED_PATH]
 
 
 def _address(scope: Scope) -> str:

@@ -66,7 +66,7 @@ References = Mapping[Any, dict[str, Any]]
 def _schemas(operations: Sequence[Operation]) -> tuple[References, dict[str, Any]]:
     types: list[Any] = [Problem]
     for operation in operations:
-        types += [*operation.answers.values(), operation.body, operation.frame]
+        types += [*operation.answers.values(), operation.to_link, operation.body, operation.frame]
     wanted = [found for found in dict.fromkeys(types) if found is not None]
     references, schemas = msgspec.json.schema_components(wanted, ref_template=REF)
     return dict(zip(wanted, references, strict=True)), schemas
@@ -152,7 +152,10 @@ def _list_responses(operation: Operation, references: References) -> Iterator[tu
     for status, answer in operation.answers.items():
         content: dict[str, Any] = {}
         if answer is not None:
-            content["application/json"] = {"schema": references[answer]}
+            schema = references[answer]
+            if operation.to_link is not None:
+                schema = {"anyOf": [schema, references[operation.to_link]]}
+            content["application/json"] = {"schema": schema}
         if operation.frame is not None:
             content[sse.MEDIA_TYPE] = {"schema": {"type": "string"}}
         described: dict[str, Any] = {"description": TITLES[status]}

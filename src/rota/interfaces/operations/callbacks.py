@@ -4,6 +4,7 @@ from typing import Any
 
 from rota.application.audit import Actor
 from rota.application.callbacks import LONGEST_LEASE, SHORTEST_LEASE
+from rota.domain import task as domain
 from rota.domain.access import Role
 from rota.domain.attempt import MAX_CODE, Failed, Succeeded, TaskError, TaskResult
 from rota.domain.callback import AttemptKey
@@ -24,7 +25,7 @@ async def complete_attempt(call: Call[NoQuery, wire.CompleteAttempt]) -> Reply:
     message = check_text("message", body.message, longest=MAX_MESSAGE)
     done = Succeeded(TaskResult(message=message, data=data))
     task = await call.services.callbacks.complete(_attempt(call), done, actor=_actor(call))
-    return Reply(200, render.task_answer(task))
+    return _reply(call, task)
 
 
 async def fail_attempt(call: Call[NoQuery, wire.FailAttempt]) -> Reply:
@@ -36,7 +37,7 @@ async def fail_attempt(call: Call[NoQuery, wire.FailAttempt]) -> Reply:
     )
     failed = Failed(error, read.optional_seconds("retry_after_seconds", body.retry_after_seconds))
     task = await call.services.callbacks.fail(_attempt(call), failed, actor=_actor(call))
-    return Reply(200, render.task_answer(task))
+    return _reply(call, task)
 
 
 async def heartbeat_attempt(call: Call[NoQuery, wire.AttemptHeartbeat]) -> Reply:
@@ -45,7 +46,7 @@ async def heartbeat_attempt(call: Call[NoQuery, wire.AttemptHeartbeat]) -> Reply
         bounds = f"{SHORTEST_LEASE.total_seconds():g} to {LONGEST_LEASE.total_seconds():g}"
         raise InvalidError("lease_seconds", f"must be a number of seconds from {bounds}")
     task = await call.services.callbacks.heartbeat(_attempt(call), lease=lease)
-    return Reply(200, render.task_answer(task))
+    return _reply(call, task)
 
 
 async def progress_attempt(call: Call[NoQuery, wire.AttemptProgress]) -> Reply:
@@ -54,7 +55,12 @@ async def progress_attempt(call: Call[NoQuery, wire.AttemptProgress]) -> Reply:
     message = check_text("message", call.body.message, longest=MAX_MESSAGE)
     attempt = _attempt(call)
     task = await call.services.callbacks.progress(attempt, fraction=call.body.fraction, message=message)
-    return Reply(200, render.task_answer(task))
+    return _reply(call, task)
+
+
+def _reply(call: Call[Any, Any], task: domain.Task) -> Reply:
+    """Who has no more than a link was told of the task what its service may know, and is told nothing else."""
+    return Reply(200, render.attempt_state(task) if call.principal.is_link else render.task_answer(task))
 
 
 def _attempt(call: Call[Any, Any]) -> AttemptKey:
@@ -78,6 +84,7 @@ def _operation(verb: str, summary: str, **more: Any) -> Operation:
         summary=summary,
         role=Role.OPERATOR,
         answers={200: Task},
+        to_link=wire.AttemptState,
         errors=ERRORS,
         most_bytes=MOST_BYTES,
         **more,

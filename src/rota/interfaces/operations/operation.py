@@ -125,6 +125,7 @@ class Operation:
     most_bytes: int = MOST_BODY_BYTES
     most_marks: int = MOST_BODY_MARKS
     takes_key: bool = False  # heeds Idempotency-Key
+    to_link: type[Answer] | None = None  # what the holder of an attempt's link is answered with instead
     streams: bool = False  # answers `Accept: text/event-stream` with one
     frame: type[Answer] | None = None  # what the messages of its stream hold
 

@@ -16,13 +16,19 @@ from rota.domain import task_config as domain_config
 from rota.domain.attempt import TaskError, TaskResult
 from rota.domain.retry import RetryPolicy
 from rota.domain.schedule_form import schedule_to
-from rota.domain.task import RETRYING
-from rota.wire import access, cluster, config, schedule, task
+from rota.domain.task import PROCESSING, RETRYING
+from rota.wire import access, callback, cluster, config, schedule, task
 
 
 def text_id(value: int | None) -> str | None:
     """An id on the wire; JavaScript would round a number of this size."""
     return None if value is None else str(value)
+
+
+def attempt_state(found: domain.Task) -> callback.AttemptState:
+    state = found.state
+    deadline = found.attempt_until if state.status is PROCESSING else None
+    return callback.AttemptState(id=str(found.id), status=state.status, attempt=state.attempt, deadline=deadline)
 
 
 def task_answer(found: domain.Task, progress: log.Progress | None = None) -> task.Task:

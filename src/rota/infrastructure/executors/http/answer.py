@@ -4,6 +4,7 @@
 |---|---|
 | a status that the config counts as success (2xx) | succeeded, with the JSON of the body as data |
 | 202 | finished later, by a callback; with `deferred: false` in the config a success like others |
+| 429 with `Rota-Snooze: seconds` | run again after that pause, without spending a retry |
 | 408, 425, 429 and 5xx | tried again, not before `Retry-After` |
 | 3xx | final `redirected`: nobody follows where a service points |
 | other 4xx | final |
@@ -18,8 +19,8 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
-from rota.domain.attempt import Deferred, Failed, Outcome, Succeeded, TaskError, TaskResult
-from rota.domain.checks import MAX_MESSAGE, tidy_text
+from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
+from rota.domain.checks import MAX_DURATION, MAX_MESSAGE, tidy_text
 from rota.infrastructure.executors.http.config import HttpConfig, SuccessMapping
 
 RETRYABLE = frozenset({408, 425, 429})
@@ -55,10 +56,21 @@ def judge(answer: Answer, config: HttpConfig, *, callback: str, now: datetime) -
         return _refuse("redirected", f"the service answered {_name(status)}; redirects are not followed", detail=detail)
     if not 400 <= status < 600:
         return _refuse("bad_response", f"the service answered {_name(status)}, which is no success here", detail=detail)
+    snooze = parse_snooze(answer.headers.get("Rota-Snooze", "")) if status == HTTPStatus.TOO_MANY_REQUESTS else None
+    if snooze is not None:
+        return Snoozed(snooze)
     is_retryable = status in RETRYABLE or status >= 500
     error = TaskError(f"http_{status}", f"the service answered {_name(status)}", detail, is_retryable)
     wait = parse_retry_after(answer.headers.get("Retry-After", ""), now=now) if is_retryable else None
     return Failed(error, wait)
+
+
+def parse_snooze(text: str) -> timedelta | None:
+    """Seconds, at most as many as any pause may have; None for anything else."""
+    written = text.strip()
+    if not (written.isascii() and written.isdigit()):
+        return None
+    return min(timedelta(seconds=int(written[:9])), MAX_DURATION) if len(written) <= 9 else MAX_DURATION
 
 
 def parse_retry_after(text: str, *, now: datetime) -> timedelta | None:

@@ -1,4 +1,4 @@
-"""One target as this worker knows it: how many requests it has in hand, and whether it answers at all.
+"""One target as this worker knows it: how many requests it has in hand, and whether it answers a tenant at all.
 
 The circuit is closed while the target answers. After so many failures in a row it opens: attempts fail at once, and no
 request is made. When the pause is over one attempt is let through as a probe; its end closes the circuit or opens it
@@ -13,7 +13,7 @@ from rota.application.ports.system import Clock
 
 
 class Slots:
-    """Room for requests. Whoever waits is served in order; each brings the limit that its config sets."""
+    """Room for requests. Each brings the limit that its config sets; the first one that this leaves room is served."""
 
     def __init__(self) -> None:
         self.in_use = 0
@@ -21,7 +21,7 @@ class Slots:
 
     async def take(self, limit: int) -> None:
         """Wait for room; whoever got it must `free` it."""
-        if self._waiting or self.in_use >= limit:
+        if self.in_use >= limit:  # who waits has no room either, or would not wait
             await self._wait(limit)
         else:
             self.in_use += 1
@@ -38,19 +38,20 @@ class Slots:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                if entry in self._waiting:
-                    self._waiting.remove(entry)
-                self._serve()
+                self._waiting.remove(entry)
             else:
                 self.free()  # the slot was given at the very moment of the cancel
             raise
 
     def _serve(self) -> None:
-        while self._waiting and self.in_use < self._waiting[0][0]:
-            _, turn = self._waiting.popleft()
-            if not turn.cancelled():
-                self.in_use += 1
-                turn.set_result(None)
+        while entry := next((entry for entry in self._waiting if self._has_room(entry)), None):
+            self._waiting.remove(entry)
+            self.in_use += 1
+            entry[1].set_result(None)
+
+    def _has_room(self, entry: tuple[int, asyncio.Future[None]]) -> bool:
+        limit, turn = entry
+        return self.in_use < limit and not turn.cancelled()
 
 
 class Circuit:

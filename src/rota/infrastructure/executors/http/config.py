@@ -69,6 +69,7 @@ class Plan:
     config: HttpConfig
     origin: str  # scheme, host and port: who is called
     host: str
+    port: int
     headers: Mapping[str, Template]
     query: Mapping[str, Template]
     body: Template | None
@@ -100,6 +101,7 @@ def _prepare(executor: object) -> Plan:
         config=config,
         origin=f"{parts.scheme}://{parts.hostname}:{port}",
         host=parts.hostname or "",
+        port=port,
         headers={name: compile_template(f"executor.headers.{name}", text) for name, text in config.headers.items()},
         query={name: compile_template(f"executor.query.{name}", value) for name, value in config.query.items()},
         body=None if config.body is msgspec.UNSET else compile_template("executor.body", config.body),

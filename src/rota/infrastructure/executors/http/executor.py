@@ -8,23 +8,28 @@ service recognise it. Everything ends at the attempt's deadline, in whatever sta
 import asyncio
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from rota.application.ports.executor import Job, Reports
 from rota.application.ports.system import Clock, Random
 from rota.domain.attempt import Failed, Outcome, TaskError, TimedOut
 from rota.domain.errors import InvalidError
+from rota.domain.ids import TenantId
 from rota.domain.retry import UNTRIED
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.executors.http.answer import judge
 from rota.infrastructure.executors.http.circuit import Circuit, Slots
 from rota.infrastructure.executors.http.config import Plan, plan_of
-from rota.infrastructure.executors.http.request import Request, compose
-from rota.infrastructure.executors.http.settings import DEFAULT_SECRET, HttpSettings
+from rota.infrastructure.executors.http.request import Request, compose, override
+from rota.infrastructure.executors.http.settings import DEFAULT_SECRET, HttpSettings, is_listed
 from rota.infrastructure.executors.http.trouble import ExchangeError
 from rota.infrastructure.executors.targets import TargetGuard
 from rota.infrastructure.executors.templates import MissingValueError
+from rota.sdk.signing import key_of
 
 if TYPE_CHECKING:
     from rota.infrastructure.executors.http.transport import Transport
@@ -32,12 +37,6 @@ if TYPE_CHECKING:
 MOST_TARGETS = 1000  # that are remembered; beyond it those at rest are forgotten
 UNREACHED = frozenset({502, 503, 504})  # a proxy says that the service does not answer
 NEAR = 0.05  # seconds; an attempt that is cancelled this near to its deadline ran into it
-
-
-class _Target:
-    def __init__(self, circuit: Circuit) -> None:
-        self.circuit = circuit
-        self.slots = Slots()
 
 
 class HttpExecutor:
@@ -50,7 +49,8 @@ class HttpExecutor:
         self._random = random
         self._settings = settings
         self._guard = guard or TargetGuard(settings.allow, closed=settings.closed)
-        self._targets: dict[str, _Target] = {}
+        self._slots: dict[str, Slots] = {}
+        self._circuits: dict[tuple[TenantId, str], Circuit] = {}
         self._transport: Transport | None = None
         self._opening = asyncio.Lock()
 
@@ -63,6 +63,8 @@ class HttpExecutor:
     async def execute(self, job: Job, reports: Reports) -> Outcome:
         try:
             plan = plan_of(job.config.executor_config)
+            if _is_local(urlsplit(job.callback).hostname or "") and not _is_local(plan.host):
+                job = replace(job, callback="")  # a service elsewhere would call itself
             request = compose(job, plan, keys=self._find_keys(plan), now=self._clock.now())
             request = self._with_secrets(request, plan)
         except InvalidError as exc:
@@ -80,11 +82,16 @@ class HttpExecutor:
             await self._transport.close()
 
     def _find_keys(self, plan: Plan) -> Sequence[bytes]:
+        """Of the secret that the config names, or of the usual one if that is meant for this host."""
         name = plan.config.secret
         found = self._settings.secrets.get(name or DEFAULT_SECRET)
         if name is not None and found is None:
             raise InvalidError("executor.secret", f"http.secrets of this worker's settings has no {name!r}")
-        return found or ()
+        if found is not None and is_listed(found.hosts, plan.host, port=plan.port):
+            return [key_of(key) for key in found.keys]
+        if name is not None:
+            raise InvalidError("executor.url", f"the host is none of those that http.secrets.{name} is for")
+        return ()
 
     def _with_secrets(self, request: Request, plan: Plan) -> Request:
         """With the headers of the target that the config names; it must be meant for this host."""
@@ -94,16 +101,19 @@ class HttpExecutor:
         target = self._settings.targets.get(name)
         if target is None:
             raise InvalidError("executor.target", f"http.targets of this worker's settings has no {name!r}")
-        if plan.host not in target.hosts:
+        if not is_listed(target.hosts, plan.host, port=plan.port):
             raise InvalidError("executor.url", f"the host is none of those that http.targets.{name} is for")
-        return Request(request.method, request.url, {**request.headers, **target.secret_headers}, request.body)
+        if target.secret_headers and not target.allow_http and not plan.origin.startswith("https:"):
+            problem = f"must begin with https:// for the headers of http.targets.{name}, unless allow_http is set there"
+            raise InvalidError("executor.url", problem)
+        return replace(request, headers=override(request.headers, target.secret_headers))
 
     async def _call(self, job: Job, plan: Plan, *, request: Request) -> Outcome:
         transport = self._transport or await self._open()
-        target = self._find_target(plan.origin)
-        await target.slots.take(plan.config.concurrency or self._settings.concurrency)
+        slots = self._find_slots(plan.origin)
+        await slots.take(plan.config.concurrency or self._settings.concurrency)
         try:
-            circuit = target.circuit
+            circuit = self._find_circuit(job.task.spec.tenant_id, plan.origin)
             if not circuit.admit():
                 problem = f"{plan.origin} did not answer lately; no request was made"
                 return Failed(TaskError(UNTRIED, problem), self._not_before(job, circuit.left()))
@@ -116,7 +126,7 @@ class HttpExecutor:
                     circuit.abandon()
                 raise
         finally:
-            target.slots.free()
+            slots.free()
 
     async def _exchange(self, job: Job, plan: Plan, *, request: Request, to: "tuple[Transport, Circuit]") -> Outcome:
         transport, circuit = to
@@ -136,15 +146,25 @@ class HttpExecutor:
         policy, state = job.task.spec.retry, job.task.state
         return max(wait, policy.delay_before(state.retry_count + 1, chance=self._random.chance()))
 
-    def _find_target(self, origin: str) -> _Target:
-        target = self._targets.get(origin)
-        if target is None:
-            if len(self._targets) >= MOST_TARGETS:
-                self._targets = {key: known for key, known in self._targets.items() if known.slots.in_use}
+    def _find_slots(self, origin: str) -> Slots:
+        slots = self._slots.get(origin)
+        if slots is None:
+            if len(self._slots) >= MOST_TARGETS:
+                self._slots = {key: known for key, known in self._slots.items() if known.in_use}
+            slots = self._slots[origin] = Slots()
+        return slots
+
+    def _find_circuit(self, tenant_id: TenantId, origin: str) -> Circuit:
+        """A tenant's own: what it waits for, and how long, is its choice, and must not cut others off."""
+        key = (tenant_id, origin)
+        circuit = self._circuits.get(key)
+        if circuit is None:
+            if len(self._circuits) >= MOST_TARGETS:
+                self._circuits.clear()  # what is open opens again
             settings = self._settings
             circuit = Circuit(self._clock, failures=settings.breaker_failures, pause=settings.breaker_pause)
-            target = self._targets[origin] = _Target(circuit)
-        return target
+            self._circuits[key] = circuit
+        return circuit
 
     async def _open(self) -> "Transport":
         async with self._opening:
@@ -153,6 +173,14 @@ class HttpExecutor:
                 library = await asyncio.to_thread(importlib.import_module, module)
                 self._transport = library.Transport(self._guard, self._settings.targets)
             return self._transport
+
+
+def _is_local(host: str) -> bool:
+    """Whether the host is, by its name, the machine that says it."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _refuse(code: str, problem: str) -> Failed:

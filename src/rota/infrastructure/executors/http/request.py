@@ -45,11 +45,16 @@ def compose(job: Job, plan: Plan, *, keys: Sequence[bytes], now: datetime) -> Re
         headers["Content-Type"] = "application/json"
     if job.callback:
         headers["Rota-Callback"] = job.callback
-    for name, template in plan.headers.items():
-        headers[name] = _header(name, template(values))
+    headers = override(headers, {name: _header(name, template(values)) for name, template in plan.headers.items()})
     if keys:
         headers |= _sign(keys, str(job.task.id), now=now, body=body)
     return Request(plan.config.method, _url_of(plan, values), headers, body)
+
+
+def override(headers: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    """The headers with others in the place of those of their name, in whatever case it is written."""
+    names = {name.lower() for name in others}
+    return {**{name: text for name, text in headers.items() if name.lower() not in names}, **others}
 
 
 def envelope_of(job: Job) -> bytes:

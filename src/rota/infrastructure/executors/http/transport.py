@@ -65,7 +65,8 @@ class Transport:
     def __init__(self, guard: TargetGuard, targets: Mapping[str, TargetSettings]) -> None:
         self._guard = guard
         self._judged: set[tuple[str | None, int | None]] = set()
-        self._contexts = {name: _context_of(target) for name, target in targets.items()}
+        self._targets = targets
+        self._contexts: dict[str, ssl.SSLContext] = {}  # of targets that were called
         connector = aiohttp.TCPConnector(
             resolver=GuardedResolver(guard),
             use_dns_cache=False,
@@ -111,7 +112,7 @@ class Transport:
 
     async def _send(self, request: Request, plan: Plan, *, url: URL) -> aiohttp.ClientResponse:
         config = plan.config
-        context = self._contexts.get(config.target or "")
+        context = None if config.target is None else await self._find_context(config.target)
         try:
             async with asyncio.timeout(config.response_timeout_seconds):
                 return await self._session.request(
@@ -129,6 +130,17 @@ class Transport:
         except TimeoutError as exc:
             problem = f"no answer within {config.response_timeout_seconds:g} s"
             raise ExchangeError("response_timeout", problem) from exc
+
+    async def _find_context(self, name: str) -> ssl.SSLContext:
+        """Made with the first call: files that cannot be used fail the calls that need them, and no others."""
+        context = self._contexts.get(name)
+        if context is None:
+            try:
+                context = self._contexts[name] = await asyncio.to_thread(_context_of, self._targets[name])
+            except OSError as exc:
+                problem = f"the files of http.targets.{name} cannot be used: {_reason(exc)}"
+                raise ExchangeError("bad_config", problem, is_retryable=False, is_fault=False) from exc
+        return context
 
 
 async def _read(response: aiohttp.ClientResponse, plan: Plan, *, most: int) -> Answer:
@@ -209,5 +221,5 @@ def _reason(error: Exception) -> str:
 def _context_of(target: TargetSettings) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=target.ca)
     if target.cert is not None:
-        context.load_cert_chain(target.cert, target.key)
+        context.load_cert_chain(target.cert, target.key, password="")  # else it would ask on the terminal
     return context
