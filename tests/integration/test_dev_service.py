@@ -11,6 +11,7 @@ import pytest
 from rota.config.load import Sources, load
 from rota.config.settings import with_values
 from rota.infrastructure.system import SystemClock
+from rota.infrastructure.executors.http.settings import SecretSettings
 from rota.interfaces.cli.dev_service import SECRET_NAME, SampleService, open_service
 from rota.sdk.signing import key_of, sign
 
@@ -46,12 +47,15 @@ async def test_it_greets_serves_until_it_is_cancelled_and_leaves_nothing(
 def test_what_was_allowed_stays_allowed_and_one_port_is_added() -> None:
     service = open_service(0)
     try:
-        kept = {"default": ["whsec_" + "A" * 43 + "="]}
+        kept = {"default": {"keys": ["whsec_" + "A" * 43 + "="], "hosts": ["crm.internal"]}}
         settings = with_values({"http.allow": ["10.0.0.0/8", "crm.internal:80"], "http.secrets": kept})
         flags = service.list_flags(settings.http)
         read = load(Sources(flags=flags, folder=Path(os.devnull))).settings.http
         assert list(read.allow) == ["10.0.0.0/8", "crm.internal:80", service.address]
-        assert read.secrets == {"default": tuple(kept["default"]), SECRET_NAME: (service.secret,)}
+        assert read.secrets == {
+            "default": settings.http.secrets["default"],
+            SECRET_NAME: SecretSettings(keys=(service.secret,), hosts=(service.address,)),
+        }
         assert service.secret not in repr(service)
     finally:
         for listener in service.sockets:

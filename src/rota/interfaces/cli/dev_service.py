@@ -77,10 +77,11 @@ class SampleService:
 
     def list_flags(self, http: "HttpExecutorSettings") -> dict[str, str]:
         """The settings by which workers of this process may call it, and what they may call already."""
-        kept = {name: list(given) for name, given in http.secrets.items()}
+        kept = {name: {"keys": list(given.keys), "hosts": list(given.hosts)} for name, given in http.secrets.items()}
+        own = {"keys": [self.secret], "hosts": [self.address]}
         return {
             "http.allow": ",".join([*http.allow, self.address]),
-            "http.secrets": json.dumps({**kept, SECRET_NAME: self.secret}),
+            "http.secrets": json.dumps({**kept, SECRET_NAME: own}),
         }
 
     async def declare(self, services: "Services") -> str:
