@@ -1,0 +1,120 @@
+"""Safeguards, and how to switch each of them off: a safeguard that no seed misses is untested, or unneeded."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from rota.application import elect, grant, rebuild, reconcile, recover
+from rota.application.ports.store import Written
+from rota.application.reign import Reign
+from rota.application.work import hands
+from rota.domain.log import entry_for
+from rota.domain.task import Task, TaskState, Transition
+from rota.infrastructure.store.memory import tasks as memory_tasks
+
+Switch = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Safeguard:
+    name: str
+    switch_off: Switch
+    caught_by: frozenset[str]  # the promises of which at least one must break
+
+
+async def _do_nothing(*_args: object, **_kwargs: object) -> None: ...
+
+
+def _no_version_check(patch: pytest.MonkeyPatch) -> None:
+    """Any step is written, whatever the task has become since."""
+
+    async def advance(
+        self: memory_tasks.MemoryTaskStore, steps: Sequence[Transition], *, audit: object = ()
+    ) -> Written:
+        written = []
+        for step in steps:
+            if step.task_id in self._state.tasks:
+                current = self._state.tasks[step.task_id]
+                self._state.tasks[step.task_id] = Task(
+                    spec=current.spec, state=step.after, result=step.result, error=step.error
+                )
+                self._state.keep(entry_for(step))
+                if step.after.status.is_final:
+                    self._state.live.discard(step.task_id)
+                else:
+                    self._state.live.add(step.task_id)
+                written.append(step.task_id)
+        return Written(frozenset(written))
+
+    patch.setattr(memory_tasks.MemoryTaskStore, "advance", advance)
+
+
+def _no_unique_keys(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        memory_tasks.MemoryTaskStore,
+        "_claim_keys",
+        lambda _self, new: {(one.task.spec.tenant_id, one.key): (one.task.id, one.digest) for one in new if one.key},
+    )
+
+
+def _no_trust_window(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reign, "term", property(lambda self: self._term))
+    patch.setattr(elect.Leadership, "_watch", _forever)
+
+
+async def _forever(*_args: object) -> str:
+    await asyncio.Event().wait()
+    return ""
+
+
+def _no_reconciliation(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reconcile.ReconcileQueue, "__call__", _do_nothing)
+    patch.setattr(reconcile.ReconcileDeliveries, "__call__", _do_nothing)
+
+
+def _no_rebuild(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rebuild.RebuildQueues, "if_lost", _do_nothing)
+    patch.setattr(reconcile.ReconcileQueue, "__call__", _do_nothing)
+
+
+def _no_recovery(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recover.RecoverLostWorkers, "__call__", _do_nothing)
+    patch.setattr(recover.EndSilentAttempts, "__call__", _do_nothing)
+
+
+def _no_dedupe_at_the_worker(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hands.Hands, "__contains__", lambda self, attempt: attempt in self.taken)
+
+
+def _no_look_before_starting(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TaskState, "is_held_by", lambda _self, _attempt: True)
+
+
+def _no_read_of_doubtful_grants(patch: pytest.MonkeyPatch) -> None:
+    async def settle(self: grant.Grants) -> None:
+        self._doubts = {}
+        self._owed = []
+
+    patch.setattr(grant.Grants, "settle", settle)
+    patch.setattr(reconcile.ReconcileDeliveries, "__call__", _do_nothing)
+
+
+SAFEGUARDS = (
+    Safeguard(
+        "a step is written only while the task is as it was read",
+        _no_version_check,
+        frozenset({"I8", "I9", "I10", "I11", "I14"}),
+    ),
+    Safeguard("an idempotency key is unique", _no_unique_keys, frozenset({"I3"})),
+    Safeguard("a leader stops acting when its trust runs out", _no_trust_window, frozenset({"I12", "I13"})),
+    Safeguard("store and coordinator are compared", _no_reconciliation, frozenset({"L1", "I22"})),
+    Safeguard("a lost memory is rebuilt", _no_rebuild, frozenset({"L1"})),
+    Safeguard("the attempts of dead workers are taken back", _no_recovery, frozenset({"L1"})),
+    Safeguard("a worker begins an attempt once", _no_dedupe_at_the_worker, frozenset({"I19"})),
+    Safeguard(
+        "a worker reads the row before it begins", _no_look_before_starting, frozenset({"I18", "I19", "L1", "I22"})
+    ),
+    Safeguard("doubtful grants are looked up", _no_read_of_doubtful_grants, frozenset({"L1", "I22"})),
+)

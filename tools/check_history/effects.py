@@ -1,0 +1,92 @@
+"""Promises about what really ran, by the ledger that the called side kept itself; about leaders; and about the end."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from tools.check_history.history import FINAL, History, Line
+from tools.check_history.verdict import Promise, Violation, broken
+
+MOST_ATTEMPTS = 60  # of one task: more is a hot loop
+
+
+def no_phantom_calls(history: History) -> Iterator[Violation]:
+    granted = {
+        (task_id, grant["attempt"], grant["worker"]) for task_id in history.entries for grant in history.grants(task_id)
+    }
+    for call in history.calls:
+        if call["type"] == "invoke" and (call["task"], call["attempt"], call["worker"]) not in granted:
+            yield broken("I18", f"attempt {call['attempt']} of task {call['task']} ran without a grant", [call])
+
+
+def one_call_per_attempt(history: History) -> Iterator[Violation]:
+    calls = defaultdict(list)
+    for call in history.calls:
+        if call["type"] == "invoke":
+            calls[call["task"], call["attempt"]].append(call)
+    for (task_id, attempt), several in calls.items():
+        if len(several) > 1:
+            yield broken("I19", f"attempt {attempt} of task {task_id} ran {len(several)} times", several)
+
+
+def success_had_a_witness(history: History) -> Iterator[Violation]:
+    returned: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for call in history.calls:
+        if call["type"] == "ok":
+            returned[call["task"], call["attempt"]].add(call["nonce"])
+    for task_id, task in history.tasks.items():
+        if task["status"] == "SUCCESS" and task["nonce"] not in returned[task_id, task["attempt"]]:
+            yield broken("I20", f"task {task_id} succeeded with a result that no call of it returned", [task])
+
+
+def terms_grow(history: History) -> Iterator[Violation]:
+    numbers = Counter(term["number"] for term in history.terms)
+    for number, times in numbers.items():
+        if times > 1:
+            yield broken(
+                "I12", f"term {number} began {times} times", [t for t in history.terms if t["number"] == number]
+            )
+    last: dict[str, Line] = {}
+    for step in sorted(_grants(history), key=lambda step: step["version"]):
+        earlier = last.get(step["task"])
+        if earlier is not None and earlier["term"] > step["term"]:
+            yield broken("I12", f"task {step['task']} was granted in an older term than before", [earlier, step])
+        last[step["task"]] = step
+
+
+def leaders_act_while_trusted(history: History) -> Iterator[Violation]:
+    for step in history.steps:
+        if "term" in step and step["asked_at"] > step["trusted_until"]:
+            yield broken("I13", f"a leader granted task {step['task']} after its trust had run out", [step])
+
+
+def the_coordinator_is_empty_at_the_end(history: History) -> Iterator[Violation]:
+    if history.quiet is not None and any(history.quiet[what] for what in ("ready", "delayed", "in_flight")):
+        yield broken("I22", "something is left in the coordinator though every task has ended", [history.quiet])
+
+
+def everything_ends(history: History) -> Iterator[Violation]:
+    for task_id, task in history.tasks.items():
+        if task["status"] not in FINAL:
+            yield broken("L1", f"task {task_id} never ended: {task['status']}", [task, *history.entries[task_id]])
+
+
+def nothing_runs_hot(history: History) -> Iterator[Violation]:
+    for task_id, task in history.tasks.items():
+        if task["attempt"] > MOST_ATTEMPTS:
+            yield broken("L6", f"task {task_id} needed {task['attempt']} attempts", history.entries[task_id])
+
+
+def _grants(history: History) -> Iterator[Line]:
+    return (step for step in history.steps if "term" in step and step["type"] == "ok")
+
+
+PROMISES = (
+    Promise("I12", "terms only grow", terms_grow),
+    Promise("I13", "a leader acts only while it can trust that it leads", leaders_act_while_trusted),
+    Promise("I18", "nothing runs without a grant", no_phantom_calls),
+    Promise("I19", "an attempt runs once", one_call_per_attempt),
+    Promise("I20", "a success is what the accepted attempt returned", success_had_a_witness),
+    Promise("I22", "the coordinator forgets what has ended", the_coordinator_is_empty_at_the_end),
+    Promise("L1", "everything ends once the faults are over", everything_ends),
+    Promise("L6", "nothing runs hot", nothing_runs_hot),
+)
