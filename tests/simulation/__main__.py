@@ -2,17 +2,14 @@
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from multiprocessing import get_context
 from pathlib import Path
 
-import structlog
 from rich.progress import track
 
+from tests.simulation.crowd import play_all
 from tests.simulation.play import Played, play
 from tools.check_history.judge import SOMETIMES
 
@@ -29,7 +26,7 @@ def main() -> int:
         return _show(play(asked.seed))
     began_at = time.monotonic()
     seen, failed = Counter[str](), []
-    for played in track(_play_all(range(asked.first, asked.first + asked.seeds)), "seeds", total=asked.seeds):
+    for played in track(play_all(range(asked.first, asked.first + asked.seeds)), "seeds", total=asked.seeds):
         seen += played.judgement.seen
         if played.judgement.violations:
             failed.append(played)
@@ -41,20 +38,6 @@ def main() -> int:
     if missing:
         print("never happened, so nothing is proven about it: " + ", ".join(missing))
     return 1 if failed or missing else 0
-
-
-def _play_all(seeds: range) -> Iterator[Played]:
-    with get_context("spawn").Pool(os.cpu_count(), _be_silent) as pool:
-        yield from pool.imap_unordered(_play_and_forget, seeds, chunksize=4)
-
-
-def _be_silent() -> None:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-
-
-def _play_and_forget(seed: int) -> Played:
-    played = play(seed)
-    return Played(played.seed, played.judgement, lines=[])
 
 
 def _show(played: Played) -> int:

@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import pytest
 
-from rota.application import elect, grant, rebuild, reconcile, recover
+from rota.application import callbacks, elect, grant, rebuild, reconcile, recover, running
 from rota.application.ports.store import Written
 from rota.application.reign import Reign
 from rota.application.work import hands
+from rota.domain import task as domain_task
+from rota.domain.ids import WorkerId
 from rota.domain.log import entry_for
-from rota.domain.task import Task, TaskState, Transition
+from rota.domain.task import PROCESSING, Task, TaskState, Transition
 from rota.infrastructure.store.memory import tasks as memory_tasks
 
 Switch = Callable[[pytest.MonkeyPatch], None]
@@ -22,6 +25,7 @@ class Safeguard:
     name: str
     switch_off: Switch
     caught_by: frozenset[str]  # the promises of which at least one must break
+    first: int = 0  # a seed that is known to show it: tried before all others
 
 
 async def _do_nothing(*_args: object, **_kwargs: object) -> None: ...
@@ -101,6 +105,38 @@ def _no_read_of_doubtful_grants(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reconcile.ReconcileDeliveries, "__call__", _do_nothing)
 
 
+def _no_term_in_grants(patch: pytest.MonkeyPatch) -> None:
+    """A deposed leader may grant what its successor has granted before."""
+    granted = TaskState.granted
+
+    def anyhow(self: TaskState, worker_id: WorkerId, *, term: int, at: datetime, timeout: timedelta) -> Transition:
+        step = granted(self, worker_id, term=max(term, self.term), at=at, timeout=timeout)
+        return replace(step, after=replace(step.after, term=term))
+
+    patch.setattr(TaskState, "granted", anyhow)
+
+
+def _no_quarantine(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(domain_task, "POISON_WINDOW", timedelta(seconds=-1))
+
+
+def _no_count_of_what_runs(patch: pytest.MonkeyPatch) -> None:
+    """A new leader takes it that nothing runs."""
+
+    async def seed(self: running.Running) -> None:
+        self._seed_at = float("inf")
+
+    patch.setattr(running.Running, "_seed", seed)
+
+
+def _no_fence_for_callbacks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(callbacks, "_is_running", lambda task, _attempt: task.state.status is PROCESSING)
+
+
+def _no_end_of_silent_attempts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recover.EndSilentAttempts, "__call__", _do_nothing)
+
+
 SAFEGUARDS = (
     Safeguard(
         "a step is written only while the task is as it was read",
@@ -117,4 +153,9 @@ SAFEGUARDS = (
         "a worker reads the row before it begins", _no_look_before_starting, frozenset({"I18", "I19", "L1", "I22"})
     ),
     Safeguard("doubtful grants are looked up", _no_read_of_doubtful_grants, frozenset({"L1", "I22"})),
+    Safeguard("a grant carries its term", _no_term_in_grants, frozenset({"I12"})),
+    Safeguard("a task that takes workers down is quarantined", _no_quarantine, frozenset({"I14"})),
+    Safeguard("a new leader counts what runs", _no_count_of_what_runs, frozenset({"I15"})),
+    Safeguard("a callback counts for its attempt only", _no_fence_for_callbacks, frozenset({"I20", "I28"})),
+    Safeguard("an attempt that nobody ends is ended", _no_end_of_silent_attempts, frozenset({"L1"})),
 )

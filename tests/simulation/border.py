@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 ANSWER_WITHIN = 1.0
 LATEST = 6.0
+AFTER_DEATH = "the process is no more"
 
 
 class Side(StrEnum):
@@ -62,8 +63,9 @@ class Border(Faults):
             await self._travel()
             if answer and not self.is_dead:
                 return answer[0]
-        if not self.is_dead:
-            await asyncio.sleep(ANSWER_WITHIN)
+        if self.is_dead:
+            raise unavailable(AFTER_DEATH)
+        await asyncio.sleep(ANSWER_WITHIN)
         raise unavailable(f"{operation}: no answer")
 
     def pause(self) -> None:

@@ -18,7 +18,7 @@ from rota.application.ports.system import System
 from rota.config.load import Sources, load
 from rota.config.registry import Registries
 from rota.config.wiring import Blueprint, Built, Role, build_roles
-from rota.domain.attempt import Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
+from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.errors import UnavailableError
 from rota.domain.ids import NodeId
 from rota.domain.task_config import TaskConfig
@@ -42,6 +42,7 @@ SETTINGS = {
     "metrics.collector": "none",
     "worker.capacity": 5,
     "worker.drain_timeout": "5s",
+    "scheduler.reconcile_interval": "10s",  # the end of a run is two of them, and most of a run's cost is idleness
 }
 
 
@@ -75,11 +76,16 @@ class SimulatedExecutor:
             "nonce": nonce,
         }
         world.note("call", type="invoke", **call)
+        if job.task.spec.type == "deadly":
+            self._process.perish()
         try:
             await self._work()
         except asyncio.CancelledError:
             world.note("call", type="stopped", **call)
             raise
+        if self._chance.random() < 0.15:
+            world.outsider.take_over(job, call)
+            return Deferred()
         outcome = self._draw(nonce)
         world.note("call", type="ok" if isinstance(outcome, Succeeded) else "fail", **call)
         return outcome
@@ -114,6 +120,7 @@ class Process:
         self.border = Border(world.weather, self.chance)
         self._roles = roles
         self._starts = 0
+        self.node: Node | None = None  # the one that it is at present
         self._built: Built | None = None
         self._life: asyncio.Task[None] | None = None
 
@@ -131,6 +138,18 @@ class Process:
         self.border.is_dead = True
         self.border.resume()
         await self._end()
+
+    def perish(self) -> None:
+        """A task takes the process down; its supervisor starts another."""
+
+        async def end() -> None:
+            await self.kill()
+            await asyncio.sleep(RESTART_AFTER)
+            if not self.is_up:
+                self.start()
+
+        self.border.is_dead = True
+        self._perishing = asyncio.get_running_loop().create_task(end())
 
     async def stop(self) -> None:
         """Like SIGTERM, and SIGKILL after half a minute."""
@@ -150,13 +169,14 @@ class Process:
             history=history,
             election=ElectionSettings(),
         )
-        return await join(
+        self.node = await join(
             NodeId(f"{self.name}.{self._starts}"),
             store,
             coordinator=coordinator,
             system=System(clock, SeededRandom(self.chance.getrandbits(32))),
             collector=NoMetrics(),
         )
+        return self.node
 
     async def _live(self) -> None:
         while not self.border.is_dead:

@@ -8,6 +8,7 @@ from tests.simulation.play import play
 from tools.check_history.judge import SOMETIMES
 
 SEEDS_EACH = 25
+ALSO = ("attempt deferred", "callback accepted", "callback refused")
 
 
 @pytest.mark.timeout(300)
@@ -18,7 +19,7 @@ def test_no_seed_breaks_a_promise(first: int) -> None:
         judgement = play(seed).judgement
         assert not judgement.violations, f"make sim SEED={seed} shows it: {judgement.violations[0]}"
         seen += judgement.seen
-    assert [what for what in SOMETIMES if not seen[what]] == []  # or nothing was proven
+    assert [what for what in (*SOMETIMES, *ALSO) if not seen[what]] == []  # or nothing was proven
 
 
 def test_a_seed_gives_the_same_run_again() -> None:

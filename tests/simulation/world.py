@@ -12,16 +12,17 @@ from rota.config.wiring import Role
 from rota.domain.log import LINE_BITS, LogEntry
 from rota.domain.priority import LEVELS
 from rota.domain.retry import RetryPolicy
-from rota.domain.task import LogKind
+from rota.domain.task import PROCESSING, LogKind
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.coordination import memory as coordination
 from rota.infrastructure.store.memory import store as memory_store
 from rota.infrastructure.store.memory.state import MemoryState
 from rota.testing.virtual_time import VirtualClock
 from tests.simulation.border import Weather
+from tests.simulation.outsider import Outsider
 from tests.simulation.process import Process, moment
 
-LIMITED, FREE = "limited", "free"
+LIMITED, FREE, DEADLY = "limited", "free", "deadly"
 MOST_LIMITED = 2
 RETRY = RetryPolicy(max_retries=3, delay=timedelta(seconds=1))
 
@@ -53,6 +54,7 @@ class World:
         self._skews: dict[str, timedelta] = {}
         self.pods = [Process(self, f"pod{n}", roles=(Role.SCHEDULER, Role.WORKER)) for n in range(pods)]
         self.client = Process(self, "client", roles=())
+        self.outsider = Outsider(self)
 
     def number(self) -> int:
         return next(self._numbers)
@@ -73,8 +75,9 @@ class World:
         configs = memory_store.join_memory(self.store).configs
         await configs.put(TaskConfig(type=FREE, retry=RETRY, timeout=timedelta(seconds=10)))
         await configs.put(
-            TaskConfig(type=LIMITED, retry=RETRY, timeout=timedelta(seconds=10), max_concurrent=MOST_LIMITED)
+            TaskConfig(type=LIMITED, retry=RETRY, timeout=timedelta(seconds=30), max_concurrent=MOST_LIMITED)
         )
+        await configs.put(TaskConfig(type=DEADLY, retry=RETRY, timeout=timedelta(minutes=1)))
         self.note("limit", kind=LIMITED, most=MOST_LIMITED)
 
     @property
@@ -122,6 +125,7 @@ class World:
             worker=str(entry.worker_id or ""),
             at=moment(entry.at),
             message=entry.message if entry.kind is not LogKind.INFO else "",
+            deferred=entry.to_status is PROCESSING and entry.from_status is PROCESSING and entry.worker_id is None,
             order=order,
             written_at=written_at,
         )

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from tools.check_history.history import FINAL, History, Line
+from tools.check_history.history import FINAL, History, Line, ends_attempt
 from tools.check_history.verdict import Promise, Violation, broken
 
 MOST_ATTEMPTS = 60  # of one task: more is a hot loop
@@ -36,6 +36,28 @@ def success_had_a_witness(history: History) -> Iterator[Violation]:
     for task_id, task in history.tasks.items():
         if task["status"] == "SUCCESS" and task["nonce"] not in returned[task_id, task["attempt"]]:
             yield broken("I20", f"task {task_id} succeeded with a result that no call of it returned", [task])
+
+
+def deferred_attempts_outlive_their_workers(history: History) -> Iterator[Violation]:
+    for task_id, entries in history.entries.items():
+        is_deferred = False
+        for entry in entries:
+            if is_deferred and entry["message"] == "worker_lost":
+                yield broken("I27", f"a deferred attempt of task {task_id} was lost with its worker", entries)
+            is_deferred = entry.get("deferred", False) or (is_deferred and not ends_attempt(entry))
+
+
+def callbacks_count_once(history: History) -> Iterator[Violation]:
+    """One that was confirmed has ended just this attempt, and what it brought is what the task has."""
+    for callback in history.callbacks:
+        if callback["type"] != "ok":
+            continue
+        task, entries = history.tasks.get(callback["task"]), history.entries.get(callback["task"], [])
+        ends = [entry for entry in entries if ends_attempt(entry) and entry["attempt"] == callback["attempt"]]
+        if task is None or len(ends) != 1:
+            yield broken("I28", f"a callback for task {callback['task']} was confirmed and ended nothing", [callback])
+        elif ends[0]["after"] == "SUCCESS" and task["nonce"] != callback["nonce"]:
+            yield broken("I28", f"task {callback['task']} has another result than its callback", [callback, task])
 
 
 def terms_grow(history: History) -> Iterator[Violation]:
@@ -87,6 +109,8 @@ PROMISES = (
     Promise("I19", "an attempt runs once", one_call_per_attempt),
     Promise("I20", "a success is what the accepted attempt returned", success_had_a_witness),
     Promise("I22", "the coordinator forgets what has ended", the_coordinator_is_empty_at_the_end),
+    Promise("I27", "a deferred attempt does not end with its worker", deferred_attempts_outlive_their_workers),
+    Promise("I28", "a confirmed callback has ended its attempt", callbacks_count_once),
     Promise("L1", "everything ends once the faults are over", everything_ends),
     Promise("L6", "nothing runs hot", nothing_runs_hot),
 )

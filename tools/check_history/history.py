@@ -21,6 +21,7 @@ class History:
     steps: list[Line] = field(default_factory=list)  # what processes wrote, or tried to
     terms: list[Line] = field(default_factory=list)
     calls: list[Line] = field(default_factory=list)  # the executor's own ledger
+    callbacks: list[Line] = field(default_factory=list)  # of those who finish deferred attempts
     faults: list[Line] = field(default_factory=list)
     tasks: dict[str, Line] = field(default_factory=dict)  # the rows at the end
     entries: dict[str, list[Line]] = field(default_factory=lambda: defaultdict(list))  # of each task, by version
@@ -59,6 +60,7 @@ def gather(lines: Iterable[Line]) -> History:
         "step": history.steps,
         "term": history.terms,
         "call": history.calls,
+        "callback": history.callbacks,
         "fault": history.faults,
     }
     for line in lines:

@@ -44,6 +44,9 @@ def count_seen(history: History) -> Counter[str]:
             "leader changed": max(len(history.terms) - 1, 0),
             "stale write refused": sum(step["type"] == "stale" for step in history.steps),
             "attempt lost": sum(entry["message"] == "worker_lost" for entry in entries),
+            "attempt deferred": sum(entry.get("deferred", False) for entry in entries),
+            "callback accepted": sum(callback["type"] == "ok" for callback in history.callbacks),
+            "callback refused": sum(callback["type"] == "fail" for callback in history.callbacks),
             "request unanswered": sum(request["type"] == "info" for request in history.requests),
             "write unanswered": sum(step["type"] == "info" for step in history.steps),
         }

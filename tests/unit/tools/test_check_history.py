@@ -148,6 +148,18 @@ def it_ran_hot(lines: Lines) -> None:
     find(lines, "task")["attempt"] = 100
 
 
+def it_was_lost_though_deferred(lines: Lines) -> None:
+    find(lines, "entry", version=2)["deferred"] = True
+
+
+def a_callback_ended_nothing(lines: Lines) -> None:
+    lines.append({"op": "callback", "type": "ok", "task": "1", "attempt": 3, "nonce": "n2"})
+
+
+def a_callback_brought_another_result(lines: Lines) -> None:
+    lines.append({"op": "callback", "type": "ok", "task": "1", "attempt": 2, "nonce": "n1"})
+
+
 BAD: dict[Callable[[Lines], None], str] = {
     a_row_is_gone: "I1",
     nobody_asked: "I2",
@@ -170,6 +182,9 @@ BAD: dict[Callable[[Lines], None], str] = {
     an_attempt_ran_twice: "I19",
     the_result_is_of_another_call: "I20",
     something_is_left_over: "I22",
+    it_was_lost_though_deferred: "I27",
+    a_callback_ended_nothing: "I28",
+    a_callback_brought_another_result: "I28",
     it_never_ended: "L1",
     it_ran_hot: "L6",
 }
