@@ -12,7 +12,7 @@ from rota.config.wiring import Role
 from rota.domain.log import LINE_BITS, LogEntry
 from rota.domain.priority import LEVELS
 from rota.domain.retry import RetryPolicy
-from rota.domain.task import PROCESSING, LogKind
+from rota.domain.task import LogKind
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.coordination import memory as coordination
 from rota.infrastructure.store.memory import store as memory_store
@@ -125,7 +125,7 @@ class World:
             worker=str(entry.worker_id or ""),
             at=moment(entry.at),
             message=entry.message if entry.kind is not LogKind.INFO else "",
-            deferred=entry.to_status is PROCESSING and entry.from_status is PROCESSING and entry.worker_id is None,
+            deferred=entry.kind is LogKind.INFO and entry.message == "waits for a callback",
             order=order,
             written_at=written_at,
         )
