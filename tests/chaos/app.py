@@ -9,7 +9,7 @@ import rota
 LEDGER = os.environ.get("ROTA_TEST_LEDGER", os.devnull)
 
 
-def note(ctx: rota.Context, kind: str, nonce: str) -> None:
+def note(ctx: rota.Context, kind: str, *, nonce: str) -> None:
     line = {"op": "call", "type": kind, "task": str(ctx.task_id), "attempt": ctx.attempt, "nonce": nonce}
     ledger = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.write(ledger, json.dumps(line).encode() + b"\n")
@@ -18,12 +18,12 @@ def note(ctx: rota.Context, kind: str, nonce: str) -> None:
 
 async def work(ctx: rota.Context, seconds: float, *, failures: int = 0) -> str:
     nonce = os.urandom(8).hex()
-    note(ctx, "invoke", nonce)
+    note(ctx, "invoke", nonce=nonce)
     await asyncio.sleep(seconds)
     if ctx.retry_count < failures:
-        note(ctx, "fail", nonce)
+        note(ctx, "fail", nonce=nonce)
         raise RuntimeError("as it was told")
-    note(ctx, "ok", nonce)
+    note(ctx, "ok", nonce=nonce)
     return nonce
 
 

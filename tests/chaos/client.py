@@ -23,7 +23,7 @@ AT_ONCE = 20  # records read side by side
 
 
 class Client:
-    def __init__(self, connection: rota.Rota, history: History, chance: random.Random) -> None:
+    def __init__(self, connection: rota.Rota, history: History, *, chance: random.Random) -> None:
         self._connection = connection
         self._history = history
         self._chance = chance
@@ -78,13 +78,13 @@ async def dump(node: Node, history: History) -> None:
             some = page[begin : begin + AT_ONCE]
             records = await asyncio.gather(*(node.store.logs.read(task.id) for task in some))
             for task, record in zip(some, records, strict=True):
-                _note_task(history, task, record)
+                _note_task(history, task, record=record)
     depths = await node.coordinator.queue.depths()
     in_flight = sum(depths.in_flight.values()) + sum(depths.assigned.values())
     history.note("quiet", ready=sum(depths.ready.values()), delayed=depths.delayed, in_flight=in_flight)
 
 
-def _note_task(history: History, task: Task, record: Sequence[LogEntry]) -> None:
+def _note_task(history: History, task: Task, *, record: Sequence[LogEntry]) -> None:
     data = task.result.data if task.result is not None else None
     history.note(
         "task",

@@ -196,14 +196,14 @@ def _redis_of(ground: Ground) -> RedisServer:
 
 FAULTS = (
     Fault("leader: kill -9", kill_leader, 8),
-    Fault("leader: SIGTERM", stop_leader, 2),
+    Fault("leader: SIGTERM", stop_leader, 5),
     Fault("leader: SIGSTOP, SIGCONT", freeze_leader, 8, held_s=10),
     Fault("worker: kill -9", kill_worker, 15),
     Fault("worker: SIGTERM", stop_worker, 5),
     Fault("worker: SIGSTOP, SIGCONT", freeze_worker, 15, held_s=LONG_S),
     Fault("Redis: FLUSHALL", flush_redis, 5, needs_redis=True),
-    Fault("Redis: kill -9, back empty", restart_redis_empty, 8, held_s=HELD_S, needs_redis=True),
-    Fault("Redis: cut", through("redis", FaultyProxy.cut), 8, held_s=HELD_S, needs_redis=True),
+    Fault("Redis: kill -9, back empty", restart_redis_empty, 10, held_s=HELD_S, needs_redis=True),
+    Fault("Redis: cut", through("redis", FaultyProxy.cut), 10, held_s=HELD_S, needs_redis=True),
     Fault("Redis: black hole", through("redis", FaultyProxy.blackhole), 10, held_s=HELD_S, needs_redis=True),
     Fault("Redis: 300 ms late", through("redis", lambda p: p.delay(0.3)), 8, held_s=HELD_S, needs_redis=True),
     Fault("store: kill -9, restart", restart_store, 10, from_end=True, held_s=2),

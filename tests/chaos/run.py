@@ -100,9 +100,9 @@ async def a_run(ground: Ground, *, seed: int, per_second: float) -> AsyncIterato
     folder: Path = ground.cluster.histories
     ground.cluster.ledger.touch()
     (folder / "ledger.jsonl").symlink_to(ground.cluster.ledger)
-    history = History("client", SystemClock(), to_file(folder / "client.jsonl"))
+    history = History("client", SystemClock(), write=to_file(folder / "client.jsonl"))
     async with open_node(_plan(ground.direct)) as node, rota.Rota(ground.cluster.settings, roles=()) as connection:
-        client = Client(connection, history, random.Random(seed))
+        client = Client(connection, history, chance=random.Random(seed))
         run = Run(ground, client, node=node, history=history, per_second=per_second)
         try:
             yield run

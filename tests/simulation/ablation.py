@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rota.application import callbacks, elect, grant, rebuild, reconcile, recover, running
+from rota.application import callbacks, elect, rebuild, reconcile, recover, running
 from rota.application.ports.store import Written
 from rota.application.reign import Reign
 from rota.application.work import hands
@@ -96,15 +96,6 @@ def _no_look_before_starting(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TaskState, "is_held_by", lambda _self, _attempt: True)
 
 
-def _no_read_of_doubtful_grants(patch: pytest.MonkeyPatch) -> None:
-    async def settle(self: grant.Grants) -> None:
-        self._doubts = {}
-        self._owed = []
-
-    patch.setattr(grant.Grants, "settle", settle)
-    patch.setattr(reconcile.ReconcileDeliveries, "__call__", _do_nothing)
-
-
 def _no_term_in_grants(patch: pytest.MonkeyPatch) -> None:
     """A deposed leader may grant what its successor has granted before."""
     granted = TaskState.granted
@@ -152,7 +143,6 @@ SAFEGUARDS = (
     Safeguard(
         "a worker reads the row before it begins", _no_look_before_starting, frozenset({"I18", "I19", "L1", "I22"})
     ),
-    Safeguard("doubtful grants are looked up", _no_read_of_doubtful_grants, frozenset({"L1", "I22"})),
     Safeguard("a grant carries its term", _no_term_in_grants, frozenset({"I12"})),
     Safeguard("a task that takes workers down is quarantined", _no_quarantine, frozenset({"I14"})),
     Safeguard("a new leader counts what runs", _no_count_of_what_runs, frozenset({"I15"})),

@@ -51,6 +51,7 @@ class Border(Faults):
         self._chance = chance
         self._running = asyncio.Event()
         self._running.set()
+        self._pause_at: str | None = None
         self._late: set[asyncio.Task[None]] = set()
 
     async def around(
@@ -60,6 +61,8 @@ class Border(Faults):
         await self._travel()
         if not self.is_dead and side not in self.cut | self._weather.away:
             answer = await self._meet(self._draw(), call)
+            if operation == self._pause_at:
+                self.pause()
             await self._travel()
             if answer and not self.is_dead:
                 return answer[0]
@@ -68,11 +71,14 @@ class Border(Faults):
         await asyncio.sleep(ANSWER_WITHIN)
         raise unavailable(f"{operation}: no answer")
 
-    def pause(self) -> None:
-        """Like SIGSTOP: what is on its way stays there."""
-        self._running.clear()
+    def pause(self, *, at: str | None = None) -> None:
+        """Like SIGSTOP: what is on its way stays there. Now, or as soon as a call such as `queue.take` is answered."""
+        self._pause_at = at
+        if at is None:
+            self._running.clear()
 
     def resume(self) -> None:
+        self._pause_at = None
         self._running.set()
 
     async def until_running(self) -> None:

@@ -23,6 +23,7 @@ from tools.check_history.judge import Judgement, judge
 
 CLIENTS, REQUESTS = 3, 10  # each asks for so many tasks
 DEADLY_SHARE = 0.003  # of them take down the process that runs them
+PAUSED_AT = (None, "queue.take", "tasks.find_live", "tasks.advance")  # any time, or between a look and a deed
 TROUBLE = 40.0  # seconds in which faults may begin
 SETTLES_IN = 150.0  # after the last fault is over, everything must have ended
 QUIET_IN = 25.0  # two rounds of reconciliation
@@ -65,7 +66,7 @@ async def _live_through(world: World) -> None:
     node = await _join(world.client)
     async with asyncio.TaskGroup() as group:
         for number in range(CLIENTS):
-            group.create_task(Client(world, node, number).run())
+            group.create_task(Client(world, node, number=number).run())
         group.create_task(Nemesis(world).run())
     await _wait_until(lambda: world.is_settled, SETTLES_IN)
     await asyncio.sleep(QUIET_IN)
@@ -88,7 +89,7 @@ async def _wait_until(is_true: Callable[[], bool], seconds: float) -> None:
 class Client:
     """Asks for tasks, and sometimes changes its mind."""
 
-    def __init__(self, world: World, node: Node, number: int) -> None:
+    def __init__(self, world: World, node: Node, *, number: int) -> None:
         self._world = world
         self._chance = random.Random(f"{world.seed} client {number}")
         self._name = f"client{number}"
@@ -189,7 +190,7 @@ class Nemesis:
 
     async def _pause(self) -> None:
         border = self._pod().border
-        border.pause()
+        border.pause(at=self._chance.choice(PAUSED_AT))
         await self._while(longest=30)
         border.resume()
 

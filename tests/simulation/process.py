@@ -162,7 +162,7 @@ class Process:
     async def join(self) -> Node:
         """A node of the cluster, with this process' view of the servers."""
         world, clock = self.world, SkewedClock(asyncio.get_running_loop(), self.world.skew_of(self.name))
-        history = History(f"{self.name}.{self._starts}", clock, world.lines.append)
+        history = History(f"{self.name}.{self._starts}", clock, write=world.lines.append)
         store, coordinator = recorded(
             faulty_store(memory_store.join_memory(world.store), self.border),
             faulty_coordinator(coordination.join_memory(world.coordinator), self.border),

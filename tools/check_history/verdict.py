@@ -29,5 +29,5 @@ class Promise:
     judge: Judge
 
 
-def broken(name: str, what: str, lines: Iterable[Line] = ()) -> Violation:
+def broken(name: str, what: str, *, lines: Iterable[Line] = ()) -> Violation:
     return Violation(name, what, list(lines)[:MOST_LINES])

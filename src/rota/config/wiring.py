@@ -147,7 +147,7 @@ def _record(plan: Blueprint, name: NodeId, *, store: Store, coordinator: Coordin
     path = os.environ.get("ROTA_HISTORY")
     if not path:
         return store, coordinator
-    history = History(name, plan.system.clock, to_file(Path(path)))
+    history = History(name, plan.system.clock, write=to_file(Path(path)))
     return recorded(store, coordinator, history=history, election=_election(plan))
 
 

@@ -16,12 +16,12 @@ Lines = list[dict[str, Any]]
 AT = "2030-06-01T12:00:0{}+00:00"
 
 
-def entry(version: int, before: str | None, after: str, **more: Any) -> dict[str, Any]:
+def entry(version: int, before: str | None, *, after: str, **more: Any) -> dict[str, Any]:
     plain = {"attempt": 0, "worker": "", "at": AT.format(version), "message": "", "order": version, "written_at": 30.0}
     return {"op": "entry", "task": "1", "version": version, "before": before, "after": after} | plain | more
 
 
-def step(version: int, before: str, after: str, **more: Any) -> dict[str, Any]:
+def step(version: int, before: str, *, after: str, **more: Any) -> dict[str, Any]:
     return {"op": "step", "type": "ok", "task": "1", "version": version, "before": before, "after": after} | more
 
 
@@ -36,17 +36,17 @@ def a_good_history() -> Lines:
         {"op": "submit", "type": "ok", "key": "k", "task": "1"},
         {"op": "term", "number": 1, "mono": 0.0},
         {"op": "term", "number": 2, "mono": 10.0},
-        step(2, "PENDING", "PROCESSING", attempt=1, **grant),
-        step(4, "PENDING", "PROCESSING", attempt=2, **grant | {"term": 2, "worker": "8"}),
+        step(2, "PENDING", after="PROCESSING", attempt=1, **grant),
+        step(4, "PENDING", after="PROCESSING", attempt=2, **grant | {"term": 2, "worker": "8"}),
         {"op": "call", "type": "invoke", "task": "1", "attempt": 1, "worker": "7", "nonce": "n1"},
         call | {"type": "invoke"},
         call | {"type": "ok"},
         {"op": "task", "task": "1", "due_at": AT.format(0), "nonce": "n2"} | row,
-        entry(1, None, "PENDING"),
-        entry(2, "PENDING", "PROCESSING", attempt=1, worker="7"),
-        entry(3, "PROCESSING", "PENDING", attempt=1, worker="7", message="worker_lost"),
-        entry(4, "PENDING", "PROCESSING", attempt=2, worker="8"),
-        entry(5, "PROCESSING", "SUCCESS", attempt=2, worker="8"),
+        entry(1, None, after="PENDING"),
+        entry(2, "PENDING", after="PROCESSING", attempt=1, worker="7"),
+        entry(3, "PROCESSING", after="PENDING", attempt=1, worker="7", message="worker_lost"),
+        entry(4, "PENDING", after="PROCESSING", attempt=2, worker="8"),
+        entry(5, "PROCESSING", after="SUCCESS", attempt=2, worker="8"),
         {"op": "quiet", "ready": 0, "delayed": 0, "in_flight": 0},
     ]
 
@@ -84,11 +84,11 @@ def a_stale_result_counted(lines: Lines) -> None:
 
 
 def a_confirmed_write_is_gone(lines: Lines) -> None:
-    lines.append(step(6, "SUCCESS", "FAILED"))
+    lines.append(step(6, "SUCCESS", after="FAILED"))
 
 
 def it_went_on_after_its_end(lines: Lines) -> None:
-    lines.append(entry(6, "SUCCESS", "PENDING"))
+    lines.append(entry(6, "SUCCESS", after="PENDING"))
 
 
 def a_step_is_unlawful(lines: Lines) -> None:

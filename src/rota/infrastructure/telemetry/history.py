@@ -40,7 +40,7 @@ def to_file(path: Path) -> Write:
 class History:
     """The history of one process."""
 
-    def __init__(self, process: str, clock: Clock, write: Write) -> None:
+    def __init__(self, process: str, clock: Clock, *, write: Write) -> None:
         self.clock = clock
         self._process = process
         self._write = write
@@ -57,7 +57,7 @@ def recorded(
 ) -> tuple[Store, Coordinator]:
     """The same store and coordinator; what this process writes about tasks and terms is noted."""
     trust = Trust(history.clock, election)
-    tasks, terms = _RecordedTasks(store.tasks, history, trust), _RecordedTerms(store.terms, history)
+    tasks, terms = _RecordedTasks(store.tasks, history, trust=trust), _RecordedTerms(store.terms, history)
     elected = replace(coordinator, election=_RecordedElection(coordinator.election, trust))
     return replace(store, tasks=tasks, terms=terms), elected
 
@@ -91,7 +91,7 @@ class _Recorded:
 
 
 class _RecordedTasks(_Recorded):
-    def __init__(self, inner: TaskStore, history: History, trust: Trust) -> None:
+    def __init__(self, inner: TaskStore, history: History, *, trust: Trust) -> None:
         super().__init__(inner)
         self._history = history
         self._trust = trust
