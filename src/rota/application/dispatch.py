@@ -462,8 +462,7 @@ class Dispatcher:
 
 def _note_failure(taking: asyncio.Task[Taken]) -> None:
     """Look at it, lest asyncio complain: at the very end there may be nobody else to."""
-    if not taking.cancelled():
-        taking.exception()
+    _ = taking.cancelled() or taking.exception()
 
 
 def _is_waiting(live: LiveTask | None) -> bool:
