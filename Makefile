@@ -110,6 +110,16 @@ test-all: setup servers check ## The same with the slow tests, and the coverage 
 	@$(BIN)/pytest -m "" $(WHOLE) $(COVERED)
 	@$(PY) tools/check_coverage.py $(COVERAGE_JSON)
 
+SEEDS ?= 1000
+.PHONY: sim
+sim: setup ## Simulate clusters with faults drawn from seeds (SEEDS=1000; SEED=7 shows one)
+	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+MINUTES ?= 10
+.PHONY: chaos
+chaos: setup servers ## Hurt real clusters on real servers for MINUTES=10 each, and judge what they recorded
+	@$(PY) -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 .PHONY: bench
 bench: setup ## Measure the stores on this machine
 	@$(PY) bench/store.py

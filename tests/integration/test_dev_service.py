@@ -10,8 +10,8 @@ import pytest
 
 from rota.config.load import Sources, load
 from rota.config.settings import with_values
-from rota.infrastructure.system import SystemClock
 from rota.infrastructure.executors.http.settings import SecretSettings
+from rota.infrastructure.system import SystemClock
 from rota.interfaces.cli.dev_service import SECRET_NAME, SampleService, open_service
 from rota.sdk.signing import key_of, sign
 

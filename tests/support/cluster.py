@@ -79,6 +79,12 @@ class Cluster:
     settings: Mapping[str, Any]
     app: Path
     processes: list[Process] = field(default_factory=list)
+    keeps_history: bool = False
+
+    @property
+    def histories(self) -> Path:
+        """The folder with a `*.jsonl` of each process, where histories are kept."""
+        return self.folder / "history"
 
     @property
     def ledger(self) -> Path:
@@ -116,6 +122,9 @@ class Cluster:
             "ROTA_API__PORT": "0",
             "ROTA_API__GRPC_PORT": "0",
         }  # any: other tests run beside this one
+        if self.keeps_history:
+            self.histories.mkdir(exist_ok=True)
+            environment["ROTA_HISTORY"] = str(self.histories / f"{name}.jsonl")
         with log.open("ab") as output:
             popen = subprocess.Popen(  # noqa: S603 our own program
                 command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=self.folder

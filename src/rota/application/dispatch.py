@@ -143,12 +143,14 @@ class Dispatcher:
 
     async def _catch_taken(self) -> None:
         """Take into hand what a cancelled take brings. If it brings no answer, reconciliation finds what was taken."""
-        taking, self._taking = self._taking, None
-        if taking is not None:
-            with suppress(CoordinatorUnavailableError):
-                if not taking.done():
-                    await self._queue.wake()  # it may be waiting for something to take
-                self._hand.update(dict.fromkeys((await taking).task_ids))
+        if self._taking is None:
+            return
+        with suppress(CoordinatorUnavailableError):  # then it ends when its wait is over
+            if not self._taking.done():
+                await self._queue.wake()  # it may be waiting for something to take
+        with suppress(CoordinatorUnavailableError):
+            self._hand.update(dict.fromkeys((await asyncio.shield(self._taking)).task_ids))
+        self._taking = None
 
     def _forget(self) -> None:
         """Begin anew: what an earlier reign knew of limits and heads may have changed since."""
@@ -333,16 +335,27 @@ class Dispatcher:
         order = self._heads.order(above)
         if not order:
             return
-        # A take that is cancelled on its way happens all the same: `hand_back` waits for its answer.
-        self._taking = asyncio.create_task(self._queue.take(limit, order=order, wait=wait))
-        taken = await asyncio.shield(self._taking)
-        self._taking = None
+        taken = await self._ask(limit, order, wait=wait)
         self._hand = {task_id: taken.added.get(task_id) for task_id in taken.task_ids}
         self._changes = taken.changes
         self._has_more = bool(taken.heads)
         self._heads.note(taken.heads)
         if len(taken.task_ids) < limit:
             self._barren = 0
+
+    async def _ask(self, limit: int, order: Sequence[int], *, wait: timedelta) -> Taken:
+        """A take that is cancelled on its way happens all the same: `hand_back` waits for its answer. Where that had
+        no time to, the next reign has it."""
+        if self._taking is None:
+            self._taking = asyncio.create_task(self._queue.take(limit, order=order, wait=wait))
+            self._taking.add_done_callback(_note_failure)
+        try:
+            taken = await asyncio.shield(self._taking)
+        except CoordinatorUnavailableError:
+            self._taking = None
+            raise
+        self._taking = None
+        return taken
 
     async def _read(self, parked: Iterable[TaskId], *, reign: Reign) -> list[LiveTask]:
         """Those of the tasks in hand and of the parked ones that wait and are due, in the order to serve them."""
@@ -446,6 +459,11 @@ class Dispatcher:
     def _report_parked(self) -> None:
         for reason, number in self._parking.counts().items():
             self._loops.collector.put(metrics.TASKS_PARKED, reason, value=number)
+
+
+def _note_failure(taking: asyncio.Task[Taken]) -> None:
+    """Look at it, lest asyncio complain: at the very end there may be nobody else to."""
+    _ = taking.cancelled() or taking.exception()
 
 
 def _is_waiting(live: LiveTask | None) -> bool:

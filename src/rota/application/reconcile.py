@@ -7,7 +7,8 @@ differed for longer than `SETTLED` is repaired, from the store's side, because t
 - a deep queue that lacks tasks which are due for longer than its heads is rebuilt;
 - an attempt that was granted and never handed over (its assignment was lost) is assigned again;
 - an attempt in flight that the store knows nothing of any more (its acknowledgement was lost) is forgotten;
-- an attempt of a worker that has ended (it was granted in that very moment) is taken back.
+- an attempt of a worker that has ended (it was granted in that very moment) is taken back;
+- what a worker that has ended left behind (it could not take its leave) is cleared away.
 
 Every repair is harmless where it was not needed: a task is granted once, and an attempt is taken once.
 """
@@ -114,10 +115,13 @@ class ReconcileDeliveries:
         for worker_id in pool:
             await self._assign_again(worker_id, settled.get(worker_id, ()), reign=reign)
             await self._forget(worker_id, reign)
+        depths = await self.coordinator.queue.depths()
+        leftover = (depths.assigned.keys() | depths.in_flight.keys()) - set(pool)
         strangers = settled.keys() - set(pool)
-        if strangers:
-            strangers -= await self._list_registered()
-            await self._take_back([live for worker_id in strangers for live in settled[worker_id]], reign)
+        if strangers or leftover:
+            registered = await self._list_registered()
+            await self._take_back([live for one in strangers - registered for live in settled[one]], reign)
+            await self._clear(sorted(leftover - registered), reign)
 
     async def _list_settled(self) -> Mapping[WorkerId, Sequence[LiveTask]]:
         """The running attempts, by worker, that were granted long enough ago to have been handed over."""
@@ -153,6 +157,13 @@ class ReconcileDeliveries:
             reign.check()
             await self.coordinator.deliveries.acknowledge(leftover)
             self._note("forgotten", len(leftover), worker_id=worker_id)
+
+    async def _clear(self, ended: Sequence[WorkerId], reign: Reign) -> None:
+        """Drop the queues of workers that could not take their leave."""
+        if ended:
+            reign.check()
+            await self.coordinator.pool.remove(ended)
+            self._note("cleared", len(ended))
 
     async def _list_current(self, attempts: Sequence[Attempt]) -> Collection[Attempt]:
         """The attempts that the tasks of these are at now."""

@@ -33,6 +33,7 @@ from rota.application.plugins import PluginHost
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.executor import Executor
 from rota.application.ports.metrics import NO_METRICS, MetricsCollector
+from rota.application.ports.store import Store
 from rota.application.ports.system import System
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
@@ -73,6 +74,7 @@ from rota.infrastructure.coordination.failover.coordinator import failover_coord
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.executors.local.settings import LocalSettings
 from rota.infrastructure.spool import open_spool
+from rota.infrastructure.telemetry.history import History, recorded, to_file
 from rota.sdk.app import AppRef
 from rota.sdk.tasks import REGISTRY, TaskRegistry
 
@@ -136,9 +138,18 @@ async def open_node(plan: Blueprint) -> AsyncIterator[Node]:
         await prepare_schema(plan.settings)
         store = await stack.enter_async_context(open_store(replace(around, collector=collector)))
         coordinator = await stack.enter_async_context(_open_coordinator(plan, collector))
-        yield await join(
-            node_name(plan.settings), store, coordinator=coordinator, system=plan.system, collector=collector
-        )
+        name = node_name(plan.settings)
+        store, coordinator = _record(plan, name, store=store, coordinator=coordinator)
+        yield await join(name, store, coordinator=coordinator, system=plan.system, collector=collector)
+
+
+def _record(plan: Blueprint, name: NodeId, *, store: Store, coordinator: Coordinator) -> tuple[Store, Coordinator]:
+    """Where a history is asked for, let what this process does be written down."""
+    path = os.environ.get("ROTA_HISTORY")
+    if not path:
+        return store, coordinator
+    history = History(name, plan.system.clock, write=to_file(Path(path)))
+    return recorded(store, coordinator, history=history, election=_election(plan))
 
 
 @asynccontextmanager
@@ -224,8 +235,12 @@ def _open_front(plan: Blueprint, built: Built) -> TunableFront:
     return plan.open_front(replace(services, configs=checked), settings.api)
 
 
-def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerRole:
+def _election(plan: Blueprint) -> ElectionSettings:
     scheduler = plan.settings.scheduler
+    return ElectionSettings(ttl=scheduler.leader_ttl, renew_every=scheduler.renew_interval)
+
+
+def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerRole:
     leadership = Leadership(
         election=node.coordinator.election,
         terms=node.store.terms,
@@ -233,7 +248,7 @@ def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> 
         random=node.random,
         collector=node.collector,
         node_id=node.id,
-        settings=ElectionSettings(ttl=scheduler.leader_ttl, renew_every=scheduler.renew_interval),
+        settings=_election(plan),
     )
     return SchedulerRole(leadership, _build_duties(plan, node, dispatcher=dispatcher))
 

@@ -210,6 +210,51 @@ async def test_what_a_cancelled_take_brings_is_queued_again(stage: Stage) -> Non
 
 
 @staged
+async def test_what_a_cancelled_take_brings_is_queued_again_though_it_could_not_be_woken(stage: Stage) -> None:
+    await stage.hire(1)
+    await stage.time.sync()
+    running = asyncio.create_task(stage.dispatcher.run(stage.reign))
+    await stage.settle()
+    answered = asyncio.Event()
+    stage.faults.after("queue.take", answered.wait)
+    await stage.submit(1, 2)
+    await stage.settle()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    stage.faults.inject("queue.wake", Fault.TIMEOUT)
+    handing_back = asyncio.create_task(stage.dispatcher.hand_back())
+    await stage.settle()
+    assert (handing_back.done(), stage.faults.pending) == (False, {})
+    answered.set()
+    await handing_back
+    assert await stage.queued() == [1, 2]
+
+
+@staged
+async def test_what_a_cancelled_take_brings_after_handing_back_was_given_up_is_granted_in_the_next_reign(
+    stage: Stage,
+) -> None:
+    await stage.hire(1)
+    await stage.time.sync()
+    running = asyncio.create_task(stage.dispatcher.run(stage.reign))
+    await stage.settle()
+    answered = asyncio.Event()
+    stage.faults.after("queue.take", answered.wait)
+    await stage.submit(1, 2)
+    await stage.settle()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    handing_back = asyncio.create_task(stage.dispatcher.hand_back())
+    await stage.settle()
+    handing_back.cancel()
+    await asyncio.gather(handing_back, return_exceptions=True)
+    answered.set()
+    async with stage.reigning():
+        await stage.pass_time(1)
+        assert await stage.granted() == {1: 1, 2: 1}
+
+
+@staged
 async def test_a_cancelled_take_without_an_answer_keeps_nothing_else_from_the_queue(stage: Stage) -> None:
     await stage.submit(1, type="nobody.does.this")
     await stage.hire(1, types=frozenset({EMAIL}))

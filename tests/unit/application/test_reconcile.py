@@ -11,8 +11,8 @@ from rota.domain.attempt import TaskResult
 from rota.domain.errors import FencedError
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING, PROCESSING
-from tests.support.builders import EMAIL, HOUR, an_entry
-from tests.support.scene import Scene, a_scene, ids
+from tests.support.builders import EMAIL, HOUR, an_attempt, an_entry
+from tests.support.scene import LEASE, Scene, a_scene, ids
 from tests.support.virtual import virtually
 
 WORKER = WorkerId(1)
@@ -248,6 +248,36 @@ async def test_the_attempts_of_a_worker_that_only_the_store_knows_are_left_to_re
     scene.memory.forget()
     await a_delivery_check(scene)(scene.reign)
     assert (await scene.state_of(1)).status is PROCESSING
+    assert scene.figures.counts == {}
+
+
+@virtually
+async def test_what_a_worker_left_behind_that_could_not_take_its_leave_is_cleared_away() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1)
+    await scene.run_at(1, 1, within=HOUR)
+    ended = (await scene.state_of(1)).succeeded(TaskResult(), at=scene.clock.now())
+    await scene.actual_store.tasks.advance([ended])
+    await a_delivery_check(scene)(scene.reign)  # it lives: what it holds is its own business, but for what has ended
+    await scene.actual.deliveries.assign([an_attempt(ended.before)])
+    await scene.actual_store.workers.retire([WORKER])
+    await scene.pass_time(LEASE.total_seconds() + 1)
+    assert (await scene.actual.queue.depths()).assigned == {WORKER: 1}
+    await a_delivery_check(scene)(scene.reign)
+    assert (await scene.actual.queue.depths()).assigned == {}
+    assert scene.figures.count(metrics.RECONCILED, "cleared") == 1
+
+
+@virtually
+async def test_what_a_worker_holds_that_only_the_store_knows_is_left_alone() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1)
+    await scene.run_at(1, 1, within=HOUR)
+    await scene.pass_time(LEASE.total_seconds() + 1)
+    await a_delivery_check(scene)(scene.reign)
+    assert (await scene.actual.queue.depths()).in_flight == {WORKER: 1}
     assert scene.figures.counts == {}
 
 

@@ -1,0 +1,47 @@
+"""The tasks of the chaos runs. Their ledger is their own: one line in one write, whatever becomes of the process."""
+
+import asyncio
+import json
+import os
+
+import rota
+
+LEDGER = os.environ.get("ROTA_TEST_LEDGER", os.devnull)
+
+
+def note(ctx: rota.Context, kind: str, *, nonce: str) -> None:
+    line = {"op": "call", "type": kind, "task": str(ctx.task_id), "attempt": ctx.attempt, "nonce": nonce}
+    ledger = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(ledger, json.dumps(line).encode() + b"\n")
+    os.close(ledger)
+
+
+async def work(ctx: rota.Context, seconds: float, *, failures: int = 0) -> str:
+    nonce = os.urandom(8).hex()
+    note(ctx, "invoke", nonce=nonce)
+    await asyncio.sleep(seconds)
+    if ctx.retry_count < failures:
+        note(ctx, "fail", nonce=nonce)
+        raise RuntimeError("as it was told")
+    note(ctx, "ok", nonce=nonce)
+    return nonce
+
+
+@rota.task("quick", timeout="30s", retries=3, retry_delay="200ms")
+async def quick(ctx: rota.Context, seconds: float = 0.02) -> str:
+    return await work(ctx, seconds)
+
+
+@rota.task("slow", timeout="30s", retries=3, retry_delay="200ms")
+async def slow(ctx: rota.Context, seconds: float = 1.0) -> str:
+    return await work(ctx, seconds)
+
+
+@rota.task("flaky", timeout="30s", retries=3, retry_delay="200ms")
+async def flaky(ctx: rota.Context) -> str:
+    return await work(ctx, 0.02, failures=1)
+
+
+@rota.task("limited", timeout="30s", retries=3, retry_delay="200ms", max_concurrent=4)
+async def limited(ctx: rota.Context) -> str:
+    return await work(ctx, 0.1)

@@ -1,0 +1,131 @@
+"""The world of one seed: servers, processes, clients, and what befalls them."""
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from rota.config.wiring import Role
+from rota.domain.log import LINE_BITS, LogEntry
+from rota.domain.priority import LEVELS
+from rota.domain.retry import RetryPolicy
+from rota.domain.task import LogKind
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.coordination import memory as coordination
+from rota.infrastructure.store.memory import store as memory_store
+from rota.infrastructure.store.memory.state import MemoryState
+from rota.testing.virtual_time import VirtualClock
+from tests.simulation.border import Weather
+from tests.simulation.outsider import Outsider
+from tests.simulation.process import Process, moment
+
+LIMITED, FREE, DEADLY = "limited", "free", "deadly"
+MOST_LIMITED = 2
+RETRY = RetryPolicy(max_retries=3, delay=timedelta(seconds=1))
+
+
+class RecordedState(MemoryState):
+    """Knows in which order its entries were written."""
+
+    __slots__ = ("order",)
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.order: dict[tuple[int, int], tuple[int, float]] = {}
+
+    def keep(self, entry: LogEntry) -> None:
+        super().keep(entry)
+        self.order.setdefault((entry.task_id, entry.seq), (len(self.order), self.clock.monotonic()))
+
+
+class World:
+    def __init__(self, seed: int, *, pods: int = 3) -> None:
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.clock = VirtualClock(asyncio.get_running_loop())
+        self.weather = Weather(away=set())
+        self.store = RecordedState(self.clock)
+        self.coordinator = coordination.MemoryState(self.clock)
+        self.lines: list[Mapping[str, Any]] = []
+        self._numbers = count(1)
+        self._skews: dict[str, timedelta] = {}
+        self.pods = [Process(self, f"pod{n}", roles=(Role.SCHEDULER, Role.WORKER)) for n in range(pods)]
+        self.client = Process(self, "client", roles=())
+        self.outsider = Outsider(self)
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+    def note(self, op: str, **fields: object) -> None:
+        """A line of those outside Rota: clients, the executor's ledger, the one who brings the faults."""
+        self.lines.append({"op": op, "mono": self.clock.monotonic(), **fields})
+
+    def skew_of(self, name: str) -> timedelta:
+        """How wrong a process' wall clock is, the same after a restart."""
+        if name not in self._skews:
+            self._skews[name] = timedelta(
+                seconds=random.Random(f"{self.seed} skew {name}").choice((0, 0, -3600, 3600, 5))
+            )
+        return self._skews[name]
+
+    async def prepare(self) -> None:
+        configs = memory_store.join_memory(self.store).configs
+        await configs.put(TaskConfig(type=FREE, retry=RETRY, timeout=timedelta(seconds=10)))
+        await configs.put(
+            TaskConfig(type=LIMITED, retry=RETRY, timeout=timedelta(seconds=30), max_concurrent=MOST_LIMITED)
+        )
+        await configs.put(TaskConfig(type=DEADLY, retry=RETRY, timeout=timedelta(minutes=1)))
+        self.note("limit", kind=LIMITED, most=MOST_LIMITED)
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.store.live
+
+    async def dump(self) -> None:
+        """What is there at the end: the rows, their records, and what the coordinator still holds."""
+        for task in self.store.tasks.values():
+            data = task.result.data if task.result is not None else None
+            self.note(
+                "task",
+                task=str(task.id),
+                key=task.spec.metadata["key"],
+                kind=task.spec.type,
+                status=task.state.status,
+                attempt=task.state.attempt,
+                retry_count=task.state.retry_count,
+                max_retries=task.spec.retry.max_retries,
+                due_at=moment(task.spec.scheduled_at),
+                nonce=json.loads(data) if data else "",
+            )
+            for seq, entry in sorted(self.store.logs[task.id].items()):
+                if seq % (1 << LINE_BITS) == 0:
+                    self._dump_entry(entry)
+        node = coordination.join_memory(self.coordinator)
+        depths = await node.queue.depths()
+        taken = await node.queue.take(10_000, order=LEVELS)
+        self.note(
+            "quiet",
+            ready=len(set(taken.task_ids) & self.store.live),
+            delayed=depths.delayed,
+            in_flight=sum(depths.in_flight.values()) + sum(depths.assigned.values()),
+        )
+
+    def _dump_entry(self, entry: LogEntry) -> None:
+        order, written_at = self.store.order[entry.task_id, entry.seq]
+        self.note(
+            "entry",
+            task=str(entry.task_id),
+            version=entry.seq >> LINE_BITS,
+            before=entry.from_status,
+            after=entry.to_status,
+            attempt=entry.attempt,
+            worker=str(entry.worker_id or ""),
+            at=moment(entry.at),
+            message=entry.message if entry.kind is not LogKind.INFO else "",
+            deferred=entry.kind is LogKind.INFO and entry.message == "waits for a callback",
+            order=order,
+            written_at=written_at,
+        )

@@ -1,0 +1,231 @@
+"""The checker is checked: a good history passes, and one made bad for each promise is found out by that promise."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.check_history.history import gather
+from tools.check_history.judge import PROMISES, judge
+
+Lines = list[dict[str, Any]]
+AT = "2030-06-01T12:00:0{}+00:00"
+
+
+def entry(version: int, before: str | None, *, after: str, **more: Any) -> dict[str, Any]:
+    plain = {"attempt": 0, "worker": "", "at": AT.format(version), "message": "", "order": version, "written_at": 30.0}
+    return {"op": "entry", "task": "1", "version": version, "before": before, "after": after} | plain | more
+
+
+def step(version: int, before: str, *, after: str, **more: Any) -> dict[str, Any]:
+    return {"op": "step", "type": "ok", "task": "1", "version": version, "before": before, "after": after} | more
+
+
+def a_good_history() -> Lines:
+    """One task: its first attempt is lost with its worker, the second succeeds."""
+    row = {"key": "k", "kind": "email", "status": "SUCCESS", "attempt": 2, "retry_count": 0, "max_retries": 3}
+    grant = {"worker": "7", "term": 1, "asked_at": 1.0, "trusted_until": 5.0}
+    call = {"op": "call", "task": "1", "attempt": 2, "worker": "8", "nonce": "n2"}
+    return [
+        {"op": "limit", "kind": "email", "most": 1},
+        {"op": "submit", "type": "invoke", "key": "k"},
+        {"op": "submit", "type": "ok", "key": "k", "task": "1"},
+        {"op": "term", "number": 1, "mono": 0.0},
+        {"op": "term", "number": 2, "mono": 10.0},
+        step(2, "PENDING", after="PROCESSING", attempt=1, **grant),
+        step(4, "PENDING", after="PROCESSING", attempt=2, **grant | {"term": 2, "worker": "8"}),
+        {"op": "call", "type": "invoke", "task": "1", "attempt": 1, "worker": "7", "nonce": "n1"},
+        call | {"type": "invoke"},
+        call | {"type": "ok"},
+        {"op": "task", "task": "1", "due_at": AT.format(0), "nonce": "n2"} | row,
+        entry(1, None, after="PENDING"),
+        entry(2, "PENDING", after="PROCESSING", attempt=1, worker="7"),
+        entry(3, "PROCESSING", after="PENDING", attempt=1, worker="7", message="worker_lost"),
+        entry(4, "PENDING", after="PROCESSING", attempt=2, worker="8"),
+        entry(5, "PROCESSING", after="SUCCESS", attempt=2, worker="8"),
+        {"op": "quiet", "ready": 0, "delayed": 0, "in_flight": 0},
+    ]
+
+
+def find(lines: Lines, op: str, **fields: Any) -> dict[str, Any]:
+    return next(line for line in lines if line["op"] == op and fields.items() <= line.items())
+
+
+def a_row_is_gone(lines: Lines) -> None:
+    lines.remove(find(lines, "task"))
+
+
+def nobody_asked(lines: Lines) -> None:
+    find(lines, "task")["key"] = "another"
+
+
+def a_key_made_two_tasks(lines: Lines) -> None:
+    lines.append(find(lines, "task") | {"task": "2", "attempt": 0, "status": "CANCELLED"})
+
+
+def it_was_granted_too_early(lines: Lines) -> None:
+    find(lines, "task")["due_at"] = AT.format(9)
+
+
+def an_attempt_is_missing(lines: Lines) -> None:
+    find(lines, "entry", version=4)["attempt"] = 3
+
+
+def it_was_granted_while_it_ran(lines: Lines) -> None:
+    find(lines, "entry", version=3).update(before="PENDING", after="PENDING")
+
+
+def a_stale_result_counted(lines: Lines) -> None:
+    find(lines, "entry", version=5)["attempt"] = 1
+
+
+def a_confirmed_write_is_gone(lines: Lines) -> None:
+    lines.append(step(6, "SUCCESS", after="FAILED"))
+
+
+def it_went_on_after_its_end(lines: Lines) -> None:
+    lines.append(entry(6, "SUCCESS", after="PENDING"))
+
+
+def a_step_is_unlawful(lines: Lines) -> None:
+    find(lines, "entry", version=3)["after"] = "BLOCKED"
+
+
+def a_version_is_missing(lines: Lines) -> None:
+    lines.remove(find(lines, "entry", version=1))
+
+
+def a_retry_was_not_counted(lines: Lines) -> None:
+    find(lines, "entry", version=3).update(after="RETRYING", message="")
+
+
+def too_many_ran_at_once(lines: Lines) -> None:
+    find(lines, "limit")["most"] = 0
+
+
+def it_ended_though_it_was_cancelled(lines: Lines) -> None:
+    lines.append({"op": "cancel", "type": "ok", "task": "1"})
+
+
+def a_term_began_twice(lines: Lines) -> None:
+    find(lines, "term", number=2)["number"] = 1
+
+
+def an_older_leader_granted_later(lines: Lines) -> None:
+    find(lines, "step", version=4)["term"] = 0
+
+
+def a_leader_acted_too_late(lines: Lines) -> None:
+    find(lines, "step", version=4)["asked_at"] = 5.1
+
+
+def it_ran_where_it_was_not_granted(lines: Lines) -> None:
+    find(lines, "call", attempt=1)["worker"] = "9"
+
+
+def an_attempt_ran_twice(lines: Lines) -> None:
+    lines.append(find(lines, "call", attempt=2, type="invoke"))
+
+
+def the_result_is_of_another_call(lines: Lines) -> None:
+    find(lines, "task")["nonce"] = "n1"
+
+
+def something_is_left_over(lines: Lines) -> None:
+    find(lines, "quiet")["in_flight"] = 1
+
+
+def it_never_ended(lines: Lines) -> None:
+    lines.remove(find(lines, "entry", version=5))
+    find(lines, "task")["status"] = "PROCESSING"
+
+
+def it_ran_hot(lines: Lines) -> None:
+    find(lines, "task")["attempt"] = 100
+
+
+def it_was_lost_though_deferred(lines: Lines) -> None:
+    find(lines, "entry", version=2)["deferred"] = True
+
+
+def a_callback_ended_nothing(lines: Lines) -> None:
+    lines.append({"op": "callback", "type": "ok", "task": "1", "attempt": 3, "nonce": "n2"})
+
+
+def a_callback_brought_another_result(lines: Lines) -> None:
+    lines.append({"op": "callback", "type": "ok", "task": "1", "attempt": 2, "nonce": "n1"})
+
+
+BAD: dict[Callable[[Lines], None], str] = {
+    a_row_is_gone: "I1",
+    nobody_asked: "I2",
+    a_key_made_two_tasks: "I3",
+    it_was_granted_too_early: "I6",
+    an_attempt_is_missing: "I7",
+    it_was_granted_while_it_ran: "I8",
+    a_stale_result_counted: "I9",
+    a_confirmed_write_is_gone: "I9",
+    it_went_on_after_its_end: "I10",
+    a_step_is_unlawful: "I11",
+    a_version_is_missing: "I11",
+    a_term_began_twice: "I12",
+    an_older_leader_granted_later: "I12",
+    a_leader_acted_too_late: "I13",
+    a_retry_was_not_counted: "I14",
+    too_many_ran_at_once: "I15",
+    it_ended_though_it_was_cancelled: "I16",
+    it_ran_where_it_was_not_granted: "I18",
+    an_attempt_ran_twice: "I19",
+    the_result_is_of_another_call: "I20",
+    something_is_left_over: "I22",
+    it_was_lost_though_deferred: "I27",
+    a_callback_ended_nothing: "I28",
+    a_callback_brought_another_result: "I28",
+    it_never_ended: "L1",
+    it_ran_hot: "L6",
+}
+
+
+def test_a_good_history_breaks_no_promise() -> None:
+    assert judge(gather(a_good_history())).violations == ()
+
+
+@pytest.mark.parametrize("spoil", BAD, ids=lambda spoil: spoil.__name__)
+def test_a_bad_history_is_found_out(spoil: Callable[[Lines], None]) -> None:
+    lines = a_good_history()
+    spoil(lines)
+    assert BAD[spoil] in {violation.invariant for violation in judge(gather(lines)).violations}
+
+
+def test_every_promise_has_a_bad_history() -> None:
+    assert {promise.name for promise in PROMISES} == set(BAD.values())
+
+
+def check(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tools.check_history", str(folder), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 our own program
+
+
+def write(folder: Path, lines: Lines, *, tail: str = "") -> None:
+    (folder / "run.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + tail)
+
+
+def test_the_program_tells_valid_from_broken_from_too_thin(tmp_path: Path) -> None:
+    write(tmp_path, a_good_history(), tail='{"op": "ste')  # cut off by a kill
+    assert check(tmp_path, "--calm").returncode == 0
+    thin = check(tmp_path)
+    assert (thin.returncode, "stale write refused" in thin.stdout) == (2, True)
+    bad = a_good_history()
+    an_attempt_ran_twice(bad)
+    write(tmp_path, bad)
+    broken = check(tmp_path)
+    assert (broken.returncode, "I19: attempt 2 of task 1 ran 2 times" in broken.stdout) == (1, True)
+
+
+def test_a_folder_without_a_history_is_no_proof(tmp_path: Path) -> None:
+    answer = check(tmp_path)
+    assert (answer.returncode, "no task in it" in answer.stderr) == (2, True)

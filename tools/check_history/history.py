@@ -1,0 +1,91 @@
+"""A history as it was recorded, sorted for those who judge it. The format: docs/reference/history.md."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+Line = Mapping[str, Any]
+
+FINAL = frozenset({"SUCCESS", "FAILED", "TIMEOUT", "CANCELLED"})
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that was recorded, by what it is about."""
+
+    requests: list[Line] = field(default_factory=list)  # of clients: submit and cancel
+    steps: list[Line] = field(default_factory=list)  # what processes wrote, or tried to
+    terms: list[Line] = field(default_factory=list)
+    calls: list[Line] = field(default_factory=list)  # the executor's own ledger
+    callbacks: list[Line] = field(default_factory=list)  # of those who finish deferred attempts
+    faults: list[Line] = field(default_factory=list)
+    tasks: dict[str, Line] = field(default_factory=dict)  # the rows at the end
+    entries: dict[str, list[Line]] = field(default_factory=lambda: defaultdict(list))  # of each task, by version
+    limits: dict[str, int] = field(default_factory=dict)  # type → how many may run at once
+    quiet: Line | None = None  # what the coordinator held at the very end
+    count: int = 0
+
+    def grants(self, task_id: str) -> Iterator[Line]:
+        """The entries of a task that gave it to a worker."""
+        return (entry for entry in self.entries.get(task_id, ()) if is_grant(entry))
+
+
+def is_grant(entry: Line) -> bool:
+    return bool(entry["after"] == "PROCESSING" and entry["before"] != "PROCESSING")
+
+
+def ends_attempt(entry: Line) -> bool:
+    return bool(entry["before"] == "PROCESSING" and entry["after"] != "PROCESSING")
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def load(folder: Path) -> History:
+    """Every `*.jsonl` file of a folder. A last line that was cut off by a kill is left out."""
+    return gather(line for path in sorted(folder.glob("*.jsonl")) for line in _read(path))
+
+
+def gather(lines: Iterable[Line]) -> History:
+    """Sort lines by what they are about."""
+    history = History()
+    places = {
+        "submit": history.requests,
+        "cancel": history.requests,
+        "step": history.steps,
+        "term": history.terms,
+        "call": history.calls,
+        "callback": history.callbacks,
+        "fault": history.faults,
+    }
+    for line in lines:
+        history.count += 1
+        op = line["op"]
+        if op in places:
+            places[op].append(line)
+        elif op == "task":
+            history.tasks[line["task"]] = line
+        elif op == "entry":
+            history.entries[line["task"]].append(line)
+        elif op == "limit":
+            history.limits[line["kind"]] = line["most"]
+        elif op == "quiet":
+            history.quiet = line
+    for entries in history.entries.values():
+        entries.sort(key=lambda entry: entry["version"])
+    return history
+
+
+def _read(path: Path) -> Iterator[Line]:
+    for text in path.read_text("utf-8", errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue  # cut off in the middle: the process was killed while it wrote
+        if isinstance(line, dict) and "op" in line:
+            yield line
