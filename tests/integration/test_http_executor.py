@@ -2,100 +2,35 @@
 
 import asyncio
 import json
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from standardwebhooks import Webhook
 
 import rota
-from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TimedOut
+from rota.domain.attempt import Deferred, Failed, Snoozed, Succeeded, TimedOut
 from rota.domain.ids import TenantId
 from rota.domain.retry import RetryPolicy
 from rota.infrastructure.executors.http.circuit import Slots
-from rota.infrastructure.executors.http.settings import HttpSettings, SecretSettings, TargetSettings
+from rota.infrastructure.executors.http.settings import SecretSettings
 from rota.infrastructure.executors.targets import TargetGuard
 from rota.receive import ReceivedTask, Receiver
-from tests.support.certificates import make_certificate
 from tests.support.clock import FakeClock
 from tests.support.http_jobs import CALLBACK, LOOPBACK, an_http_executor, an_http_job, run
+from tests.support.http_service import Service, a_service, code_of, settings_with
 from tests.support.patience import PATIENCE_S
 
 SECRET, OTHER = "whsec_" + "A" * 43 + "=", "whsec_" + "B" * 43 + "="
 PAUSE = timedelta(seconds=10)
 
 
-@dataclass
-class Seen:
-    """A request as the service got it."""
-
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
-    peer: object
-    all: dict[str, list[str]]  # headers, with those that came twice
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-Answer = Callable[[], Awaitable[web.StreamResponse]]
-
-
-@dataclass
-class Service:
-    """A service that answers everything alike, and remembers."""
-
-    url: str = ""
-    seen: list[Seen] = field(default_factory=list)
-    answer: Answer | None = None
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        peer = request.transport.get_extra_info("peername") if request.transport else None
-        every = {name.lower(): request.headers.getall(name) for name in request.headers}
-        self.seen.append(Seen(request.method, request.path_qs, headers, await request.read(), peer, every))
-        return web.json_response({"sent": True}) if self.answer is None else await self.answer()
-
-
-@asynccontextmanager
-async def a_service(ssl_context: Any = None) -> AsyncIterator[Service]:
-    service = Service()
-    app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", service.handle)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=ssl_context)
-    await site.start()
-    port = runner.addresses[0][1]
-    service.url = f"{'http' if ssl_context is None else 'https'}://localhost:{port}/hook"
-    try:
-        yield service
-    finally:
-        await runner.cleanup()
-
-
 @pytest.fixture
 async def service() -> AsyncIterator[Service]:
     async with a_service() as started:
         yield started
-
-
-def code_of(outcome: Outcome) -> tuple[str, bool]:
-    assert isinstance(outcome, Failed), outcome
-    return outcome.error.code, outcome.error.retryable
-
-
-def settings_with(**changes: Any) -> HttpSettings:
-    return replace(HttpSettings(allow=LOOPBACK), **changes)
 
 
 async def test_a_task_is_posted_as_json_and_its_answer_is_the_result(service: Service) -> None:
@@ -145,45 +80,6 @@ async def test_the_trace_goes_on_where_the_task_came_from(service: Service) -> N
     assert first != given
     assert second == third
     assert second.endswith("-01")
-
-
-@pytest.mark.parametrize("secret", [SECRET, OTHER])
-async def test_requests_are_signed_with_every_secret_of_a_rotation(service: Service, secret: str) -> None:
-    settings = settings_with(secrets={"crm": SecretSettings(keys=(SECRET, OTHER), hosts=("localhost",))})
-    async with an_http_executor(settings) as executor:
-        await run(executor, an_http_job(service.url, secret="crm"))
-
-    (seen,) = service.seen
-    assert seen.headers["webhook-id"] == seen.headers["idempotency-key"] == "1"
-    assert Webhook(secret).verify(seen.body, seen.headers)["task_id"] == "1"
-
-
-async def test_the_default_secret_signs_what_names_none(service: Service) -> None:
-    secret = SecretSettings(keys=(SECRET,), hosts=("localhost",))
-    async with an_http_executor(settings_with(secrets={"default": secret})) as executor:
-        await run(executor, an_http_job(service.url))
-
-    Webhook(SECRET).verify(service.seen[0].body, service.seen[0].headers)
-
-
-async def test_a_secret_signs_for_its_own_hosts_only(service: Service) -> None:
-    secret = SecretSettings(keys=(SECRET,), hosts=("crm.internal", "localhost:1"))
-    async with an_http_executor(settings_with(secrets={"default": secret, "crm": secret})) as executor:
-        usual = await run(executor, an_http_job(service.url))
-        named = await run(executor, an_http_job(service.url, secret="crm"))
-
-    assert isinstance(usual, Succeeded)
-    assert code_of(named) == ("bad_config", False)
-    (seen,) = service.seen
-    assert "webhook-signature" not in seen.headers
-
-
-async def test_a_secret_that_the_worker_does_not_have_sends_nothing(service: Service) -> None:
-    async with an_http_executor() as executor:
-        outcome = await run(executor, an_http_job(service.url, secret="unknown"))
-
-    assert code_of(outcome) == ("bad_config", False)
-    assert not service.seen
 
 
 async def test_templates_take_values_of_the_task(service: Service) -> None:
@@ -491,70 +387,6 @@ async def test_no_answer_within_its_own_time_is_tried_again(service: Service) ->
         outcome = await run(executor, an_http_job(service.url, response_timeout_seconds=0.2))
 
     assert code_of(outcome) == ("response_timeout", True)
-
-
-async def test_a_target_brings_its_headers_and_certificates_to_its_own_hosts_only(tmp_path: Path) -> None:
-    cert, key = make_certificate(tmp_path)
-    theirs, its_key = make_certificate(tmp_path, "client")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(theirs))
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(cert, key)
-    target = TargetSettings(
-        hosts=("localhost",),
-        ca=str(cert),
-        cert=str(theirs),
-        key=str(its_key),
-        secret_headers={"Authorization": "Bearer abc"},
-    )
-    async with a_service(context) as service, an_http_executor(settings_with(targets={"crm": target})) as executor:
-        ours = await run(executor, an_http_job(service.url, target="crm"))
-        nobodys = await run(executor, an_http_job(service.url))
-        elsewhere = await run(executor, an_http_job(service.url.replace("localhost", "127.0.0.1"), target="crm"))
-        unknown = await run(executor, an_http_job(service.url, target="erp"))
-
-    assert isinstance(ours, Succeeded)
-    assert [seen.headers["authorization"] for seen in service.seen] == ["Bearer abc"]
-    assert code_of(nobodys) == ("tls_failed", True)
-    assert code_of(elsewhere) == code_of(unknown) == ("bad_config", False)
-
-
-async def test_secret_headers_are_not_sent_in_the_clear_unless_the_settings_say_so(service: Service) -> None:
-    port = int(service.url.split(":")[2].split("/")[0])
-    closed = TargetSettings(hosts=("localhost",), secret_headers={"X-Key": "abc"})
-    other_port = replace(closed, hosts=("localhost:1",), allow_http=True)
-    opened = replace(closed, hosts=(f"localhost:{port}",), allow_http=True)
-    targets = {"closed": closed, "other": other_port, "opened": opened}
-    async with an_http_executor(settings_with(targets=targets)) as executor:
-        codes = [code_of(await run(executor, an_http_job(service.url, target=name))) for name in ("closed", "other")]
-        done = await run(executor, an_http_job(service.url, target="opened"))
-
-    assert codes == [("bad_config", False)] * 2
-    assert isinstance(done, Succeeded)
-    assert [seen.headers["x-key"] for seen in service.seen] == ["abc"]
-
-
-async def test_a_header_replaces_the_one_of_its_name_in_any_case(service: Service) -> None:
-    target = TargetSettings(hosts=("localhost",), secret_headers={"X-Key": "ours"}, allow_http=True)
-    headers = {"accept": "text/plain", "user-agent": "mine", "x-key": "theirs"}
-    async with an_http_executor(settings_with(targets={"crm": target})) as executor:
-        await run(executor, an_http_job(service.url, target="crm", headers=headers))
-
-    (seen,) = service.seen
-    assert [seen.all[name] for name in ("accept", "user-agent", "x-key")] == [["text/plain"], ["mine"], ["ours"]]
-
-
-async def test_files_that_cannot_be_used_fail_the_calls_that_need_them_and_no_others(
-    service: Service, tmp_path: Path
-) -> None:
-    broken = tmp_path / "broken.pem"
-    broken.write_text("no certificate")
-    target = TargetSettings(hosts=("localhost",), ca=str(broken))
-    async with an_http_executor(settings_with(targets={"broken": target})) as executor:
-        theirs = await run(executor, an_http_job(service.url, target="broken"))
-        others = await run(executor, an_http_job(service.url))
-
-    assert code_of(theirs) == ("bad_config", False)
-    assert isinstance(others, Succeeded)
 
 
 async def test_a_config_that_was_stored_unchecked_fails_its_tasks(service: Service) -> None:
