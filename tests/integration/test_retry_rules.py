@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 
 from rota.config.wiring import Role
-from tests.integration.test_http_executor import a_service
 from tests.support.api import Api, an_api
 from tests.support.grpc_jobs import EXECUTE, a_grpc_server, abort_with
 from tests.support.grpc_jobs import Service as GrpcService
+from tests.support.http_service import a_service
 
 
 @asynccontextmanager
