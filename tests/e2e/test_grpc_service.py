@@ -52,7 +52,8 @@ def run(command: list[str], folder: Path, **variables: str) -> str:
 
 def test_the_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     commands = [line for block in BLOCK.findall(GUIDE.read_text("utf-8")) for line in block.splitlines() if line]
-    service, dev, submit, logs = commands[:4]
+    service, dev, token, submit, logs = commands[:5]
+    assert token.startswith("export ROTA_TOKEN=$(cat .rota/token)")
     path = f"{Path(sys.executable).parent}:{bare_environment().get('PATH', '')}"
     place, port = f"127.0.0.1:{free_port()}", str(free_port())
 

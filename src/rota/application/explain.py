@@ -18,6 +18,7 @@ from rota.domain.task import BLOCKED, PROCESSING, Task, TaskStatus
 from rota.domain.task_config import TaskConfig
 from rota.domain.waiting import Reason
 
+LOCAL = "local"  # the executor of functions: that a worker lacks it never is the reason
 PROMPT = timedelta(seconds=1)  # what waits no longer than this is just on its way, not held up by a rate
 PAGE = 1000
 MOST_PAGES = 20  # of running attempts that are counted; a limit beyond that is not looked into
@@ -123,7 +124,8 @@ class ExplainTask:
         kind = task_type, _executor_of(config)
         workers = crew.count_for(*kind)
         if not workers:
-            return Reason.NO_WORKER, f"No worker that is alive supports the type {task_type}."
+            needed = f", which needs the executor {kind[1]}" if kind[1] not in ("", LOCAL) else ""
+            return Reason.NO_WORKER, f"No worker that is alive supports the type {task_type}{needed}."
         if config is not None and config.max_concurrent and (scene.running or 0) >= config.max_concurrent:
             text = f"{scene.running} of the type {task_type} run, and no more than {config.max_concurrent} may."
             return Reason.TYPE_LIMIT, text
@@ -152,7 +154,7 @@ def _explain_settled(task: Task) -> tuple[Reason, str] | None:
     """Where a task is that does not wait for dispatch."""
     state = task.state
     if state.status.is_final:
-        return Reason.ENDED, f"It ended as {state.status}."
+        return Reason.ENDED, _tell_end(task)
     deadline = state.due_at.isoformat()
     if state.is_deferred:
         text = f"Attempt {state.attempt} was begun elsewhere and waits for a callback, until {deadline} at most."
@@ -162,6 +164,16 @@ def _explain_settled(task: Task) -> tuple[Reason, str] | None:
     if state.status is BLOCKED:
         return Reason.BLOCKED, "It waits for tasks that it depends on."
     return None
+
+
+def _tell_end(task: Task) -> str:
+    """How it ended, and why: the last error, and whether another try was left."""
+    state, error = task.state, task.error
+    if error is None:
+        return f"It ended as {state.status}."
+    tries = f" after {state.retry_count} of {task.spec.retry.max_retries} retries" if error.retryable else ""
+    text = f": {error.message}" if error.message else ""
+    return f"It ended as {state.status}{tries}, {error.code}{text}"
 
 
 def _outline(task: Task, why: tuple[Reason, str]) -> Explanation:

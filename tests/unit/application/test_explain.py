@@ -9,7 +9,7 @@ from rota.domain.errors import NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, TenantId
 from rota.domain.task import BLOCKED, CANCELLED, PENDING, PROCESSING
 from rota.domain.waiting import Reason
-from tests.support.builders import EMAIL, MINUTE, NOW, a_config, a_new_task, a_state
+from tests.support.builders import EMAIL, MINUTE, NOW, a_config, a_new_task, a_state, an_error
 from tests.support.stage import Stage, staged
 
 REPORT = "report"
@@ -39,7 +39,15 @@ async def test_an_ended_task_says_how_it_ended(stage: Stage) -> None:
     await stage.cancel(1)
     answer = await ask(stage, 1)
     assert (answer.status, answer.reason, answer.due_at) == (CANCELLED, Reason.ENDED, None)
-    assert "CANCELLED" in answer.sentence
+    assert answer.sentence == "It ended as CANCELLED, cancelled: by hand"
+    await stage.hire(1)
+    await stage.submit(2, 3)
+    async with stage.reigning():
+        await stage.finish(2)
+        [live] = await stage.truth.tasks.find_live([TaskId(3)])
+        await stage.truth.tasks.advance([live.state.failed(an_error("boom", message=""), at=stage.clock.now())])
+    assert (await ask(stage, 2)).sentence == "It ended as SUCCESS."
+    assert (await ask(stage, 3)).sentence == "It ended as FAILED after 0 of 3 retries, boom"
 
 
 @staged
@@ -93,7 +101,9 @@ async def test_a_type_that_nobody_supports_is_named(stage: Stage) -> None:
     await stage.submit(1, type=REPORT)
     answer = await ask(stage, 1)
     assert (answer.reason, answer.workers, answer.room) == (Reason.NO_WORKER, 0, 0)
-    assert REPORT in answer.sentence
+    assert answer.sentence == f"No worker that is alive supports the type {REPORT}."
+    await stage.truth.configs.put(a_config(REPORT, executor_type="htttp"))
+    assert (await ask(stage, 1)).sentence.endswith(f"the type {REPORT}, which needs the executor htttp.")
 
 
 @staged
