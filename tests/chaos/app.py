@@ -37,11 +37,11 @@ async def slow(ctx: rota.Context, seconds: float = 1.0) -> str:
     return await work(ctx, seconds)
 
 
-@rota.task("flaky", timeout="30s", retries=3, retry_delay="200ms")
+@rota.task("shaky", timeout="30s", retries=3, retry_delay="200ms")
 async def flaky(ctx: rota.Context) -> str:
     return await work(ctx, 0.02, failures=1)
 
 
-@rota.task("limited", timeout="30s", retries=3, retry_delay="200ms", max_concurrent=4)
+@rota.task("bounded", timeout="30s", retries=3, retry_delay="200ms", max_concurrent=4)
 async def limited(ctx: rota.Context) -> str:
     return await work(ctx, 0.1)

@@ -17,7 +17,7 @@ from rota.domain.task import LogKind, Task
 from rota.infrastructure.telemetry.history import History
 from tests.support.cluster import eventually
 
-KINDS = ("quick", "quick", "quick", "slow", "flaky", "limited")
+KINDS = ("quick", "quick", "quick", "slow", "shaky", "bounded")
 PAGE = 500
 AT_ONCE = 20  # records read side by side
 

@@ -18,6 +18,7 @@ SHORT = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_a_cluster_keeps_its_promises_while_it_is_hurt(tmp_path: Path) -> None:
     require_server("redis")

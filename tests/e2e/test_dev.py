@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx2
 import pytest
@@ -105,16 +107,35 @@ def test_the_sample_service_greets_whoever_has_its_secret(tmp_path: Path) -> Non
         assert running.interrupt() == 0
 
 
+class Neighbour(BaseHTTPRequestHandler):
+    """A service on this machine that has nothing to do with Rota."""
+
+    def do_GET(self) -> None:  # noqa: N802 the library's name
+        self.send_response(204)
+        self.end_headers()
+
+
+@contextmanager
+def a_neighbour() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Neighbour) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 def test_what_the_settings_allow_stays_and_an_operator_s_change_of_the_sample_too(tmp_path: Path) -> None:
     port = str(free_port())
     with dev(tmp_path, "--port", port) as running, rota.Client(running.url, running.token) as client:
         sample = client.configs.get("sample_http")
         client.configs.put("sample_http", {"executor": sample.executor, "timeout_seconds": 7})
         assert running.interrupt() == 0
-    allowed = ["--set", f"http.allow=127.0.0.1:{port}"]
-    with dev(tmp_path, "--port", port, *allowed) as running, rota.Client(running.url, running.token) as client:
+    with (
+        a_neighbour() as place,
+        dev(tmp_path, "--port", port, "--set", f"http.allow={place}") as running,
+        rota.Client(running.url, running.token) as client,
+    ):
         assert client.configs.get("sample_http").timeout_seconds == 7
-        client.configs.put("own", {"executor": {"type": "http", "method": "GET", "url": f"{running.url}/livez"}})
+        client.configs.put("own", {"executor": {"type": "http", "method": "GET", "url": f"http://{place}/"}})
         assert client.submit("own").wait("30s").status == SUCCESS
 
 

@@ -9,7 +9,6 @@ import httpx2
 import pytest
 
 from rota.config.load import Sources, load
-from rota.config.settings import with_values
 from rota.infrastructure.executors.http.settings import SecretSettings
 from rota.infrastructure.system import SystemClock
 from rota.interfaces.cli.dev_service import SECRET_NAME, SampleService, open_service
@@ -48,7 +47,8 @@ def test_what_was_allowed_stays_allowed_and_one_port_is_added() -> None:
     service = open_service(0)
     try:
         kept = {"default": {"keys": ["whsec_" + "A" * 43 + "="], "hosts": ["crm.internal"]}}
-        settings = with_values({"http.allow": ["10.0.0.0/8", "crm.internal:80"], "http.secrets": kept})
+        given = {"http.allow": "10.0.0.0/8,crm.internal:80", "http.secrets": json.dumps(kept)}
+        settings = load(Sources(flags=given, folder=Path(os.devnull))).settings
         flags = service.list_flags(settings.http)
         read = load(Sources(flags=flags, folder=Path(os.devnull))).settings.http
         assert list(read.allow) == ["10.0.0.0/8", "crm.internal:80", service.address]

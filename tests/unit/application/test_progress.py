@@ -15,6 +15,7 @@ async def test_the_progress_of_a_running_attempt_is_found_and_that_of_a_waiting_
         task_id=running.id,
         seq=place(running.state.version, 1),
         kind=LogKind.INFO,
+        attempt=running.state.attempt,
         at=NOW,
         message="half way",
         detail=progress_detail(0.5),
