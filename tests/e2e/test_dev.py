@@ -110,7 +110,7 @@ def test_the_sample_service_greets_whoever_has_its_secret(tmp_path: Path) -> Non
 class Neighbour(BaseHTTPRequestHandler):
     """A service on this machine that has nothing to do with Rota."""
 
-    def do_GET(self) -> None:  # noqa: N802 the library's name
+    def do_GET(self) -> None:
         self.send_response(204)
         self.end_headers()
 
