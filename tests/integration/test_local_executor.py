@@ -18,17 +18,15 @@ import structlog
 from rota.application import metrics
 from rota.domain.attempt import Failed, Outcome
 from rota.domain.errors import ConfigError
-from rota.infrastructure.executors.local import children, task_loop
+from rota.infrastructure.executors.local import task_loop
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.executors.local.lines import DROPPED, MAX_PRINTED
 from rota.infrastructure.executors.local.settings import LocalSettings
-from rota.infrastructure.executors.local.waiting import wait_out
 from rota.infrastructure.system import SystemClock
 from rota.sdk.app import AppRef
 from tests.support.local_app import RELEASE
 from tests.support.local_jobs import (
     APP,
-    LONG,
     PATIENT,
     CountingMetrics,
     Recorder,
@@ -127,24 +125,16 @@ async def test_an_infinite_loop_is_stopped_and_its_finally_runs(start: Start) ->
     assert executor.list_pids() == []
 
 
-async def test_a_function_that_ignores_the_stop_is_killed_with_all_that_it_started(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_function_that_ignores_the_stop_is_killed_with_all_that_it_started(start: Start) -> None:
     executor = await start(IMPATIENT)
-    running, reports, fields = await begin(executor, "local.stubborn")
+    running, _, fields = await begin(executor, "local.stubborn")  # nothing but a kill ends it
 
-    async def wait_once_ignored(answer: asyncio.Future[Any], grace: timedelta) -> bool:
-        await wait_out(asyncio.ensure_future(reports.wait_for("ignored")), LONG)  # it may take longer than the grace
-        return await wait_out(answer, grace)
-
-    monkeypatch.setattr(children, "wait_out", wait_once_ignored)
     running.cancel()
-    await reports.wait_for("ignored")
+    await until(lambda: not is_running(fields["pid"]))
     running.cancel()  # a second time changes nothing
     await asyncio.wait({running})
 
     assert running.cancelled()
-    assert not is_running(fields["pid"])
     await until(lambda: not is_running(fields["sleeper"]))
 
 
