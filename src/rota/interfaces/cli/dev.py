@@ -144,7 +144,7 @@ def _plan(
             _tell_place(front.address)
         banner = Banner(address=front.address, token=token, place=place, functions=functions, asked_port=asked_port)
         words = "" if file is not None else _describe(service)
-        called = "" if service is None else service.type
+        called = "" if service is None else service.task_type
         click.echo(replace(banner, grpc_address=grpc_address(front), service=words, service_type=called))
         if file is None:
             await _submit_samples(front.services, service)

@@ -50,7 +50,7 @@ class SampleService:
     secret: str = field(repr=False)
 
     @property
-    def type(self) -> str:
+    def task_type(self) -> str:
         return TYPE
 
     @property
