@@ -368,7 +368,7 @@ async def test_a_name_without_an_address_may_get_one() -> None:
     async with a_grpc_executor(guard=TargetGuard([LOOPBACK], lookup=lookup)) as executor:
         outcome = await executor.execute(a_grpc_job("nowhere.example:1"), Recorder())
     assert isinstance(outcome, Failed)
-    assert (outcome.error.code, outcome.error.retryable) == ("target_unknown", True)
+    assert outcome.error == TaskError("target_unknown", "the address of nowhere.example cannot be found: no such host")
 
 
 async def test_metadata_beside_x_needs_the_settings_word() -> None:

@@ -162,6 +162,15 @@ async def test_a_forged_link_is_nobodys(api: Api, nobody: httpx2.AsyncClient) ->
     assert (await nobody.post(f"{link}:complete")).status_code == 200
 
 
+async def test_whoever_spoils_a_link_is_told_what_is_wrong_with_it(api: Api, nobody: httpx2.AsyncClient) -> None:
+    _, link = await deferred(api)
+    spoilt = f"{link[:-1]}{'A' if link[-1] != 'A' else 'B'}"
+    for path, told in ((f"{spoilt}:complete", "the signature of this link does not fit"), (link, "append :complete")):
+        answer = await nobody.post(path)
+        assert problem(answer) == (401, "unauthenticated")
+        assert told in answer.json()["detail"]
+
+
 async def test_a_link_opens_nothing_else(api: Api, nobody: httpx2.AsyncClient) -> None:
     task_id, link = await deferred(api)
     assert (await nobody.post(f"{link}:cancel")).status_code == 404

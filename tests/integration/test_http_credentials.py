@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from standardwebhooks import Webhook
 
-from rota.domain.attempt import Succeeded
+from rota.domain.attempt import Failed, Succeeded
 from rota.infrastructure.executors.http.settings import SecretSettings, TargetSettings
 from tests.support.certificates import make_certificate
 from tests.support.http_jobs import an_http_executor, an_http_job, run
@@ -52,6 +53,24 @@ async def test_a_secret_signs_for_its_own_hosts_only(service: Service) -> None:
     assert code_of(named) == ("bad_config", False)
     (seen,) = service.seen
     assert "webhook-signature" not in seen.headers
+
+
+@pytest.mark.parametrize(("hosts", "is_told"), [("crm.internal", True), ("localhost", False)])
+async def test_a_request_that_went_unsigned_is_told_where_the_service_wants_to_know_who_calls(
+    service: Service, hosts: str, is_told: bool
+) -> None:
+    async def refuse() -> web.StreamResponse:
+        return web.Response(status=401)
+
+    service.answer = refuse
+    secret = SecretSettings(keys=(SECRET,), hosts=(hosts,))
+    async with an_http_executor(settings_with(secrets={"default": secret})) as executor:
+        outcome = await run(executor, an_http_job(service.url))
+
+    assert isinstance(outcome, Failed)
+    assert outcome.error.code == "http_401"
+    hint = "this request was not signed: the config names no secret, and http.secrets of this worker's settings has no "
+    assert (f"{hint}default for localhost" in outcome.error.message) is is_told
 
 
 async def test_a_secret_that_the_worker_does_not_have_sends_nothing(service: Service) -> None:

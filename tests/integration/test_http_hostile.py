@@ -220,6 +220,12 @@ def test_an_attempt_ends_as_documented_in_time_after_one_request(endings: dict[s
     assert ending.requests == 1
 
 
+def test_a_name_without_an_address_is_told(endings: dict[str, Ending]) -> None:
+    outcome = endings["dns_unknown"].outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.error.message == "the host unknown.example.com has no address"
+
+
 @pytest.mark.parametrize(
     ("name", "wait"),
     [

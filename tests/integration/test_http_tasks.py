@@ -335,6 +335,8 @@ async def test_configs_are_defined_paused_triggered_and_deleted(http: httpx2.Asy
         ({"retry": {"jitter": 2}}, "retry.jitter"),
         ({"retry": {"retry_on": ["5xx", "6xx"]}}, "retry.retry_on[1]"),
         ({"retry": {"give_up_on": ["a b"]}}, "retry.give_up_on[0]"),
+        ({"retry": {"retry_on": ["UNAVALABLE"]}}, "retry.retry_on[0]"),
+        ({"retry": {"give_up_on": ["htpp_500"]}}, "retry.give_up_on[0]"),
         ({"retry": {"total_timeout_seconds": 0}}, "retry.total_timeout_seconds"),
         ({"revision": -1}, "revision"),
         ({"payload": {"text": "x" * 300_000}}, "payload"),

@@ -14,7 +14,7 @@ from rota.application.ports.store import ConfigStore, TaskStore
 from rota.application.store_time import CLOCK_SLACK
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
-from rota.domain.task import BLOCKED, PROCESSING, Task, TaskStatus
+from rota.domain.task import BLOCKED, PENDING, PROCESSING, Task, TaskState, TaskStatus
 from rota.domain.task_config import TaskConfig
 from rota.domain.waiting import Reason
 
@@ -76,7 +76,7 @@ class ExplainTask:
             return _outline(task, settled)
         now = await self.tasks.now()
         if task.state.due_at > now + CLOCK_SLACK:
-            return _outline(task, (Reason.NOT_DUE, f"It is not to start before {task.state.due_at.isoformat()}."))
+            return _outline(task, (Reason.NOT_DUE, _tell_pause(task.state)))
         return self._explain_due(await self._look(task, now))
 
     async def _look(self, task: Task, now: datetime) -> _Scene:
@@ -146,6 +146,10 @@ class ExplainTask:
         )
 
 
+def _spell(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
+
+
 def _executor_of(config: TaskConfig | None) -> str:
     return "" if config is None else config.executor_type
 
@@ -155,7 +159,7 @@ def _explain_settled(task: Task) -> tuple[Reason, str] | None:
     state = task.state
     if state.status.is_final:
         return Reason.ENDED, _tell_end(task)
-    deadline = state.due_at.isoformat()
+    deadline = _spell(state.due_at)
     if state.is_deferred:
         text = f"Attempt {state.attempt} was begun elsewhere and waits for a callback, until {deadline} at most."
         return Reason.CALLBACK, text
@@ -164,6 +168,14 @@ def _explain_settled(task: Task) -> tuple[Reason, str] | None:
     if state.status is BLOCKED:
         return Reason.BLOCKED, "It waits for tasks that it depends on."
     return None
+
+
+def _tell_pause(state: TaskState) -> str:
+    """Of a task that is not due; one whose attempt came back without an end was perhaps none for its worker."""
+    at = _spell(state.due_at)
+    if state.status is PENDING and state.attempt:
+        return f"Attempt {state.attempt} was given back by its worker, its log says why; the next is not before {at}."
+    return f"It is not to start before {at}."
 
 
 def _tell_end(task: Task) -> str:

@@ -16,6 +16,7 @@ from rota.wire.access import AuditEntry, CreateToken, NewToken, Token
 from rota.wire.base import Page
 from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig, TriggerTask
+from rota.wire.mistakes import explain
 from rota.wire.schedule import Occurrence, PreviewSchedule, SchedulePreview
 
 CONFIGS, WORKERS, TOKENS = "task-configs", "workers", "tokens"
@@ -129,5 +130,4 @@ def _read_definition(type: str, definition: Mapping[str, Any]) -> PutConfig:
     try:
         return msgspec.convert(fields, PutConfig)
     except msgspec.ValidationError as exc:
-        problem, _, place = str(exc).partition(" - at `$.")
-        raise InvalidError(place.rstrip("`") or "definition", problem) from exc
+        raise explain(exc, PutConfig, whole="definition") from exc

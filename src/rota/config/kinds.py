@@ -202,11 +202,14 @@ def optional(kind: Kind[T]) -> Kind[T | None]:
 def words() -> Kind[tuple[str, ...]]:
     """A list of task types, or `*` for all, or `@http` for all of an executor; in a variable separated by commas."""
     allowed = "a list of task types such as [email, report], '@http' for all of an executor, or ['*'] for all"
+    typed = "in a flag or variable they stand without brackets and quotes: email,report or *"
 
     def read(key: str, raw: Any) -> tuple[str, ...]:
         items = _split(raw)
         if not isinstance(items, list | tuple) or not 1 <= len(items) <= MOST_ITEMS:
             raise InvalidError(key, f"{_show(raw)} is not {allowed}")
+        if isinstance(raw, str) and any(sign in raw for sign in "[]'\""):
+            raise InvalidError(key, f"{_show(raw)} is not {allowed}; {typed}")
         return tuple(_read_type(key, item) for item in items)
 
     return Kind(allowed, read, list)

@@ -31,7 +31,8 @@ from rota.config.quiet_grpc import quiet_grpc
 from rota.config.settings import Settings
 from rota.domain.balancing import BALANCERS, LoadBalancer
 from rota.domain.errors import ConfigError, InvalidError
-from rota.domain.task_config import TaskConfig
+from rota.domain.spelling import find_near
+from rota.domain.task_config import LOCAL, TaskConfig
 from rota.infrastructure.executors.grpc.call import check_config as check_grpc_config
 from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
 from rota.infrastructure.executors.grpc.settings import GrpcSettings
@@ -268,6 +269,7 @@ METRICS: Mapping[str, MetricsFactory] = {
     "prometheus": _make_prometheus,
 }
 PLUGINS: Mapping[str, PluginFactory] = {}
+SLIP = 0.75  # how much alike two names are of which one is a slip; a name that goes on after another is its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,8 +325,17 @@ def check_names(loaded: Loaded, registries: Registries) -> None:
 
 
 def check_executor(config: TaskConfig, registries: Registries) -> None:
-    """Let the executor's own check look at what a config says to it; an executor without one accepts everything."""
+    """Let the executor's own check look at what a config says to it; an executor without one accepts everything.
+
+    Workers may bring executors that are not known here, but hardly one that is called as one of these but for a slip.
+    """
     checks = registries.executor_checks
+    known = {LOCAL, *registries.executors.list_names(), *checks.list_names()}
+    named = config.executor_type
+    near = None if named.startswith(tuple(known)) else find_near(named, known, cutoff=SLIP)
+    if near is not None:
+        problem = f"{named!r} is not known; did you mean {near}? known here are {', '.join(sorted(known))}"
+        raise InvalidError("executor.type", problem)
     if config.executor_type in checks.list_names():
         said = json.loads(config.executor_config)
         if not isinstance(said, dict):

@@ -121,12 +121,12 @@ class RevisionConflictError(ConflictError):
 
 
 class UnauthenticatedError(RotaError):
-    """Nobody that we know. It says the same for every reason, so that it tells nothing to whoever tries secrets."""
+    """Nobody that we know. It says the same for every token, so that it tells nothing to whoever tries secrets."""
 
     code = "unauthenticated"
 
-    def __init__(self) -> None:
-        super().__init__("a valid token is needed; send one as: Authorization: Bearer rota_…")
+    def __init__(self, problem: str = "a valid token is needed; send one as: Authorization: Bearer rota_…") -> None:
+        super().__init__(problem)
 
 
 class DeniedError(RotaError):

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from rota.domain.checks import check_duration, check_number, check_text
 from rota.domain.errors import InvalidError
+from rota.domain.spelling import find_near
 
 MAX_RETRIES = 1000
 MAX_MATCHERS = 32  # in one list
@@ -20,6 +21,20 @@ MAX_MATCHER = 200  # characters: as long as the code of an error may be
 SHORTEST_TOTAL = timedelta(milliseconds=1)
 ASKED = "retry"  # the code of a task that asks to be tried again
 UNTRIED = "circuit_open"  # nothing was called: it says nothing of the failures that the policy names
+GRPC_CODES = (
+    *("CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS"),
+    *("PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED"),
+    *("INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"),
+)
+OWN_CODES = (  # of failures that executors of Rota tell
+    *("timeout", "rate_limited", "executor_error", "worker_process_died", "worker_process_slow", "function_not_found"),
+    *("bad_payload", "bad_result", "result_too_large", "bad_function", "app_broken", "task_loop_died", "poison"),
+    *("connection_failed", "connect_timeout", "response_timeout", "dns_failed", "tls_failed", "bad_response"),
+    *("response_too_large", "redirected", "target_refused", "target_unknown", "callbacks_off", ASKED, UNTRIED),
+)
+ALIKE, NEARLY_SAME = 0.75, 0.9  # services have codes of their own, which may look a little like ours
+_HTTP_CODE = re.compile(r"http_[1-5][0-9]{2}")
+_HTTP_LIKE = re.compile(r"([A-Za-z]{3,6})[_-]?([1-5](?:[0-9]{2}|xx))")
 _STATUS = re.compile(r"[1-5]([0-9]{2}|xx)")
 _GRPC = re.compile(r"[A-Z]+(_[A-Z]+)*")
 _CODE = re.compile(r"[^\W\d][\w.<>-]*")
@@ -102,6 +117,28 @@ def _check_matcher(field: str, given: object) -> str:
         kinds = "an HTTP status (503, 5xx), a gRPC code (UNAVAILABLE), an exception (ValueError) or an error code"
         raise InvalidError(field, f"{matcher!r} is not {kinds}")
     return matcher
+
+
+def check_spelling(field: str, matchers: Sequence[str]) -> tuple[str, ...]:
+    """Refuse what is a name that Rota knows but for a slip: it would match nothing, and nobody would notice.
+
+    For what people write now; what a store kept is read as it is.
+    """
+    for place, matcher in enumerate(matchers):
+        meant = _find_meant(matcher)
+        if meant is not None:
+            raise InvalidError(f"{field}[{place}]", f"{matcher!r} matches no failure; did you mean {meant}?")
+    return tuple(matchers)
+
+
+def _find_meant(matcher: str) -> str | None:
+    if matcher in GRPC_CODES or matcher in OWN_CODES or _HTTP_CODE.fullmatch(matcher):
+        return None
+    if (status := _HTTP_LIKE.fullmatch(matcher)) and find_near(status[1], ("http",), cutoff=ALIKE):
+        return status[2]
+    if _GRPC.fullmatch(matcher):
+        return find_near(matcher, GRPC_CODES, cutoff=ALIKE)
+    return find_near(matcher, OWN_CODES, cutoff=NEARLY_SAME) if matcher.islower() else None
 
 
 def _matches(matcher: str, code: str) -> bool:

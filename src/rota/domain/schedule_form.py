@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
@@ -18,6 +17,7 @@ from rota.domain.cron.recurrence import DstGap, DstOverlap
 from rota.domain.errors import InvalidError
 from rota.domain.priority import parse_priority
 from rota.domain.schedule import OnExcluded, OnMissed, Overlap, Schedule
+from rota.domain.spelling import hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,7 @@ def schedule_from(given: object) -> Schedule:
     values = {}
     for key, value in given.items():
         if key not in _KEYS:
-            near = get_close_matches(str(key), list(_KEYS), n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(_KEYS)}"
-            raise InvalidError(f"schedule.{key}", f"is not known{hint}")
+            raise InvalidError(f"schedule.{key}", f"is not known; {hint(str(key), _KEYS)}")
         if value is not None:
             values[_KEYS[key].field] = _KEYS[key].read(f"schedule.{key}", value)
     return Schedule(**values)

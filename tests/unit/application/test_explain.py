@@ -84,7 +84,20 @@ async def test_a_task_for_later_says_when(stage: Stage) -> None:
     await stage.submit(1, due_at=due_at)
     answer = await ask(stage, 1)
     assert (answer.reason, answer.due_at) == (Reason.NOT_DUE, due_at)
-    assert due_at.isoformat() in answer.sentence
+    assert answer.sentence == f"It is not to start before {due_at.isoformat().removesuffix('+00:00')}Z."
+
+
+@staged
+async def test_a_task_that_its_worker_gave_back_says_so(stage: Stage) -> None:
+    await stage.hire(3)
+    await stage.submit(1)
+    due_at = stage.clock.now() + MINUTE
+    async with stage.reigning():
+        [live] = await stage.truth.tasks.find_live([TaskId(1)])
+        await stage.truth.tasks.advance([live.state.released("unknown type", at=stage.clock.now(), due_at=due_at)])
+        answer = await ask(stage, 1)
+    assert (answer.status, answer.reason) == (PENDING, Reason.NOT_DUE)
+    assert answer.sentence.startswith("Attempt 1 was given back by its worker, its log says why; the next is not ")
 
 
 @staged

@@ -198,6 +198,17 @@ def test_a_server_that_is_none_is_told_without_its_password() -> None:
     assert "hidden" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("named", "near"), [("htttp", "http"), ("grcp", "grpc"), ("Local", "local")])
+def test_an_executor_that_is_known_but_for_a_slip_is_refused(named: str, near: str) -> None:
+    with pytest.raises(InvalidError, match=rf"executor\.type: '{named}' is not known; did you mean {near}\?"):
+        check_executor(a_config(executor_type=named), Registries())
+
+
+@pytest.mark.parametrize("named", ["http2", "grpc_web", "sql", "spark"])
+def test_an_executor_that_a_worker_may_bring_is_accepted(named: str) -> None:
+    check_executor(a_config(executor_type=named), Registries())
+
+
 def test_a_config_is_checked_by_its_executor() -> None:
     registries = Registries()
     check_executor(a_config(executor_type="http", executor_config='{"url":"https://example.com/"}'), registries)

@@ -132,3 +132,9 @@ def test_host_names_are_a_list_or_separated_by_commas() -> None:
     for bad in (5, {"a": 1}, ["a b"], ["http://a"], [None], ["a"] * 1001):
         with pytest.raises(InvalidError):
             kind.read("api.hosts", bad)
+
+
+@pytest.mark.parametrize("raw", ['["*"]', "[email, report]", "'*'"])
+def test_a_list_that_is_typed_as_in_a_file_is_told_how_to_type_it(raw: str) -> None:
+    with pytest.raises(InvalidError, match=r"in a flag or variable they stand without brackets and quotes"):
+        kinds.words().read("worker.types", raw)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rota.domain.checks import MAX_DURATION
 from rota.domain.errors import InvalidError
-from rota.domain.retry import MAX_RETRIES, RetryPolicy, RetryStrategy
+from rota.domain.retry import GRPC_CODES, MAX_RETRIES, OWN_CODES, RetryPolicy, RetryStrategy, check_spelling
 from tests.support.builders import HOUR, SECOND
 from tests.support.properties import BROAD_PROPERTY
 
@@ -172,3 +172,28 @@ def test_what_was_not_tried_at_all_is_tried_whatever_failures_are_named() -> Non
     named = RetryPolicy(retry_on=("503",))
     assert named.wants("circuit_open", is_retryable=True)
     assert not RetryPolicy(give_up_on=("circuit_open",)).wants("circuit_open", is_retryable=True)
+
+
+@pytest.mark.parametrize(
+    ("matcher", "meant"),
+    [
+        ("UNAVALABLE", "UNAVAILABLE"),
+        ("DEADLINE_EXEEDED", "DEADLINE_EXCEEDED"),
+        ("htpp_500", "500"),
+        ("http_5xx", "5xx"),
+        ("HTTP503", "503"),
+        ("timout", "timeout"),
+        ("conection_failed", "connection_failed"),
+    ],
+)
+def test_a_slip_in_a_name_that_is_known_is_refused(matcher: str, meant: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        check_spelling("retry.retry_on", ["503", matcher])
+    assert caught.value.field == "retry.retry_on[1]"
+    assert caught.value.problem == f"{matcher!r} matches no failure; did you mean {meant}?"
+
+
+def test_names_that_are_known_and_those_of_services_pass() -> None:
+    own = ("503", "5xx", "http_503", "ValueError", "shop.ShopError", "TimeoutError", "QUOTA", "no_stock", "err_500")
+    for matchers in (GRPC_CODES, OWN_CODES, own):
+        assert check_spelling("retry.retry_on", matchers) == matchers

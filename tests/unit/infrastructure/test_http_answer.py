@@ -104,6 +104,44 @@ def test_what_is_neither_success_nor_failure_is_final(status: int, code: str) ->
     assert code_of(judged(status)) == (code, False)
 
 
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("https://login.example.com/?token=abc", "301 Moved Permanently to https://login.example.com; redirects are"),
+        ("/elsewhere?token=abc", "301 Moved Permanently; redirects are"),
+        ("http://[", "301 Moved Permanently; redirects are"),
+        ("", "301 Moved Permanently; redirects are"),
+    ],
+)
+def test_a_redirect_is_told_with_its_host_alone(location: str, told: str) -> None:
+    outcome = judge(Answer(301, {"Location": location}, b""), config_of(), callback="", now=NOW)
+    assert isinstance(outcome, Failed)
+    assert told in outcome.error.message
+    assert "abc" not in outcome.error.message
+
+
+def test_the_host_of_a_redirect_is_bounded() -> None:
+    location = f"https://{'a' * 8000}.example.com/"
+    outcome = judge(Answer(301, {"Location": location}, b""), config_of(), callback="", now=NOW)
+    assert isinstance(outcome, Failed)
+    assert len(outcome.error.message) < 400
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"<html>", "is no JSON: Expecting value (line 1, column 1)"),
+        (b'"\xff"', "is no JSON: it is not UTF-8 (byte 1)"),
+        (b"[" * 100_000, "is nested too deeply"),
+        (b"1" * 10_000, "has a number that is too long"),
+    ],
+)
+def test_a_success_that_is_no_json_is_told_with_its_place(body: bytes, told: str) -> None:
+    outcome = judged(200, body)
+    assert isinstance(outcome, Failed)
+    assert outcome.error.message.endswith(told)
+
+
 def test_the_body_of_a_failure_is_its_detail() -> None:
     outcome = judged(422, b'{"field": "to"}' + b"x" * 10_000)
 

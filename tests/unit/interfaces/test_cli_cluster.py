@@ -5,11 +5,19 @@ import json
 from pathlib import Path
 
 import httpx2
+import msgspec
 import pytest
+import yaml
 from rich.console import Console
 
+from rota.domain.ids import DEFAULT_TENANT
+from rota.infrastructure.executors.http.config import check_config
+from rota.interfaces.cli.config_type import FIELDS
 from rota.interfaces.cli.main import run
 from rota.interfaces.cli.output import rich_table
+from rota.interfaces.operations.read import task_config
+from rota.wire.config import PutConfig
+from rota.wire.task import Retry
 from tests.unit.client.dial import problem
 from tests.unit.client.test_calls import END, events
 from tests.unit.interfaces.fake_api import (
@@ -47,6 +55,38 @@ def test_types_are_applied_from_a_file_with_several(api: FakeApi, capsys: Printe
     assert capsys.readouterr().out == "email is at revision 2\nreport is at revision 1\n"
     local = {"executor": {"type": "local"}}
     assert api.bodies() == [{"timeout_seconds": 60.0, **local}, local]
+
+
+def test_a_file_that_is_no_yaml_is_told_with_its_name_and_line(api: FakeApi, capsys: Printed) -> None:
+    Path("types.yaml").write_text("type: email\nretry: {max_retries: 3\nname: x\n", "utf-8")
+    assert run(["config-type", "apply", "-f", "types.yaml"]) == 2
+    told, tried = capsys.readouterr().err.splitlines()
+    assert told.startswith("error: --file: types.yaml:3 is not YAML: ")
+    assert tried == "try: rota config-type apply --help"
+    assert not api.sent
+
+
+def test_every_field_of_a_definition_is_in_the_help_of_apply(capsys: Printed) -> None:
+    assert run(["config-type", "apply", "--help"]) == 0
+    told = capsys.readouterr().out
+    for field in (*PutConfig.__struct_fields__, *Retry.__struct_fields__):
+        assert field in told
+
+
+def test_the_example_in_the_help_of_apply_is_sound() -> None:
+    example = yaml.safe_load("\n".join(line for line in FIELDS.splitlines() if line.startswith("  ")))
+    task_type = example.pop("type")
+    body = msgspec.convert(example, PutConfig)
+    assert set(example) == set(PutConfig.__struct_fields__)
+    assert task_config(body, task_type=task_type, tenant_id=DEFAULT_TENANT).type == task_type
+    check_config({key: value for key, value in example["executor"].items() if key != "type"})
+
+
+def test_a_misspelt_field_is_told_with_the_one_that_may_be_meant(api: FakeApi, capsys: Printed) -> None:
+    Path("types.yaml").write_text("type: email\ntimeout: 5", "utf-8")
+    assert run(["config-type", "apply", "-f", "types.yaml"]) == 2
+    assert capsys.readouterr().err.startswith("error: timeout: is not known; did you mean timeout_seconds?")
+    assert not api.sent
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "name: x", "type: email\ntimeout: 5", "{", "a: !!python/name:os.system"])

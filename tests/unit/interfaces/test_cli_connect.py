@@ -1,10 +1,14 @@
 """Which server a command asks, and what it shows it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from rota.interfaces.cli.connect import choose_place
+from rota.client.place import DEFAULT_URL
+from rota.interfaces.cli.connect import PLACE_FILE, choose_place
+
+SERVED = "http://127.0.0.1:9321"
 
 
 @pytest.mark.parametrize(
@@ -24,3 +28,36 @@ def test_the_token_of_a_folder_is_shown_to_servers_of_this_machine_alone(
 def test_a_token_in_the_environment_is_for_any_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROTA_TOKEN", "rota_2_y")
     assert choose_place("https://rota.example.com", timeout="1s").token == "rota_2_y"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that some `rota dev` has served."""
+    monkeypatch.delenv("ROTA_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    PLACE_FILE.parent.mkdir()
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_server_of_a_folder_is_asked_where_no_other_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    PLACE_FILE.write_text(f"{os.getpid()} {SERVED}\n", "utf-8")
+    assert choose_place(None, timeout="1s").url == SERVED
+    assert choose_place("http://localhost:1", timeout="1s").url == "http://localhost:1"
+    monkeypatch.setenv("ROTA_URL", "http://localhost:2")
+    assert choose_place(None, timeout="1s").url == "http://localhost:2"
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("process", ["", "0", "-1", "x", "²", "4194999", "9" * 30])
+def test_a_server_of_a_folder_that_has_ended_is_not_asked(process: str) -> None:
+    PLACE_FILE.write_text(f"{process} {SERVED}\n", "utf-8")
+    assert choose_place(None, timeout="1s").url == DEFAULT_URL
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("address", ["", "https://rota.example.com", "http://127.0.0.1@rota.example.com", "odd"])
+def test_a_folder_names_no_server_elsewhere(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTA_TOKEN", "rota_2_y")
+    PLACE_FILE.write_text(f"{os.getpid()} {address}\n", "utf-8")
+    assert choose_place(None, timeout="1s").url == DEFAULT_URL

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rota.interfaces.cli.dev import PLACE_FILE, find_address
+from rota.interfaces.cli.connect import PLACE_FILE
+from rota.interfaces.cli.dev import find_address
 from rota.interfaces.cli.dev_banner import Banner, suggest
 from rota.sdk.tasks import TaskFunction, define
 
@@ -57,6 +58,13 @@ def test_a_task_that_may_take_long_is_suggested_last() -> None:
 def test_what_there_is_to_say_of_a_service_has_a_line() -> None:
     assert "Service" not in banner()
     assert "\n  Service at hand\n" in banner(service="at hand")
+
+
+def test_the_type_that_a_service_does_is_listed_and_suggested() -> None:
+    said = banner(service="at hand", service_type="called")
+    assert "  Types   needy, plain, called\n" in said
+    assert "  rota task submit plain --wait\n  rota task submit called --wait\n  rota task ls\n" in said
+    assert "  Types   needy, plain\n" in banner()
 
 
 def test_usually_there_is_nothing_to_export() -> None:

@@ -170,11 +170,13 @@ def test_the_record_is_printed_or_followed(api: FakeApi, capsys: Printed) -> Non
     entry = json.loads(line(1, "hello\nworld").partition("data: ")[2])
     change = entry | {"kind": "STATE_CHANGE", "from_status": "PENDING", "to_status": "PROCESSING", "message": ""}
     failed = entry | {"kind": "ERROR", "detail": "Traceback\n  boom"}
-    api.on("GET /tasks/7/logs", page(change, failed))
+    waiting = entry | {"from_status": "PROCESSING", "to_status": "PROCESSING", "message": "waits for a callback"}
+    api.on("GET /tasks/7/logs", page(change, failed, waiting))
     assert run(["task", "logs", "7"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "2030-06-01T12:00:00Z  STATE_CHANGE  PENDING → PROCESSING"
-    assert told[1:] == ["2030-06-01T12:00:00Z  ERROR  hello\\nworld", "    Traceback", "      boom"]
+    assert told[1:-1] == ["2030-06-01T12:00:00Z  ERROR  hello\\nworld", "    Traceback", "      boom"]
+    assert (told[-1].endswith("  waits for a callback"), "→" in told[-1]) == (True, False)
     api.on("GET /tasks/7/logs", events(line(1), line(2, "bye"), END))
     assert run(["task", "logs", "-f", "7", "-o", "json"]) == 0
     assert [json.loads(text)["message"] for text in capsys.readouterr().out.splitlines()] == ["hello", "bye"]

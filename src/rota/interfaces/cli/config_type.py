@@ -14,13 +14,36 @@ from rota.interfaces.cli.text import safe
 MOST_BYTES = 4 * 1024**2
 TOLD_ONLY = ("tenant", "next_fire_at", "created_at", "updated_at")  # in what `get` shows, which can be applied again
 
+FIELDS = """\
+\b
+A definition, of which only the type is needed:
+  type: nightly_report
+  name: The report of the day
+  description: Sent to the board
+  executor: {type: http, url: "https://reports.example.com/run"}
+  timeout_seconds: 60
+  retry: {max_retries: 5, strategy: EXPONENTIAL, delay_seconds: 10}
+  priority: 0
+  max_concurrent: 2
+  rate_per_second: 10
+  payload: {format: pdf}
+  schedule: {cron: "0 9 * * *", zone: Europe/Berlin}
+  enabled: true
+  revision: 3
+
+\b
+executor has the keys of its type (local, http, grpc); {type: local} by default.
+retry also has backoff_rate, max_delay_seconds, jitter, retry_on, give_up_on
+and total_timeout_seconds. revision, if given, is the one that is replaced.
+"""
+
 
 @click.group()
 def config_type() -> None:
     """Define types of task, pause them, run them now."""
 
 
-@config_type.command()
+@config_type.command(epilog=FIELDS)
 @click.option("-f", "--file", required=True, metavar="FILE|-", help="YAML or JSON: one definition, or several.")
 @server_option
 def apply(file: str, *, url: str | None) -> None:
@@ -101,6 +124,9 @@ def _read_definitions(file: str) -> list[dict[str, Any]]:
     try:
         text = read_text(file, most=MOST_BYTES)
         documents = [part for part in yaml.safe_load_all(text) if part is not None]
+    except yaml.MarkedYAMLError as exc:
+        line = f":{exc.problem_mark.line + 1}" if exc.problem_mark is not None else ""
+        raise InvalidError("--file", f"{file}{line} is not YAML: {exc.problem or exc.context}") from exc
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as exc:
         raise InvalidError("--file", f"{file} cannot be read: {exc}") from exc
     found = [definition for part in documents for definition in (part if isinstance(part, list) else [part])]

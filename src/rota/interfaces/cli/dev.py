@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.domain.errors import ConfigError, UnauthenticatedError
-from rota.interfaces.cli.connect import TOKEN_FILE
+from rota.interfaces.cli.connect import PLACE_FILE, TOKEN_FILE, read_place_file
 from rota.interfaces.cli.dev_banner import MEMORY, Banner
 from rota.interfaces.cli.options import load_settings, read_changes, set_option, sources_of
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 DATABASE = Path(".rota/rota.db")
 OWN_STORE = f"sqlite:///{DATABASE}"
-PLACE_FILE = Path(".rota/serving")  # the process that serves this folder, and where; it may be of one that has ended
 SAMPLES = "rota.sdk.samples"
 SAMPLE_TYPES = ("sample_hello", "sample_flaky", "sample_slow", "sample_primes")
 ISSUED_AS = "rota dev"
@@ -94,10 +93,7 @@ def _tell_place(address: str) -> None:
 
 def find_address(holder: str) -> str:
     """Where the process that runs here serves, if it was a `rota dev` that said so."""
-    try:
-        process, _, address = PLACE_FILE.read_text("utf-8").strip().partition(" ")
-    except (OSError, UnicodeDecodeError):
-        return ""
+    process, address = read_place_file()
     return address if f"process {process}" == holder else ""
 
 
@@ -148,7 +144,8 @@ def _plan(
             _tell_place(front.address)
         banner = Banner(address=front.address, token=token, place=place, functions=functions, asked_port=asked_port)
         words = "" if file is not None else _describe(service)
-        click.echo(replace(banner, grpc_address=grpc_address(front), service=words))
+        called = "" if service is None else service.task_type
+        click.echo(replace(banner, grpc_address=grpc_address(front), service=words, service_type=called))
         if file is None:
             await _submit_samples(front.services, service)
 

@@ -30,9 +30,10 @@ class Banner:
     asked_port: int  # 0: any
     grpc_address: str | None = None
     service: str = ""  # what there is to say of the sample service
+    service_type: str = ""  # of the tasks that it does
 
     def __str__(self) -> str:
-        types = ", ".join(function.definition.type for function in self.functions)
+        types = ", ".join([*(function.definition.type for function in self.functions), *self._service_types()])
         return f"""\
 Rota {__version__} runs in this process. Ctrl-C ends it. Not for production: see rota server.
 
@@ -57,6 +58,9 @@ Next, in another terminal in this folder:
     def _service(self) -> str:
         return f"\n  Service {self.service}" if self.service else ""
 
+    def _service_types(self) -> list[str]:
+        return [self.service_type] if self.service_type else []
+
     def _moved(self) -> str:
         port = int(self.address.rpartition(":")[2])
         is_moved = self.asked_port not in (0, port)
@@ -67,7 +71,8 @@ Next, in another terminal in this folder:
         return "(kept nowhere, as the data)" if self.is_ephemeral else kept
 
     def _next(self) -> str:
-        lines = [suggest(self.functions), "rota task ls", "rota top"]
+        called = [f"rota task submit {name} --wait" for name in self._service_types()]
+        lines = [suggest(self.functions), *called, "rota task ls", "rota top"]
         if self.is_ephemeral or os.environ.get("ROTA_TOKEN", self.token) != self.token:
             lines.insert(0, f"export ROTA_TOKEN={self.token}")
         if not self.address.endswith(f":{USUAL_PORT}"):

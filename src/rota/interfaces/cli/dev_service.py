@@ -50,6 +50,10 @@ class SampleService:
     secret: str = field(repr=False)
 
     @property
+    def task_type(self) -> str:
+        return TYPE
+
+    @property
     def address(self) -> str:
         return f"{HOST}:{self.sockets[0].getsockname()[1]}"
 

@@ -118,5 +118,6 @@ def _text_of(line: "LogLine") -> str:
 
 
 def _head_of(line: "LogLine") -> str:
-    change = f"{line.from_status or '-'} → {line.to_status}" if line.to_status is not None else ""
+    is_change = line.to_status is not None and line.to_status != line.from_status
+    change = f"{line.from_status or '-'} → {line.to_status}" if is_change else ""
     return "  ".join(part for part in (moment(line.at), line.kind, change, safe(line.message)) if part)

@@ -20,6 +20,7 @@ from rota.domain.checks import MAX_DEPTH
 from rota.domain.errors import InvalidError
 from rota.interfaces.operations.errors import MediaTypeError, SlowRequestError, TooLargeError
 from rota.interfaces.operations.operation import MOST_BODY_MARKS
+from rota.wire.mistakes import explain
 from rota.wire.task import CreateTask, CreateTasks
 
 T = TypeVar("T")
@@ -35,7 +36,6 @@ _LONG = b"0" * (MOST_DIGITS + 1)
 _NEITHER = bytes(set(range(256)) - set(b'"[]{},'))
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _OPENING = ord("[")
-_PLACE = re.compile(r"(?s)(?P<problem>.*?)(?: - at `\$?\.?(?P<field>[^`]*)`)?")
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -238,7 +238,7 @@ def to_struct(value: Any, wanted: type[T], *, strict: bool = True) -> T:
     except (msgspec.ValidationError, OverflowError) as exc:
         items = value.get("tasks") if wanted is CreateTasks and isinstance(value, dict) else None
         errors = list(islice(_list_bad_items(items), MOST_ERRORS)) if isinstance(items, list) else []
-        raise InvalidError.of(errors or [invalid(exc)]) from exc
+        raise InvalidError.of(errors or [explain(exc, wanted)]) from exc
 
 
 def _list_bad_items(items: list[Any]) -> Iterator[InvalidError]:
@@ -247,21 +247,6 @@ def _list_bad_items(items: list[Any]) -> Iterator[InvalidError]:
         try:
             msgspec.convert(item, CreateTask)
         except (msgspec.ValidationError, OverflowError) as exc:
-            error = invalid(exc)
+            error = explain(exc, CreateTask)
             inner = "" if error.field == "body" else f".{error.field}"
             yield InvalidError(f"tasks[{place}]{inner}", error.problem)
-
-
-def invalid(error: Exception) -> InvalidError:
-    """What msgspec found, with the field apart from the problem."""
-    found = _PLACE.fullmatch(str(error))
-    field = (found["field"] if found else None) or "body"
-    problem = found["problem"] if found else str(error)
-    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem, re.S)
-    if unknown:
-        name = unknown[1][:100]
-        return InvalidError(name if field == "body" else f"{field}.{name}", "is not known; check its spelling")
-    missing = re.fullmatch(r"Object missing required field `(.*)`", problem)
-    if missing:
-        return InvalidError(missing[1] if field == "body" else f"{field}.{missing[1]}", "is missing")
-    return InvalidError(field, problem[:1].lower() + problem[1:])

@@ -34,7 +34,9 @@ MOST_HEADER_BYTES = 16 * 1024
 MOST_HEADERS = 100
 LONGEST_LOGGED_PATH = 200
 PRINCIPAL, SECRET = "rota.principal", "rota.secret"
-CALLBACK = re.compile(rf"{API_BASE}/tasks/(?P<id>[^/:]+)/attempts/(?P<attempt>[^/:.]+\.[^/:]+):[a-z]+")
+CALLBACK = re.compile(rf"{API_BASE}/tasks/(?P<id>[^/:]+)/attempts/(?P<attempt>[^/:.]+\.[^/:]+)(?P<verb>:[a-z]+)?")
+WRONG_LINK = "the signature of this link does not fit; use Rota-Callback as it came, with a verb behind it"
+BARE_LINK = "this link lacks what to do; append :complete, :fail, :heartbeat or :progress to it"
 PROOF = re.compile(r"(attempts/[^/.]*)\..*?(:[a-z]{1,20})?$", re.DOTALL | re.IGNORECASE)  # also in a link misspelt
 STRICT: Sequence[tuple[bytes, bytes]] = (  # names in lower case, as ASGI has them
     (b"x-content-type-options", b"nosniff"),
@@ -92,10 +94,10 @@ class Gate:
 
     def _admit_link(self, link: "re.Match[str]", address: str) -> Principal:
         """Whoever has the link of an attempt may speak for it: the path is all that this principal is good for."""
-        attempt = verify_link(self.callback_key, link["id"], attempt=link["attempt"])
+        attempt = verify_link(self.callback_key, link["id"], attempt=link["attempt"]) if link["verb"] else None
         if attempt is None:
             self.limiter.take(address)
-            raise UnauthenticatedError
+            raise UnauthenticatedError(WRONG_LINK if link["verb"] else BARE_LINK)
         self.limiter.take(f"attempt {attempt.task_id}.{attempt.number}")
         return Principal(token_id="", name="callback", tenant_id=attempt.tenant_id, role=Role.OPERATOR)
 

@@ -13,7 +13,7 @@ from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId, WorkerId, parse_id
 from rota.domain.paging import TaskFilter
 from rota.domain.priority import parse_priority
-from rota.domain.retry import STANDARD_RETRY, RetryPolicy
+from rota.domain.retry import STANDARD_RETRY, RetryPolicy, check_spelling
 from rota.domain.schedule_form import schedule_from
 from rota.domain.submission import Submission
 from rota.domain.task_config import TaskConfig, check_payload
@@ -73,8 +73,8 @@ def retry_policy(retry: Retry) -> RetryPolicy:
         backoff_rate=retry.backoff_rate,
         max_delay=seconds("retry.max_delay_seconds", retry.max_delay_seconds),
         jitter=retry.jitter,
-        retry_on=tuple(retry.retry_on),
-        give_up_on=tuple(retry.give_up_on),
+        retry_on=check_spelling("retry.retry_on", retry.retry_on),
+        give_up_on=check_spelling("retry.give_up_on", retry.give_up_on),
         total_timeout=optional_seconds("retry.total_timeout_seconds", retry.total_timeout_seconds),
     )
 

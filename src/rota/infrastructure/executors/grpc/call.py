@@ -12,6 +12,7 @@ from typing import Any
 
 from rota.domain.checks import check_name, check_text
 from rota.domain.errors import InvalidError
+from rota.domain.spelling import hint
 from rota.infrastructure.executors.templates import Template, compile_template
 
 OWN_SERVICE = "rota.executor.v1.Executor"
@@ -72,7 +73,7 @@ def parse_call(text: str) -> GrpcCall:
 
 def read_call(given: Mapping[str, Any]) -> GrpcCall:
     if unknown := sorted(set(given) - KEYS):
-        raise InvalidError(f"executor.{unknown[0]}", f"is not known; a grpc executor has {', '.join(sorted(KEYS))}")
+        raise InvalidError(f"executor.{unknown[0]}", f"is not known; {hint(unknown[0], sorted(KEYS))}")
     host, port = _read_address(given.get("address"))
     service, method = _read_method(given)
     request = given.get("request")

@@ -76,7 +76,8 @@ class GrpcExecutor:
             problem = f"{exc.host}:{exc.port} is not a public address, and grpc.allow does not list it"
             return refused("target_refused", problem)
         except OSError as exc:
-            return Failed(TaskError("target_unknown", f"the address of the service cannot be found: {exc}"))
+            host = parse_call(job.config.executor_config).host
+            return Failed(TaskError("target_unknown", f"the address of {host} cannot be found: {exc}"))
         except (TlsError, UnknownMethodError) as exc:
             return refused("grpc_not_callable", str(exc))
         except grpc.aio.AioRpcError as error:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.checks import MAX_DURATION, MAX_MESSAGE, tidy_text
@@ -25,6 +26,7 @@ from rota.infrastructure.executors.http.config import HttpConfig, SuccessMapping
 
 RETRYABLE = frozenset({408, 425, 429})
 LONGEST_RETRY_AFTER = timedelta(hours=1)
+MAX_HOST = 260  # characters of a host that are shown, with its scheme
 EXCERPT = 4096  # bytes of an error's body that people get to see
 CALLBACKS_OFF = (
     "the service answered 202, to call back later, but the worker knows no address for that; "
@@ -53,7 +55,8 @@ def judge(answer: Answer, config: HttpConfig, *, callback: str, now: datetime) -
         return _result_of(answer, success)
     detail = tidy_text(answer.body[:EXCERPT].decode("utf-8", "replace"), longest=EXCERPT)
     if 300 <= status < 400:
-        return _refuse("redirected", f"the service answered {_name(status)}; redirects are not followed", detail=detail)
+        problem = f"the service answered {_name(status)}{_direction(answer)}; redirects are not followed"
+        return _refuse("redirected", problem, detail=detail)
     if not 400 <= status < 600:
         return _refuse("bad_response", f"the service answered {_name(status)}, which is no success here", detail=detail)
     snooze = parse_snooze(answer.headers.get("Rota-Snooze", "")) if status == HTTPStatus.TOO_MANY_REQUESTS else None
@@ -88,6 +91,16 @@ def parse_retry_after(text: str, *, now: datetime) -> timedelta | None:
     return min(max(until - now, timedelta(0)), LONGEST_RETRY_AFTER)
 
 
+def _direction(answer: Answer) -> str:
+    """Where a redirect points, without what may be a secret: the path and what follows it."""
+    try:
+        parts = urlsplit(answer.headers.get("Location", ""))
+        host = parts.hostname
+    except ValueError:
+        return ""
+    return f" to {tidy_text(f'{parts.scheme}://{host}', longest=MAX_HOST)}" if parts.scheme and host else ""
+
+
 def _result_of(answer: Answer, success: SuccessMapping) -> Outcome:
     wants_json = bool(success.data) or success.message is not None
     if not answer.body.strip():
@@ -109,8 +122,14 @@ def _read_json(body: bytes, success: SuccessMapping) -> Outcome:
     try:
         text = body.decode("utf-8")
         value = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        return _bad(f"is no JSON: {type(exc).__name__}")
+    except json.JSONDecodeError as exc:
+        return _bad(f"is no JSON: {exc.msg} (line {exc.lineno}, column {exc.colno})")
+    except UnicodeDecodeError as exc:
+        return _bad(f"is no JSON: it is not UTF-8 (byte {exc.start})")
+    except RecursionError:
+        return _bad("is nested too deeply")
+    except ValueError:  # Python reads no number of more than some thousand digits
+        return _bad("has a number that is too long")
     try:
         message = "" if success.message is None else _text(point(value, success.message))
         data = json.dumps(point(value, success.data), ensure_ascii=False) if success.data else text

@@ -15,6 +15,7 @@ import msgspec
 from rota.domain.checks import check_name, check_number
 from rota.domain.errors import InvalidError
 from rota.infrastructure.executors.templates import Template, compile_template
+from rota.wire.mistakes import explain
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 BODILESS = ("GET", "DELETE")
@@ -33,8 +34,6 @@ OWN_HEADERS = frozenset(
 SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 _URL = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+")  # no braces, blanks, quotes or backslashes
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_PLACE = re.compile(r"(?P<problem>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
-_NAMED = re.compile(r"unknown field `(?P<unknown>.*)`|missing required field `(?P<missing>.*)`")
 
 
 class SuccessMapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -90,7 +89,7 @@ def _prepare(executor: object) -> Plan:
     try:
         config = msgspec.convert(executor, HttpConfig)
     except msgspec.ValidationError as exc:
-        raise _explain(str(exc)) from exc
+        raise explain(exc, HttpConfig, within="executor") from exc
     parts = _check_url(config.url)
     _check_words(config)
     _check_numbers(config)
@@ -106,18 +105,6 @@ def _prepare(executor: object) -> Plan:
         query={name: compile_template(f"executor.query.{name}", value) for name, value in config.query.items()},
         body=None if config.body is msgspec.UNSET else compile_template("executor.body", config.body),
     )
-
-
-def _explain(message: str) -> InvalidError:
-    found = _PLACE.fullmatch(message)
-    problem, path = (found["problem"], found["path"] or "$") if found else (message, "$")
-    place = path.replace("$", "executor", 1).replace("[...]", "")
-    named = _NAMED.search(problem)
-    if named is not None and named["unknown"]:
-        return InvalidError(f"{place}.{named['unknown']}", "is not known here")
-    if named is not None and named["missing"]:
-        return InvalidError(f"{place}.{named['missing']}", "is missing")
-    return InvalidError(place, problem[:1].lower() + problem[1:])
 
 
 def _check_url(url: str) -> SplitResult:

@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 from rota.application.ports.executor import Job, Reports
 from rota.application.ports.system import Clock, Random
 from rota.domain.attempt import Failed, Outcome, TaskError, TimedOut
+from rota.domain.checks import MAX_MESSAGE, tidy_text
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TenantId
 from rota.domain.retry import UNTRIED
@@ -29,7 +31,7 @@ from rota.infrastructure.executors.http.settings import DEFAULT_SECRET, HttpSett
 from rota.infrastructure.executors.http.trouble import ExchangeError
 from rota.infrastructure.executors.targets import TargetGuard
 from rota.infrastructure.executors.templates import MissingValueError
-from rota.sdk.signing import key_of
+from rota.sdk.signing import SIGNATURE, key_of
 
 if TYPE_CHECKING:
     from rota.infrastructure.executors.http.transport import Transport
@@ -137,6 +139,8 @@ class HttpExecutor:
             return Failed(TaskError(exc.code, str(exc), retryable=exc.is_retryable))
         circuit.note(is_answered=answer.status not in UNREACHED)
         outcome = judge(answer, plan.config, callback=job.callback, now=self._clock.now())
+        if isinstance(outcome, Failed) and answer.status == HTTPStatus.UNAUTHORIZED:
+            return _tell_unsigned(outcome, plan, request=request)
         if isinstance(outcome, Failed) and outcome.retry_after is not None:
             return Failed(outcome.error, self._not_before(job, outcome.retry_after))
         return outcome
@@ -181,6 +185,15 @@ def _is_local(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _tell_unsigned(outcome: Failed, plan: Plan, *, request: Request) -> Failed:
+    """Of a service that asks who calls, where nothing in the request said so."""
+    if plan.config.target is not None or SIGNATURE in request.headers:
+        return outcome
+    why = f"the config names no secret, and http.secrets of this worker's settings has no default for {plan.host}"
+    message = tidy_text(f"{outcome.error.message}; this request was not signed: {why}", longest=MAX_MESSAGE)
+    return replace(outcome, error=replace(outcome.error, message=message))
 
 
 def _refuse(code: str, problem: str) -> Failed:

@@ -18,7 +18,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from rota.infrastructure.executors.http.answer import EXCERPT, Answer, is_success
+from rota.infrastructure.executors.http.answer import EXCERPT, MAX_HOST, Answer, is_success
 from rota.infrastructure.executors.http.config import Plan
 from rota.infrastructure.executors.http.request import Request
 from rota.infrastructure.executors.http.settings import TargetSettings
@@ -199,7 +199,7 @@ def _translate(error: Exception) -> NoReturn:
                 "target_refused", "the URL is none to call", is_retryable=False, is_fault=False
             ) from error
         case aiohttp.ClientConnectorDNSError():
-            raise ExchangeError("dns_failed", "the host has no address") from error
+            raise ExchangeError("dns_failed", f"the host {error.host[:MAX_HOST]} has no address") from error
         case aiohttp.ClientSSLError() | ssl.SSLError():
             raise ExchangeError("tls_failed", f"no TLS connection: {_reason(error)}") from error
         case aiohttp.ClientResponseError():

@@ -1,0 +1,20 @@
+"""What may have been meant by a name that is not known."""
+
+import pytest
+
+from rota.domain.spelling import hint
+
+KNOWN = ("timeout_seconds", "UNAVAILABLE")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("timeout", "did you mean timeout_seconds?"),
+        ("unavalable", "did you mean UNAVAILABLE?"),
+        ("zzz", "known are timeout_seconds, UNAVAILABLE"),
+        ("z" * 10_000, "known are timeout_seconds, UNAVAILABLE"),
+    ],
+)
+def test_a_name_that_is_near_is_suggested_else_all_are_listed(given: str, told: str) -> None:
+    assert hint(given, KNOWN) == told
