@@ -8,6 +8,7 @@ from tests.simulation.play import play
 MOST_SEEDS = 60
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda safeguard: safeguard.name)
 def test_a_cluster_without_it_breaks_a_promise(safeguard: Safeguard, monkeypatch: pytest.MonkeyPatch) -> None:
