@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from croniter import CroniterError, croniter
 from cronsim import CronSim, CronSimError
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from rota.domain.cron.expression import parse_cron
@@ -23,7 +23,8 @@ PAGE = Path(__file__).parents[4] / "docs" / "explanation" / "cron-dialects.md"
 ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
 ROWS = ROW.findall(PAGE.read_text("utf-8"))
 LATEST = datetime(2099, 1, 1, tzinfo=UTC)
-COMPARED = settings(PROPERTY, max_examples=150)
+# The others step through the days: what fires once in decades takes them long, and shrinking would repeat that.
+COMPARED = settings(PROPERTY, max_examples=60, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 ZONES = st.sampled_from(
     ("UTC", "Europe/Berlin", "America/New_York", "Asia/Shanghai", "America/St_Johns", "Africa/Cairo")
 )
@@ -61,17 +62,17 @@ def expressions(draw: st.DrawFn) -> str:
     return f"{draw(TIME)} {day} {draw(MONTH)} {weekday}"
 
 
-def ours(text: str, start: datetime, *, zone: str, count: int = 12) -> list[datetime]:
+def ours(text: str, start: datetime, *, zone: str, count: int = 5) -> list[datetime]:
     found = between(recur(parse_cron(text), zone=zone), start + timedelta(seconds=1), end=LATEST)
     return list(islice(found, count))
 
 
-def cronsims(text: str, start: datetime, *, zone: str, count: int = 12) -> list[datetime]:
+def cronsims(text: str, start: datetime, *, zone: str, count: int = 5) -> list[datetime]:
     found = islice(CronSim(text, start.astimezone(ZoneInfo(zone))), count * 3)
     return sorted({at.astimezone(UTC) for at in found})[:count]  # it tells the end of a gap once for each time in it
 
 
-def croniters(text: str, start: datetime, *, zone: str, count: int = 12) -> list[datetime]:
+def croniters(text: str, start: datetime, *, zone: str, count: int = 5) -> list[datetime]:
     found = croniter(text, start.astimezone(ZoneInfo(zone)))
     return [found.get_next(datetime).astimezone(UTC) for _ in range(count)]
 
