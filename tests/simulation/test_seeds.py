@@ -1,4 +1,4 @@
-"""The short form of `make sim`: fifty seeds, judged."""
+"""The short form of `make sim`: some seeds, judged."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ ALSO = ("attempt deferred", "callback accepted", "callback refused")
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("first", range(0, 50, SEEDS_EACH))
+@pytest.mark.parametrize("first", range(0, 25, SEEDS_EACH))
 def test_no_seed_breaks_a_promise(first: int) -> None:
     seen = Counter[str]()
     for seed in range(first, first + SEEDS_EACH):
