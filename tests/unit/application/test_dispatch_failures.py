@@ -189,8 +189,8 @@ async def test_a_task_whose_putting_back_fails_is_put_back_later(stage: Stage) -
         assert await stage.granted() == {1: 1}
 
 
-@staged
-async def test_what_a_cancelled_take_brings_is_queued_again(stage: Stage) -> None:
+async def cut_a_take_short(stage: Stage) -> asyncio.Event:
+    """End dispatch while it takes the tasks 1 and 2; their answer comes when the event is set."""
     await stage.hire(1)
     await stage.time.sync()
     running = asyncio.create_task(stage.dispatcher.run(stage.reign))
@@ -202,6 +202,12 @@ async def test_what_a_cancelled_take_brings_is_queued_again(stage: Stage) -> Non
     assert await stage.queued() == []  # taken; the answer is on its way
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+    return answered
+
+
+@staged
+async def test_what_a_cancelled_take_brings_is_queued_again(stage: Stage) -> None:
+    answered = await cut_a_take_short(stage)
     handing_back = asyncio.create_task(stage.dispatcher.hand_back())
     await stage.settle()
     answered.set()
@@ -211,16 +217,7 @@ async def test_what_a_cancelled_take_brings_is_queued_again(stage: Stage) -> Non
 
 @staged
 async def test_what_a_cancelled_take_brings_is_queued_again_though_it_could_not_be_woken(stage: Stage) -> None:
-    await stage.hire(1)
-    await stage.time.sync()
-    running = asyncio.create_task(stage.dispatcher.run(stage.reign))
-    await stage.settle()
-    answered = asyncio.Event()
-    stage.faults.after("queue.take", answered.wait)
-    await stage.submit(1, 2)
-    await stage.settle()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    answered = await cut_a_take_short(stage)
     stage.faults.inject("queue.wake", Fault.TIMEOUT)
     handing_back = asyncio.create_task(stage.dispatcher.hand_back())
     await stage.settle()
@@ -234,16 +231,7 @@ async def test_what_a_cancelled_take_brings_is_queued_again_though_it_could_not_
 async def test_what_a_cancelled_take_brings_after_handing_back_was_given_up_is_granted_in_the_next_reign(
     stage: Stage,
 ) -> None:
-    await stage.hire(1)
-    await stage.time.sync()
-    running = asyncio.create_task(stage.dispatcher.run(stage.reign))
-    await stage.settle()
-    answered = asyncio.Event()
-    stage.faults.after("queue.take", answered.wait)
-    await stage.submit(1, 2)
-    await stage.settle()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    answered = await cut_a_take_short(stage)
     handing_back = asyncio.create_task(stage.dispatcher.hand_back())
     await stage.settle()
     handing_back.cancel()
