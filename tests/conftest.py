@@ -12,6 +12,11 @@ from tests.support.servers.redis import RedisServer
 pytest.register_assert_rewrite("rota.testing.contract")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that wait for processes come first: beside them, others use the cores."""
+    items.sort(key=lambda item: "e2e" not in item.path.parts)
+
+
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """Shared: keep to a prefix or database of your own, and leave it running."""

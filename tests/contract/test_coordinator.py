@@ -29,9 +29,11 @@ __all__ = [
 ]
 
 ALL = {**BACKENDS, **FAILOVER_BACKENDS}
+# Whatever is behind it, a failover asks the same of it: the pairs in memory show most of what can go wrong.
+LATER = [pytest.param(name, marks=pytest.mark.slow) for name in ALL if name.startswith("failover-redis")]
 
 
-@pytest.fixture(params=ALL)
+@pytest.fixture(params=[*(name for name in ALL if not name.startswith("failover-redis")), *LATER])
 async def backend(request: pytest.FixtureRequest) -> AsyncIterator[CoordinatorBackend]:
     before = asyncio.all_tasks()
     async with ALL[request.param](request) as opened:

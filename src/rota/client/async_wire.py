@@ -11,7 +11,7 @@ from rota.application.ports.system import System
 from rota.client.call import Call, Reply
 from rota.client.exchange import Done, Exchange
 from rota.client.following import END, SILENCE, Following
-from rota.client.http import check_size, never_sent, request_of
+from rota.client.http import check_size, never_sent, request_of, trust_of
 from rota.client.place import Place
 from rota.wire.base import Page
 
@@ -26,7 +26,11 @@ class AsyncWire:
         self.clock = system.clock
         self.random = system.random
         self._http = httpx2.AsyncClient(
-            base_url=place.url, headers=place.headers, transport=transport, trust_env=not place.is_local
+            base_url=place.url,
+            headers=place.headers,
+            transport=transport,
+            trust_env=not place.is_local,
+            verify=trust_of(place),
         )
 
     async def send(self, call: Call[T]) -> T:

@@ -12,7 +12,7 @@ from rota.application.ports.system import Random
 from rota.client.call import Call, Reply
 from rota.client.exchange import Done, Exchange, UnreachableError
 from rota.client.following import END, SILENCE, Following
-from rota.client.http import check_size, never_sent, request_of
+from rota.client.http import check_size, never_sent, request_of, trust_of
 from rota.client.place import Place
 from rota.infrastructure.system import BlockingClock, SystemRandom
 from rota.wire.base import Page
@@ -49,7 +49,11 @@ class SyncWire:
         self.clock = system.clock
         self.random = system.random
         self._http = httpx2.Client(
-            base_url=place.url, headers=place.headers, transport=transport, trust_env=not place.is_local
+            base_url=place.url,
+            headers=place.headers,
+            transport=transport,
+            trust_env=not place.is_local,
+            verify=trust_of(place),
         )
 
     def send(self, call: Call[T]) -> T:

@@ -2,11 +2,12 @@
 
 import rota
 from examples.extending import SETTINGS, CountingMetrics, register
+from rota.sdk.tasks import TaskRegistry
 
 
 async def test_a_store_an_executor_a_balancer_and_a_collector_of_ones_own_run_a_task() -> None:
     collector = CountingMetrics()
-    async with rota.Rota(SETTINGS, registries=register(collector)) as app:
+    async with rota.Rota(SETTINGS, tasks=TaskRegistry(), registries=register(collector)) as app:
         loud, empty = await app.submit_many("shout", [{"words": "hello"}, {}])
         heard, failed = await loud.wait("10s"), await empty.wait("10s")
     assert heard.result is not None

@@ -10,8 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rota.interfaces.http.endpoint import Endpoint, Methods, Plain
 from rota.interfaces.http.gate import HTTPS_ONLY, STRICT, Gate
 from rota.interfaces.http.limiter import RateLimiter
-from rota.interfaces.http.openapi import build_document
-from rota.interfaces.http.pages import FILES, Page, serve_json
+from rota.interfaces.http.pages import FILES, Page, serve_openapi
 from rota.interfaces.http.probes import Probes
 from rota.interfaces.http.state import ServerState
 from rota.interfaces.operations.catalogue import BASE, OPERATIONS
@@ -76,7 +75,7 @@ def _list_operations(operations: Sequence[Operation], state: ServerState) -> Ite
 def _list_others(state: ServerState) -> Iterable[Route]:
     probes = Probes(state)
     others: dict[str, Any] = {"/livez": probes.livez, "/readyz": probes.readyz, "/metrics": probes.metrics}
-    others["/openapi.json"] = serve_json(build_document(OPERATIONS))
+    others["/openapi.json"] = serve_openapi
     for path, answer in others.items():
         yield Route(path, Methods(_read_only(Plain(answer))))
     for path, (file, media_type) in FILES.items():

@@ -1,13 +1,16 @@
 """The few pages of the API itself. They load nothing from elsewhere and run no script but their own."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from importlib import resources
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from rota.interfaces.http.openapi import build_document
+from rota.interfaces.operations.catalogue import OPERATIONS
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -34,11 +37,11 @@ class Page:
         await Response(self._content, headers=headers, media_type=self._media_type)(scope, receive, send)
 
 
-def serve_json(document: Mapping[str, Any]) -> Callable[[Request], Any]:
-    """A document that does not change while the process runs."""
-    content = json.dumps(document).encode()
+async def serve_openapi(_request: Request) -> Response:
+    """The description of the API, made when it is first asked for."""
+    return Response(_describe_api(), headers={"Cache-Control": "no-cache"}, media_type="application/json")
 
-    async def answer(_request: Request) -> Response:
-        return Response(content, headers={"Cache-Control": "no-cache"}, media_type="application/json")
 
-    return answer
+@cache
+def _describe_api() -> bytes:
+    return json.dumps(build_document(OPERATIONS)).encode()

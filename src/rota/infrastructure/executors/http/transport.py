@@ -10,7 +10,7 @@ import asyncio
 import socket
 import ssl
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import NoReturn
 
@@ -28,6 +28,7 @@ from rota.infrastructure.executors.targets import TargetGuard, TargetRefusedErro
 MAX_HEADER = 8190  # bytes of a line
 MAX_HEADERS = 128
 MOST_JUDGED = 1000
+DECODED_AT_ONCE = 65_536  # bytes
 IDLE_SECONDS = 15.0  # that an unused connection is kept
 EXCERPT_SECONDS = 1.0  # that the body of an error is waited for: what it is, its status has said
 _parse = lru_cache(maxsize=1024)(partial(URL, encoded=True))
@@ -155,14 +156,21 @@ async def _read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while chunk := await response.content.readany():
-        part = chunk if decoder is None else decoder.decompress(chunk, most + 1 - size)
-        parts.append(part)
-        size += len(part)
-        if size > most:
-            raise ExchangeError("response_too_large", f"the answer has more than {most} bytes", is_retryable=False)
+        for part in (chunk,) if decoder is None else _decode(decoder, chunk):
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise ExchangeError("response_too_large", f"the answer has more than {most} bytes", is_retryable=False)
     if decoder is not None and size and not decoder.eof:
         raise ExchangeError("bad_response", "the compressed answer ends in its middle", is_answered=True)
     return b"".join(parts)
+
+
+def _decode(decoder: "zlib._Decompress", chunk: bytes) -> Iterator[bytes]:
+    """In small parts: zlib needs the room of a part twice, and what is too much is to be seen before that."""
+    while part := decoder.decompress(chunk, DECODED_AT_ONCE):
+        yield part
+        chunk = decoder.unconsumed_tail
 
 
 async def _read_excerpt(response: aiohttp.ClientResponse) -> bytes:
