@@ -65,13 +65,8 @@ def name(server: Server) -> str:
 @asynccontextmanager
 async def opened(url: str, *, deadline_s: float = 5.0) -> AsyncIterator[Database]:
     clock = SystemClock()
-    database = Database(
-        open_runner(url, deadline_s=deadline_s),
-        bulk_for(url, clock),
-        clock=clock,
-        random=SystemRandom(),
-        unavailable=StoreUnavailableError,
-    )
+    runner = open_runner(url, deadline_s=deadline_s)
+    database = Database(runner, bulk_for(url, clock), clock=clock, random=SystemRandom())
     try:
         yield database
     finally:

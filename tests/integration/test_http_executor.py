@@ -333,6 +333,17 @@ async def test_a_service_that_answers_errors_of_its_own_is_not_cut_off(service: 
     assert codes == [("http_500", True)] * 4
 
 
+async def test_a_service_that_answers_too_much_is_not_cut_off(service: Service) -> None:
+    async def talkative() -> web.StreamResponse:
+        return web.json_response("x" * 2000)
+
+    service.answer = talkative
+    async with an_http_executor(settings_with(breaker_failures=2, max_response=1000)) as executor:
+        codes = [code_of(await run(executor, an_http_job(service.url))) for _ in range(3)]
+
+    assert codes == [("response_too_large", False)] * 3
+
+
 async def test_the_pause_of_the_policy_counts_if_it_is_longer(service: Service) -> None:
     async def busy() -> web.StreamResponse:
         return web.Response(status=429, headers={"Retry-After": "5"})

@@ -159,6 +159,16 @@ async def test_a_soft_signal_that_the_worker_did_not_send_stops_nothing(start: S
     assert data_of(await running) == '"still here"'
 
 
+async def test_the_answer_of_a_process_that_ends_right_after_it_counts(start: Start) -> None:
+    executor = await start(PATIENT)
+    running, _, begun = await begin(executor, "local.answer_and_exit")
+
+    # Holds this loop up, so that it finds the answer and the end at once.
+    os.waitid(os.P_PID, begun["pid"], os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+
+    assert data_of(await running) == '"done"'
+
+
 @pytest.mark.parametrize(
     ("task_type", "how"),
     [

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -22,7 +23,7 @@ from rota.domain.priority import HIGH, LEVELS, NORMAL
 from rota.domain.queue import QueueEntry
 from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.sql import deliveries, queue
-from rota.infrastructure.coordination.sql.coordinator import open_sql_coordinator, sql_coordinator
+from rota.infrastructure.coordination.sql.coordinator import ERRORS, open_sql_coordinator, sql_coordinator
 from rota.infrastructure.coordination.sql.pool import LEFTOVERS_KEPT
 from rota.infrastructure.coordination.sql.signals import EVENTS_KEPT
 from rota.infrastructure.database import coordination_schema
@@ -375,7 +376,7 @@ class _LosesOneAnswer:
 async def lose_an_answer(url: str) -> AsyncIterator[Coordinator]:
     clock = SystemClock()
     parts = (_LosesOneAnswer(open_runner(url)), bulk_for(url, clock))
-    database = Database(*parts, clock=clock, random=SystemRandom(), unavailable=CoordinatorUnavailableError)
+    database = Database(*parts, clock=clock, random=SystemRandom(), errors=ERRORS)
     try:
         yield sql_coordinator(database, clock)
     finally:
@@ -436,3 +437,11 @@ def _check_plan(kind: str, plan: str) -> None:
         "postgres": ("Seq Scan", "Sort"),
     }
     assert not any(word in plan for word in sorts_and_scans[kind]), plan
+
+
+async def test_a_database_that_refuses_is_a_coordinator_that_is_away(tmp_path: Path) -> None:
+    """Without the schema, say: who submits has committed before, and must not be told that it failed."""
+    url = f"sqlite:///{tmp_path}/empty.db"
+    async with open_sql_coordinator(url, clock=SystemClock(), random=SystemRandom()) as coordinator:
+        with pytest.raises(CoordinatorUnavailableError, match="upgrade it first"):
+            await coordinator.queue.push(make_entries([TaskId(1)]))

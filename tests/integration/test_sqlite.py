@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, event, make_url, select
 
-from rota.domain.errors import ConfigError, StoreUnavailableError
+from rota.domain.errors import ConfigError
 from rota.domain.paging import MAX_PURGE
 from rota.infrastructure.database.bulk_sqlite import SqliteBulk
 from rota.infrastructure.database.connect import open_database, sqlite_engine
@@ -141,9 +141,7 @@ async def test_a_file_that_could_not_be_written_is_opened_anew(path: Path) -> No
     event.listen(engine, "connect", refuse_first)
     clock = SystemClock()
     bulk = SqliteBulk(clock.now)
-    database = Database(
-        SqliteRunner(engine), bulk, clock=clock, random=SystemRandom(), unavailable=StoreUnavailableError
-    )
+    database = Database(SqliteRunner(engine), bulk, clock=clock, random=SystemRandom())
     await database.transact(partial(bulk.update, table=leadership, columns=("term",), rows=[(1, 8)]))
     assert len(opened) == 2
     await database.close()

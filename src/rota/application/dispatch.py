@@ -31,13 +31,14 @@ from rota.application.ports.coordinator import NO_WAIT, Coordinator
 from rota.application.ports.store import TaskStore
 from rota.application.reign import Reign
 from rota.application.store_time import CLOCK_SLACK, StoreTime
+from rota.application.taking import Taking
 from rota.application.throttle import Throttle
 from rota.domain.balancing import LoadBalancer, Need, draws_from, least_task, spread
 from rota.domain.checks import check_number, check_rate
-from rota.domain.errors import CoordinatorUnavailableError, RotaError, StoreUnavailableError, UnavailableError
+from rota.domain.errors import RotaError, StoreUnavailableError, UnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.priority import NORMAL
-from rota.domain.queue import QueueEntry, Taken
+from rota.domain.queue import QueueEntry
 from rota.domain.task import WAITING, LiveTask
 from rota.domain.waiting import Reason
 
@@ -97,7 +98,7 @@ class Dispatcher:
         self._parking = Parking(MOST_PARKED)
         # Taken from the queue and not settled yet; with a task that brought itself along, until it is to be granted.
         self._hand: dict[TaskId, LiveTask | None] = {}
-        self._taking: asyncio.Task[Taken] | None = None  # a take that is on its way
+        self._taking = Taking(coordinator.queue)
         self._draws = draws_from(0, loops.random.chance)
         self._trust_depths_at = float("-inf")  # by the monotonic clock
         self._kept: _KeptCrew | None = None
@@ -131,7 +132,7 @@ class Dispatcher:
 
     async def hand_back(self) -> None:
         """Queue again what this leader holds. Asks for no term: an entry too many in the queue does no harm."""
-        await self._catch_taken()
+        self._hand.update(dict.fromkeys(await self._taking.catch()))
         with suppress(UnavailableError):  # what is in doubt then, the next leader finds
             await self._grants.settle()
         await self._return_hand()
@@ -140,17 +141,6 @@ class Dispatcher:
             for entry in entries:
                 self._parking.discard(entry.task_id)
         self._report_parked()
-
-    async def _catch_taken(self) -> None:
-        """Take into hand what a cancelled take brings. If it brings no answer, reconciliation finds what was taken."""
-        if self._taking is None:
-            return
-        with suppress(CoordinatorUnavailableError):  # then it ends when its wait is over
-            if not self._taking.done():
-                await self._queue.wake()  # it may be waiting for something to take
-        with suppress(CoordinatorUnavailableError):
-            self._hand.update(dict.fromkeys((await asyncio.shield(self._taking)).task_ids))
-        self._taking = None
 
     def _forget(self) -> None:
         """Begin anew: what an earlier reign knew of limits and heads may have changed since."""
@@ -335,27 +325,13 @@ class Dispatcher:
         order = self._heads.order(above)
         if not order:
             return
-        taken = await self._ask(limit, order, wait=wait)
+        taken = await self._taking.ask(limit, order, wait=wait)
         self._hand = {task_id: taken.added.get(task_id) for task_id in taken.task_ids}
         self._changes = taken.changes
         self._has_more = bool(taken.heads)
         self._heads.note(taken.heads)
         if len(taken.task_ids) < limit:
             self._barren = 0
-
-    async def _ask(self, limit: int, order: Sequence[int], *, wait: timedelta) -> Taken:
-        """A take that is cancelled on its way happens all the same: `hand_back` waits for its answer. Where that had
-        no time to, the next reign has it."""
-        if self._taking is None:
-            self._taking = asyncio.create_task(self._queue.take(limit, order=order, wait=wait))
-            self._taking.add_done_callback(_note_failure)
-        try:
-            taken = await asyncio.shield(self._taking)
-        except CoordinatorUnavailableError:
-            self._taking = None
-            raise
-        self._taking = None
-        return taken
 
     async def _read(self, parked: Iterable[TaskId], *, reign: Reign) -> list[LiveTask]:
         """Those of the tasks in hand and of the parked ones that wait and are due, in the order to serve them."""
@@ -459,11 +435,6 @@ class Dispatcher:
     def _report_parked(self) -> None:
         for reason, number in self._parking.counts().items():
             self._loops.collector.put(metrics.TASKS_PARKED, reason, value=number)
-
-
-def _note_failure(taking: asyncio.Task[Taken]) -> None:
-    """Look at it, lest asyncio complain: at the very end there may be nobody else to."""
-    _ = taking.cancelled() or taking.exception()
 
 
 def _is_waiting(live: LiveTask | None) -> bool:

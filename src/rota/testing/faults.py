@@ -4,8 +4,8 @@
     coordinator = faulty_coordinator(real, faults)
     faults.inject("queue.push", Fault.EXECUTE_AND_TIMEOUT)
 
-The caller sees the same "unavailable" for every fault, as it would in production: what differs is whether the call took
-effect, and that is what it must not need to know.
+The caller sees the same "unavailable" for every fault but a refusal, as it would in production: what differs is whether
+the call took effect, and that is what it must not need to know.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from rota.domain.errors import UnavailableError
+from rota.domain.errors import RotaError, UnavailableError
 
 T = TypeVar("T")
 
@@ -26,6 +26,7 @@ class Fault(StrEnum):
     GONE = "the connection is gone"
     READ_ONLY = "the server takes no writes"  # a former primary after a failover
     DEADLOCK = "deadlock"  # stores only: rolled back
+    REFUSED = "the server refuses the statement"  # told as a defect, not as an absence
 
     @property
     def takes_effect(self) -> bool:
@@ -65,7 +66,8 @@ class Faults:
             return await call()
         if fault.takes_effect:
             await call()
-        raise unavailable(f"{operation}: {fault}")
+        error = RotaError if fault is Fault.REFUSED else unavailable
+        raise error(f"{operation}: {fault}")
 
     def _next_fault(self, operation: str) -> Fault | None:
         planned = self._planned.get(operation)

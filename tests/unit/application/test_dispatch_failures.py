@@ -26,13 +26,14 @@ CALLS_BEFORE_THE_GRANT = [
 ]
 
 
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT, Fault.REFUSED])
 @pytest.mark.parametrize("call", CALLS_BEFORE_THE_GRANT)
-def test_a_call_that_fails_loses_nothing(call: str) -> None:
+def test_a_call_that_fails_loses_nothing(call: str, fault: Fault) -> None:
     async def play(stage: Stage) -> None:
         await stage.truth.configs.put(a_config(max_concurrent=10))
         await stage.hire(1)
         await stage.submit(1, 2, 3)
-        stage.faults.inject(call, Fault.TIMEOUT)
+        stage.faults.inject(call, fault)
         async with stage.reigning():
             await stage.pass_time(1)
             assert await stage.handed_over() == attempts(1, 2, 3)

@@ -13,12 +13,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from rota.application.ports.system import Clock, Random
-from rota.domain.errors import ConfigError, StoreUnavailableError, UnavailableError
+from rota.domain.errors import ConfigError
 from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.bulk_mysql import MysqlBulk
 from rota.infrastructure.database.bulk_postgres import PostgresBulk
 from rota.infrastructure.database.bulk_sqlite import SqliteBulk
-from rota.infrastructure.database.database import Database
+from rota.infrastructure.database.database import STORE_ERRORS, Database, Errors
 from rota.infrastructure.database.runners import CALL_DEADLINE_S, Runner, ServerRunner, SqliteRunner
 
 POOL_SIZE = 10  # of writers, and again of readers
@@ -39,12 +39,12 @@ def open_database(
     *,
     clock: Clock,
     random: Random,
-    unavailable: type[UnavailableError] = StoreUnavailableError,
+    errors: Errors = STORE_ERRORS,
     deadline_s: float = CALL_DEADLINE_S,
 ) -> Database:
     """A database by its URL: `sqlite:///path`, `mysql://…`, `mariadb://…` or `postgresql://…`. Connects lazily."""
     runner = open_runner(url, deadline_s=deadline_s)
-    return Database(runner, bulk_for(url, clock), clock=clock, random=random, unavailable=unavailable)
+    return Database(runner, bulk_for(url, clock), clock=clock, random=random, errors=errors)
 
 
 def open_runner(url: str, *, deadline_s: float = CALL_DEADLINE_S) -> Runner:

@@ -9,14 +9,15 @@ a few times within one deadline, then say *unavailable*.
 import asyncio
 from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock, Random
-from rota.domain.errors import RotaError, UnavailableError
+from rota.domain.errors import RotaError, StoreUnavailableError, UnavailableError
 from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.runners import Runner, Work
 from rota.infrastructure.database.trouble import Trouble, diagnose
@@ -26,6 +27,8 @@ T = TypeVar("T")
 TRIES = 5
 FIRST_PAUSE = timedelta(milliseconds=5)
 SCAN_DEADLINE_S = 30.0  # for reads that look at everything that is live
+
+log = structlog.get_logger(__name__)
 
 
 class RunAgainError(Exception):
@@ -42,17 +45,27 @@ class DatabaseDefectError(RotaError):
     code = "database_defect"
 
 
+class Errors(NamedTuple):
+    """What the callers of a database are told of trouble."""
+
+    unavailable: type[UnavailableError]
+    defect: type[RotaError]
+
+
+STORE_ERRORS = Errors(StoreUnavailableError, DatabaseDefectError)
+
+
 class Database:
     """Runs transactions with retries under one deadline; translates every driver error at this border."""
 
     def __init__(
-        self, runner: Runner, bulk: Bulk, *, clock: Clock, random: Random, unavailable: type[UnavailableError]
+        self, runner: Runner, bulk: Bulk, *, clock: Clock, random: Random, errors: Errors = STORE_ERRORS
     ) -> None:
         self._runner = runner
         self.bulk = bulk
         self._clock = clock
         self._random = random
-        self._unavailable = unavailable
+        self._errors = errors
 
     async def transact(self, work: Work[T], *, again: Work[T] | None = None, is_repeatable: bool = True) -> T:
         """Run a write transaction, again when it met a deadlock or lost its connection.
@@ -82,7 +95,7 @@ class Database:
             async with asyncio.timeout(deadline_s or self._runner.deadline_s):
                 return await call
         except TimeoutError as exc:
-            raise self._unavailable("the database gave no answer in time") from exc
+            raise self._errors.unavailable("the database gave no answer in time") from exc
 
     async def _write(self, work: Work[T], *, again: Work[T] | None, is_repeatable: bool) -> T:
         for number in range(1, TRIES + 1):
@@ -99,7 +112,7 @@ class Database:
                     raise self._no_answer(exc) from exc
                 await self._pause(number)
             work = again or work
-        raise self._unavailable("the rows kept changing while they were written")
+        raise self._errors.unavailable("the rows kept changing while they were written")
 
     async def _read(self, work: Work[T]) -> T:
         for number in range(1, TRIES):
@@ -117,16 +130,20 @@ class Database:
         """Say what the trouble was if running again may help; raise what the caller should see if not."""
         trouble = diagnose(error)
         if trouble is Trouble.SCHEMA:
-            raise DatabaseDefectError(
+            raise self._refuse(
                 f"the schema is missing or older than this release; upgrade it first ({error})"
             ) from error
         if trouble is Trouble.OTHER:
-            raise DatabaseDefectError(str(error)) from error
+            raise self._refuse(str(error)) from error
         if trouble is Trouble.READ_ONLY:
             await self._runner.drop_connections()
         if is_last:
             raise self._no_answer(error) from error
         return trouble
 
+    def _refuse(self, problem: str) -> RotaError:
+        log.error("database.refused", error=problem)
+        return self._errors.defect(problem)
+
     def _no_answer(self, error: Exception) -> UnavailableError:
-        return self._unavailable(f"the database gave no answer ({type(error).__name__})")
+        return self._errors.unavailable(f"the database gave no answer ({type(error).__name__})")

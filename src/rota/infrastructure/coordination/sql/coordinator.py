@@ -15,7 +15,10 @@ from rota.infrastructure.coordination.sql.signals import SqlSignals
 from rota.infrastructure.coordination.sql.waiting import Bells
 from rota.infrastructure.coordination.sql.wake import WakeMark
 from rota.infrastructure.database.connect import open_database
-from rota.infrastructure.database.database import Database
+from rota.infrastructure.database.database import Database, Errors
+
+# One that refuses is as good as away: the store has the truth, and callers go on as they do without a coordinator.
+ERRORS = Errors(unavailable=CoordinatorUnavailableError, defect=CoordinatorUnavailableError)
 
 
 @asynccontextmanager
@@ -28,7 +31,7 @@ async def open_sql_coordinator(
     server: str = "coordinator",  # what the figures call it
 ) -> AsyncIterator[Coordinator]:
     """A coordinator in the database at `url`, whose schema must be up to date; closed at the end of the context."""
-    database = open_database(url, clock=clock, random=random, unavailable=CoordinatorUnavailableError)
+    database = open_database(url, clock=clock, random=random, errors=ERRORS)
     database.measure(collector, server=server)
     try:
         yield sql_coordinator(database, clock)

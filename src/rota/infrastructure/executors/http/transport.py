@@ -160,7 +160,8 @@ async def _read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
             parts.append(part)
             size += len(part)
             if size > most:
-                raise ExchangeError("response_too_large", f"the answer has more than {most} bytes", is_retryable=False)
+                problem = f"the answer has more than {most} bytes"
+                raise ExchangeError("response_too_large", problem, is_retryable=False, is_answered=True)
     if decoder is not None and size and not decoder.eof:
         raise ExchangeError("bad_response", "the compressed answer ends in its middle", is_answered=True)
     return b"".join(parts)

@@ -127,7 +127,7 @@ class ChildProcess:
 
     def quieten(self) -> None:
         """The attempt is over: what is still printed is nobody's."""
-        for stream in (0, 1):
+        for stream in (0, 1) if self.is_alive else ():  # of one that died, all was read before it was buried
             self._read_printed(stream)
             self._printed[stream].flush()
         self._reports = None
