@@ -17,6 +17,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "e2e" not in item.path.parts)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the tables whose rows tests have recorded (`record_property("table: title", row)`), in whichever process."""
+    tables: dict[str, list[str]] = {}
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for name, row in report.user_properties:
+            if name.startswith("table: "):
+                tables.setdefault(name.removeprefix("table: "), []).append(str(row))
+    for title, rows in tables.items():
+        terminalreporter.section(title)
+        for row in sorted(rows):
+            terminalreporter.write_line(row)
+
+
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """Shared: keep to a prefix or database of your own, and leave it running."""

@@ -27,7 +27,7 @@ EXAMPLE = ROOT / "examples" / "sql_executor"
 GUIDE = ROOT / "docs" / "guides" / "write-an-executor.md"
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 MOST_AT_ONCE = 10
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 BOTH = """
 [statements.{db}_find]

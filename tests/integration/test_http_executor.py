@@ -14,7 +14,7 @@ import rota
 from rota.domain.attempt import Deferred, Failed, Snoozed, Succeeded, TimedOut
 from rota.domain.ids import TenantId
 from rota.domain.retry import RetryPolicy
-from rota.infrastructure.executors.http.circuit import Slots
+from rota.infrastructure.executors.http.circuit import Circuit, Slots
 from rota.infrastructure.executors.http.settings import SecretSettings
 from rota.infrastructure.executors.targets import TargetGuard
 from rota.receive import ReceivedTask, Receiver
@@ -283,6 +283,25 @@ async def test_after_failures_in_a_row_no_request_is_made_until_a_probe_succeeds
         service.answer = None
         assert isinstance(await run(executor, job), Succeeded)
         assert isinstance(await run(executor, job), Succeeded)
+
+
+@pytest.mark.parametrize("is_abandoned", [True, False])
+def test_a_request_of_before_the_opening_ends_no_probe(is_abandoned: bool) -> None:
+    clock = FakeClock()
+    circuit = Circuit(clock, failures=1, pause=PAUSE)
+    early, last = circuit.admit(), circuit.admit()
+    assert early is not None
+    assert last is not None
+    last.note(is_answered=False)
+    clock.advance(PAUSE)
+    probe = circuit.admit()
+    assert probe is not None
+
+    early.abandon() if is_abandoned else early.note(is_answered=False)
+
+    assert circuit.admit() is None
+    probe.abandon()
+    assert circuit.admit() is not None
 
 
 async def test_what_one_tenant_runs_into_cuts_off_no_other(service: Service) -> None:

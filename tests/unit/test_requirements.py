@@ -23,18 +23,25 @@ NAME = re.compile(r"`(test_\w+)`")
 PROSE = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path != TABLE]
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
 @cache
-def names_in(path: Path) -> frozenset[str]:
-    """The names of the test functions of a file, in classes too."""
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
-    return frozenset(node.name for node in nodes if isinstance(node, functions) and node.name.startswith("test_"))
+def find_tests(path: Path) -> dict[str, bool]:
+    """The names of the test functions of a file, in classes too, and whether `make test` runs them."""
+    tree = ast.parse(path.read_text("utf-8"))
+    is_file_slow = any("pytestmark" in (text := ast.unparse(node)) and ".slow" in text for node in tree.body)
+    found = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS) and node.name.startswith("test_")]
+    return {
+        node.name: not is_file_slow and "pytest.mark.slow" not in map(ast.unparse, node.decorator_list)
+        for node in found
+    }
 
 
 @cache
 def all_tests() -> frozenset[str]:
     files = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "src" / "rota" / "testing" / "contract").glob("*.py")]
-    return frozenset().union(*map(names_in, files))
+    return frozenset().union(*map(find_tests, files))
 
 
 def test_every_requirement_has_its_row() -> None:
@@ -48,6 +55,10 @@ def test_the_tests_of_a_requirement_exist(row: tuple[str, str, str]) -> None:
     assert len(named) == row[2].count("::"), "one of them is not written `path.py::test_name`"
     missing = [f"{path}::{name}" for path, name in named if not _is_there(ROOT / path, name)]
     assert missing == []
+    for claim in row[2].split("<br>"):
+        assert any(find_tests(ROOT / path)[name] for path, name in TEST.findall(claim)), (
+            f"no change is held to: {claim}"
+        )
 
 
 @pytest.mark.parametrize("document", PROSE, ids=lambda path: str(path.relative_to(ROOT)))
@@ -56,4 +67,4 @@ def test_a_test_that_a_document_names_exists(document: Path) -> None:
 
 
 def _is_there(path: Path, name: str) -> bool:
-    return path.is_file() and name in names_in(path)
+    return path.is_file() and name in find_tests(path)

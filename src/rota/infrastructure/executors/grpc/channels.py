@@ -133,12 +133,18 @@ class Channels:
         return grpc.ssl_channel_credentials(ca, key, cert)
 
     async def _trim(self) -> None:
-        over = max(len(self._links) - self._settings.max_channels, 0)
-        idle = [key for key, link in self._links.items() if not link.users][:over]
-        done = [self._links.pop(key) for key in idle] + [link for link in self._replaced if not link.users]
-        self._replaced = [link for link in self._replaced if link.users]
-        for link in done:
+        while (link := self._pop_surplus()) is not None:  # one by one: cancelled here, the others are still known
             await link.channel.close()
+
+    def _pop_surplus(self) -> Link | None:
+        for link in self._replaced:
+            if not link.users:
+                self._replaced.remove(link)
+                return link
+        if len(self._links) <= self._settings.max_channels:
+            return None
+        idle = next((key for key, link in self._links.items() if not link.users), None)
+        return None if idle is None else self._links.pop(idle)
 
 
 def _key(call: GrpcCall) -> tuple[str, str]:

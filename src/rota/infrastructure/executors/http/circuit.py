@@ -69,28 +69,43 @@ class Circuit:
     def is_closed(self) -> bool:
         return self._open_until is None
 
-    def admit(self) -> bool:
-        """Whether a request may be made; what became of it is then to be told by `note` or `abandon`."""
+    def admit(self) -> "Trial | None":
+        """A request that may be made, or None."""
         if self._open_until is None:
-            return True
+            return Trial(self, is_probe=False)
         if self._is_probing or self._clock.monotonic() < self._open_until:
-            return False
+            return None
         self._is_probing = True
-        return True
+        return Trial(self, is_probe=True)
 
     def left(self) -> timedelta:
         """Until the next probe."""
         until = self._open_until or 0.0
         return timedelta(seconds=max(until - self._clock.monotonic(), 0.0))
 
-    def note(self, *, is_answered: bool) -> None:
-        if is_answered:
-            self._failures, self._open_until, self._is_probing = 0, None, False
-            return
+    def close(self) -> None:
+        self._failures, self._open_until, self._is_probing = 0, None, False
+
+    def count_failure(self, *, is_probe: bool) -> None:
         self._failures += 1
-        if self._is_probing or self._failures >= self._most:
+        if is_probe or (self._failures >= self._most and not self._is_probing):
             self._open_until, self._is_probing = self._clock.monotonic() + self._pause, False
+
+    def end_probe(self) -> None:
+        self._is_probing = False
+
+
+class Trial:
+    """A request that was admitted, and what it says of its target. One of before the opening ends nobody's probe."""
+
+    def __init__(self, circuit: Circuit, *, is_probe: bool) -> None:
+        self._circuit = circuit
+        self._is_probe = is_probe
+
+    def note(self, *, is_answered: bool) -> None:
+        self._circuit.close() if is_answered else self._circuit.count_failure(is_probe=self._is_probe)
 
     def abandon(self) -> None:
         """It ended for a reason that says nothing of the target."""
-        self._is_probing = False
+        if self._is_probe:
+            self._circuit.end_probe()

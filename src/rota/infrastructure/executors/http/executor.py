@@ -24,7 +24,7 @@ from rota.domain.ids import TenantId
 from rota.domain.retry import UNTRIED
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.executors.http.answer import judge
-from rota.infrastructure.executors.http.circuit import Circuit, Slots
+from rota.infrastructure.executors.http.circuit import Circuit, Slots, Trial
 from rota.infrastructure.executors.http.config import Plan, plan_of
 from rota.infrastructure.executors.http.request import Request, compose, override
 from rota.infrastructure.executors.http.settings import DEFAULT_SECRET, HttpSettings, is_listed
@@ -116,28 +116,29 @@ class HttpExecutor:
         await slots.take(plan.config.concurrency or self._settings.concurrency)
         try:
             circuit = self._find_circuit(job.task.spec.tenant_id, plan.origin)
-            if not circuit.admit():
+            trial = circuit.admit()
+            if trial is None:
                 problem = f"{plan.origin} did not answer lately; no request was made"
                 return Failed(TaskError(UNTRIED, problem), self._not_before(job, circuit.left()))
             try:
-                return await self._exchange(job, plan, request=request, to=(transport, circuit))
+                return await self._exchange(job, plan, request=request, to=(transport, trial))
             except asyncio.CancelledError:
                 if self._clock.monotonic() >= job.deadline - NEAR:
-                    circuit.note(is_answered=False)
+                    trial.note(is_answered=False)
                 else:
-                    circuit.abandon()
+                    trial.abandon()
                 raise
         finally:
             slots.free()
 
-    async def _exchange(self, job: Job, plan: Plan, *, request: Request, to: "tuple[Transport, Circuit]") -> Outcome:
-        transport, circuit = to
+    async def _exchange(self, job: Job, plan: Plan, *, request: Request, to: "tuple[Transport, Trial]") -> Outcome:
+        transport, trial = to
         try:
             answer = await transport.exchange(request, plan, most=self._settings.max_response)
         except ExchangeError as exc:
-            circuit.note(is_answered=exc.is_answered) if exc.is_fault else circuit.abandon()
+            trial.note(is_answered=exc.is_answered) if exc.is_fault else trial.abandon()
             return Failed(TaskError(exc.code, str(exc), retryable=exc.is_retryable))
-        circuit.note(is_answered=answer.status not in UNREACHED)
+        trial.note(is_answered=answer.status not in UNREACHED)
         outcome = judge(answer, plan.config, callback=job.callback, now=self._clock.now())
         if isinstance(outcome, Failed) and answer.status == HTTPStatus.UNAUTHORIZED:
             return _tell_unsigned(outcome, plan, request=request)
