@@ -1,4 +1,4 @@
-"""`make chaos`: minutes of mixed faults on each ground, then the kill test that other systems were put to."""
+"""`make chaos`: minutes of mixed faults on each terrain, crowds, and the kill test that other systems were put to."""
 
 import argparse
 import asyncio
@@ -6,71 +6,123 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
 
 import structlog
 
-from tests.chaos.faults import NotInEffectError, list_faults
-from tests.chaos.ground import TERRAINS, Terrain, a_ground
-from tests.chaos.kill_all import kill_all
-from tests.chaos.run import a_run, table
+from tests.chaos.catalogue import FAULTS, WITH_SMALL_DISK, get_faults, shuffle_faults
+from tests.chaos.crowds import Crowd, list_crowds
+from tests.chaos.faults import Fault
+from tests.chaos.ground import TERRAINS, Ground, Terrain, a_ground, has_small_disks
+from tests.chaos.kill_all import Killed, beside_the_peers, kill_all
+from tests.chaos.measure import Measured, table
+from tests.chaos.run import a_run
 from tools.check_history.judge import Judgement
 
-PER_SECOND = 20.0
 KEPT = Path(".chaos")  # the histories of the last runs
+PARTS = ("faults", "crowds", "kill")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make chaos", description="Hurt real clusters and judge what they recorded.")
-    parser.add_argument("--minutes", type=float, default=10.0, help="of faults on each ground (10)")
-    parser.add_argument("--ground", choices=[terrain.name for terrain in TERRAINS], help="only this one")
-    parser.add_argument("--seed", type=int, default=None, help="of the order of the faults (any)")
-    parser.add_argument("--no-kill-test", action="store_true", help="without the test that kills all workers at once")
-    asked = parser.parse_args()
+    asked = _parse()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(10**6)
-    print(f"seed {seed}")
-    is_good = True
-    for terrain in TERRAINS:
-        if asked.ground in (None, terrain.name):
-            is_good &= asyncio.run(_hurt(terrain, seed=seed, minutes=asked.minutes))
-    if not asked.no_kill_test:
-        with tempfile.TemporaryDirectory() as folder:
-            is_good &= asyncio.run(kill_all(Path(folder)))
+    _say(f"seed {seed}")
+    terrains = [terrain for terrain in TERRAINS if asked.terrain in (None, terrain.name)]
+    measured: list[Measured] = []
+    killed: list[Killed] = []
+    verdicts: list[bool] = []
+    if "faults" in asked.parts:
+        verdicts = [_hurt(terrain, measured, seed=seed, asked=asked) for terrain in terrains]
+    if "crowds" in asked.parts:
+        measured += [_try(crowd) for crowd in list_crowds(terrains)]
+    if "kill" in asked.parts:
+        killed = [_kill(terrain) for terrain in (*terrains, *(() if asked.terrain else (None,)))]
+        _say(beside_the_peers(killed))
+    _say(f"\n{table(measured)}")
+    is_good = all([*verdicts, *(one.is_kept for one in measured), *(one.is_kept for one in killed)])
+    _say("\nall is well" if is_good else "\nNOT all is well: see above")
     return 0 if is_good else 1
 
 
-async def _hurt(terrain: Terrain, *, seed: int, minutes: float) -> bool:
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make chaos", description="Hurt real clusters and judge what they recorded.")
+    parser.add_argument("parts", nargs="*", choices=PARTS, default=PARTS, help="which of it (all)")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of faults on each terrain (10)")
+    parser.add_argument("--terrain", choices=[terrain.name for terrain in TERRAINS], help="only this one")
+    parser.add_argument("--seed", type=int, default=None, help="of the order of the faults (any)")
+    names = [fault.name for fault in FAULTS]
+    parser.add_argument("--fault", action="append", choices=names, default=[], help="just these, in this order")
+    return parser.parse_args()
+
+
+def _hurt(terrain: Terrain, measured: list[Measured], *, seed: int, asked: argparse.Namespace) -> bool:
+    """Whether every promise was kept in the mixed run, and in a short one whose disk runs full."""
+    if asked.fault:
+        return asyncio.run(_run(terrain, measured, seed=seed, faults=get_faults(*asked.fault)))
+    _say(f"\n== {terrain.name}: {asked.minutes:g} minutes")
+    is_good = asyncio.run(_run(terrain, measured, seed=seed, minutes=asked.minutes))
+    if not has_small_disks():
+        _say("  SKIPPED store: disk full: only root can make a small disk")
+        return is_good
+    _say(f"\n== {terrain.name}: a disk that runs full")
+    return asyncio.run(_run(terrain, measured, seed=seed, faults=get_faults(*WITH_SMALL_DISK))) and is_good
+
+
+async def _run(
+    terrain: Terrain, measured: list[Measured], *, seed: int, minutes: float = 0.0, faults: Sequence[Fault] = ()
+) -> bool:
     folder = KEPT / f"{terrain.name}-{seed}-{int(time.time())}"
     folder.mkdir(parents=True)
-    print(f"\n== {terrain.name}: {minutes:g} minutes; history in {folder}/history")
-    chance, end_at = random.Random(seed), time.monotonic() + 60 * minutes
-    async with a_ground(terrain, folder.absolute()) as ground, a_run(ground, seed=seed, per_second=PER_SECOND) as run:
-        faults = list_faults(ground)
-        for fault in cycle(chance.sample(faults, len(faults))):
-            if time.monotonic() > end_at:
-                break
-            try:
-                recovery = await run.live_through(fault)
-            except NotInEffectError as exc:
-                print(f"  {fault.name}: not in effect: {exc}")
-                return False
-            late = "" if recovery.is_in_time else "   LATE"
-            print(f"  {fault.name}: {recovery.seconds:.1f} s of {fault.bound_s:g} s{late}", flush=True)
+    is_small = any(fault.needs_small_disk for fault in faults)
+    async with (
+        a_ground(terrain, folder.absolute(), is_disk_small=is_small) as ground,
+        a_run(ground, seed=seed) as run,
+    ):
+        for fault in faults or _draw(ground, seed=seed, minutes=minutes):
+            _say(f"  {await run.live_through(fault)}")
         await run.settle()
         judgement = await run.judge()
-    print(table(run.recoveries))
+    measured += run.measured
+    _say(f"judged: {folder}/history")
     _tell(judgement)
-    return judgement.is_valid and not judgement.missing and all(one.is_in_time for one in run.recoveries)
+    return judgement.is_valid and (bool(faults) or not judgement.missing)
+
+
+def _draw(ground: Ground, *, seed: int, minutes: float) -> Iterator[Fault]:
+    """All faults, again and again until the time is over."""
+    end_at = time.monotonic() + 60 * minutes
+    for fault in cycle(shuffle_faults(ground, random.Random(seed))):
+        if time.monotonic() > end_at:
+            return
+        yield fault
+
+
+def _try(crowd: Crowd) -> Measured:
+    measured = asyncio.run(crowd())
+    _say(str(measured))
+    return measured
+
+
+def _kill(terrain: Terrain | None) -> Killed:
+    with tempfile.TemporaryDirectory() as folder:
+        killed = asyncio.run(kill_all(terrain, Path(folder)))
+    _say(f"kill test: {killed}")
+    return killed
 
 
 def _tell(judgement: Judgement) -> None:
     for violation in judgement.violations:
-        print(f"BROKEN {violation.invariant}: {violation.what}")
-    print("seen: " + ", ".join(f"{count} x {what}" for what, count in judgement.seen.items()))
+        _say(f"BROKEN {violation.invariant}: {violation.what}")
+    _say("seen: " + ", ".join(f"{count} x {what}" for what, count in judgement.seen.items()))
     if judgement.missing:
-        print("never happened, so nothing is proven about it: " + ", ".join(judgement.missing))
+        _say("never happened, so nothing is proven about it: " + ", ".join(judgement.missing))
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 if __name__ == "__main__":

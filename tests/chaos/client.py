@@ -17,41 +17,63 @@ from rota.domain.task import LogKind, Task
 from rota.infrastructure.telemetry.history import History
 from tests.support.cluster import eventually
 
-KINDS = ("quick", "quick", "quick", "slow", "shaky", "bounded")
+KINDS = ("quick", "quick", "quick", "slow", "shaky", "bounded", "elsewhere")
 PAGE = 500
 AT_ONCE = 20  # records read side by side
+AGAIN_S = 0.2
+PATIENCE_S = 120.0
 
 
 class Client:
-    def __init__(self, connection: rota.Rota, history: History, *, chance: random.Random) -> None:
+    """`connection` leads through the faults, `watch` past them."""
+
+    def __init__(self, connection: rota.Rota, history: History, *, watch: Node, chance: random.Random) -> None:
         self._connection = connection
+        self._watch = watch
         self._history = history
         self._chance = chance
         self._numbers = itertools.count(1)
         self.task_ids: list[str] = []
+        self.token = ""  # of the API
+        self.is_enough = False
+        self.refused = 0  # requests that were not answered with a task
 
-    async def submit(self, kind: str | None = None, *, seconds: float | None = None) -> str:
+    async def submit(self, kind: str | None = None, **payload: Any) -> str:
         """Again with the same key until there is an answer."""
-        key = f"chaos-{next(self._numbers)}"
+        key = self.note_request()
         kind = kind or self._chance.choice(KINDS)
-        payload = {} if seconds is None else {"seconds": seconds}
         while True:
-            self._history.note("submit", type="invoke", key=key)
             try:
                 handle = await self._connection.submit(kind, payload, idempotency_key=key, metadata={"key": key})
             except UnavailableError:
+                self.refused += 1
                 self._history.note("submit", type="info", key=key)
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(AGAIN_S)
+                self._history.note("submit", type="invoke", key=key)
             else:
-                self._history.note("submit", type="ok", key=key, task=handle.id)
-                self.task_ids.append(handle.id)
+                self.note_answer(key, handle.id)
                 return handle.id
 
+    def note_request(self) -> str:
+        """The key of a request that is made now."""
+        key = f"chaos-{next(self._numbers)}"
+        self._history.note("submit", type="invoke", key=key)
+        return key
+
+    def note_answer(self, key: str, task_id: str) -> None:
+        self._history.note("submit", type="ok", key=key, task=task_id)
+        self.task_ids.append(task_id)
+
     async def load(self, per_second: float) -> None:
-        """Ask steadily until cancelled."""
-        while True:
+        """Ask steadily until it is enough."""
+        while not self.is_enough:
             await asyncio.sleep(self._chance.expovariate(per_second))
             await self.submit()
+
+    async def load_ended(self, task_ids: Sequence[str]) -> list[Task]:
+        """These tasks, when all of them have ended."""
+        await wait_for_all(self._watch, task_ids, patience_s=PATIENCE_S)
+        return list((await self._watch.store.tasks.load([TaskId(int(one)) for one in task_ids])).values())
 
 
 async def wait_for_all(node: Node, task_ids: Sequence[str], *, patience_s: float) -> None:
@@ -113,6 +135,7 @@ def _entry(entry: LogEntry) -> dict[str, Any]:
         "worker": str(entry.worker_id or ""),
         "at": _moment(entry.at),
         "message": entry.message if entry.kind is not LogKind.INFO else "",
+        "deferred": entry.kind is LogKind.INFO and entry.message == "waits for a callback",
     }
 
 

@@ -2,22 +2,22 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from rota.infrastructure.coordination.redis_client import RedisClient
-from tests.chaos.ground import Ground
+from tests.chaos import skewed
+from tests.chaos.ground import Ground, Lines
 from tests.support.cluster import Process, wait_until
 from tests.support.proxy import FaultyProxy
-from tests.support.servers.mariadb import MariaDbServer
-from tests.support.servers.postgres import PostgresServer
-from tests.support.servers.redis import RedisServer
 
-HELD_S = 5.0  # how long a fault lasts that does not end by itself
-LONG_S = 16.0  # longer than a worker's lease
 COMMIT_WITHIN_S = 10.0
+BLOCKED_S = 14.0  # longer than a worker's lease: it must not look dead
+DEADLY = 3  # workers that a task may take with it
+
+Bring = Callable[[Ground], AbstractAsyncContextManager[None]]
 
 
 class NotInEffectError(AssertionError):
@@ -27,12 +27,14 @@ class NotInEffectError(AssertionError):
 @dataclass(frozen=True, slots=True)
 class Fault:
     name: str
-    bring: Callable[[Ground], AbstractAsyncContextManager[None]]  # entered: in effect; left: healed
-    bound_s: float  # until everything that was asked before and during it has ended …
+    bring: Bring  # entered: in effect; left: healed
+    bound_s: float  # until nothing waits for it any more …
     from_end: bool = False  # … from when it began, or from when it was over
     held_s: float = 0.0
+    rest_s: float = 1.0  # afterwards: so long its traces are looked for, and the next one is not brought
+    loses: bool = False  # what runs on a worker is lost with it
     needs_redis: bool = False
-    store: type[MariaDbServer] | type[PostgresServer] | None = None  # None: any
+    needs_small_disk: bool = False
 
 
 def confirm(is_true: bool, what: str) -> None:
@@ -49,8 +51,7 @@ async def kill_leader(ground: Ground) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def stop_leader(ground: Ground) -> AsyncIterator[None]:
-    leader = ground.cluster.leader()
-    confirm(await asyncio.to_thread(leader.stop) == 0, "the leader did not end well")
+    await _stop(ground.cluster.leader())
     yield
     await ground.add("scheduler")
 
@@ -70,8 +71,7 @@ async def kill_worker(ground: Ground) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def stop_worker(ground: Ground) -> AsyncIterator[None]:
-    worker = ground.live("worker")[0]
-    confirm(await asyncio.to_thread(worker.stop) == 0, "the worker did not end well")
+    await _stop(ground.live("worker")[0])
     yield
     await ground.add("worker")
 
@@ -80,6 +80,59 @@ async def stop_worker(ground: Ground) -> AsyncIterator[None]:
 async def freeze_worker(ground: Ground) -> AsyncIterator[None]:
     async with _frozen(ground.live("worker")[0]):
         yield
+
+
+@asynccontextmanager
+async def restart_one_by_one(ground: Ground) -> AsyncIterator[None]:
+    """As an orchestrator does it: the new one first, then the old one is told to end."""
+    for old in [*ground.live("worker"), *ground.live("scheduler")]:
+        await ground.add(old.name.partition("-")[0])
+        await _stop(old)
+    yield
+
+
+@asynccontextmanager
+async def wrong_clocks(ground: Ground) -> AsyncIterator[None]:
+    """A leader an hour ahead, and a worker beside the others that is an hour behind."""
+    old = ground.live("scheduler")
+    wrong = [await ground.add(role, program=Path(skewed.__file__)) for role in ("scheduler", "worker")]
+    for one in old:
+        await _stop(one)
+    confirm(ground.cluster.leader() is wrong[0], "somebody else leads")
+    try:
+        yield
+    finally:
+        await asyncio.gather(*(ground.add("scheduler") for _ in old))
+        for one in wrong:
+            await _stop(one)
+
+
+@asynccontextmanager
+async def block_task_loops(ground: Ground) -> AsyncIterator[None]:
+    """Coroutines that block: all others on that worker wait, and the worker must not look dead."""
+    workers = ground.live("worker")
+    client = ground.get_client()
+    asked = [await client.submit("blocking", seconds=BLOCKED_S)]
+    blocked = await asyncio.to_thread(
+        wait_until, lambda: [one for one in workers if one.said("task_loop.blocked")], "a blocked task loop"
+    )
+    yield
+    confirm(all(one.popen.poll() is None for one in blocked), "a blocked worker ended")
+    tasks = await client.load_ended(asked)
+    confirm(all(task.state.attempt == 1 for task in tasks), "a blocked worker was taken for dead")
+
+
+@asynccontextmanager
+async def poison(ground: Ground) -> AsyncIterator[None]:
+    """A task that takes its worker down. Three of them are enough."""
+    client = ground.get_client()
+    asked = [await client.submit("poison")]
+    for _ in range(DEADLY):
+        await asyncio.to_thread(wait_until, partial(_is_one_dead, ground.live("worker")), "a worker to die")
+        await ground.add("worker")
+    yield
+    [task] = await client.load_ended(asked)
+    confirm(task.error is not None and task.error.code == "poison", f"it was not quarantined: {task}")
 
 
 @asynccontextmanager
@@ -92,135 +145,56 @@ async def _frozen(process: Process) -> AsyncIterator[None]:
         process.send(signal.SIGCONT)
 
 
+async def _stop(process: Process) -> None:
+    confirm(await asyncio.to_thread(process.stop) == 0, f"{process.name} did not end well")
+
+
+def _is_one_dead(processes: Sequence[Process]) -> bool:
+    return any(process.popen.poll() is not None for process in processes)
+
+
 def _state(process: Process) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-@asynccontextmanager
-async def flush_redis(ground: Ground) -> AsyncIterator[None]:
-    redis = RedisClient(_redis_of(ground).url())
-    try:
-        confirm(await redis.command("DBSIZE") > 0, "there was nothing to forget")
-        await redis.command("FLUSHALL")
-    finally:
-        await redis.close()
-    yield
-
-
-@asynccontextmanager
-async def restart_redis_empty(ground: Ground) -> AsyncIterator[None]:
-    redis = _redis_of(ground)
-    redis.kill()
-    yield
-    await ground.restart(redis)
-
-
-@asynccontextmanager
-async def restart_store(ground: Ground) -> AsyncIterator[None]:
-    ground.store.kill()
-    yield
-    await ground.restart(ground.store)
-
-
-@asynccontextmanager
-async def kill_connections(ground: Ground) -> AsyncIterator[None]:
-    if isinstance(ground.store, MariaDbServer):
-        listed = await asyncio.to_thread(
-            ground.store.execute, "SELECT id FROM information_schema.processlist WHERE db = 'rota' AND info IS NULL"
-        )
-        ids = [line for line in listed.split() if line.isdigit()]
-        await asyncio.to_thread(ground.store.execute, "; ".join(f"KILL {one}" for one in ids) or "SELECT 1")
-        killed = len(ids)
-    else:
-        sql = (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'rota' AND pid <> pg_backend_pid()"
-        )
-        killed = (await asyncio.to_thread(ground.store.execute, sql)).count("t")
-    confirm(killed > 0, "there was no connection to kill")
-    yield
-
-
-@asynccontextmanager
-async def read_only(ground: Ground) -> AsyncIterator[None]:
-    """What a client meets that is still connected to a former primary."""
-    await _set_read_only(ground, "on")
-    try:
-        yield
-    finally:
-        await _set_read_only(ground, "off")
-
-
-async def _set_read_only(ground: Ground, value: str) -> None:
-    for sql in (f"ALTER SYSTEM SET default_transaction_read_only = {value}", "SELECT pg_reload_conf()"):
-        await asyncio.to_thread(ground.store.execute, sql)
-    for _ in range(100):  # the reload is a signal
-        if value in await asyncio.to_thread(ground.store.execute, "SHOW default_transaction_read_only"):
-            return
-        await asyncio.sleep(0.05)
-    raise NotInEffectError("the store did not change its mind")
-
-
-@asynccontextmanager
-async def lose_commit(ground: Ground) -> AsyncIterator[None]:
-    """The store commits, and the answer never comes."""
-    swallowed = ground.store_proxy.drop_reply_after(b"COMMIT")
-    try:
-        await asyncio.wait_for(swallowed.wait(), COMMIT_WITHIN_S)
-    except TimeoutError as exc:
-        raise NotInEffectError("nothing was committed") from exc
-    yield
-
-
-def through(side: str, hurt: Callable[[FaultyProxy], None]) -> Callable[[Ground], AbstractAsyncContextManager[None]]:
-    """A fault of the network before one of the servers."""
+def through(side: str, hurt: Callable[[FaultyProxy], None], *, only_leader: bool = False) -> Bring:
+    """A fault of the network before one of the servers, for everybody or for the leader alone."""
 
     @asynccontextmanager
     async def bring(ground: Ground) -> AsyncIterator[None]:
-        proxy = ground.store_proxy if side == "store" else ground.redis_proxy
-        if proxy is None or not proxy.connections:
-            raise NotInEffectError(f"nobody is connected to the {side}")
-        hurt(proxy)
+        proxies = _proxies(ground, side, only_leader=only_leader)
+        confirm(any(proxy.connections for proxy in proxies), f"nobody is connected to the {side}")
+        for proxy in proxies:
+            hurt(proxy)
         try:
             yield
         finally:
-            proxy.heal()
+            for proxy in proxies:
+                proxy.heal()
 
     return bring
 
 
-def _redis_of(ground: Ground) -> RedisServer:
-    if ground.redis is None:
-        raise NotInEffectError("there is no Redis here")
-    return ground.redis
+def lose_commit(*, only_leader: bool = False) -> Bring:
+    """The store commits, and the answer never comes."""
+
+    @asynccontextmanager
+    async def bring(ground: Ground) -> AsyncIterator[None]:
+        proxy = _proxies(ground, "store", only_leader=only_leader)[0]
+        swallowed = proxy.drop_reply_after(b"COMMIT")
+        try:
+            await asyncio.wait_for(swallowed.wait(), COMMIT_WITHIN_S)
+        except TimeoutError as exc:
+            raise NotInEffectError("nothing was committed") from exc
+        finally:
+            proxy.heal()
+        yield
+
+    return bring
 
 
-FAULTS = (
-    Fault("leader: kill -9", kill_leader, 8),
-    Fault("leader: SIGTERM", stop_leader, 5),
-    Fault("leader: SIGSTOP, SIGCONT", freeze_leader, 8, held_s=10),
-    Fault("worker: kill -9", kill_worker, 15),
-    Fault("worker: SIGTERM", stop_worker, 5),
-    Fault("worker: SIGSTOP, SIGCONT", freeze_worker, 15, held_s=LONG_S),
-    Fault("Redis: FLUSHALL", flush_redis, 5, needs_redis=True),
-    Fault("Redis: kill -9, back empty", restart_redis_empty, 10, held_s=HELD_S, needs_redis=True),
-    Fault("Redis: cut", through("redis", FaultyProxy.cut), 10, held_s=HELD_S, needs_redis=True),
-    Fault("Redis: black hole", through("redis", FaultyProxy.blackhole), 10, held_s=HELD_S, needs_redis=True),
-    Fault("Redis: 300 ms late", through("redis", lambda p: p.delay(0.3)), 8, held_s=HELD_S, needs_redis=True),
-    Fault("store: kill -9, restart", restart_store, 10, from_end=True, held_s=2),
-    Fault("store: cut", through("store", FaultyProxy.cut), 10, from_end=True, held_s=HELD_S),
-    Fault("store: black hole", through("store", FaultyProxy.blackhole), 10, from_end=True, held_s=HELD_S),
-    Fault("store: replies lost", through("store", FaultyProxy.drop_replies), 10, from_end=True, held_s=HELD_S),
-    Fault("store: reply to a COMMIT lost", lose_commit, 10),
-    Fault("store: connections killed", kill_connections, 5),
-    Fault("store: read-only", read_only, 10, from_end=True, held_s=HELD_S, store=PostgresServer),
-)
-
-
-def list_faults(ground: Ground) -> list[Fault]:
-    """Those that can happen on this ground."""
-    return [
-        fault
-        for fault in FAULTS
-        if (ground.redis is not None or not fault.needs_redis)
-        and (fault.store is None or isinstance(ground.store, fault.store))
-    ]
+def _proxies(ground: Ground, side: str, *, only_leader: bool) -> list[FaultyProxy]:
+    """The first of them is that of all processes but the schedulers, or the leader's own."""
+    lines: list[Lines] = [ground.own[ground.cluster.leader().name]] if only_leader else ground.all_lines
+    found = [line.store if side == "store" else line.redis for line in lines]
+    return [proxy for proxy in found if proxy is not None]

@@ -46,9 +46,9 @@ class Process:
         """Wait until it logs this event."""
 
         def look() -> dict[str, Any] | None:
-            if self.popen.poll() is not None and not self._said(event):
+            if self.popen.poll() is not None and not self.said(event):
                 raise AssertionError(f"{self.name} ended with {self.popen.returncode}:\n{self.log.read_text()[-4000:]}")
-            return self._said(event)
+            return self.said(event)
 
         seen: dict[str, Any] = wait_until(look, f"{self.name} to log {event}", patience_s=patience_s)
         return seen
@@ -67,7 +67,7 @@ class Process:
             self.popen.terminate()
         return self.popen.wait(60)
 
-    def _said(self, event: str) -> dict[str, Any] | None:
+    def said(self, event: str) -> dict[str, Any] | None:
         return next((line for line in self.events() if line.get("event") == event), None)
 
 
@@ -109,14 +109,25 @@ class Cluster:
             process.wait_for("node.ready")
         return processes
 
-    def launch(self, role: str, name: str, *flags: str) -> Process:
-        """Start `rota ROLE`."""
+    def launch(self, role: str, name: str, *flags: str, program: Path | None = None) -> Process:
+        """Start `rota ROLE`, or a program of the tests that stands in for `rota`."""
         config = self.folder / "rota.yaml"
         if not config.exists():
             self.write_settings()
         log = self.folder / f"{name}.log"
-        command = [sys.executable, "-m", "rota.interfaces.cli.main", role, "--config", str(config)]
-        command += ["--app", str(self.app), "--set", f"worker.name={name}", *flags]
+        run = ["-m", "rota.interfaces.cli.main"] if program is None else ["-P", str(program)]
+        command = [
+            sys.executable,
+            *run,
+            role,
+            "--config",
+            str(config),
+            "--app",
+            str(self.app),
+            "--set",
+            f"worker.name={name}",
+            *flags,
+        ]
         environment = {**os.environ, "ROTA_TEST_LEDGER": str(self.ledger), "ROTA_LOG__FORMAT": "json"}
         environment |= {
             "ROTA_API__PORT": "0",

@@ -145,8 +145,8 @@ class SchedulerDuties:
         ]
 
     def _reconcile_pace(self) -> Callable[[], timedelta]:
-        """Look twice at first: what died with the leader before has settled by then, and waits no longer than that."""
-        first = iter([SETTLED + SOON])
+        """Look often at first: what died with the leader before waits no longer than it takes to settle."""
+        first = iter([SOON] * (SETTLED // SOON + 1))
         return lambda: min(next(first, self.pace.reconcile_every), self.pace.reconcile_every)
 
     async def _keep(self, duty: Duty, over: asyncio.Event) -> None:

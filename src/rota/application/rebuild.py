@@ -30,7 +30,7 @@ class RebuildQueues:
     time: StoreTime
     collector: MetricsCollector
     node_id: NodeId
-    page: int = 1000
+    page: int = 5000  # each costs PostgreSQL without statistics a look at all that is live
 
     async def if_lost(self, reign: Reign) -> bool:
         """Rebuild if the present memory has no name: it is new, or a rebuild was cut short. Whether that was so."""

@@ -16,7 +16,7 @@ Every repair is harmless where it was not needed: a task is granted once, and an
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -39,13 +39,23 @@ SETTLED = timedelta(seconds=5)  # longer than any call between a row and its ent
 LATE = timedelta(minutes=1)  # by how much a due task may be older than the heads of the queue
 REBUILD_SELDOM = timedelta(minutes=10)
 PAGE = 1000
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was last queued again: everything that was due by then."""
+
+    term: int
+    at: float  # by the monotonic clock
+    due_by: datetime
+
+
 @dataclass(slots=True, kw_only=True)
 class ReconcileQueue:
-    """Find due tasks that no queue holds."""
+    """Find due tasks that no queue holds. Looks that follow each other closely queue nothing twice."""
 
     store: Store
     coordinator: Coordinator
@@ -55,6 +65,7 @@ class ReconcileQueue:
     rebuild: RebuildQueues
     batch: int = 5000
     _next_rebuild_at: float = field(default=float("-inf"), init=False)
+    _last: _Look | None = field(default=None, init=False)
 
     async def __call__(self, reign: Reign, is_parked: Callable[[TaskId], bool]) -> None:
         depths = await self.coordinator.queue.depths()
@@ -76,11 +87,20 @@ class ReconcileQueue:
     async def _push(self, due: Sequence[LiveTask], reign: Reign) -> None:
         """Queue what should have been taken by now. The queue is short, so doubles stay few."""
         now = self.time.now()
-        missing = [queue_entry(live.state, now=now) for live in due if live.state.due_at <= now - SETTLED]
+        look = _Look(reign.number, self.clock.monotonic(), now - SETTLED)
+        seen = self._seen_until(look)
+        missing = [queue_entry(live.state, now=now) for live in due if seen < live.state.due_at <= look.due_by]
         if missing:
             reign.check()
             await self.coordinator.queue.push(missing)
             self._note("pushed", len(missing))
+        self._last = look
+
+    def _seen_until(self, look: _Look) -> datetime:
+        """What was due by then has been queued again in this reign, a moment ago."""
+        last = self._last
+        is_close = last is not None and last.term == look.term and look.at - last.at < SETTLED.total_seconds()
+        return last.due_by if last is not None and is_close else EVER
 
     async def _compare_heads(self, longest_due: LiveTask, reign: Reign) -> None:
         """In a deep queue, what is due for longest must be near a head: else it, and maybe more, is missing."""
@@ -113,7 +133,8 @@ class ReconcileDeliveries:
         settled = await self._list_settled()
         pool = [worker.id for worker in await self.coordinator.pool.list_alive()]
         for worker_id in pool:
-            await self._assign_again(worker_id, settled.get(worker_id, ()), reign=reign)
+            if worker_id in settled:
+                await self._assign_again(worker_id, settled[worker_id], reign=reign)
             await self._forget(worker_id, reign)
         depths = await self.coordinator.queue.depths()
         leftover = (depths.assigned.keys() | depths.in_flight.keys()) - set(pool)

@@ -74,6 +74,36 @@ async def test_a_push_that_may_still_be_under_way_is_waited_for() -> None:
 
 
 @virtually
+async def test_looks_that_follow_each_other_closely_queue_nothing_twice() -> None:
+    scene = await a_scene()
+    check = a_queue_check(scene)
+    await scene.add(1)
+    await scene.pass_time(1)
+    await scene.add(2)
+    await scene.pass_time(SETTLED.total_seconds() - 0.5)
+    await check(scene.reign, nothing_parked)
+    await scene.pass_time(1)
+    await check(scene.reign, nothing_parked)
+    await scene.pass_time(1)
+    await check(scene.reign, nothing_parked)
+    assert await scene.queued() == [1, 2]
+    assert scene.figures.count(metrics.RECONCILED, "pushed") == 2
+
+
+@virtually
+async def test_what_was_queued_again_and_is_missing_once_more_is_found_by_a_later_look() -> None:
+    scene = await a_scene()
+    check = a_queue_check(scene)
+    await scene.add(1)
+    await scene.pass_time(LONG_ENOUGH)
+    await check(scene.reign, nothing_parked)
+    assert await scene.queued() == [1]  # taken, and lost once more
+    await scene.pass_time(LONG_ENOUGH)
+    await check(scene.reign, nothing_parked)
+    assert await scene.queued() == [1]
+
+
+@virtually
 async def test_what_is_parked_is_not_missing() -> None:
     scene = await a_scene()
     await scene.add(1, 2)

@@ -56,6 +56,7 @@ class TestElection:
                 new = await process.node.election.campaign(NODE_A, LONG)
                 assert (cluster.primary.last_lease, cluster.fallback.last_lease) == (1, 1)
                 process.primary_way.end()
+                await cluster.pass_time(1.5)  # until it is seen to answer
                 await process.node.election.resign(NODE_A, old)
                 assert await process.node.election.find_leader() == NODE_A, f"lease {new} was ended by lease {old}"
 
@@ -74,6 +75,49 @@ class TestElection:
                     assert await leader.node.election.renew(NODE_A, lease, ttl=TTL)
                 await cluster.pass_time(TTL.total_seconds())
                 assert await cut_off.node.election.campaign(NODE_B, TTL) is not None, "nobody leads any more"
+
+        run_virtually(main())
+
+    def test_a_leader_that_loses_the_primary_may_lead_on_the_fallback_at_once(self) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            async with cluster.start() as leader, cluster.start() as other:
+                lease = await leader.node.election.campaign(NODE_A, TTL)
+                assert lease is not None
+                for process in (leader, other):
+                    await switch_over(process)
+                assert await other.node.election.campaign(NODE_B, TTL) is None
+                with pytest.raises(CoordinatorUnavailableError):
+                    await leader.node.election.renew(NODE_A, lease, ttl=TTL)
+                assert await other.node.election.campaign(NODE_B, TTL) is not None
+
+        run_virtually(main())
+
+    def test_a_leader_that_wakes_up_late_leaves_the_mark_of_its_successor(self) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            async with cluster.start() as late, cluster.start() as leader:
+                old = await late.node.election.campaign(NODE_A, TTL)
+                assert old is not None
+                await cluster.pass_time(TTL.total_seconds())
+                assert await leader.node.election.campaign(NODE_B, TTL) is not None
+                await switch_over(late)
+                with pytest.raises(CoordinatorUnavailableError):
+                    await late.node.election.renew(NODE_A, old, ttl=TTL)
+                assert await late.node.election.campaign(NODE_A, TTL) is None
+
+        run_virtually(main())
+
+    def test_a_primary_that_is_known_to_be_away_is_not_waited_for_to_resign(self) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            async with cluster.start() as leader:
+                lease = await leader.node.election.campaign(NODE_A, TTL)
+                assert lease is not None
+                await switch_over(leader)
+                leader.primary_way.end()  # it would answer, but nobody has seen that yet
+                with pytest.raises(CoordinatorUnavailableError):
+                    await leader.node.election.resign(NODE_A, lease)
 
         run_virtually(main())
 
