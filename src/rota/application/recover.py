@@ -22,7 +22,7 @@ from rota.application.ports.store import Store, WorkerRecord
 from rota.application.ports.system import Clock, Random
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
-from rota.application.take_back import TakeBack, TypedStep, running_attempts
+from rota.application.take_back import TakeBack, TypedStep, list_let_go, running_attempts
 from rota.domain.attempt import TimedOut
 from rota.domain.conclusion import bounded, conclude
 from rota.domain.errors import UnavailableError
@@ -155,7 +155,8 @@ class EndSilentAttempts:
             log.warning("attempt.silent", task_id=step.task_id, attempt=step.before.attempt, status=step.after.status)
         await self._ask_to_stop([step for step in ended if step.after.status.is_final])
         await self._ask_to_stop([step for step in ended if step.after.status.is_waiting])
-        await self.coordinator.deliveries.acknowledge(running_attempts(step.before for step in ended))
+        let_go = await list_let_go(self.coordinator.pool, running_attempts(step.before for step in ended))
+        await self.coordinator.deliveries.acknowledge(let_go)
 
     async def _ask_to_stop(self, steps: list[Transition]) -> None:
         """A request names a task, not an attempt: where the next attempt may start soon, none is made."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rota.application import metrics
-from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.coordinator import Coordinator, WorkerPool
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import TaskStore
 from rota.application.reign import Reign
@@ -67,6 +67,18 @@ def running_attempts(states: Iterable[TaskState]) -> list[Attempt]:
     """The attempts that these tasks are at; of those that wait, none."""
     running = [state for state in states if state.status is PROCESSING]
     return [Attempt(state.id, state.attempt, state.worker_id) for state in running if state.worker_id is not None]
+
+
+async def list_let_go(pool: WorkerPool, ended: Sequence[Attempt]) -> list[Attempt]:
+    """Those of some attempts that have ended by the store's word which their workers do not hold, by theirs.
+
+    What a worker still holds fills a slot of it: whoever acknowledged that would make room where there is none. One
+    that has not said anything yet has not said that it holds nothing."""
+    if not ended:
+        return []
+    beats = await pool.list_beats()
+    held = {worker_id: beat.held for worker_id, beat in beats.items()}
+    return [one for one in ended if one.worker_id in held and (one.task_id, one.number) not in held[one.worker_id]]
 
 
 def _event(one: TypedStep) -> Event:

@@ -35,6 +35,7 @@ from rota.application.work.watchdog import Watchdog
 from rota.domain.ids import WorkerId
 
 CANCEL_EVERY = timedelta(milliseconds=500)
+LOOK_AT_ALL_EVERY = timedelta(seconds=10)  # for cancellations whose signal was lost
 
 log = structlog.get_logger(__name__)
 
@@ -147,6 +148,7 @@ class WorkerService:
             ("worker.intake", self._intake, None),
             ("worker.deadlines", self._running.enforce_deadlines, None),
             ("worker.cancel", self._cancelled, CANCEL_EVERY),
+            ("worker.compare", self._cancelled.look_at_all, LOOK_AT_ALL_EVERY),
             ("worker.logs", self._logs, None),
             ("worker.report", self._reporter, None),
             ("worker.settle", self._settler, None),

@@ -11,7 +11,6 @@ from rota.application.ports.executor import Job, Reports
 from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.errors import InvalidError
 from rota.domain.events import EventKind
-from rota.domain.ids import TaskId
 from rota.domain.retry import RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, a_state
@@ -402,29 +401,6 @@ def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
             Stage(capacity=capacity)
 
     scene()
-
-
-@virtually
-async def test_a_cancelled_task_is_stopped_within_a_second() -> None:
-    async with a_stage(never_end) as stage:
-        [attempt] = await stage.grant(1)
-        await stage.until(lambda: stage.executor.running == 1)
-        await stage.cancel(1)
-        await stage.until(lambda: stage.executor.stopped == [attempt], within=SECOND)
-        await stage.until_free(within=SECOND)
-        assert await stage.statuses([1]) == {CANCELLED}
-        assert await stage.in_flight() == []
-        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "cancelled") == 1
-        assert stage.figures.count(metrics.STALE_RESULTS, EMAIL) == 0
-
-
-@virtually
-async def test_a_cancel_that_was_meant_for_an_earlier_attempt_stops_nothing() -> None:
-    async with a_stage(never_end) as stage:
-        await stage.coordinator.signals.request_cancel([TaskId(1)], ttl=MINUTE)
-        await stage.grant(1)
-        await stage.pass_time(SECOND * 5)
-        assert stage.executor.stopped == []
 
 
 @virtually
