@@ -13,6 +13,7 @@ import structlog
 from rota.application.ports.coordinator import Deliveries
 from rota.application.ports.executor import Job
 from rota.application.work.hands import Hands
+from rota.application.work.lease import Lease
 from rota.application.work.nudge import Nudge
 from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.report import Ended, HandedBack, Reporter
@@ -46,11 +47,14 @@ class Desk:
     running: Running
     reporter: Reporter
     settler: Settler
+    lease: Lease
 
     async def begin_taken(self) -> None:
-        """Begin what is ours. Raises while the store is away; what was taken then waits in hand."""
+        """Begin what is ours. Raises while the store is away; what was taken then waits in hand.
+
+        So it does while nobody hears of this worker: what the row says of it now may be over the moment it is read."""
         attempts = list(self.hands.taken)
-        if not attempts:
+        if not attempts or not self.lease.is_held:
             return
         tasks = await self.ports.store.tasks.load(list({attempt.task_id for attempt in attempts}))
         configs = await self.ports.configs.find_all((task.spec.tenant_id, task.spec.type) for task in tasks.values())
@@ -113,7 +117,7 @@ class Intake:
     @property
     def room(self) -> int:
         """How many more attempts may be held."""
-        if self.standing.worker is None or not self.desk.reporter.has_room:
+        if self.standing.worker is None or not self.desk.lease.is_held or not self.desk.reporter.has_room:
             return 0
         return max(self.standing.capacity - self.desk.hands.load, 0)
 

@@ -193,5 +193,7 @@ def _stopped(reason: Stop) -> Outcome | HandedBack | None:
             return TimedOut()
         case Stop.DRAIN:
             return HandedBack("drained")
+        case Stop.UNHEARD:
+            return HandedBack("lease_lost")
         case _:
             return None
