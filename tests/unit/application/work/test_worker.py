@@ -12,13 +12,14 @@ from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, 
 from rota.domain.errors import InvalidError
 from rota.domain.events import EventKind
 from rota.domain.retry import RetryPolicy
-from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
+from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, a_state
 from tests.support.executors import Stubborn, never_end
 from tests.support.virtual import virtually
 from tests.support.worker_stage import Stage, a_stage
 
 ONE_TRY = RetryPolicy(max_retries=0)
+ONCE_MORE = RetryPolicy(max_retries=1, delay=SECOND, jitter=0.0)
 
 
 @virtually
@@ -283,6 +284,22 @@ async def test_an_attempt_that_came_too_late_is_not_begun_and_spends_no_retry() 
         assert (await stage.task(1)).state.retry_count == 0
         assert (await stage.coordinator.queue.depths()).delayed == 1
         assert await stage.in_flight() == []
+
+
+@virtually
+async def test_a_task_whose_attempts_always_come_too_late_spends_its_retries_and_ends() -> None:
+    async with a_stage() as stage:
+        await stage.store.tasks.add([a_new_task(1, state=a_state(1, due_at=stage.clock.now()), retry=ONCE_MORE)])
+        ends: list[TaskStatus] = []
+        while not ends or not ends[-1].is_final:
+            task = await stage.task(1)
+            attempt = await stage._write_grant(task, SECOND / 10, worker_id=stage.worker_id)
+            await stage.pass_time(SECOND * 2)
+            await stage.coordinator.deliveries.assign([attempt])
+            await stage.until_free_of(attempt)
+            ends.append((await stage.task(1)).state.status)
+        assert ends == [PENDING, PENDING, RETRYING, PENDING, PENDING, TIMEOUT]
+        assert stage.executor.begun == []
 
 
 @virtually
