@@ -18,7 +18,7 @@ import structlog
 from rota.application import metrics
 from rota.application.audit import Actor, record
 from rota.application.node import Node
-from rota.application.take_back import queue_entry
+from rota.application.take_back import STOP_KEPT, queue_entry, wake_for_deferred
 from rota.application.work.report import KINDS
 from rota.domain.attempt import Failed, Succeeded
 from rota.domain.audit import AuditEntry
@@ -34,7 +34,6 @@ USUAL_LEASE = timedelta(seconds=60)
 LONGEST_LEASE = timedelta(days=1)
 STIR = 10  # a lease that moves by less than this part of itself is not written anew
 MOST_TRIES = 10  # against a task that moves under our hands
-CANCEL_KEPT = timedelta(minutes=1)  # how long a request to stop is remembered; a worker looks twice a second
 DENSE_SECONDS = 3600
 FIRST_LINE = 2**31  # under an attempt's version; those before it are the worker's own
 
@@ -118,9 +117,10 @@ class AttemptCallbacks:
             self.node.collector.add(metrics.TASKS_ENDED, task_type, status)
         try:
             if step.before.worker_id is not None:  # it was faster than its own worker, which need not go on
-                await self.node.coordinator.signals.request_cancel([task.id], ttl=CANCEL_KEPT)
+                await self.node.coordinator.signals.request_cancel([task.id], ttl=STOP_KEPT)
             if status.is_waiting:
                 await self.node.coordinator.queue.push([queue_entry(step.after, now=step.at)])
+            await wake_for_deferred(self.node.coordinator.queue, [step])
         except CoordinatorUnavailableError as exc:  # the reconciler finds it when it is due
             log.warning("callback.not_signalled", task_id=task.id, error=str(exc))
         await self._publish([_event(task.after(step), KINDS[status], at=step.at)])

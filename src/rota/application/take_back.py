@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rota.application import metrics
-from rota.application.ports.coordinator import Coordinator, WorkerPool
+from rota.application.ports.coordinator import Coordinator, TaskQueue, WorkerPool
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import TaskStore
 from rota.application.reign import Reign
@@ -14,6 +14,7 @@ from rota.domain.events import Event, EventKind
 from rota.domain.queue import QueueEntry
 from rota.domain.task import PENDING, PROCESSING, RETRYING, TaskState, Transition
 
+STOP_KEPT = timedelta(minutes=1)  # how long a request to stop is remembered at most; a worker looks twice a second
 KINDS = {PENDING: EventKind.TASK_RELEASED, RETRYING: EventKind.TASK_RETRYING}  # all else is an end
 
 
@@ -61,6 +62,14 @@ class TakeBack:
 def queue_entry(state: TaskState, *, now: datetime) -> QueueEntry:
     """Where a waiting task belongs: among the ready ones if it is due, else among the delayed."""
     return QueueEntry(state.id, state.priority, due_at=state.due_at if state.due_at > now else None)
+
+
+async def wake_for_deferred(queue: TaskQueue, ended: Iterable[Transition]) -> None:
+    """Dispatch looks again at once where a deferred attempt has ended: it counted towards the limit of its type.
+
+    The end of one that a worker holds is acknowledged by that worker, and this wakes as well."""
+    if any(step.before.is_deferred for step in ended):
+        await queue.wake()
 
 
 def running_attempts(states: Iterable[TaskState]) -> list[Attempt]:

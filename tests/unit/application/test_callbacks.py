@@ -99,6 +99,16 @@ async def test_a_failure_says_itself_when_to_try_again_or_that_it_is_the_end() -
 
 
 @virtually
+async def test_dispatch_is_woken_when_a_deferred_attempt_ends() -> None:
+    desk = await a_desk()
+    queue = desk.bench.node.coordinator.queue
+    await queue.wait_for_work(timedelta(0))
+    assert not await queue.wait_for_work(timedelta(0))
+    await desk.callbacks.complete(desk.attempt, DONE)
+    assert await queue.wait_for_work(timedelta(0)), "the next of a type with a limit waits for its room"
+
+
+@virtually
 async def test_a_retry_beyond_the_total_timeout_is_the_end() -> None:
     desk = await a_desk(total_timeout=MINUTE)
     task = await desk.callbacks.fail(desk.attempt, replace(BROKEN, retry_after=HOUR))

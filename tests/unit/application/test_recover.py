@@ -360,7 +360,10 @@ async def test_a_deferred_attempt_without_a_callback_ends_at_its_deadline_and_no
     await an_ending(scene)(scene.reign, sight)
     assert (await scene.state_of(7)).status is PROCESSING
     await scene.pass_time(0.2)
+    await scene.actual.queue.wait_for_work(timedelta(0))
+    assert not await scene.actual.queue.wait_for_work(timedelta(0))
     await an_ending(scene)(scene.reign, sight)
+    assert await scene.actual.queue.wait_for_work(timedelta(0)), "something may wait for its room"
     task = (await scene.actual_store.tasks.load([TaskId(7)]))[TaskId(7)]
     assert (task.state.status, task.error and task.error.code) == (TIMEOUT, "timeout")
     assert task.error is not None
