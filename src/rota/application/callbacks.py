@@ -23,11 +23,11 @@ from rota.application.work.report import KINDS
 from rota.domain.attempt import Failed, Succeeded
 from rota.domain.audit import AuditEntry
 from rota.domain.callback import AttemptKey
-from rota.domain.conclusion import bounded, conclude
+from rota.domain.conclusion import bounded, conclude, is_outcome_of
 from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError, StaleAttemptError
 from rota.domain.events import Event, EventKind
 from rota.domain.log import LogEntry, place, progress_of
-from rota.domain.task import FAILED, PROCESSING, RETRYING, SUCCESS, LogKind, Task, Transition
+from rota.domain.task import PROCESSING, RETRYING, LogKind, Task, Transition
 
 SHORTEST_LEASE = timedelta(seconds=2)
 USUAL_LEASE = timedelta(seconds=60)
@@ -92,7 +92,7 @@ class AttemptCallbacks:
         for _ in range(MOST_TRIES):
             task = await self._get(attempt)
             if not _is_running(task, attempt):
-                if _is_repeat(task, attempt, outcome=outcome):
+                if task.state.attempt == attempt.number and is_outcome_of(task, outcome):
                     return task
                 raise _stale(task, attempt)
             step = self._conclude(task, outcome)
@@ -155,15 +155,6 @@ def _thinned(second: int) -> int:
 
 def _is_running(task: Task, attempt: AttemptKey) -> bool:
     return task.state.status is PROCESSING and task.state.attempt == attempt.number
-
-
-def _is_repeat(task: Task, attempt: AttemptKey, *, outcome: Succeeded | Failed) -> bool:
-    """Whether this attempt has ended by just this."""
-    if task.state.attempt != attempt.number:
-        return False
-    if isinstance(outcome, Succeeded):
-        return task.state.status is SUCCESS and task.result == outcome.result.tidied()
-    return task.state.status in (RETRYING, FAILED) and task.error == outcome.error.tidied()
 
 
 def _deadline(task: Task, now: datetime) -> datetime:

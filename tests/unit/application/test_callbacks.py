@@ -137,6 +137,22 @@ async def test_the_same_again_is_no_error_and_changes_nothing() -> None:
 
 
 @virtually
+async def test_the_same_again_is_no_error_whatever_followed_from_it() -> None:
+    desk = await a_desk(total_timeout=MINUTE)
+    late = replace(BROKEN, retry_after=HOUR)
+    timed_out = await desk.callbacks.fail(desk.attempt, late)
+    assert timed_out.state.status is TIMEOUT
+    assert await desk.callbacks.fail(desk.attempt, late) == timed_out
+    with pytest.raises(StaleAttemptError):
+        await desk.callbacks.fail(desk.attempt, Failed(TaskError("http_500", "another")))
+    other = await a_desk()
+    unfit = Succeeded(TaskResult(data="{"))
+    failed = await other.callbacks.complete(other.attempt, unfit)
+    assert (failed.state.status, failed.error and failed.error.code) == (FAILED, "bad_result")
+    assert await other.callbacks.complete(other.attempt, unfit) == failed
+
+
+@virtually
 async def test_a_second_word_that_differs_is_refused() -> None:
     desk = await a_desk()
     await desk.callbacks.complete(desk.attempt, DONE)
