@@ -97,11 +97,12 @@ class Scene:
         await self.actual_store.workers.register(a_worker(worker_id))
         await self.actual.pool.register(a_worker(worker_id), LEASE)
 
-    async def beat(self, worker_id: int) -> None:
+    async def beat(self, worker_id: int, *held: Attempt) -> None:
         """One heartbeat: to the store, and to the pool, which the worker joins again if it is not known."""
-        if not await self.actual.pool.heartbeat(WorkerId(worker_id), Heartbeat(load=0), lease=LEASE):
+        said = Heartbeat(load=len(held), held=frozenset((attempt.task_id, attempt.number) for attempt in held))
+        if not await self.actual.pool.heartbeat(WorkerId(worker_id), said, lease=LEASE):
             await self.actual.pool.register(a_worker(worker_id), LEASE)
-        await self.actual_store.workers.seen({WorkerId(worker_id): 0})
+        await self.actual_store.workers.seen({WorkerId(worker_id): len(held)})
 
     async def state_of(self, task_id: int) -> TaskState:
         return (await self.actual_store.tasks.load([TaskId(task_id)]))[TaskId(task_id)].state

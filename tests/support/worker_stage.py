@@ -228,6 +228,11 @@ class Stage:
     async def until_free(self, within: timedelta = MINUTE) -> None:
         await self.until(lambda: not self.worker.load, within)
 
+    async def until_free_of(self, attempt: Attempt) -> None:
+        """Until this attempt is over, by the store's word."""
+        while (await self.task(attempt.task_id)).state.is_held_by(attempt):
+            await self.clock.sleep(TICK)
+
     async def pass_time(self, duration: timedelta = SECOND) -> None:
         await self.clock.sleep(duration)
 

@@ -18,23 +18,22 @@ import structlog
 from rota.application import metrics
 from rota.application.audit import Actor, record
 from rota.application.node import Node
-from rota.application.take_back import queue_entry
+from rota.application.take_back import STOP_KEPT, queue_entry, wake_for_deferred
 from rota.application.work.report import KINDS
 from rota.domain.attempt import Failed, Succeeded
 from rota.domain.audit import AuditEntry
 from rota.domain.callback import AttemptKey
-from rota.domain.conclusion import bounded, conclude
+from rota.domain.conclusion import bounded, conclude, is_outcome_of
 from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFoundError, StaleAttemptError
 from rota.domain.events import Event, EventKind
 from rota.domain.log import LogEntry, place, progress_of
-from rota.domain.task import FAILED, PROCESSING, RETRYING, SUCCESS, LogKind, Task, Transition
+from rota.domain.task import PROCESSING, RETRYING, LogKind, Task, Transition
 
 SHORTEST_LEASE = timedelta(seconds=2)
 USUAL_LEASE = timedelta(seconds=60)
 LONGEST_LEASE = timedelta(days=1)
 STIR = 10  # a lease that moves by less than this part of itself is not written anew
 MOST_TRIES = 10  # against a task that moves under our hands
-CANCEL_KEPT = timedelta(minutes=1)  # how long a request to stop is remembered; a worker looks twice a second
 DENSE_SECONDS = 3600
 FIRST_LINE = 2**31  # under an attempt's version; those before it are the worker's own
 
@@ -93,7 +92,7 @@ class AttemptCallbacks:
         for _ in range(MOST_TRIES):
             task = await self._get(attempt)
             if not _is_running(task, attempt):
-                if _is_repeat(task, attempt, outcome=outcome):
+                if task.state.attempt == attempt.number and is_outcome_of(task, outcome):
                     return task
                 raise _stale(task, attempt)
             step = self._conclude(task, outcome)
@@ -118,9 +117,10 @@ class AttemptCallbacks:
             self.node.collector.add(metrics.TASKS_ENDED, task_type, status)
         try:
             if step.before.worker_id is not None:  # it was faster than its own worker, which need not go on
-                await self.node.coordinator.signals.request_cancel([task.id], ttl=CANCEL_KEPT)
+                await self.node.coordinator.signals.request_cancel([task.id], ttl=STOP_KEPT)
             if status.is_waiting:
                 await self.node.coordinator.queue.push([queue_entry(step.after, now=step.at)])
+            await wake_for_deferred(self.node.coordinator.queue, [step])
         except CoordinatorUnavailableError as exc:  # the reconciler finds it when it is due
             log.warning("callback.not_signalled", task_id=task.id, error=str(exc))
         await self._publish([_event(task.after(step), KINDS[status], at=step.at)])
@@ -155,15 +155,6 @@ def _thinned(second: int) -> int:
 
 def _is_running(task: Task, attempt: AttemptKey) -> bool:
     return task.state.status is PROCESSING and task.state.attempt == attempt.number
-
-
-def _is_repeat(task: Task, attempt: AttemptKey, *, outcome: Succeeded | Failed) -> bool:
-    """Whether this attempt has ended by just this."""
-    if task.state.attempt != attempt.number:
-        return False
-    if isinstance(outcome, Succeeded):
-        return task.state.status is SUCCESS and task.result == outcome.result.tidied()
-    return task.state.status in (RETRYING, FAILED) and task.error == outcome.error.tidied()
 
 
 def _deadline(task: Task, now: datetime) -> datetime:

@@ -6,7 +6,8 @@ differed for longer than `SETTLED` is repaired, from the store's side, because t
 - a waiting task that is due and in no queue (its push was lost) is pushed;
 - a deep queue that lacks tasks which are due for longer than its heads is rebuilt;
 - an attempt that was granted and never handed over (its assignment was lost) is assigned again;
-- an attempt in flight that the store knows nothing of any more (its acknowledgement was lost) is forgotten;
+- an attempt in flight that the store knows nothing of any more (its acknowledgement was lost) is forgotten, unless its
+  worker says that it still holds it: then it fills a slot, and the worker itself stops it;
 - an attempt of a worker that has ended (it was granted in that very moment) is taken back;
 - what a worker that has ended left behind (it could not take its leave) is cleared away.
 
@@ -29,7 +30,7 @@ from rota.application.ports.system import Clock
 from rota.application.rebuild import RebuildQueues
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
-from rota.application.take_back import TakeBack, TypedStep, queue_entry, running_attempts
+from rota.application.take_back import TakeBack, TypedStep, list_let_go, queue_entry, running_attempts
 from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
@@ -132,10 +133,12 @@ class ReconcileDeliveries:
     async def __call__(self, reign: Reign) -> None:
         settled = await self._list_settled()
         pool = [worker.id for worker in await self.coordinator.pool.list_alive()]
+        leftovers: list[Attempt] = []
         for worker_id in pool:
             if worker_id in settled:
                 await self._assign_again(worker_id, settled[worker_id], reign=reign)
-            await self._forget(worker_id, reign)
+            leftovers += await self._list_leftover(worker_id)
+        await self._forget(leftovers, reign)
         depths = await self.coordinator.queue.depths()
         leftover = (depths.assigned.keys() | depths.in_flight.keys()) - set(pool)
         strangers = settled.keys() - set(pool)
@@ -170,14 +173,18 @@ class ReconcileDeliveries:
             await self.coordinator.deliveries.assign(missing)
             self._note("assigned", len(missing), worker_id=worker_id)
 
-    async def _forget(self, worker_id: WorkerId, reign: Reign) -> None:
+    async def _list_leftover(self, worker_id: WorkerId) -> list[Attempt]:
+        """What is in flight at a worker and, by the store's word, is not to run there any more."""
         in_flight = await self.coordinator.deliveries.held(worker_id)
         current = await self._list_current(in_flight)
-        leftover = [attempt for attempt in in_flight if attempt not in current]
-        if leftover:
+        return [attempt for attempt in in_flight if attempt not in current]
+
+    async def _forget(self, leftovers: Sequence[Attempt], reign: Reign) -> None:
+        let_go = await list_let_go(self.coordinator.pool, leftovers)
+        if let_go:
             reign.check()
-            await self.coordinator.deliveries.acknowledge(leftover)
-            self._note("forgotten", len(leftover), worker_id=worker_id)
+            await self.coordinator.deliveries.acknowledge(let_go)
+            self._note("forgotten", len(let_go), workers=len({attempt.worker_id for attempt in let_go}))
 
     async def _clear(self, ended: Sequence[WorkerId], reign: Reign) -> None:
         """Drop the queues of workers that could not take their leave."""

@@ -22,7 +22,7 @@ from rota.application.ports.store import Store, WorkerRecord
 from rota.application.ports.system import Clock, Random
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
-from rota.application.take_back import TakeBack, TypedStep, running_attempts
+from rota.application.take_back import STOP_KEPT, TakeBack, TypedStep, list_let_go, running_attempts, wake_for_deferred
 from rota.domain.attempt import TimedOut
 from rota.domain.conclusion import bounded, conclude
 from rota.domain.errors import UnavailableError
@@ -38,7 +38,6 @@ SILENCE = timedelta(seconds=5)  # a worker ends an attempt at its deadline and r
 NO_TIME = timedelta(0)
 NO_CALLBACK = TimedOut("no callback came before the attempt's timeout")
 NO_HEARTBEAT = TimedOut("the heartbeats of whoever works on the attempt stopped")
-CANCEL_KEPT = timedelta(minutes=1)  # at most; a worker asks twice a second
 CANCEL_HEARD = timedelta(seconds=1)  # at least, or the worker might not hear it
 CANCEL_MARGIN = timedelta(seconds=1)  # the request must be over before the next attempt starts, or it would stop that
 
@@ -155,7 +154,9 @@ class EndSilentAttempts:
             log.warning("attempt.silent", task_id=step.task_id, attempt=step.before.attempt, status=step.after.status)
         await self._ask_to_stop([step for step in ended if step.after.status.is_final])
         await self._ask_to_stop([step for step in ended if step.after.status.is_waiting])
-        await self.coordinator.deliveries.acknowledge(running_attempts(step.before for step in ended))
+        await wake_for_deferred(self.coordinator.queue, ended)
+        let_go = await list_let_go(self.coordinator.pool, running_attempts(step.before for step in ended))
+        await self.coordinator.deliveries.acknowledge(let_go)
 
     async def _ask_to_stop(self, steps: list[Transition]) -> None:
         """A request names a task, not an attempt: where the next attempt may start soon, none is made."""
@@ -183,5 +184,5 @@ def _why(task: Task) -> TimedOut:
 
 def _cancel_ttl(step: Transition) -> timedelta:
     if step.after.status.is_final:
-        return CANCEL_KEPT
-    return min(step.after.due_at - step.at - CANCEL_MARGIN, CANCEL_KEPT)
+        return STOP_KEPT
+    return min(step.after.due_at - step.at - CANCEL_MARGIN, STOP_KEPT)

@@ -12,7 +12,7 @@ import structlog
 
 from rota.application.audit import Actor, record
 from rota.application.node import Node
-from rota.application.take_back import TypedStep
+from rota.application.take_back import TypedStep, wake_for_deferred
 from rota.domain.audit import AuditEntry
 from rota.domain.checks import check_aware
 from rota.domain.errors import ConflictError, CoordinatorUnavailableError, InvalidError, NotFoundError
@@ -94,13 +94,14 @@ class SteerTasks:
     async def stop(self, cancelled: Sequence[TypedStep]) -> None:
         """Tell those who run or queue these tasks, and whoever listens, that they were cancelled."""
         steps = [one.step for one in cancelled]
-        running = [step.task_id for step in steps if step.before.status is PROCESSING]
+        running = [step.task_id for step in steps if step.before.status is PROCESSING and not step.before.is_deferred]
         waiting = [QueueEntry(step.task_id, step.before.priority) for step in steps if step.before.status in WAITING]
         try:
             if running:
                 await self.node.coordinator.signals.request_cancel(running, ttl=CANCEL_KEPT)
             if waiting:
                 await self.node.coordinator.queue.discard(waiting)
+            await wake_for_deferred(self.node.coordinator.queue, steps)
             await self.node.coordinator.signals.publish([_event(one) for one in cancelled])
         except CoordinatorUnavailableError as exc:  # what a worker still reports will be stale all the same
             log.warning("cancel.not_signalled", tasks=len(steps), error=str(exc))

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rota.application import metrics
-from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.coordinator import Coordinator, TaskQueue, WorkerPool
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import TaskStore
 from rota.application.reign import Reign
@@ -14,6 +14,7 @@ from rota.domain.events import Event, EventKind
 from rota.domain.queue import QueueEntry
 from rota.domain.task import PENDING, PROCESSING, RETRYING, TaskState, Transition
 
+STOP_KEPT = timedelta(minutes=1)  # how long a request to stop is remembered at most; a worker looks twice a second
 KINDS = {PENDING: EventKind.TASK_RELEASED, RETRYING: EventKind.TASK_RETRYING}  # all else is an end
 
 
@@ -63,10 +64,30 @@ def queue_entry(state: TaskState, *, now: datetime) -> QueueEntry:
     return QueueEntry(state.id, state.priority, due_at=state.due_at if state.due_at > now else None)
 
 
+async def wake_for_deferred(queue: TaskQueue, ended: Iterable[Transition]) -> None:
+    """Dispatch looks again at once where a deferred attempt has ended: it counted towards the limit of its type.
+
+    The end of one that a worker holds is acknowledged by that worker, and this wakes as well."""
+    if any(step.before.is_deferred for step in ended):
+        await queue.wake()
+
+
 def running_attempts(states: Iterable[TaskState]) -> list[Attempt]:
     """The attempts that these tasks are at; of those that wait, none."""
     running = [state for state in states if state.status is PROCESSING]
     return [Attempt(state.id, state.attempt, state.worker_id) for state in running if state.worker_id is not None]
+
+
+async def list_let_go(pool: WorkerPool, ended: Sequence[Attempt]) -> list[Attempt]:
+    """Those of some attempts that have ended by the store's word which their workers do not hold, by theirs.
+
+    What a worker still holds fills a slot of it: whoever acknowledged that would make room where there is none. One
+    that has not said anything yet has not said that it holds nothing."""
+    if not ended:
+        return []
+    beats = await pool.list_beats()
+    held = {worker_id: beat.held for worker_id, beat in beats.items()}
+    return [one for one in ended if one.worker_id in held and (one.task_id, one.number) not in held[one.worker_id]]
 
 
 def _event(one: TypedStep) -> Event:

@@ -424,6 +424,7 @@ def _work_settings(settings: Settings, node: Node) -> WorkSettings:
         labels=worker.labels,
         heartbeat_every=worker.heartbeat_interval,
         lease=worker.lease,
+        stop_grace=worker.stop_grace,
         drain_timeout=worker.drain_timeout,
         log_bytes_per_attempt=worker.task_log_limit,
     )

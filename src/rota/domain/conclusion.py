@@ -8,7 +8,7 @@ from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, S
 from rota.domain.checks import MAX_DURATION, MAX_RESULT_BYTES, check_json
 from rota.domain.errors import InvalidError
 from rota.domain.retry import RetryPolicy
-from rota.domain.task import PROCESSING, TaskState, Transition
+from rota.domain.task import FAILED, PROCESSING, RETRYING, SUCCESS, TIMEOUT, Task, TaskState, Transition
 
 TOTAL_TIMEOUT = "total_timeout"  # the code of the error
 SHORTEST_SNOOZE = timedelta(milliseconds=100)  # a task that snoozes for nothing must not spin
@@ -42,6 +42,20 @@ def conclude(state: TaskState, outcome: Outcome, *, policy: RetryPolicy, at: dat
             assert_never(outcome)
 
 
+def is_outcome_of(task: Task, outcome: Succeeded | Failed) -> bool:
+    """Whether the task stands as this outcome of its last attempt has left it, whatever followed from it then."""
+    status = task.state.status
+    if isinstance(outcome, Succeeded):
+        problem = None if outcome.result.data is None else _find_problem(outcome.result.data)
+        if problem is not None:
+            return status is FAILED and task.error == problem.tidied()
+        return status is SUCCESS and task.result == outcome.result.tidied()
+    cause, end_by = outcome.error.tidied(), task.spec.end_by
+    if status is TIMEOUT and end_by is not None:
+        return task.error == _too_late(cause, f"{cause.code}: {cause.message}", end_by=end_by).tidied()
+    return status in (RETRYING, FAILED) and task.error == cause
+
+
 def bounded(step: Transition, end_by: datetime | None) -> Transition:
     """The same step, unless the time for all attempts together is over before the next one could start.
 
@@ -52,12 +66,12 @@ def bounded(step: Transition, end_by: datetime | None) -> Transition:
         return step
     if after.status is PROCESSING:
         return replace(step, after=replace(after, due_at=end_by))
-    return step.before.timed_out(_too_late(step, end_by), at=step.at)
-
-
-def _too_late(step: Transition, end_by: datetime) -> TaskError:
     cause = step.error
     why = step.message if cause is None else f"{cause.code}: {cause.message}"
+    return step.before.timed_out(_too_late(cause, why, end_by=end_by), at=step.at)
+
+
+def _too_late(cause: TaskError | None, why: str, *, end_by: datetime) -> TaskError:
     message = (
         f"its total timeout ended at {end_by.isoformat()}, before another attempt could start; the last one: {why}"
     )

@@ -99,6 +99,16 @@ async def test_a_failure_says_itself_when_to_try_again_or_that_it_is_the_end() -
 
 
 @virtually
+async def test_dispatch_is_woken_when_a_deferred_attempt_ends() -> None:
+    desk = await a_desk()
+    queue = desk.bench.node.coordinator.queue
+    await queue.wait_for_work(timedelta(0))
+    assert not await queue.wait_for_work(timedelta(0))
+    await desk.callbacks.complete(desk.attempt, DONE)
+    assert await queue.wait_for_work(timedelta(0)), "the next of a type with a limit waits for its room"
+
+
+@virtually
 async def test_a_retry_beyond_the_total_timeout_is_the_end() -> None:
     desk = await a_desk(total_timeout=MINUTE)
     task = await desk.callbacks.fail(desk.attempt, replace(BROKEN, retry_after=HOUR))
@@ -124,6 +134,22 @@ async def test_the_same_again_is_no_error_and_changes_nothing() -> None:
     other = await a_desk()
     failed = await other.callbacks.fail(other.attempt, BROKEN)
     assert await other.callbacks.fail(other.attempt, BROKEN) == failed
+
+
+@virtually
+async def test_the_same_again_is_no_error_whatever_followed_from_it() -> None:
+    desk = await a_desk(total_timeout=MINUTE)
+    late = replace(BROKEN, retry_after=HOUR)
+    timed_out = await desk.callbacks.fail(desk.attempt, late)
+    assert timed_out.state.status is TIMEOUT
+    assert await desk.callbacks.fail(desk.attempt, late) == timed_out
+    with pytest.raises(StaleAttemptError):
+        await desk.callbacks.fail(desk.attempt, Failed(TaskError("http_500", "another")))
+    other = await a_desk()
+    unfit = Succeeded(TaskResult(data="{"))
+    failed = await other.callbacks.complete(other.attempt, unfit)
+    assert (failed.state.status, failed.error and failed.error.code) == (FAILED, "bad_result")
+    assert await other.callbacks.complete(other.attempt, unfit) == failed
 
 
 @virtually

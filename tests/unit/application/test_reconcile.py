@@ -243,11 +243,32 @@ async def test_in_flight_entries_that_the_store_knows_nothing_of_are_forgotten()
     state = await scene.state_of(ended.task_id)
     lost = (await scene.state_of(moved.task_id)).lost(at=scene.clock.now())
     await scene.actual_store.tasks.advance([state.succeeded(TaskResult(), at=scene.clock.now()), lost])
-    await scene.run_at(1, 3, within=HOUR)
+    [again] = await scene.run_at(1, 3, within=HOUR)
+    await scene.beat(1, kept, again)
     await a_delivery_check(scene)(scene.reign)
     held = await scene.actual.deliveries.held(WORKER)
     assert [(one.task_id, one.number) for one in held] == [(kept.task_id, 1), (moved.task_id, 2)]
     assert scene.figures.count(metrics.RECONCILED, "forgotten") == 2
+
+
+@virtually
+async def test_what_a_worker_still_holds_fills_its_slot_until_the_worker_lets_go() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1)
+    [cancelled] = await scene.run_at(1, 1, within=HOUR)
+    await scene.actual_store.tasks.advance([(await scene.state_of(1)).cancelled("", at=scene.clock.now())])
+    check = a_delivery_check(scene)
+    await check(scene.reign)  # it has not said anything since it joined
+    assert await scene.actual.deliveries.held(WORKER) == [cancelled]
+    await scene.beat(1, cancelled)
+    await check(scene.reign)
+    assert await scene.actual.deliveries.held(WORKER) == [cancelled]
+    assert scene.figures.counts == {}
+    await scene.beat(1)
+    await check(scene.reign)
+    assert await scene.actual.deliveries.held(WORKER) == []
+    assert scene.figures.count(metrics.RECONCILED, "forgotten") == 1
 
 
 @virtually
@@ -289,6 +310,7 @@ async def test_what_a_worker_left_behind_that_could_not_take_its_leave_is_cleare
     await scene.run_at(1, 1, within=HOUR)
     ended = (await scene.state_of(1)).succeeded(TaskResult(), at=scene.clock.now())
     await scene.actual_store.tasks.advance([ended])
+    await scene.beat(1)
     await a_delivery_check(scene)(scene.reign)  # it lives: what it holds is its own business, but for what has ended
     await scene.actual.deliveries.assign([an_attempt(ended.before)])
     await scene.actual_store.workers.retire([WORKER])

@@ -246,6 +246,8 @@ async def test_a_silent_attempt_past_its_deadline_is_tried_again_and_its_slot_is
     await scene.run_at(1, 7, within=timedelta(seconds=10))
     sight = Sight(scene.clock)
     await scene.pass_time(10 + SILENCE.total_seconds() + 1)
+    await scene.join(1)
+    await scene.beat(1)
     await an_ending(scene)(scene.reign, sight)
     state = await scene.state_of(7)
     assert (state.status, state.retry_count) == (RETRYING, 1)
@@ -253,6 +255,20 @@ async def test_a_silent_attempt_past_its_deadline_is_tried_again_and_its_slot_is
     assert (await scene.actual.queue.depths()).delayed == 1
     assert scene.figures.count(metrics.TASKS_RETRIED, EMAIL) == 1
     assert await scene.actual.signals.find_cancelled([TaskId(7)]) == {7}
+
+
+@virtually
+async def test_a_silent_attempt_that_its_worker_does_not_get_rid_of_still_fills_its_slot() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(7, retry=AT_ONCE)
+    [stuck] = await scene.run_at(1, 7, within=timedelta(seconds=1))
+    sight = Sight(scene.clock)
+    await scene.pass_time(10)
+    await scene.beat(1, stuck)
+    await an_ending(scene)(scene.reign, sight)
+    assert (await scene.state_of(7)).status is RETRYING
+    assert (await scene.actual.queue.depths()).in_flight == {WORKER: 1}
 
 
 @virtually
@@ -344,7 +360,10 @@ async def test_a_deferred_attempt_without_a_callback_ends_at_its_deadline_and_no
     await an_ending(scene)(scene.reign, sight)
     assert (await scene.state_of(7)).status is PROCESSING
     await scene.pass_time(0.2)
+    await scene.actual.queue.wait_for_work(timedelta(0))
+    assert not await scene.actual.queue.wait_for_work(timedelta(0))
     await an_ending(scene)(scene.reign, sight)
+    assert await scene.actual.queue.wait_for_work(timedelta(0)), "something may wait for its room"
     task = (await scene.actual_store.tasks.load([TaskId(7)]))[TaskId(7)]
     assert (task.state.status, task.error and task.error.code) == (TIMEOUT, "timeout")
     assert task.error is not None

@@ -67,6 +67,19 @@ async def test_a_running_task_is_cancelled_and_its_worker_asked_to_stop() -> Non
 
 
 @virtually
+async def test_dispatch_is_woken_when_a_deferred_attempt_is_cancelled() -> None:
+    bench, steer, task_id = await a_wheel()
+    await grant(bench, task_id)
+    state = (await bench.node.store.tasks.load([task_id]))[task_id].state
+    await bench.node.store.tasks.advance([state.deferred(at=bench.clock.now())])
+    queue = bench.node.coordinator.queue
+    await queue.wait_for_work(timedelta(0))
+    assert not await queue.wait_for_work(timedelta(0))
+    await steer.cancel(task_id, DEFAULT_TENANT)
+    assert await queue.wait_for_work(timedelta(0))
+
+
+@virtually
 async def test_an_ended_task_cannot_be_cancelled() -> None:
     _, steer, task_id = await a_wheel()
     await steer.cancel(task_id, DEFAULT_TENANT)

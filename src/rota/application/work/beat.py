@@ -6,6 +6,8 @@ others by then; they are stopped, nothing is reported, and the worker starts ove
 forgotten the worker is joined again: every attempt in hand is compared with the store, and handed over once more, so
 that the coordinator knows what fills this worker before it is given anything new.
 
+A worker that neither of the two hears for a lease stops what it runs (`lease.py`), as nobody can tell it to.
+
 What operators ask of this incarnation stands in its record, which is read with each heartbeat, and at once when a
 signal says that there is something new (`cancel.py`). While the event loop of all this is held up, `deputy.py` speaks.
 """
@@ -21,6 +23,7 @@ from rota.application.ports.store import WorkerRecord
 from rota.application.work.cancel import find_foreign
 from rota.application.work.hands import Hands, Stop
 from rota.application.work.intake import Intake
+from rota.application.work.lease import Lease, Witness
 from rota.application.work.nudge import Nudge
 from rota.application.work.running import Running
 from rota.application.work.settings import WorkerPorts
@@ -44,7 +47,8 @@ class Presence:
     running: Running
     intake: Intake
     settler: Settler
-    lease: timedelta
+    lease: Lease
+    lasts: timedelta  # what the pool is asked for
     every: timedelta
     pool_nudge: Nudge
     registry_nudge: Nudge
@@ -68,8 +72,9 @@ class Presence:
             if worker != self._in_registry:
                 await self.ports.store.workers.register(self._loaded(worker))
                 self._in_registry = worker
+            sent_at = self.ports.clock.monotonic()
             await self.ports.store.workers.seen({worker.id: self.hands.load})
-            await self._look_up(worker)
+            await self._look_up(worker, sent_at)
         await self.registry_nudge.wait(self.every)
 
     async def beat_pool(self) -> None:
@@ -97,8 +102,10 @@ class Presence:
         worker = self._joining
         await self.ports.store_time.sync()  # no attempt may begin before its deadline can be known
         # The store first: an incarnation that is given work must be one that the leader can find dead.
+        sent_at = self.ports.clock.monotonic()
         await self.ports.store.workers.register(worker)
-        await self.ports.coordinator.pool.register(worker, self.lease)
+        await self.ports.coordinator.pool.register(worker, self.lasts)
+        self.lease.renew(Witness.REGISTRY, sent_at)
         await self.ports.coordinator.queue.wake()  # something may be waiting for a worker like this one
         self._joining = None
         self._in_pool = self._in_registry = worker
@@ -110,9 +117,12 @@ class Presence:
         pool = self.ports.coordinator.pool
         began_at = self.ports.clock.monotonic()
         if worker != self._in_pool:
-            await pool.register(self._loaded(worker), self.lease)
+            await pool.register(self._loaded(worker), self.lasts)
             self._in_pool = worker
-        is_known = await pool.heartbeat(worker.id, self.compose_beat(worker.id), lease=self.lease)
+        sent_at = self.ports.clock.monotonic()
+        is_known = await pool.heartbeat(worker.id, self.compose_beat(worker.id), lease=self.lasts)
+        if is_known:
+            self._note_heard(Witness.POOL, sent_at)
         self.ports.collector.observe(metrics.HEARTBEAT_SECONDS, value=self.ports.clock.monotonic() - began_at)
         if not is_known and not self.standing.is_leaving:
             await self._rejoin(worker)
@@ -121,13 +131,21 @@ class Presence:
         self.ports.collector.put(metrics.WORKER_LOAD, value=self.hands.load)
         self.ports.collector.put(metrics.WORKER_CAPACITY, value=self.standing.capacity)
 
-    async def _look_up(self, worker: Worker) -> None:
+    async def _look_up(self, worker: Worker, sent_at: float) -> None:
         """Whether it is still this one, and what operators ask of it."""
         record = await self._find_record(worker.id)
         if record is None:
             await self._start_over(worker)
         elif self._is_present(worker):
+            self._note_heard(Witness.REGISTRY, sent_at)
             self.standing.follow(record.orders)
+
+    def _note_heard(self, witness: Witness, sent_at: float) -> None:
+        was_held = self.lease.is_held
+        self.lease.renew(witness, sent_at)
+        if not was_held and self.lease.is_held:
+            log.warning("worker.lease_regained", witness=witness.value)
+            self.intake.freed.give()
 
     async def _rejoin(self, worker: Worker) -> None:
         """The pool does not know us: its lease ran out, it lost its memory, or we were removed."""
@@ -142,7 +160,7 @@ class Presence:
         lost = {holding.attempt for holding in foreign}
         held = [attempt for attempt in self.hands.list_held(worker.id) if attempt not in lost]
         await self.ports.coordinator.deliveries.assign(held)
-        await self.ports.coordinator.pool.register(self._loaded(worker), self.lease)
+        await self.ports.coordinator.pool.register(self._loaded(worker), self.lasts)
 
     async def _start_over(self, worker: Worker) -> None:
         if not self._is_present(worker):

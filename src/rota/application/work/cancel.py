@@ -3,6 +3,9 @@
 The signal names the task, not the attempt, and is remembered for a while: it may be meant for an attempt of the past.
 So the row decides here too. An attempt whose row is still its own runs on.
 
+A signal may be lost: whoever made the row's step may die before it has asked, or the coordinator be away. So every now
+and then the rows of all running attempts are read, in one call, and those that are over by their row are stopped too.
+
 An operator's order to this worker is announced in the same way, under the worker's own id; its record is read then.
 """
 
@@ -35,8 +38,14 @@ class StopCancelled:
         asked = await self.signals.find_cancelled([holding.attempt.task_id for holding in holdings] + marks)
         if not asked.isdisjoint(marks):
             self.registry_nudge.give()
-        named = [holding for holding in holdings if holding.attempt.task_id in asked]
-        for holding in await find_foreign(self.tasks, named):
+        await self._stop_foreign([holding for holding in holdings if holding.attempt.task_id in asked])
+
+    async def look_at_all(self) -> None:
+        """Find those of whose end nobody told."""
+        await self._stop_foreign([holding for holding in self.hands.running.values() if holding.stop is None])
+
+    async def _stop_foreign(self, holdings: list[Holding]) -> None:
+        for holding in await find_foreign(self.tasks, holdings):
             self.running.stop(holding, Stop.CANCEL)
 
 

@@ -28,6 +28,7 @@ import structlog
 from rota.application.loop import Loops
 from rota.application.ports.coordinator import WorkerPool
 from rota.application.ports.store import WorkerRegistry
+from rota.application.work.lease import Lease, Witness
 from rota.application.work.settings import WorkerSettings
 from rota.application.work.watchdog import LOOK_EVERY, PAUSE
 from rota.domain.errors import StoreUnavailableError
@@ -86,8 +87,9 @@ class _Sign:
 class Deputy:
     """`start`, `note` and `close` belong to the control loop, everything else to the thread."""
 
-    def __init__(self, plan: DeputyPlan, loops: Loops, *, settings: WorkerSettings) -> None:
+    def __init__(self, plan: DeputyPlan, loops: Loops, *, settings: WorkerSettings, lease: Lease) -> None:
         self._plan = plan
+        self._held = lease
         self._loops = loops
         self._clock = loops.clock
         self._every = settings.heartbeat_every
@@ -146,16 +148,18 @@ class Deputy:
                 if worker_id is None or await self._tell_registry(witnesses.registry, worker_id, load=beat.load):
                     await self._pause(self._every)
                 else:
-                    await witnesses.pool.heartbeat(worker_id, beat, lease=self._lease)
+                    await self._tell_pool(witnesses.pool, worker_id, beat=beat)
                     await self._pause(self.sign_every)
 
     async def _tell_registry(self, registry: WorkerRegistry, worker_id: WorkerId, *, load: int) -> bool:
         """Whether the store has heard of it in time. It is not waited for: a call may take long to be cancelled."""
+        sent_at = self._clock.monotonic()
         telling = asyncio.ensure_future(registry.seen({worker_id: load}))
         try:
             done, _ = await asyncio.wait({telling}, timeout=self._every.total_seconds())
             if done:
                 telling.result()
+                self._held.renew(Witness.DEPUTY, sent_at)
                 return True
             log.warning("worker.deputy_unheard", worker_id=worker_id, error="no answer in time")
         except StoreUnavailableError as exc:
@@ -163,6 +167,11 @@ class Deputy:
         finally:
             telling.cancel()
         return False
+
+    async def _tell_pool(self, pool: WorkerPool, worker_id: WorkerId, *, beat: Heartbeat) -> None:
+        sent_at = self._clock.monotonic()
+        if await pool.heartbeat(worker_id, beat, lease=self._lease):
+            self._held.renew(Witness.DEPUTY, sent_at)
 
     async def _pause(self, duration: timedelta) -> None:
         await self._clock.sleep(min(duration, LOOK_EVERY))

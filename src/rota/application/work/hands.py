@@ -22,6 +22,7 @@ class Stop(StrEnum):
     TIMEOUT = "timeout"
     CANCEL = "cancel"  # the task has ended, or moved on, without this attempt
     DRAIN = "drain"
+    UNHEARD = "unheard"  # nobody has heard of this worker for a lease: it may belong to somebody else
     FENCED = "fenced"  # it belongs to somebody else now: nothing is reported
 
 

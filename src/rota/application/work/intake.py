@@ -13,6 +13,7 @@ import structlog
 from rota.application.ports.coordinator import Deliveries
 from rota.application.ports.executor import Job
 from rota.application.work.hands import Hands
+from rota.application.work.lease import Lease
 from rota.application.work.nudge import Nudge
 from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.report import Ended, HandedBack, Reporter
@@ -23,14 +24,19 @@ from rota.application.work.standing import Standing
 from rota.domain.attempt import Attempt, TimedOut
 from rota.domain.callback import AttemptKey
 from rota.domain.ids import TaskId
-from rota.domain.task import Task
+from rota.domain.log import place
+from rota.domain.task import Task, TaskState
 from rota.domain.task_config import TaskConfig
 
 TAKE_WAIT = timedelta(seconds=1)
 ROOM_WAIT = timedelta(seconds=1)
 LATE_DELAY = timedelta(seconds=1)  # what is late again and again must not circle as fast as it can
 NEVER_RAN = TimedOut("the time for all attempts was over before this one could begin")
-TOO_LATE = HandedBack("came_too_late", LATE_DELAY)  # it never ran, so its timeout is no fault of the task
+CAME_TOO_LATE = HandedBack("came_too_late", LATE_DELAY)  # it never ran, so its timeout is no fault of the task
+MOST_LATE = 3  # in a row; then it is: its timeout is shorter than what this cluster takes to hand it over
+ALWAYS_LATE = TimedOut(
+    f"the attempt's timeout was over before it could begin, {MOST_LATE} times in a row; make it longer"
+)
 
 log = structlog.get_logger(__name__)
 
@@ -46,15 +52,19 @@ class Desk:
     running: Running
     reporter: Reporter
     settler: Settler
+    lease: Lease
 
     async def begin_taken(self) -> None:
-        """Begin what is ours. Raises while the store is away; what was taken then waits in hand."""
+        """Begin what is ours. Raises while the store is away; what was taken then waits in hand.
+
+        So it does while nobody hears of this worker: what the row says of it now may be over the moment it is read."""
         attempts = list(self.hands.taken)
-        if not attempts:
+        if not attempts or not self.lease.is_held:
             return
         tasks = await self.ports.store.tasks.load(list({attempt.task_id for attempt in attempts}))
         configs = await self.ports.configs.find_all((task.spec.tenant_id, task.spec.type) for task in tasks.values())
         due = self._due_in(tasks)
+        always_late = await self._list_always_late(tasks.values(), due)
         stale: list[Attempt] = []
         for attempt in attempts:
             task = tasks.get(attempt.task_id)
@@ -62,6 +72,8 @@ class Desk:
                 continue  # the incarnation ended while the row was read
             if task is None or not task.state.is_held_by(attempt):
                 stale.append(attempt)
+            elif task.id in always_late:
+                self._end(task, attempt, outcome=ALWAYS_LATE)
             else:
                 self._begin(
                     task, attempt, config=configs.get((task.spec.tenant_id, task.spec.type)), deadline=due[task.id]
@@ -73,6 +85,22 @@ class Desk:
         now, told = self.ports.clock.monotonic(), self.ports.store_time.now()
         return {task_id: now + (task.attempt_until - told).total_seconds() for task_id, task in tasks.items()}
 
+    async def _list_always_late(self, tasks: Iterable[Task], due: Mapping[TaskId, float]) -> set[TaskId]:
+        """Those that are late now and were so the last times. Only what went back before is looked up: hardly any."""
+        now = self.ports.clock.monotonic()
+        late = [task for task in tasks if due[task.id] <= now]
+        return {task.id for task in late if await self._was_late(task.state)}
+
+    async def _was_late(self, state: TaskState) -> bool:
+        """Whether the attempts right before this one came too late as well; the record has grant and release of each."""
+        if state.attempt - state.retry_count < MOST_LATE:
+            return False
+        for version in range(state.version - 1, state.version - 2 * MOST_LATE + 2, -2):
+            found = await self.ports.store.logs.read(state.id, after=place(version) - 1, limit=1)
+            if not found or found[0].message != CAME_TOO_LATE.reason:
+                return False
+        return True
+
     def _begin(self, task: Task, attempt: Attempt, *, config: TaskConfig | None, deadline: float) -> None:
         if self.standing.is_draining:
             self._end(task, attempt, outcome=HandedBack("drained"))
@@ -82,7 +110,7 @@ class Desk:
         elif task.spec.end_by is not None and task.spec.end_by <= self.ports.store_time.now():
             self._end(task, attempt, outcome=NEVER_RAN)
         elif deadline <= self.ports.clock.monotonic():
-            self._end(task, attempt, outcome=TOO_LATE)
+            self._end(task, attempt, outcome=CAME_TOO_LATE)
         else:
             link = self.ports.link(AttemptKey(task.spec.tenant_id, task.id, attempt.number))
             self.running.begin(Job(task, attempt, config, deadline, link), self.executors)
@@ -113,7 +141,7 @@ class Intake:
     @property
     def room(self) -> int:
         """How many more attempts may be held."""
-        if self.standing.worker is None or not self.desk.reporter.has_room:
+        if self.standing.worker is None or not self.desk.lease.is_held or not self.desk.reporter.has_room:
             return 0
         return max(self.standing.capacity - self.desk.hands.load, 0)
 

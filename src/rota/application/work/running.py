@@ -34,7 +34,7 @@ SLACK = 1000  # entries of ended attempts that the heap may hold beside twice th
 
 UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be granted again, perhaps elsewhere
 UNKNOWN_TYPE = HandedBack("unknown_type", UNKNOWN_DELAY)
-TOO_LATE = TimedOut("the attempt returned after its timeout; its result does not count")
+RETURNED_TOO_LATE = TimedOut("the attempt returned after its timeout; its result does not count")
 EXECUTOR_BROKEN = HandedBack("executor_broken")
 CALLBACKS_OFF = Failed(
     TaskError("callbacks_off", "nobody has a link to finish it later: set api.public_url", retryable=False)
@@ -172,7 +172,7 @@ def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") 
     if error is None and not runner.cancelled():
         outcome = runner.result()
         if holding.stop is Stop.TIMEOUT and isinstance(outcome, Succeeded | Snoozed):
-            return TOO_LATE
+            return RETURNED_TOO_LATE
         if holding.stop is not None and isinstance(outcome, Failed | Cancelled):
             return _stopped(holding.stop)  # how it took being stopped is not why it ended
         if isinstance(outcome, Outcome | HandedBack):
@@ -193,5 +193,7 @@ def _stopped(reason: Stop) -> Outcome | HandedBack | None:
             return TimedOut()
         case Stop.DRAIN:
             return HandedBack("drained")
+        case Stop.UNHEARD:
+            return HandedBack("lease_lost")
         case _:
             return None

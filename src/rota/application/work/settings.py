@@ -34,6 +34,7 @@ class WorkerSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     heartbeat_every: timedelta = timedelta(seconds=3)
     lease: timedelta = timedelta(seconds=12)
+    stop_grace: timedelta = timedelta(seconds=2)  # of the executors, between a soft stop and a hard one
     drain_timeout: timedelta = timedelta(seconds=30)
     batch_size: int = 500  # attempts taken, and results written, at once
     log_bytes_per_attempt: int = MIB
@@ -45,8 +46,16 @@ class WorkerSettings:
         if self.heartbeat_every > LONGEST_BEAT:
             raise InvalidError("worker.heartbeat_interval", f"must be at most {LONGEST_BEAT.total_seconds():g} seconds")
         check_duration("worker.lease", self.lease, least=self.heartbeat_every * 2)  # one lost beat is no death
+        check_duration("worker.stop_grace", self.stop_grace)
         check_duration("worker.drain_timeout", self.drain_timeout)
         check_number("worker.batch_size", self.batch_size, least=1, most=1000)
+
+    @property
+    def trusted_for(self) -> timedelta:
+        """How long after its last heartbeat it may go on: what it stops then has ended when the lease has.
+
+        A long grace must not leave too little for heartbeats that are only late."""
+        return self.lease - min(self.stop_grace, self.lease / 4)
 
     def as_worker(self, worker_id: WorkerId) -> Worker:
         """An incarnation of this worker."""

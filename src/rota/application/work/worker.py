@@ -4,7 +4,8 @@ It is a handful of loops on one event loop, which never runs user code itself. E
 failures; they share what is in hand (`hands.py`) and who this worker is (`standing.py`). In the order in which an
 attempt meets them: `beat` (be known), `intake` (take, read the row, begin), `running` (run, deadline), `cancel`,
 `logs`, `report` (write the end), `settle` (tell the coordinator). `drain` ends it all in good order, `watchdog` when it
-is stuck. `deputy` is the one part in another thread: it says that the worker lives while this event loop is held up.
+is stuck, `lease` what runs when nobody knows of this worker any more. `deputy` is the one part in another thread: it
+says that the worker lives while this event loop is held up.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from rota.application.work.deputy import NOTHING, Deputy, DeputyPlan
 from rota.application.work.drain import STOP_GRACE, Departure
 from rota.application.work.hands import Hands, Stop
 from rota.application.work.intake import Desk, Intake
+from rota.application.work.lease import Lease, StopUnheard
 from rota.application.work.logs import LogBook, LogBounds
 from rota.application.work.nudge import Nudge
 from rota.application.work.registry import ExecutorRegistry
@@ -35,6 +37,7 @@ from rota.application.work.watchdog import Watchdog
 from rota.domain.ids import WorkerId
 
 CANCEL_EVERY = timedelta(milliseconds=500)
+LOOK_AT_ALL_EVERY = timedelta(seconds=10)  # for cancellations whose signal was lost
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +67,9 @@ class WorkerService:
         self._logs = logs = LogBook(ports, bounds, tell=settler.tell)
         self._reporter = reporter = Reporter(ports, logs=logs, hands=hands, settler=settler, batch_size=batch)
         self._running = running = Running(clock, ports.collector, hands, logs, reporter, Deadlines(hands, clock))
-        desk = Desk(ports, standing, hands, executors, running, reporter, settler)
+        lease = Lease(clock, lasts=settings.trusted_for)
+        self._unheard = StopUnheard(lease, hands, running, clock, (pool, registry))
+        desk = Desk(ports, standing, hands, executors, running, reporter, settler, lease)
         self._intake = intake = Intake(ports.coordinator.deliveries, standing, desk, freed, batch)
         self._presence = Presence(
             ports,
@@ -73,7 +78,8 @@ class WorkerService:
             running,
             intake,
             settler,
-            lease=settings.lease,
+            lease=lease,
+            lasts=settings.lease,
             every=settings.heartbeat_every,
             pool_nudge=pool,
             registry_nudge=registry,
@@ -85,7 +91,7 @@ class WorkerService:
         self._departure = Departure(ports, standing, hands, running, reporter, settler, settings.drain_timeout)
         self._watchdog = Watchdog(clock, hands, standing)
         self._loops = loops = Loops(clock, ports.random, ports.collector)
-        self._deputy = None if deputy is None else Deputy(deputy, loops, settings=settings)
+        self._deputy = None if deputy is None else Deputy(deputy, loops, settings=settings, lease=lease)
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
 
@@ -144,9 +150,11 @@ class WorkerService:
             ("worker.time", self._ports.store_time.sync, RESYNC_EVERY),
             ("worker.registry", self._presence.beat_registry, None),
             ("worker.heartbeat", self._presence.beat_pool, None),
+            ("worker.lease", self._unheard, None),
             ("worker.intake", self._intake, None),
             ("worker.deadlines", self._running.enforce_deadlines, None),
             ("worker.cancel", self._cancelled, CANCEL_EVERY),
+            ("worker.compare", self._cancelled.look_at_all, LOOK_AT_ALL_EVERY),
             ("worker.logs", self._logs, None),
             ("worker.report", self._reporter, None),
             ("worker.settle", self._settler, None),

@@ -38,7 +38,7 @@ class TestConfigs:
             description="Sends an invoice 🧾",
             executor_type="http",
             executor_config='{"url":"https://example.org/%s?a=\\"b\\""}',
-            timeout=timedelta(milliseconds=1),
+            timeout=timedelta(milliseconds=101),
             retry=RetryPolicy(
                 max_retries=0,
                 strategy=RetryStrategy.FIXED,

@@ -14,6 +14,7 @@ from rota.application.loop import Loops
 from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.store import WorkerRecord
 from rota.application.work.deputy import Deputy, DeputyPlan, Witnesses
+from rota.application.work.lease import Lease
 from rota.application.work.settings import WorkerSettings
 from rota.application.work.worker import WorkerService
 from rota.domain.ids import WorkerId
@@ -69,7 +70,9 @@ class Scene:
             stuck_after=STUCK_AFTER,
         )
         settings = WorkerSettings(name="worker-1", heartbeat_every=BEAT, lease=LEASE)
-        self.deputy = Deputy(plan, Loops(self.clock, FixedChance(), NoMetrics()), settings=settings)
+        self.lease = Lease(self.clock, lasts=LEASE)
+        loops = Loops(self.clock, FixedChance(), NoMetrics())
+        self.deputy = Deputy(plan, loops, settings=settings, lease=self.lease)
 
     @asynccontextmanager
     async def open_witnesses(self) -> AsyncIterator[Witnesses]:
@@ -129,6 +132,7 @@ async def test_the_store_hears_of_the_worker_while_its_loop_is_held_up(scene: Sc
         for _ in range(10):
             await scene.clock.run(SECOND * 6)
             assert await scene.silence_of(scene.clock.now()) <= BEAT
+            assert scene.lease.is_held, "the worker need not stop anything when its loop is back"
     assert (await scene.find()).worker.load == 2
     assert [(line["event"], line["stack"]) for line in logs] == [("worker.loop_blocked", "in time.sleep")]
 
@@ -168,6 +172,10 @@ async def test_the_pool_is_told_while_the_store_cannot_be(scene: Scene) -> None:
     scene.faults.inject("workers.seen", Fault.GONE, times=None)
     await scene.clock.run(LEASE * 3)
     assert [worker.load for worker in await scene.coordinator.pool.list_alive()] == [2]
+    assert scene.lease.is_held
+    await scene.coordinator.pool.remove([WORKER])
+    await scene.clock.run(LEASE)
+    assert not scene.lease.is_held, "nobody knows it"
 
 
 async def test_while_neither_can_be_told_the_deputy_goes_on_trying(scene: Scene) -> None:
@@ -276,7 +284,8 @@ async def test_the_pool_is_told_while_the_store_does_not_answer() -> None:
     aside = SameLoop()
     plan = DeputyPlan(aside=aside, open_witnesses=open_witnesses, end_process=None, stuck_after=STUCK_AFTER)
     settings = WorkerSettings(name="worker-1", heartbeat_every=SECOND / 10, lease=LEASE)
-    deputy = Deputy(plan, Loops(clock, FixedChance(), NoMetrics()), settings=settings)
+    lease = Lease(clock, lasts=settings.lease)
+    deputy = Deputy(plan, Loops(clock, FixedChance(), NoMetrics()), settings=settings, lease=lease)
     deputy.start()
     deputy.note(WORKER, Heartbeat(load=2))
     await asyncio.wait_for(told.wait(), PATIENCE_S)

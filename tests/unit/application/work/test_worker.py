@@ -11,15 +11,15 @@ from rota.application.ports.executor import Job, Reports
 from rota.domain.attempt import Cancelled, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.errors import InvalidError
 from rota.domain.events import EventKind
-from rota.domain.ids import TaskId
 from rota.domain.retry import RetryPolicy
-from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
+from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, a_state
 from tests.support.executors import Stubborn, never_end
 from tests.support.virtual import virtually
 from tests.support.worker_stage import Stage, a_stage
 
 ONE_TRY = RetryPolicy(max_retries=0)
+ONCE_MORE = RetryPolicy(max_retries=1, delay=SECOND, jitter=0.0)
 
 
 @virtually
@@ -287,6 +287,22 @@ async def test_an_attempt_that_came_too_late_is_not_begun_and_spends_no_retry() 
 
 
 @virtually
+async def test_a_task_whose_attempts_always_come_too_late_spends_its_retries_and_ends() -> None:
+    async with a_stage() as stage:
+        await stage.store.tasks.add([a_new_task(1, state=a_state(1, due_at=stage.clock.now()), retry=ONCE_MORE)])
+        ends: list[TaskStatus] = []
+        while not ends or not ends[-1].is_final:
+            task = await stage.task(1)
+            attempt = await stage._write_grant(task, SECOND / 10, worker_id=stage.worker_id)
+            await stage.pass_time(SECOND * 2)
+            await stage.coordinator.deliveries.assign([attempt])
+            await stage.until_free_of(attempt)
+            ends.append((await stage.task(1)).state.status)
+        assert ends == [PENDING, PENDING, RETRYING, PENDING, PENDING, TIMEOUT]
+        assert stage.executor.begun == []
+
+
+@virtually
 async def test_many_short_attempts_with_long_timeouts_do_not_pile_up() -> None:
     async with a_stage(capacity=500) as stage:
         for start in range(1, 4001, 500):
@@ -402,29 +418,6 @@ def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
             Stage(capacity=capacity)
 
     scene()
-
-
-@virtually
-async def test_a_cancelled_task_is_stopped_within_a_second() -> None:
-    async with a_stage(never_end) as stage:
-        [attempt] = await stage.grant(1)
-        await stage.until(lambda: stage.executor.running == 1)
-        await stage.cancel(1)
-        await stage.until(lambda: stage.executor.stopped == [attempt], within=SECOND)
-        await stage.until_free(within=SECOND)
-        assert await stage.statuses([1]) == {CANCELLED}
-        assert await stage.in_flight() == []
-        assert stage.figures.count(metrics.ATTEMPTS_ENDED, EMAIL, "cancelled") == 1
-        assert stage.figures.count(metrics.STALE_RESULTS, EMAIL) == 0
-
-
-@virtually
-async def test_a_cancel_that_was_meant_for_an_earlier_attempt_stops_nothing() -> None:
-    async with a_stage(never_end) as stage:
-        await stage.coordinator.signals.request_cancel([TaskId(1)], ttl=MINUTE)
-        await stage.grant(1)
-        await stage.pass_time(SECOND * 5)
-        assert stage.executor.stopped == []
 
 
 @virtually
