@@ -157,6 +157,15 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
         return open_redis_coordinator(coordinator.url, coordinator.prefix, collector=around.collector)
 
 
+def _open_etcd_coordinator(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
+    quiet_grpc()
+    with _needing("etcd"):
+        from rota.infrastructure.coordination.etcd.coordinator import open_etcd_coordinator
+
+        coordinator = around.settings.coordinator
+        return open_etcd_coordinator(coordinator.url, around.clock, prefix=coordinator.prefix)
+
+
 def _make_grpc(around: Surroundings) -> Executor:
     with _needing("grpc"):
         if find_spec("grpc") is None:  # it is imported with the first call
@@ -260,8 +269,13 @@ COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "sql": _open_sql_coordinator,
     "redis": _open_redis_coordinator,
     "rediss": _open_redis_coordinator,
+    "etcd": _open_etcd_coordinator,
+    "etcds": _open_etcd_coordinator,
 }
-SERVER_PORTS = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "redis": 6379, "rediss": 6379}
+SERVER_PORTS = {
+    **{"mysql": 3306, "mariadb": 3306, "postgresql": 5432},
+    **{"redis": 6379, "rediss": 6379, "etcd": 2379, "etcds": 2379},
+}
 EXECUTORS: Mapping[str, ExecutorFactory] = {"http": _make_http, "grpc": _make_grpc}
 EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"http": check_http_config, "grpc": check_grpc_config}
 METRICS: Mapping[str, MetricsFactory] = {
