@@ -130,6 +130,14 @@ def _open_sql_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
     return open_sql_store(url, clock=around.clock, random=around.random, collector=collector)
 
 
+def _open_etcd_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
+    quiet_grpc()
+    with _needing("etcd"):
+        from rota.infrastructure.store.etcd.store import open_etcd_store
+
+        return open_etcd_store(around.settings.store.url, around.clock)
+
+
 @asynccontextmanager
 async def _open_memory_coordinator(around: Surroundings) -> AsyncIterator[Coordinator]:
     from rota.infrastructure.coordination.memory import memory_coordinator
@@ -263,7 +271,10 @@ STORES: Mapping[str, StoreFactory] = {
     "mysql": _open_sql_store,
     "mariadb": _open_sql_store,
     "postgresql": _open_sql_store,
+    "etcd": _open_etcd_store,
+    "etcds": _open_etcd_store,
 }
+ETCD_SCHEMES = ("etcd", "etcds")
 COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "memory": _open_memory_coordinator,
     "sql": _open_sql_coordinator,

@@ -11,7 +11,7 @@ misses nothing, unless etcd has compacted its history beyond that: `CompactedErr
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -80,6 +80,11 @@ class EtcdClient:
         self._token: str | None = None
         self._is_closed = False
 
+    @property
+    def members(self) -> int:
+        """How many of the cluster are known."""
+        return len(self._address.endpoints)
+
     async def read(self, ops: Sequence[Op]) -> Done:
         """Ask, all at one revision."""
         return await self._transact(ops, is_read=True)
@@ -113,8 +118,9 @@ class EtcdClient:
             return answer is not grpc.aio.EOF and answer.ttl > 0
 
     async def compact(self, revision: int) -> None:
-        """Forget the history before this revision."""
-        await self._call(COMPACT, wire.CompactRequest(revision=revision), kind=wire.CompactResponse)
+        """Forget the history before this revision; it may be forgotten already."""
+        with suppress(CompactedError):
+            await self._call(COMPACT, wire.CompactRequest(revision=revision), kind=wire.CompactResponse)
 
     async def status(self) -> wire.StatusResponse:
         """What the member that is asked says of itself."""
@@ -216,6 +222,8 @@ class EtcdClient:
     def _translate(self, error: grpc.aio.AioRpcError) -> Exception:
         if error.code() is grpc.StatusCode.NOT_FOUND:  # of all that we ask for, only a lease is ever not found
             return LeaseGoneError()
+        if error.code() is grpc.StatusCode.OUT_OF_RANGE:
+            return CompactedError()
         return self._unavailable(f"etcd: {error.details() or error.code().name.lower()}")
 
     @asynccontextmanager

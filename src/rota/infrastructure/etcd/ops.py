@@ -19,7 +19,8 @@ GROUP = (
 )
 MOST_OPS = GROUP * GROUP
 MOST_CONDITIONS = GROUP  # beside them
-MOST_BYTES = 1_400_000  # of a request: etcd takes 1.5 MiB, and adds a little of its own
+MOST_LEAF = 8  # operations in what is one of a batch
+MOST_BYTES = 1_500_000  # of a request: etcd takes 1.5 MiB, and adds a little of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,4 +139,4 @@ def cut(groups: Iterable[Sequence[Op]]) -> Iterator[list[Sequence[Op]]]:
 
 def size_of(ops: Iterable[Op]) -> int:
     """The bytes of operations in a request, with what holds them together."""
-    return sum(op.ByteSize() + 12 for op in ops)
+    return sum(op.ByteSize() + 6 for op in ops)

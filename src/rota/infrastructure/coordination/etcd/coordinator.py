@@ -14,6 +14,7 @@ from rota.infrastructure.coordination.etcd.queue import EtcdTaskQueue
 from rota.infrastructure.coordination.etcd.signals import EtcdSignals
 from rota.infrastructure.coordination.etcd.waiting import Patience
 from rota.infrastructure.etcd.client import EtcdClient, EtcdOptions
+from rota.infrastructure.etcd.upkeep import looked_after
 
 
 def etcd_coordinator(client: EtcdClient, clock: Clock, *, prefix: str = DEFAULT_PREFIX) -> Coordinator:
@@ -35,6 +36,7 @@ async def open_etcd_coordinator(
     """A coordinator with a client of its own, closed at the end. Connects with the first call."""
     client = EtcdClient(url, options, unavailable=CoordinatorUnavailableError)
     try:
-        yield etcd_coordinator(client, clock, prefix=prefix)
+        async with looked_after(client, clock, prefix=prefix):
+            yield etcd_coordinator(client, clock, prefix=prefix)
     finally:
         await client.close()

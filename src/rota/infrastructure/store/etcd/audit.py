@@ -17,7 +17,8 @@ _ENTRY = msgspec.json.Decoder(AuditEntry)
 
 def audit_ops(space: EtcdSpace, audit: Iterable[AuditEntry]) -> list[Op]:
     """What keeps these entries, as a part of the change they are about."""
-    return [put_missing(space.key("audit", entry.id), msgspec.json.encode(entry)) for entry in audit]
+    first = {entry.id: entry for entry in reversed(list(audit))}  # etcd refuses to write a key twice at once
+    return [put_missing(space.key("audit", one), msgspec.json.encode(entry)) for one, entry in first.items()]
 
 
 class EtcdAuditStore:

@@ -8,6 +8,7 @@ from rota.application.ports.system import Clock
 from rota.domain.errors import StoreUnavailableError
 from rota.infrastructure.etcd.address import parse_address
 from rota.infrastructure.etcd.client import EtcdClient, EtcdOptions
+from rota.infrastructure.etcd.upkeep import looked_after
 from rota.infrastructure.store.etcd.audit import EtcdAuditStore
 from rota.infrastructure.store.etcd.configs import EtcdConfigStore
 from rota.infrastructure.store.etcd.leadership import EtcdSlotStore, EtcdTermStore
@@ -43,7 +44,9 @@ async def open_etcd_store(url: str, clock: Clock, *, options: EtcdOptions | None
     """A store with a client of its own, closed at the end. Connects with the first call."""
     address = parse_address(url)
     client = EtcdClient(address, options, unavailable=StoreUnavailableError)
+    prefix = address.prefix or DEFAULT_PREFIX
     try:
-        yield etcd_store(EtcdSpace(client, clock, prefix=address.prefix or DEFAULT_PREFIX))
+        async with looked_after(client, clock, prefix=prefix):
+            yield etcd_store(EtcdSpace(client, clock, prefix=prefix))
     finally:
         await client.close()
