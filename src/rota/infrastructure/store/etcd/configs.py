@@ -24,7 +24,7 @@ class EtcdConfigStore:
     async def put(
         self, config: TaskConfig, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
     ) -> TaskConfig:
-        key = config_key(self._space, config.tenant_id, config.type)
+        key = config_key(self._space, config.tenant_id, task_type=config.type)
         last_key = self._space.key("revision", config.tenant_id, config.type)
         now = self._space.now()
 
@@ -46,7 +46,7 @@ class EtcdConfigStore:
         return await self._space.decide([key, last_key], plan)
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
-        found = await self._space.find(config_key(self._space, tenant_id, task_type))
+        found = await self._space.find(config_key(self._space, tenant_id, task_type=task_type))
         return None if found is None else read_config(found)
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
@@ -58,7 +58,7 @@ class EtcdConfigStore:
         return [read_config(kv) for kv in found[::-1][:limit]]
 
     async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
-        key = config_key(self._space, tenant_id, task_type)
+        key = config_key(self._space, tenant_id, task_type=task_type)
 
         def plan(found: Found) -> tuple[list[Op], bool]:
             if found[0] is None:
@@ -70,7 +70,7 @@ class EtcdConfigStore:
         return await self._space.decide([key], plan)
 
 
-def config_key(space: EtcdSpace, tenant_id: TenantId, task_type: str) -> str:
+def config_key(space: EtcdSpace, tenant_id: TenantId, *, task_type: str) -> str:
     return space.key("configs", tenant_id, task_type)
 
 
@@ -85,7 +85,7 @@ def fire_key(space: EtcdSpace, config: TaskConfig) -> str | None:
 def config_ops(space: EtcdSpace, config: TaskConfig, *, before: TaskConfig | None) -> list[Op]:
     """What puts a config in the place of another one, or of none."""
     old, new = None if before is None else fire_key(space, before), fire_key(space, config)
-    ops = [put(config_key(space, config.tenant_id, config.type), msgspec.json.encode(config))]
+    ops = [put(config_key(space, config.tenant_id, task_type=config.type), msgspec.json.encode(config))]
     if old is not None and old != new:
         ops.append(delete(old))
     if new is not None:

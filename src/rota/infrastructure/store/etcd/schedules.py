@@ -36,7 +36,7 @@ class EtcdScheduleStore:
         span = self._space.all("fires")
         until = f"{self._space.key('fires')}/{spell_time(to_us(self._space.now()))}0".encode()  # 0 follows the slash
         due = await self._space.scan(Span(span.start, until), limit)
-        keys = [config_key(self._space, TenantId(name_of(kv)), str(tenant_of(kv))) for kv in due]
+        keys = [config_key(self._space, TenantId(name_of(kv)), task_type=str(tenant_of(kv))) for kv in due]
         return [read_config(kv) for kv in present(await self._space.find_all(keys))]
 
     async def find_next(self) -> datetime | None:
@@ -70,7 +70,7 @@ class EtcdScheduleStore:
                 raise IdTakenError(task.id)
 
     async def _fire(self, firing: Firing) -> Sequence[Occurrence]:
-        key = config_key(self._space, firing.tenant_id, firing.task_type)
+        key = config_key(self._space, firing.tenant_id, task_type=firing.task_type)
         noted = [self._occurrence_key(firing, one) for one in firing.occurrences]
         while True:
             found, *targets = await self._space.find_all([key, *noted])
