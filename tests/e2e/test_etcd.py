@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import rota
 from rota.domain.task import SUCCESS
 from tests.support import cluster_app
-from tests.support.cluster import Cluster, a_cluster, wait_until
+from tests.support.cluster import Cluster, a_cluster, eventually, wait_until
 from tests.support.names import fresh_name
 from tests.support.require import require_server
 from tests.support.servers.etcd import EtcdCluster, EtcdServer
@@ -49,7 +50,7 @@ async def test_etcd_alone_runs_everything_exactly_once(cluster: Cluster) -> None
 async def test_on_etcd_alone_the_tasks_of_a_killed_pod_run_elsewhere(cluster: Cluster) -> None:
     first, _ = cluster.start_all("server", "pod-1", "pod-2")
     async with rota.Rota(cluster.settings, roles=()) as client:
-        naps = [await client.submit("second_time_lucky", {}) for _ in range(4)]
+        naps = [await client.submit("nap", {"seconds": 3}) for _ in range(4)]
         await asyncio.to_thread(wait_until, lambda: len(cluster.runs("began")) >= 4, "4 tasks to begin")
         first.kill()
         assert await count_ends(naps) == {SUCCESS: 4}
@@ -65,8 +66,10 @@ async def test_an_etcd_that_loses_its_leader_loses_no_task_and_changes_no_leader
             before = await client.submit_many("noop", [{}] * 50)
             for server in etcd.servers:  # each in turn, so that its leader is among them
                 server.kill()
-                during = await client.submit("noop", {}, idempotency_key=f"without {server.port}")
+                ask = partial(client.submit, "noop", {}, idempotency_key=f"without {server.port}")
+                during = await eventually(ask, "a submit to be answered")  # while etcd has no leader, none is
                 assert await count_ends([during]) == {SUCCESS: 1}
-                await asyncio.to_thread(server.start)
+                server.launch()
+                await asyncio.to_thread(server.wait_until_ready)
             assert await count_ends(before) == {SUCCESS: 50}
         assert await asyncio.to_thread(cluster.leader) is leader
