@@ -64,8 +64,8 @@ dev: setup ## See Rota at work: API, scheduler, worker and SQLite in one process
 	@$(BIN)/rota dev
 
 .PHONY: up
-up: setup servers ## A cluster to try: Redis, MariaDB and three pods on this machine
-	@$(PY) -m tools.try_cluster up
+up: setup servers ## A cluster of three pods to try on this machine, on Redis and MariaDB (TOPOLOGY=etcd: on etcd alone)
+	@$(PY) -m tools.try_cluster up $(if $(TOPOLOGY),--topology $(TOPOLOGY))
 
 .PHONY: down
 down: setup ## End the cluster of `make up`

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.require import require_server
+from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer
@@ -35,6 +36,14 @@ def redis_server() -> Iterator[RedisServer]:
     """Shared: keep to a prefix or database of your own, and leave it running."""
     require_server("redis")
     with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def etcd_server() -> Iterator[EtcdServer]:
+    """Shared: keep to a prefix of your own, and leave it running."""
+    require_server("etcd")
+    with EtcdServer() as server:
         yield server
 
 

@@ -1,9 +1,9 @@
-"""A cluster for trying things out: Redis, MariaDB and three pods on this machine: `make up`, `make down`.
+"""A cluster for trying things out: its servers and three pods on this machine: `make up`, `make down`.
 
-    python -m tools.try_cluster up|down [--app FILE.py]
+    python -m tools.try_cluster up|down [--topology redis+mariadb|etcd] [--app FILE.py]
 
 `up` leaves a keeper behind, which owns the servers and the pods and ends them all when it is told to, or dies. The
-servers are private: free ports, a temporary folder, nothing of a Redis or MariaDB that may run here already.
+servers are private: free ports, a temporary folder, nothing of a server that may run here already.
 """
 
 import argparse
@@ -17,8 +17,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from rota.config.tokens import issue_token
 from rota.infrastructure.database.migrate import upgrade
 from rota.interfaces.cli.dev import find_port, write_secret
 from tests.support.cluster import a_cluster
+from tests.support.servers.etcd import EtcdCluster
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
 from tests.support.servers.redis import RedisServer
 
@@ -39,6 +40,7 @@ FIRST_PORT = 8420
 PORT_STEP = 10  # room for the other ports of a pod
 PODS = 3
 READY_WITHIN_S = 120.0
+Settings = dict[str, dict[str, str]]
 GONE_WITHIN_S = 60.0
 
 
@@ -46,26 +48,47 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("what", choices=["up", "down", "keep"], help="keep is what up leaves behind")
     parser.add_argument("--app", type=Path, default=SAMPLES, help="the file with the tasks (default: the samples)")
+    parser.add_argument("--topology", choices=TOPOLOGIES, default="redis+mariadb", help="which servers it runs on")
     options = parser.parse_args(arguments)
     match options.what:
         case "up":
-            return up(options.app.resolve())
+            return up(options.app.resolve(), options.topology)
         case "down":
             return down()
         case _:
-            return keep(options.app.resolve())
+            return keep(options.app.resolve(), options.topology)
 
 
-def up(app: Path) -> int:
+@contextmanager
+def on_redis_and_mariadb() -> Iterator[Settings]:
+    with RedisServer(durable=True) as redis, MariaDbServer(MariaDbOptions(durable=True)) as mariadb:
+        asyncio.run(upgrade(mariadb.url()))
+        yield {"store": {"url": mariadb.url()}, "coordinator": {"url": redis.url()}}
+
+
+@contextmanager
+def on_etcd() -> Iterator[Settings]:
+    with EtcdCluster(durable=True) as etcd:
+        yield {"store": {"url": etcd.url()}, "coordinator": {"url": etcd.url()}}
+
+
+TOPOLOGIES: Mapping[str, Callable[[], AbstractContextManager[Settings]]] = {
+    "redis+mariadb": on_redis_and_mariadb,
+    "etcd": on_etcd,
+}
+SERVERS = {"redis+mariadb": "Redis and MariaDB", "etcd": "three members of etcd"}
+
+
+def up(app: Path, topology: str) -> int:
     if (state := read_state()) is not None:
         print(f"a cluster is up already (process {state['pid']}); end it first with: make down")
         return 1
     shutil.rmtree(FOLDER, ignore_errors=True)  # what an earlier one left
     FOLDER.mkdir(parents=True)
-    print("starting Redis, MariaDB and three pods …", flush=True)
+    print(f"starting {SERVERS[topology]}, and three pods …", flush=True)
     with LOG.open("wb") as log:
         keeper = subprocess.Popen(  # noqa: S603 ourselves
-            [sys.executable, "-m", "tools.try_cluster", "keep", "--app", str(app)],
+            [sys.executable, "-m", "tools.try_cluster", "keep", "--app", str(app), "--topology", topology],
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -85,7 +108,7 @@ def up(app: Path) -> int:
 def describe(state: dict[str, Any]) -> str:
     first, *others = state["urls"]
     lines = [
-        f"Rota is up: {len(state['urls'])} pods on Redis and MariaDB. Logs and settings: {FOLDER}",
+        f"Rota is up: {len(state['urls'])} pods on {SERVERS[state['topology']]}. Logs and settings: {FOLDER}",
         f"  API    {first}  (also {', '.join(others)})",
         f"  Docs   {first}/docs",
         f"  Token  {state['token']}",
@@ -130,17 +153,15 @@ def read_state() -> dict[str, Any] | None:
     return None
 
 
-def keep(app: Path) -> int:
+def keep(app: Path, topology: str) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     ports = choose_ports()
     lock = LOCK.open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends, however it does
-    with RedisServer(durable=True) as redis, MariaDbServer(MariaDbOptions(durable=True)) as mariadb:
-        settings = {"store": {"url": mariadb.url()}, "coordinator": {"url": redis.url()}}
-        asyncio.run(upgrade(mariadb.url()))
-        token = make_token(mariadb.url())
+    with TOPOLOGIES[topology]() as settings:
+        token = make_token(settings["store"]["url"])
         with a_cluster(FOLDER.resolve(), settings, app=app) as cluster:
             pods = [
                 cluster.launch("server", f"pod-{place}", "--set", f"api.port={port}", "--set", "api.grpc_port=0")
@@ -148,7 +169,8 @@ def keep(app: Path) -> int:
             ]
             for pod in pods:
                 pod.wait_for("node.ready")
-            write_state({"pid": os.getpid(), "token": token, "urls": [f"http://127.0.0.1:{port}" for port in ports]})
+            urls = [f"http://127.0.0.1:{port}" for port in ports]
+            write_state({"pid": os.getpid(), "token": token, "urls": urls, "topology": topology})
             try:
                 ended.wait()
             finally:

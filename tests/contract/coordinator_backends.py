@@ -13,6 +13,7 @@ from rota.infrastructure.coordination.redis.coordinator import redis_coordinator
 from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.system import SystemClock
 from rota.testing.contract.coordinator import CoordinatorBackend
+from tests.contract.etcd_backends import open_etcd_coordinator
 from tests.contract.sql_coordinator_backends import SQL_BACKENDS
 from tests.support.clock import FakeClock
 from tests.support.servers.redis import RedisServer
@@ -78,4 +79,9 @@ async def open_redis(request: pytest.FixtureRequest) -> AsyncIterator[Coordinato
         yield RedisBackend(request.getfixturevalue("redis_server"), stack)
 
 
-BACKENDS: Mapping[str, OpenBackend] = {"memory": open_memory, "redis": open_redis, **SQL_BACKENDS}
+BACKENDS: Mapping[str, OpenBackend] = {
+    "memory": open_memory,
+    "redis": open_redis,
+    "etcd": open_etcd_coordinator,
+    **SQL_BACKENDS,
+}

@@ -22,6 +22,7 @@ from rota.infrastructure.store.memory.store import join_memory
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.testing.contract.store import StoreBackend
+from tests.contract.etcd_backends import open_etcd_store
 from tests.support.clock import FakeClock
 from tests.support.patience import PATIENCE_S
 
@@ -96,6 +97,7 @@ BACKENDS: Mapping[str, OpenBackend] = {
     "sqlite": open_sqlite,
     "mariadb": open_mariadb,
     "postgres": open_postgres,
+    "etcd": open_etcd_store,
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rota.config.registry import SQL_SCHEMES, scheme_of
+from rota.config.registry import ETCD_SCHEMES, SQL_SCHEMES, scheme_of
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError
 from rota.infrastructure.file_lock import try_lock
@@ -25,13 +25,13 @@ class InUseError(ConfigError):
 def alone(settings: Settings) -> Iterator[None]:
     """Make sure that nobody shares the store of a process that coordinates in memory."""
     store = settings.store.url
-    if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) not in SQL_SCHEMES:
+    if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) not in (*SQL_SCHEMES, *ETCD_SCHEMES):
         yield
         return
     path = sqlite_file(store)
     if path is None:
         problem = "coordinator.url: memory:// is for one process, and a store on a server is for many"
-        raise ConfigError(problem, fix="coordinator.url: sql://")
+        raise ConfigError(problem, fix=f"coordinator.url: {'sql://' if scheme_of(store) in SQL_SCHEMES else store}")
     locked = path.with_name(f"{path.name}.lock")
     lock = try_lock(locked)
     if lock is None:

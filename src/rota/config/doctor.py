@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from rota.__about__ import __version__
 from rota.config.exposure import check_exposure, is_loopback
 from rota.config.load import Loaded
-from rota.config.registry import SQL_SCHEMES, Registries, Surroundings, scheme_of
+from rota.config.registry import ETCD_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
 from rota.config.schema import read_schema
 from rota.config.settings import Settings
-from rota.domain.errors import ConfigError, RotaError
+from rota.domain.errors import ConfigError, RotaError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.infrastructure.system import SystemClock, SystemRandom
 
@@ -51,7 +51,8 @@ async def _examine_store(settings: Settings) -> list[Finding]:
     if schema is not None and not schema.is_sound:
         return [schema]  # it is away, or would be made by looking at its clock
     clock = await _try("clock", _examine_clock(settings))
-    return [clock] if schema is None else [schema, clock]
+    etcd = await _examine_etcd("store", settings.store.url)
+    return [clock, *etcd] if schema is None else [schema, clock]
 
 
 async def _examine_schema(settings: Settings) -> Finding:
@@ -83,6 +84,8 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
     if scheme == "memory":
         return [Finding("coordinator", "in memory, for one process alone")]
     coordinator = await _try("coordinator", _examine_leader(settings))
+    if scheme in ETCD_SCHEMES and settings.store.url != settings.coordinator.url and coordinator.is_sound:
+        return [coordinator, *await _examine_etcd("coordinator", settings.coordinator.url)]
     if not coordinator.is_sound or scheme not in ("redis", "rediss"):
         return [coordinator]
     try:
@@ -112,6 +115,27 @@ async def _examine_redis(url: str) -> list[Finding]:
         text = "its last save failed, so it may refuse writes"
         persistence = Finding("redis persistence", text, fix="redis-cli BGSAVE")
     return [eviction, persistence, Finding("redis version", health.version)]
+
+
+async def _examine_etcd(subject: str, url: str) -> list[Finding]:
+    if scheme_of(url) not in ETCD_SCHEMES:
+        return []
+    from rota.infrastructure.etcd.health import read_etcd_health
+    from rota.infrastructure.etcd.upkeep import NEARLY_FULL, USUAL_QUOTA
+
+    try:
+        health = await read_etcd_health(url, unavailable=UnavailableError)
+    except RotaError as error:
+        return [Finding(f"{subject} etcd", str(error), fix=LOOK_AT_SETTINGS)]
+    used = f"{health.bytes_in_use / 2**20:.0f} MiB in use"
+    space = Finding("etcd space", used)
+    if health.alarms:
+        space = Finding("etcd space", f"{used}, {health.alarms[0]}", fix="etcdctl defrag, then etcdctl alarm disarm")
+    elif health.bytes_in_use > NEARLY_FULL * USUAL_QUOTA:
+        text = f"{used} of 2 GiB, unless etcd was given more by --quota-backend-bytes"
+        space = Finding("etcd space", text, fix="a shorter task.retention")
+    members = f"{health.members} named" if health.members > 1 else "one named: when it is away, so is Rota"
+    return [space, Finding("etcd members", members), Finding("etcd version", health.version)]
 
 
 async def _try(subject: str, looking: Awaitable[Finding]) -> Finding:
@@ -161,6 +185,8 @@ def examine_network(settings: Settings) -> Iterator[Finding]:
             continue
         if scheme_of(url) == "redis":
             yield Finding(key, f"talks to {host} without TLS", fix="rediss:// in coordinator.url, with TLS in Redis")
+        elif scheme_of(url) == "etcd":
+            yield Finding(key, f"talks to {host} without TLS", fix=f"etcds:// in {key}, with TLS in etcd")
         else:
             yield Finding(key, f"is on {host}")
 

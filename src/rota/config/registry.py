@@ -130,6 +130,14 @@ def _open_sql_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
     return open_sql_store(url, clock=around.clock, random=around.random, collector=collector)
 
 
+def _open_etcd_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
+    quiet_grpc()
+    with _needing("etcd"):
+        from rota.infrastructure.store.etcd.store import open_etcd_store
+
+        return open_etcd_store(around.settings.store.url, around.clock)
+
+
 @asynccontextmanager
 async def _open_memory_coordinator(around: Surroundings) -> AsyncIterator[Coordinator]:
     from rota.infrastructure.coordination.memory import memory_coordinator
@@ -155,6 +163,15 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
 
         coordinator = around.settings.coordinator
         return open_redis_coordinator(coordinator.url, coordinator.prefix, collector=around.collector)
+
+
+def _open_etcd_coordinator(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
+    quiet_grpc()
+    with _needing("etcd"):
+        from rota.infrastructure.coordination.etcd.coordinator import open_etcd_coordinator
+
+        coordinator = around.settings.coordinator
+        return open_etcd_coordinator(coordinator.url, around.clock, prefix=coordinator.prefix)
 
 
 def _make_grpc(around: Surroundings) -> Executor:
@@ -254,14 +271,22 @@ STORES: Mapping[str, StoreFactory] = {
     "mysql": _open_sql_store,
     "mariadb": _open_sql_store,
     "postgresql": _open_sql_store,
+    "etcd": _open_etcd_store,
+    "etcds": _open_etcd_store,
 }
+ETCD_SCHEMES = ("etcd", "etcds")
 COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "memory": _open_memory_coordinator,
     "sql": _open_sql_coordinator,
     "redis": _open_redis_coordinator,
     "rediss": _open_redis_coordinator,
+    "etcd": _open_etcd_coordinator,
+    "etcds": _open_etcd_coordinator,
 }
-SERVER_PORTS = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "redis": 6379, "rediss": 6379}
+SERVER_PORTS = {
+    **{"mysql": 3306, "mariadb": 3306, "postgresql": 5432},
+    **{"redis": 6379, "rediss": 6379, "etcd": 2379, "etcds": 2379},
+}
 EXECUTORS: Mapping[str, ExecutorFactory] = {"http": _make_http, "grpc": _make_grpc}
 EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"http": check_http_config, "grpc": check_grpc_config}
 METRICS: Mapping[str, MetricsFactory] = {

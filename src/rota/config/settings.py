@@ -46,7 +46,7 @@ class CoordinatorSettings:
         text="`memory://` for one process, `sql://` for the store's own database (the default where the store is on a"
         " server), `redis://…` or `rediss://…`.",
     )
-    prefix: str = setting("rota", kinds.name(), text="Begins every key, so that clusters can share a Redis.")
+    prefix: str = setting("rota", kinds.name(), text="Begins every key, so that clusters can share a Redis or an etcd.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

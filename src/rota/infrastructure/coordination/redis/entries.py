@@ -7,18 +7,13 @@ Redis is shared with operators, and with other releases during an upgrade. So no
 not an id is None here, and left out by the caller.
 """
 
-from datetime import timedelta
-
-import msgspec
-
-from rota.domain.ids import MAX_ID, TaskId, TenantId, WorkerId
+from rota.domain.ids import MAX_ID, TaskId, WorkerId
 from rota.domain.queue import QueueEntry
-from rota.domain.task import PENDING, LiveTask, TaskState
-from rota.infrastructure.instants import duration_us, from_us, to_us
+from rota.domain.task import LiveTask
+from rota.infrastructure.coordination.brought import find_brought, to_brought
 
 Entry = tuple[TaskId, int]
 Ready = tuple[TaskId, LiveTask | None]
-_ADDED = msgspec.json.Decoder(tuple[str, str, int, int, int])
 _MOST_DIGITS = len(str(MAX_ID))
 
 
@@ -43,12 +38,7 @@ def find_entry(text: bytes) -> Entry | None:
 
 
 def to_ready(entry: QueueEntry) -> TaskId | bytes:
-    added = entry.added
-    if added is None:
-        return entry.task_id
-    state = added.state
-    values = (state.tenant_id, added.type, state.priority, to_us(state.due_at), duration_us(added.timeout))
-    return b"%d %b" % (entry.task_id, msgspec.json.encode(values))
+    return entry.task_id if entry.added is None else b"%d %b" % (entry.task_id, to_brought(entry.added))
 
 
 def find_ready(text: bytes) -> Ready | None:
@@ -57,18 +47,7 @@ def find_ready(text: bytes) -> Ready | None:
     task_id = find_task_id(first)
     if task_id is None:
         return None
-    return task_id, _find_added(task_id, rest) if rest else None
-
-
-def _find_added(task_id: TaskId, text: bytes) -> LiveTask | None:
-    try:
-        tenant, task_type, priority, due_us, timeout_us = _ADDED.decode(text)
-        state = TaskState(
-            id=task_id, tenant_id=TenantId(tenant), status=PENDING, due_at=from_us(due_us), priority=priority
-        )
-        return LiveTask(state=state, type=task_type, timeout=timedelta(microseconds=timeout_us))
-    except (msgspec.DecodeError, OverflowError, ValueError):
-        return None
+    return task_id, find_brought(task_id, rest) if rest else None
 
 
 def _find_number(text: bytes) -> int | None:

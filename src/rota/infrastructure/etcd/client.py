@@ -1,0 +1,302 @@
+"""The one place that talks to etcd, and the one border where its errors become ours.
+
+Every call has a deadline, which covers connecting. A read that failed at one member is asked of the next; a write is
+sent once, to a member that is connected: when its answer is lost the outcome is unknown, and the caller, who knows what
+may be repeated, decides. Every call asks for a member that knows a leader (`hasleader`): one that is cut off from the
+others refuses rather than keep us waiting.
+
+A watch ends with an error when its stream does. It begins at a revision, so whoever begins it where the last one ended
+misses nothing, unless etcd has compacted its history beyond that: `CompactedError`, and one must look at what is there.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from rota._proto.etcd import wire_pb2 as wire
+from rota.domain.errors import UnavailableError
+from rota.infrastructure.etcd.address import EtcdAddress, parse_address
+from rota.infrastructure.etcd.endpoints import Endpoints, Link
+from rota.infrastructure.etcd.ops import Answer, Op, Span, pack, unpack
+
+HAS_LEADER = ("hasleader", "true")
+ELSEWHERE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNKNOWN})
+SECOND = timedelta(seconds=1)
+STATUS_WAITER = "_handle_status_once_received"
+END_WITHIN_S = 0.1
+TXN = "/etcdserverpb.KV/Txn"
+COMPACT = "/etcdserverpb.KV/Compact"
+WATCH = "/etcdserverpb.Watch/Watch"
+GRANT = "/etcdserverpb.Lease/LeaseGrant"
+REVOKE = "/etcdserverpb.Lease/LeaseRevoke"
+KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
+AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
+STATUS = "/etcdserverpb.Maintenance/Status"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EtcdOptions:
+    """How long to wait."""
+
+    answer_within: timedelta = timedelta(seconds=3)  # more than the cluster needs for a new leader of its own
+
+
+class LeaseGoneError(Exception):
+    """The lease has run out, or was revoked."""
+
+
+class CompactedError(Exception):
+    """The history that a watch was to begin with is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a transaction did."""
+
+    is_met: bool  # whether its conditions were
+    answers: Sequence[Answer]  # to its operations, in order
+    revision: int
+
+
+class EtcdClient:
+    """Transactions, leases and watches. Connects with the first call.
+
+    Every method raises the error it was built with when there was no answer, or none that helps.
+    """
+
+    def __init__(
+        self, address: EtcdAddress | str, options: EtcdOptions | None = None, *, unavailable: type[UnavailableError]
+    ) -> None:
+        self._address = parse_address(address) if isinstance(address, str) else address
+        self._options = options or EtcdOptions()
+        self._unavailable = unavailable
+        self._endpoints = Endpoints(self._address)
+        self._token: str | None = None
+        self._is_closed = False
+
+    @property
+    def members(self) -> int:
+        """How many of the cluster are known."""
+        return len(self._address.endpoints)
+
+    async def read(self, ops: Sequence[Op]) -> Done:
+        """Ask, all at one revision."""
+        return await self._transact(ops, is_read=True)
+
+    async def write(
+        self, ops: Sequence[Op], *, when: Iterable[wire.Compare] = (), otherwise: Sequence[Op] = ()
+    ) -> Done:
+        """Do all of it if the conditions are met, else the other operations, in one transaction.
+
+        Raises `LeaseGoneError` when a put is bound to a lease that is over; then nothing is done."""
+        return await self._transact(ops, when=when, otherwise=otherwise)
+
+    async def grant(self, ttl: timedelta) -> int:
+        """A new lease; etcd counts in seconds, so it may last up to one longer, and two at least."""
+        asked = wire.LeaseGrantRequest(ttl=seconds(ttl))
+        answer = await self._call(GRANT, asked, kind=wire.LeaseGrantResponse)
+        return int(answer.id)
+
+    async def revoke(self, lease: int) -> None:
+        """End a lease, and delete all that is bound to it."""
+        try:
+            await self._call(REVOKE, wire.LeaseRevokeRequest(id=lease), kind=wire.LeaseRevokeResponse)
+        except LeaseGoneError:
+            return
+
+    async def keep_alive(self, lease: int) -> bool:
+        """Let a lease begin anew. False when it is over."""
+        async with self._stream(KEEP_ALIVE, wire.KeepAliveResponse) as call:
+            await call.write(wire.KeepAliveRequest(id=lease))
+            answer = await call.read()
+            return answer is not grpc.aio.EOF and answer.ttl > 0
+
+    async def compact(self, revision: int) -> None:
+        """Forget the history before this revision; it may be forgotten already."""
+        with suppress(CompactedError):
+            await self._call(COMPACT, wire.CompactRequest(revision=revision), kind=wire.CompactResponse)
+
+    async def status(self) -> wire.StatusResponse:
+        """What the member that is asked says of itself."""
+        answer: wire.StatusResponse = await self._call(
+            STATUS, wire.StatusRequest(), kind=wire.StatusResponse, is_read=True
+        )
+        return answer
+
+    @asynccontextmanager
+    async def watch(self, span: Span, *, after: int) -> AsyncIterator[AsyncIterator[Sequence[wire.WatchEvent]]]:
+        """What happens to the keys after a revision, as lists in order. Entered when etcd has counted us in."""
+        created = wire.WatchCreate(key=span.start, range_end=span.end, start_revision=after + 1)
+        async with self._stream(WATCH, wire.WatchResponse) as call:
+            await call.write(wire.WatchRequest(create=created))
+            _check_watched(await call.read())
+            yield self._read_events(call)
+
+    async def wait_for(
+        self, span: Span, *, after: int, wait: timedelta, is_wanted: Callable[[wire.WatchEvent], bool]
+    ) -> bool:
+        """Block until something wanted happens to the keys after a revision (True), or the wait is over (False).
+
+        True also when nobody can say any more: look, then wait again."""
+        try:
+            async with asyncio.timeout(wait.total_seconds()), self.watch(span, after=after) as events:
+                async for some in events:
+                    if any(map(is_wanted, some)):
+                        return True
+        except TimeoutError:
+            return False
+        except CompactedError:
+            return True
+        return True
+
+    async def close(self) -> None:
+        """End all connections. Whoever still waits on one gets an error."""
+        self._is_closed = True
+        await self._endpoints.close()
+
+    async def _transact(
+        self,
+        ops: Sequence[Op],
+        *,
+        when: Iterable[wire.Compare] = (),
+        otherwise: Sequence[Op] = (),
+        is_read: bool = False,
+    ) -> Done:
+        asked = wire.TxnRequest(compare=when, success=pack(ops), failure=pack(otherwise))
+        answer = await self._call(TXN, asked, kind=wire.TxnResponse, is_read=is_read)
+        number = len(ops) if answer.succeeded else len(otherwise)
+        return Done(answer.succeeded, unpack(answer.responses, number=number), answer.header.revision)
+
+    async def _call(self, path: str, asked: Any, *, kind: Any, is_read: bool = False) -> Any:
+        try:
+            async with asyncio.timeout(self._options.answer_within.total_seconds()):
+                try:
+                    return await self._send(path, asked, kind=kind)
+                except grpc.aio.AioRpcError as exc:
+                    if not (is_read and exc.code() in ELSEWHERE) and exc.code() is not grpc.StatusCode.UNAUTHENTICATED:
+                        raise
+                    return await self._send(path, asked, kind=kind)  # it was not done, or may be done again
+        except grpc.aio.AioRpcError as exc:
+            raise self._translate(exc) from exc
+        except (TimeoutError, grpc.aio.UsageError) as exc:
+            raise self._unavailable(f"etcd: {str(exc) or 'no answer in time'}") from exc
+
+    async def _send(self, path: str, asked: Any, *, kind: Any) -> Any:
+        link = await self._pick()
+        metadata = await self._metadata(link)
+        try:
+            return await link.unary(path, kind)(asked, metadata=metadata)
+        except grpc.aio.AioRpcError as exc:
+            self._note(exc, link)
+            raise
+        except asyncio.CancelledError:  # also by our own deadline: ask another member next time
+            self._endpoints.skip(link)
+            raise
+
+    async def _pick(self) -> Link:
+        if self._is_closed:
+            raise grpc.aio.UsageError("the client is closed")
+        return await self._endpoints.pick(self._options.answer_within)
+
+    async def _metadata(self, link: Link) -> tuple[tuple[str, str], ...]:
+        if not self._address.user:
+            return (HAS_LEADER,)
+        if self._token is None:
+            asked = wire.AuthenticateRequest(name=self._address.user, password=self._address.password)
+            self._token = str((await link.unary(AUTHENTICATE, wire.AuthenticateResponse)(asked)).token)
+        return (HAS_LEADER, ("token", self._token))
+
+    def _note(self, error: grpc.aio.AioRpcError, link: Link) -> None:
+        """What a failed call says of the member and of our login."""
+        if error.code() in ELSEWHERE:
+            self._endpoints.skip(link)
+        if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INVALID_ARGUMENT):
+            self._token = None  # it has ended, or was given before a change of rights
+
+    def _translate(self, error: grpc.aio.AioRpcError) -> Exception:
+        if error.code() is grpc.StatusCode.NOT_FOUND:  # of all that we ask for, only a lease is ever not found
+            return LeaseGoneError()
+        if error.code() is grpc.StatusCode.OUT_OF_RANGE:
+            return CompactedError()
+        return self._unavailable(f"etcd: {error.details() or error.code().name.lower()}")
+
+    @asynccontextmanager
+    async def _stream(self, path: str, kind: Any) -> AsyncIterator[Any]:
+        """A stream of its own; its first answer has a deadline, which the caller keeps no later than that."""
+        stream = link = None
+        deadline = asyncio.timeout(self._options.answer_within.total_seconds())
+        try:
+            async with deadline:
+                link = await self._pick()
+                metadata = await self._metadata(link)
+                stream = _Stream(lambda: link.stream(path, kind)(metadata=metadata), deadline)
+                yield stream
+        except grpc.aio.AioRpcError as exc:
+            if link is not None:
+                self._note(exc, link)
+            raise self._translate(exc) from exc
+        except (TimeoutError, asyncio.InvalidStateError, grpc.aio.UsageError) as exc:
+            if isinstance(exc, TimeoutError) and not deadline.expired():
+                raise
+            raise self._unavailable(f"etcd: {str(exc) or 'no answer in time'}") from exc
+        finally:
+            if stream is not None:
+                await stream.end()
+
+    async def _read_events(self, call: "_Stream") -> AsyncIterator[Sequence[wire.WatchEvent]]:
+        while True:
+            answer = await call.read()
+            _check_watched(answer)
+            if answer.events:
+                yield answer.events
+
+
+class _Stream:
+    """A call whose deadline is for its first answer alone, and which leaves nothing behind."""
+
+    def __init__(self, begin: Callable[[], Any], deadline: asyncio.Timeout) -> None:
+        self._before = _list_callers()
+        self._own: set[asyncio.Task[Any]] = set()
+        self._call = begin()
+        self._deadline = deadline
+
+    async def write(self, message: Any) -> None:
+        await self._call.write(message)
+
+    async def read(self) -> Any:
+        answer = await self._call.read()
+        if self._deadline.when() is not None:
+            self._deadline.reschedule(None)
+            self._own = _list_callers() - self._before
+        return answer
+
+    async def end(self) -> None:
+        """The library ends a call a moment after it was told to, in a task that it has no handle for."""
+        self._call.cancel()
+        if self._own:
+            await asyncio.wait(self._own, timeout=END_WITHIN_S)
+
+
+def _list_callers() -> set[asyncio.Task[Any]]:
+    """The tasks of the library that wait for the end of a call."""
+    return {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == STATUS_WAITER}
+
+
+def seconds(ttl: timedelta) -> int:
+    """A lease as etcd takes it: whole seconds, not fewer than asked for."""
+    return max(-(-ttl // SECOND), 1)
+
+
+def _check_watched(answer: Any) -> None:
+    if answer is grpc.aio.EOF:
+        raise asyncio.InvalidStateError("the watch has ended")
+    if answer.canceled:
+        if answer.compact_revision:
+            raise CompactedError
+        raise asyncio.InvalidStateError(answer.cancel_reason or "the watch was ended")

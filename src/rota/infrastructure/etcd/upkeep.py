@@ -1,0 +1,80 @@
+"""What somebody has to do for an etcd that works hard: let it forget its history, and tell when it fills up.
+
+etcd keeps every value that a key ever had until it is told to compact, and refuses all writes once its quota is full.
+Every process of Rota looks every few seconds at one key, in which the last one that did this wrote the revision of
+then. Whoever finds it unchanged since its own last look writes the present one, and lets everything before the old one
+be forgotten: so the history is kept for one to two rounds, and one process does the work, whoever lives.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import structlog
+
+from rota.application.ports.system import Clock
+from rota.domain.errors import UnavailableError
+from rota.infrastructure.etcd.client import EtcdClient
+from rota.infrastructure.etcd.ops import get, is_unchanged, put
+
+EVERY = timedelta(seconds=15)
+USUAL_QUOTA = 2 * 1024**3  # bytes, unless --quota-backend-bytes says otherwise, which etcd does not tell
+NEARLY_FULL = 0.75
+
+log = structlog.get_logger(__name__)
+
+
+class Upkeep:
+    """One process's part in it."""
+
+    def __init__(self, client: EtcdClient, clock: Clock, *, key: str) -> None:
+        self._client = client
+        self._clock = clock
+        self._key = key
+        self._seen = 0
+        self._has_warned = False
+
+    async def run(self) -> None:
+        """Look for ever; an etcd that is away is looked at again."""
+        while True:
+            await self._clock.sleep(EVERY)
+            try:
+                await self.look()
+                await self.warn()
+            except UnavailableError as exc:
+                log.warning("etcd.upkeep_failed", error=str(exc))
+
+    async def look(self) -> bool:
+        """Compact, if nobody has since the last look. Whether this process did."""
+        done = await self._client.read([get(self._key)])
+        kvs = done.answers[0].range.kvs
+        written = kvs[0].mod_revision if kvs else 0
+        is_due, self._seen = not kvs or written == self._seen, written
+        if not is_due:
+            return False
+        mark = put(self._key, str(done.revision).encode())
+        if not (await self._client.write([mark], when=[is_unchanged(self._key, written)])).is_met:
+            return False
+        if kvs and kvs[0].value.isdigit():
+            await self._client.compact(int(kvs[0].value))
+        return True
+
+    async def warn(self) -> None:
+        """Say once that it is nearly full, or refuses writes already."""
+        status = await self._client.status()
+        is_full = bool(status.errors) or status.db_size_in_use > NEARLY_FULL * USUAL_QUOTA
+        if is_full and not self._has_warned:
+            log.warning("etcd.nearly_full", bytes_in_use=status.db_size_in_use, alarms=list(status.errors))
+        self._has_warned = is_full
+
+
+@asynccontextmanager
+async def looked_after(client: EtcdClient, clock: Clock, *, prefix: str) -> AsyncIterator[None]:
+    """Look after an etcd while the context lasts."""
+    keeping = asyncio.create_task(Upkeep(client, clock, key=f"/{prefix}/compacted").run())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)

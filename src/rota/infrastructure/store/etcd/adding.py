@@ -1,0 +1,151 @@
+"""Adding tasks, all or none.
+
+The swift way expects what is usual: none of the ids and keys is known, which one transaction checks. When it is not so,
+or when there are more of them than one transaction can check, the careful way looks first. Then a key of the batch
+itself is the condition: what was sent twice is written once. (Only two nodes that race for the same idempotency keys in
+batches of more than sixty could each add the rest of theirs.)
+
+What does not fit one request is brought before the transaction that makes it count: payloads, and then all that was
+asked for. Without the key that says where it stands a task is none, for whoever looks.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+
+from rota.application.ports.store import Added
+from rota.domain.errors import IdempotencyMismatchError, IdTakenError, InvalidError
+from rota.domain.ids import TaskId
+from rota.domain.submission import NewTask
+from rota.infrastructure.etcd.client import LeaseGoneError
+from rota.infrastructure.etcd.ops import (
+    MOST_BYTES,
+    MOST_CONDITIONS,
+    MOST_LEAF,
+    MOST_OPS,
+    Op,
+    cut,
+    is_absent,
+    put,
+    size_of,
+    together,
+    when,
+)
+from rota.infrastructure.store.etcd.audit import audit_ops
+from rota.infrastructure.store.etcd.nodes import delete_unchanged
+from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present
+
+BATCH_KEPT = timedelta(hours=1)  # longer than any request is on its way
+_First = tuple[TaskId, str]
+
+
+class TaskAdder:
+    def __init__(self, space: EtcdSpace) -> None:
+        self._space = space
+
+    async def add(self, new: Sequence[NewTask]) -> list[Added]:
+        keys = self._keys(new)
+        is_plain = len(keys) <= MOST_CONDITIONS and len(set(keys)) == len(keys)
+        if is_plain and await self._write(new):
+            return [Added(item.task.id) for item in new]
+        while True:
+            firsts = await self._claim(new)
+            owners = [item.task.id if item.key is None else firsts[self._key(item)][0] for item in new]
+            own = {item.task.id: item for item, owner in zip(new, owners, strict=True) if owner == item.task.id}
+            missing = await self._find_missing(list(own.values()))
+            if not missing or await self._write(missing):
+                return [Added(owner, is_repeat=owner != item.task.id) for item, owner in zip(new, owners, strict=True)]
+
+    async def _write(self, new: Sequence[NewTask]) -> bool:
+        """Write tasks that are absent; False when one was not."""
+        before, groups = self._lay_out(new)
+        kept = audit_ops(self._space, [entry for item in new for entry in item.audit])
+        for parts in cut([op] for op in before):
+            await self._space.client.write([op for part in parts for op in part])
+        keys = self._keys(new)
+        if len(keys) <= MOST_CONDITIONS:
+            ops = [*(together(group) for group in groups), *kept]
+            return (await self._space.client.write(ops, when=[is_absent(key) for key in keys])).is_met
+        return await self._write_many(new, [*self._gather(new, groups), *kept])
+
+    async def _write_many(self, new: Sequence[NewTask], ops: Sequence[Op]) -> bool:
+        ids = ",".join(str(item.task.id) for item in new)
+        batch = self._space.key("batches", hashlib.sha256(ids.encode()).hexdigest())
+        lease = await self._space.client.grant(BATCH_KEPT)
+        try:
+            done = await self._space.client.write([*ops, put(batch, lease=lease)], when=[is_absent(batch)])
+        except LeaseGoneError:
+            return False
+        return done.is_met and all(answer.txn.succeeded for answer in done.answers[:-1])
+
+    def _lay_out(self, new: Sequence[NewTask]) -> tuple[list[Op], list[list[Op]]]:
+        """What to write before, and what for each task then."""
+        groups = [new_task_ops(self._space, item) for item in new]
+        if _fits(groups):
+            return payload_ops(self._space, new), groups
+        groups = [new_task_ops(self._space, item, apart=0) for item in new]
+        if _fits(groups):
+            return payload_ops(self._space, new, apart=0), groups
+        before = [*payload_ops(self._space, new, apart=0), *(spec for spec, *_ in groups)]
+        groups = [rest for _, *rest in groups]
+        if not _fits(groups):
+            problem = f"{len(new)} at once are more than etcd takes in one transaction; send fewer at a time"
+            raise InvalidError("tasks", problem)
+        return before, groups
+
+    def _gather(self, new: Sequence[NewTask], groups: Sequence[Sequence[Op]]) -> list[Op]:
+        """As few operations as possible: those of a task with a key have a condition, others may share one."""
+        gathered: list[Op] = []
+        shared: list[Op] = []
+        for item, group in zip(new, groups, strict=True):
+            if item.key is not None:
+                gathered.append(when([is_absent(self._key(item))], group))
+                continue
+            if len(shared) + len(group) > MOST_LEAF:
+                gathered.append(together(shared))
+                shared = []
+            shared += group
+        return [*gathered, *([together(shared)] if shared else [])]
+
+    def _keys(self, new: Sequence[NewTask]) -> list[str]:
+        """What must be absent for these to be new."""
+        ids = [self._space.key("tasks", item.task.id) for item in new]
+        return [*ids, *(self._key(item) for item in new if item.key is not None)]
+
+    def _key(self, item: NewTask) -> str:
+        return self._space.key("keys", item.task.spec.tenant_id, item.key or "")
+
+    async def _claim(self, new: Sequence[NewTask]) -> dict[str, _First]:
+        """For each idempotency key in the batch, which task and digest it stands for."""
+        keys = list(dict.fromkeys(self._key(item) for item in new if item.key is not None))
+        found = zip(keys, await self._space.find_all(keys), strict=True)
+        claimed = {key: _read_first(kv) for key, kv in found if kv is not None}
+        for item in new:
+            if item.key is not None:
+                first = claimed.setdefault(self._key(item), (item.task.id, item.digest))
+                if first[1] != item.digest:
+                    raise IdempotencyMismatchError(item.key, first[0])
+        return claimed
+
+    async def _find_missing(self, own: Sequence[NewTask]) -> list[NewTask]:
+        """Those that are not there yet; an id that stands for another task must never pass for a repeat."""
+        specs = present(await self._space.find_all([self._space.key("tasks", item.task.id) for item in own]))
+        known = await load_tasks(self._space, specs)
+        for item in own:
+            if item.task.id in known and known[item.task.id].spec != item.task.spec:
+                raise IdTakenError(item.task.id)
+        await delete_unchanged(self._space, [kv for kv in specs if id_of(kv) not in known])  # of a batch cut short
+        return [item for item in own if item.task.id not in known]
+
+
+def _read_first(kv: KV) -> _First:
+    task_id, digest = msgspec.json.decode(kv.value, type=tuple[str, str])
+    return TaskId(int(task_id)), digest
+
+
+def _fits(groups: Sequence[Sequence[Op]]) -> bool:
+    conditions = 150 * sum(len(group) > 3 for group in groups)  # of those with keys
+    return sum(map(size_of, groups)) + conditions <= MOST_BYTES and len(groups) <= MOST_OPS * 2

@@ -1,0 +1,44 @@
+"""The records of tasks in etcd. The first entry follows from the task, the last one is with its result."""
+
+from collections.abc import Sequence
+
+from rota.domain.ids import TaskId
+from rota.domain.log import PROGRESS_MARK, LogEntry, Progress, check_lines, progress_of
+from rota.infrastructure.etcd.ops import Span, cut, put_missing
+from rota.infrastructure.store.etcd.documents import creation_entry, encode, read_entry, read_result, read_spec, to_spec
+from rota.infrastructure.store.etcd.records import log_key
+from rota.infrastructure.store.etcd.space import EtcdSpace
+
+
+class EtcdLogStore:
+    def __init__(self, space: EtcdSpace) -> None:
+        self._space = space
+
+    async def append(self, entries: Sequence[LogEntry]) -> None:
+        check_lines(entries)
+        first = {log_key(self._space, entry): entry for entry in reversed(entries)}  # of two in one place
+        for parts in cut([put_missing(key, encode(entry))] for key, entry in reversed(first.items())):
+            await self._space.client.write([op for part in parts for op in part])
+
+    async def read(self, task_id: TaskId, *, after: int = 0, limit: int = 1000) -> list[LogEntry]:
+        span = self._space.all("logs", task_id)
+        begin = self._space.key("logs", task_id, after + 1).encode()
+        between = list(map(read_entry, await self._space.scan(Span(begin, span.end), limit)))
+        ends = [entry for entry in await self._read_ends(task_id) if entry.seq > after]
+        return sorted([*between, *ends], key=lambda entry: entry.seq)[:limit]
+
+    async def find_progress(self, task_id: TaskId, attempt: int) -> Progress | None:
+        entries = map(read_entry, await self._space.scan(self._space.all("logs", task_id)))
+        for entry in sorted(entries, key=lambda entry: entry.seq, reverse=True):
+            if entry.attempt == attempt and entry.detail.startswith(PROGRESS_MARK):
+                return progress_of(entry)
+        return None
+
+    async def _read_ends(self, task_id: TaskId) -> list[LogEntry]:
+        keys = [self._space.key(kind, task_id) for kind in ("tasks", "results")]
+        spec, result = await self._space.find_all(keys)
+        if spec is None:
+            return []
+        document = read_spec(spec)
+        first = creation_entry(to_spec(task_id, document, apart=None), document)
+        return [first] if result is None else [first, read_result(result).log]

@@ -1,0 +1,69 @@
+"""Where the documents of a task are, how those of a new one are written, and how a whole task is read."""
+
+from collections.abc import Sequence
+
+from rota.domain.ids import TaskId
+from rota.domain.log import LogEntry
+from rota.domain.submission import NewTask
+from rota.domain.task import Task, TaskState
+from rota.infrastructure.etcd.ops import Op, put
+from rota.infrastructure.instants import to_us
+from rota.infrastructure.store.etcd.documents import (
+    LONG_PAYLOAD,
+    encode,
+    mark,
+    place_in_time,
+    read_spec,
+    spec_document,
+    state_document,
+    to_spec,
+    to_task,
+)
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, spell, spell_time
+
+
+def due_key(space: EtcdSpace, state: TaskState) -> str:
+    return f"{space.key('due', place_in_time(state))}/{spell_time(to_us(state.due_at))}_{spell(state.id)}"
+
+
+def log_key(space: EtcdSpace, entry: LogEntry) -> str:
+    return space.key("logs", entry.task_id, entry.seq)
+
+
+def new_task_ops(space: EtcdSpace, new: NewTask, *, apart: int = LONG_PAYLOAD) -> list[Op]:
+    """The documents of a new task; its payload is not among them if it is longer than that (`payload_ops`)."""
+    state = new.task.state
+    is_apart = len(new.task.spec.payload) > apart
+    ops = [
+        put(space.key("tasks", state.id), spec_document(new, is_apart=is_apart)),
+        put(space.key("live", state.id), encode(state_document(state))),
+        put(due_key(space, state), mark(state)),
+    ]
+    if new.key is not None:
+        first = encode((str(state.id), new.digest))
+        ops.append(put(space.key("keys", state.tenant_id, new.key), first))
+    return ops
+
+
+def payload_ops(space: EtcdSpace, new: Sequence[NewTask], *, apart: int = LONG_PAYLOAD) -> list[Op]:
+    """The payloads that are kept apart. Without its task one means nothing, so they are written first."""
+    specs = [item.task.spec for item in new if len(item.task.spec.payload) > apart]
+    return [put(space.key("payloads", spec.id), spec.payload.encode()) for spec in specs]
+
+
+async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task]:
+    """Whole tasks, from what was asked of them and all else that there is."""
+    ids = [id_of(kv) for kv in specs]
+    documents = [read_spec(kv) for kv in specs]
+    long = {task_id for task_id, document in zip(ids, documents, strict=True) if document.payload is None}
+    kinds = ("live", "results", "errors")
+    keys = [space.key(kind, task_id) for task_id in ids for kind in kinds]
+    found = await space.find_all([*keys, *(space.key("payloads", task_id) for task_id in sorted(long))])
+    payloads = dict(zip(sorted(long), found[len(keys) :], strict=True))
+    tasks: dict[TaskId, Task] = {}
+    for place, (task_id, document) in enumerate(zip(ids, documents, strict=True)):
+        live, result, error = found[place * len(kinds) : (place + 1) * len(kinds)]
+        spec = to_spec(task_id, document, apart=payloads.get(task_id))
+        if (task := to_task(spec, live=live, result=result, error=error)) is not None:
+            tasks[task_id] = task
+    return tasks

@@ -1,0 +1,108 @@
+"""Firing schedules in etcd.
+
+Each firing is one transaction: its occurrences, its tasks, the config with its next fire time, under the condition that
+the config is as it was read. Whatever else notes a target changes the config too, so that condition is enough. The ids
+of all tasks are looked up before anything is written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import msgspec
+
+from rota.domain.errors import IdTakenError
+from rota.domain.firing import Firing, check_one_firing_each
+from rota.domain.ids import TenantId
+from rota.domain.paging import purge_limit
+from rota.domain.schedule import Occurrence
+from rota.domain.submission import NewTask
+from rota.domain.task import Task
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.etcd.ops import Op, Span, cut, delete, put, together
+from rota.infrastructure.instants import from_us, to_us
+from rota.infrastructure.store.etcd.configs import config_key, config_ops, read_config
+from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, name_of, present, spell_time, tenant_of
+
+_OCCURRENCE = msgspec.json.Decoder(Occurrence)
+
+
+class EtcdScheduleStore:
+    def __init__(self, space: EtcdSpace) -> None:
+        self._space = space
+
+    async def list_due(self, limit: int) -> list[TaskConfig]:
+        span = self._space.all("fires")
+        until = f"{self._space.key('fires')}/{spell_time(to_us(self._space.now()))}0".encode()  # 0 follows the slash
+        due = await self._space.scan(Span(span.start, until), limit)
+        keys = [config_key(self._space, TenantId(name_of(kv)), task_type=str(tenant_of(kv))) for kv in due]
+        return [read_config(kv) for kv in present(await self._space.find_all(keys))]
+
+    async def find_next(self) -> datetime | None:
+        first = await self._space.scan(self._space.all("fires"), 1)
+        return from_us(int(first[0].key.rsplit(b"/", 3)[1])) if first else None
+
+    async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
+        check_one_firing_each(firings)
+        await self._check_ids([task for firing in firings for task in firing.tasks])
+        return [await self._fire(firing) for firing in firings]
+
+    async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
+        found = await self._space.scan(self._space.all("occurrences", tenant_id, task_type))
+        return [_read(kv) for kv in found[::-1][:limit]]
+
+    async def purge(self, *, fired_before: datetime, limit: int) -> int:
+        before = spell_time(to_us(fired_before))
+        found = await self._space.scan(self._space.all("occurrences"))
+        doomed = [kv.key.decode() for kv in found if name_of(kv) < before][: purge_limit(limit)]
+        deleted = 0
+        for parts in cut([delete(key)] for key in doomed):
+            done = await self._space.client.write([op for part in parts for op in part])
+            deleted += sum(answer.delete.deleted for answer in done.answers)
+        return deleted
+
+    async def _check_ids(self, tasks: Sequence[Task]) -> None:
+        specs = await self._space.find_all([self._space.key("tasks", task.id) for task in tasks])
+        known = await load_tasks(self._space, present(specs))
+        for task in tasks:
+            if task.id in known and known[task.id].spec != task.spec:
+                raise IdTakenError(task.id)
+
+    async def _fire(self, firing: Firing) -> Sequence[Occurrence]:
+        key = config_key(self._space, firing.tenant_id, task_type=firing.task_type)
+        noted = [self._occurrence_key(firing, one) for one in firing.occurrences]
+        while True:
+            found, *targets = await self._space.find_all([key, *noted])
+            known = {one.fire_at: one for one in map(_read, present(targets))}
+            config = None if found is None else read_config(found)
+            if config is None or config.next_fire_at != firing.seen_at:
+                return firing.already_in(known)
+            new = firing.without(known)
+            await self._stage(new)
+            if await self._space.write_if([key], [found], ops=self._ops(new, config)):
+                return new.occurrences
+
+    async def _stage(self, firing: Firing) -> None:
+        payloads = payload_ops(self._space, [NewTask(task) for task in firing.tasks])
+        for parts in cut([op] for op in payloads):
+            await self._space.client.write([op for part in parts for op in part])
+
+    def _ops(self, firing: Firing, config: TaskConfig) -> list[Op]:
+        moved = replace(
+            config,
+            next_fire_at=firing.next_fire_at,
+            runs=config.runs + len(firing.tasks),
+            last_run=firing.last_run or config.last_run,
+        )
+        noted = [put(self._occurrence_key(firing, one), msgspec.json.encode(one)) for one in firing.occurrences]
+        tasks = [together(new_task_ops(self._space, NewTask(task))) for task in firing.tasks]
+        return [*config_ops(self._space, moved, before=config), *noted, *tasks]
+
+    def _occurrence_key(self, firing: Firing, one: Occurrence) -> str:
+        folder = self._space.key("occurrences", firing.tenant_id, firing.task_type)
+        return f"{folder}/{spell_time(to_us(one.fire_at))}"
+
+
+def _read(kv: KV) -> Occurrence:
+    return _OCCURRENCE.decode(kv.value)

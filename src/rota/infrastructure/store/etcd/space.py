@@ -1,0 +1,163 @@
+"""The store's part of an etcd: its keys, how documents are read, and how they are changed.
+
+    /rota/tasks/{id}                     what was asked: written once. Ids have 19 digits, so that keys are in order
+    /rota/payloads/{id}                  its payload, if that is long
+    /rota/live/{id}                      where a task stands that has not ended
+    /rota/due/{w|r|b}/{due}_{id}         the same by time: tasks that wait, run, are blocked; the value has the version
+    /rota/results/{id}                   how a task ended, with its last log entry
+    /rota/errors/{id}                    its last error, while it goes on
+    /rota/ended/{tenant}/{status}/{id}   an empty key for each task that has ended: they are counted
+    /rota/logs/{id}/{place}              what else is in its record
+    /rota/keys/{tenant}/{key}            the task that an idempotency key stands for
+    /rota/purged                         how many ended tasks were purged, by tenant and status
+    /rota/configs, revisions, fires, occurrences, workers, tokens, audit, processes, slots, secrets, leadership
+
+A document is JSON. A change is a transaction under the condition that what it was decided from is still so; where it is
+not, it is decided anew (`decide`). Batches of tasks have a condition for each of them (`tasks.py`).
+
+etcd has no clock that can be asked: the time is the node's own, and the clocks of the nodes must agree, as NTP has
+them. Ids stay unique whatever they say; a task of one node may be a little late, or early, on another.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TypeVar
+from urllib.parse import quote, unquote
+
+from rota._proto.etcd import wire_pb2 as wire
+from rota.application.ports.system import Clock
+from rota.domain.errors import ConfigError
+from rota.domain.ids import MAX_ID, TaskId, TenantId, first_id_at
+from rota.infrastructure.etcd.client import EtcdClient
+from rota.infrastructure.etcd.ops import MOST_OPS, Op, Span, count, get, is_unchanged, scan, under
+
+T = TypeVar("T")
+KV = wire.KeyValue
+Found = Sequence[KV | None]
+DEFAULT_PREFIX = "rota"
+ID_DIGITS = 19
+TIME_DIGITS = 17
+PAGE = 1000
+FIRST_WINDOW = 60_000 << 22  # a minute of ids
+WIDER = 8
+FULL = 4  # times what is needed: then a narrower window will do
+
+
+class EtcdSpace:
+    """What all parts of the store work on."""
+
+    def __init__(self, client: EtcdClient, clock: Clock, *, prefix: str = DEFAULT_PREFIX) -> None:
+        if not prefix or prefix != prefix.strip("/"):
+            raise ConfigError(f"the etcd prefix {prefix!r} is empty or has slashes around it; try rota")
+        self.client = client
+        self._clock = clock
+        self._root = f"/{prefix}/"
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def key(self, kind: str, *names: str | int) -> str:
+        """The key of a document; names that people choose may have any character."""
+        return "/".join([f"{self._root}{kind}", *map(spell, names)])
+
+    def all(self, kind: str, *names: str | int) -> Span:
+        """All keys below a name."""
+        return under(f"{self.key(kind, *names)}/")
+
+    def ids_from(self, kind: str, first: int, *, before: int = MAX_ID + 1) -> Span:
+        """The keys of a kind whose ids are in a range."""
+        end = f"{self.key(kind)}0" if before > MAX_ID else self.key(kind, before)  # 0 follows the slash
+        return Span(self.key(kind, max(first, 0)).encode(), end.encode())
+
+    async def find(self, key: str) -> KV | None:
+        return (await self.find_all([key]))[0]
+
+    async def find_all(self, keys: Sequence[str]) -> list[KV | None]:
+        """What stands at these keys, in order."""
+        found: list[KV | None] = []
+        for start in range(0, len(keys), MOST_OPS):
+            done = await self.client.read([get(key) for key in keys[start : start + MOST_OPS]])
+            found += [answer.range.kvs[0] if answer.range.kvs else None for answer in done.answers]
+        return found
+
+    async def scan(self, span: Span, limit: int | None = None) -> list[KV]:
+        """The keys of a span in order, up to so many, read in pages."""
+        found: list[KV] = []
+        while limit is None or len(found) < limit:
+            size = PAGE if limit is None else min(PAGE, limit - len(found))
+            page = (await self.client.read([scan(span, size)])).answers[0].range
+            found += page.kvs
+            if not page.more:
+                break
+            span = Span(page.kvs[-1].key + b"\0", span.end)
+        return found
+
+    async def scan_newest(self, kind: str, *, below: int, least: int, needed: int) -> tuple[list[KV], int]:
+        """Documents by id, newest first: about so many, and the id down to which they are all.
+
+        etcd cannot read backwards but by reading everything, so this looks for a stretch of time that holds enough."""
+        soon = first_id_at(self.now()) + FIRST_WINDOW
+        if below > soon:  # ids of the future: hardly any
+            future = await self.scan(self.ids_from(kind, max(soon, least), before=below))
+            if future or soon <= least:
+                return future[::-1], max(soon, least)
+            below = soon
+        lower = await self._find_lower(kind, below=below, least=least, needed=needed)
+        found = await self.scan(self.ids_from(kind, lower, before=below))
+        return found[::-1], lower
+
+    async def decide(self, keys: Sequence[str], plan: Callable[[Found], tuple[Sequence[Op], T]]) -> T:
+        """Read, decide what to write and to answer, and write it while all that was read is still so. Else again."""
+        while True:
+            found = await self.find_all(keys)
+            ops, answer = plan(found)
+            if not ops or await self.write_if(keys, found, ops=ops):
+                return answer
+
+    async def write_if(self, keys: Sequence[str], found: Found, *, ops: Sequence[Op]) -> bool:
+        """Write if these keys, a few, are as they were found."""
+        unchanged = [is_unchanged(key, revision_of(kv)) for key, kv in zip(keys, found, strict=True)]
+        return (await self.client.write(ops, when=unchanged)).is_met
+
+    async def _find_lower(self, kind: str, *, below: int, least: int, needed: int) -> int:
+        width, widest_empty = FIRST_WINDOW, 0
+        while True:
+            lower = max(below - width, least, 0)
+            number = (await self.client.read([count(self.ids_from(kind, lower, before=below))])).answers[0].range.count
+            if number < needed and lower > max(least, 0):
+                widest_empty, width = width, width * WIDER
+            elif number > needed * FULL and width > widest_empty * 2 + 2:
+                width = (width + widest_empty) // 2
+            else:
+                return lower
+
+
+def spell(name: str | int) -> str:
+    return f"{name:0{ID_DIGITS}}" if isinstance(name, int) else quote(name, safe="")
+
+
+def spell_time(microseconds: int) -> str:
+    return f"{max(microseconds, 0):0{TIME_DIGITS}}"
+
+
+def name_of(kv: KV) -> str:
+    """The last name in a key."""
+    return unquote(kv.key.rpartition(b"/")[2].decode())
+
+
+def id_of(kv: KV) -> TaskId:
+    """The id at the end of a key, alone or after a time."""
+    return TaskId(int(kv.key[-ID_DIGITS:]))
+
+
+def tenant_of(kv: KV) -> TenantId:
+    """The name before the last one."""
+    return TenantId(unquote(kv.key.rsplit(b"/", 2)[1].decode()))
+
+
+def revision_of(kv: KV | None) -> int:
+    return 0 if kv is None else kv.mod_revision
+
+
+def present(found: Iterable[KV | None]) -> list[KV]:
+    return [kv for kv in found if kv is not None]

@@ -1,0 +1,96 @@
+"""The register of worker incarnations in etcd."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import msgspec
+
+from rota.application.ports.store import WorkerRecord
+from rota.domain.audit import AuditEntry
+from rota.domain.ids import WorkerId
+from rota.domain.paging import purge_limit
+from rota.domain.worker import Worker
+from rota.infrastructure.etcd.ops import Op, cut, is_unchanged, put, when
+from rota.infrastructure.store.etcd.audit import audit_ops
+from rota.infrastructure.store.etcd.nodes import delete_unchanged
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found
+
+KIND = "workers"
+
+
+class EtcdWorkerRegistry:
+    def __init__(self, space: EtcdSpace) -> None:
+        self._space = space
+
+    async def register(self, worker: Worker) -> None:
+        key, now = self._space.key(KIND, worker.id), self._space.now()
+
+        def plan(found: Found) -> tuple[list[Op], None]:
+            new = WorkerRecord(worker, now, seen_at=now, retired_at=None)
+            known = new if found[0] is None else _read(found[0])
+            return [put(key, msgspec.json.encode(replace(known, worker=worker, seen_at=now)))], None
+
+        await self._space.decide([key], plan)
+
+    async def seen(self, loads: Mapping[WorkerId, int]) -> None:
+        now = self._space.now()
+        await self._change(
+            list(loads),
+            lambda one: replace(one, worker=replace(one.worker, load=loads[one.worker.id]), seen_at=now),
+        )
+
+    async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
+        now = self._space.now()
+        await self._change(
+            list(dict.fromkeys(worker_ids)),
+            lambda one: one if one.retired_at else replace(one, worker=replace(one.worker, load=0), retired_at=now),
+        )
+
+    async def order(
+        self,
+        worker_id: WorkerId,
+        *,
+        capacity: int | None = None,
+        draining: bool | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> bool:
+        key = self._space.key(KIND, worker_id)
+
+        def plan(found: Found) -> tuple[list[Op], bool]:
+            known = None if found[0] is None else _read(found[0])
+            if known is None or known.retired_at is not None:
+                return [], False
+            orders = known.orders if capacity is None else known.orders.with_capacity(capacity)
+            orders = orders if draining is None else orders.with_draining(draining)
+            wish = put(key, msgspec.json.encode(replace(known, orders=orders)))
+            return [wish, *audit_ops(self._space, audit)], True
+
+        return await self._space.decide([key], plan)
+
+    async def list_all(
+        self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
+    ) -> list[WorkerRecord]:
+        found = map(_read, await self._space.scan(self._space.ids_from(KIND, (after or 0) + 1)))
+        return [record for record in found if record.retired_at is None or not alive_only][:limit]
+
+    async def purge(self, *, retired_before: datetime, limit: int) -> int:
+        found = await self._space.scan(self._space.all(KIND))
+        old = [kv for kv in found if (end := _read(kv).retired_at) is not None and end < retired_before]
+        return await delete_unchanged(self._space, old[: purge_limit(limit)])
+
+    async def _change(self, worker_ids: Sequence[WorkerId], change: Callable[[WorkerRecord], WorkerRecord]) -> None:
+        """Change those that are known; one that somebody else changed meanwhile is read and changed again."""
+        left = [self._space.key(KIND, worker_id) for worker_id in worker_ids]
+        while left:
+            found = [kv for kv in await self._space.find_all(left) if kv is not None]
+            writes = [(kv, put(kv.key.decode(), msgspec.json.encode(change(_read(kv))))) for kv in found]
+            left = []
+            for parts in cut([when([is_unchanged(kv.key.decode(), kv.mod_revision)], [op])] for kv, op in writes):
+                done = await self._space.client.write([op for part in parts for op in part])
+                keys = [part[0].txn.compare[0].key.decode() for part in parts]
+                left += [key for key, one in zip(keys, done.answers, strict=True) if not one.txn.succeeded]
+
+
+def _read(kv: KV) -> WorkerRecord:
+    return msgspec.json.decode(kv.value, type=WorkerRecord)

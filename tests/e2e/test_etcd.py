@@ -1,0 +1,75 @@
+"""Clusters of real processes on etcd and nothing else."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import rota
+from rota.domain.task import SUCCESS
+from tests.support import cluster_app
+from tests.support.cluster import Cluster, a_cluster, eventually, wait_until
+from tests.support.names import fresh_name
+from tests.support.require import require_server
+from tests.support.servers.etcd import EtcdCluster, EtcdServer
+
+APP = Path(cluster_app.__file__)
+pytestmark = pytest.mark.timeout(180)
+
+
+def on_etcd(url: str, name: str) -> dict[str, dict[str, str]]:
+    return {"store": {"url": url}, "coordinator": {"url": url, "prefix": name}}
+
+
+@pytest.fixture
+def cluster(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Cluster]:
+    name = fresh_name("e2e")
+    with a_cluster(tmp_path, on_etcd(etcd_server.url(name), name), app=APP) as running:
+        yield running
+
+
+async def count_ends(handles: Sequence[rota.Handle]) -> Counter[str]:
+    return Counter(task.status for task in await asyncio.gather(*(handle.wait("90s") for handle in handles)))
+
+
+async def test_etcd_alone_runs_everything_exactly_once(cluster: Cluster) -> None:
+    cluster.start_all("server", "pod-1", "pod-2")
+    async with rota.Rota(cluster.settings, roles=()) as client:
+        plain = await client.submit_many("noop", [{}] * 100)
+        single = [await client.submit("noop", {}) for _ in range(10)]
+        flaky = await client.submit("flaky", {"failures": 1})
+        later = await client.submit("noop", {}, delay="1s", priority="high")
+        assert await count_ends([*plain, *single, flaky, later]) == {SUCCESS: 112}
+    assert Counter(cluster.runs().values()) == {1: 111, 2: 1}  # the flaky one failed once
+
+
+@pytest.mark.slow  # a worker's lease has to run out, and a leader's
+async def test_on_etcd_alone_the_tasks_of_a_killed_pod_run_elsewhere(cluster: Cluster) -> None:
+    first, _ = cluster.start_all("server", "pod-1", "pod-2")
+    async with rota.Rota(cluster.settings, roles=()) as client:
+        naps = [await client.submit("nap", {"seconds": 3}) for _ in range(4)]
+        await asyncio.to_thread(wait_until, lambda: len(cluster.runs("began")) >= 4, "4 tasks to begin")
+        first.kill()
+        assert await count_ends(naps) == {SUCCESS: 4}
+
+
+@pytest.mark.slow  # three servers
+async def test_an_etcd_that_loses_its_leader_loses_no_task_and_changes_no_leader_of_rota(tmp_path: Path) -> None:
+    require_server("etcd")
+    with EtcdCluster() as etcd, a_cluster(tmp_path, on_etcd(etcd.url(), "rota"), app=APP) as cluster:
+        cluster.start_all("server", "pod-1", "pod-2")
+        leader = await asyncio.to_thread(cluster.leader)
+        async with rota.Rota(cluster.settings, roles=()) as client:
+            before = await client.submit_many("noop", [{}] * 50)
+            for server in etcd.servers:  # each in turn, so that its leader is among them
+                server.kill()
+                ask = partial(client.submit, "noop", {}, idempotency_key=f"without {server.port}")
+                during = await eventually(ask, "a submit to be answered")  # while etcd has no leader, none is
+                assert await count_ends([during]) == {SUCCESS: 1}
+                server.launch()
+                await asyncio.to_thread(server.wait_until_ready)
+            assert await count_ends(before) == {SUCCESS: 50}
+        assert await asyncio.to_thread(cluster.leader) is leader

@@ -1,0 +1,215 @@
+"""The etcd client on a real server: what is refused, what is asked again, what ends."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from rota.domain.errors import ConfigError, CoordinatorUnavailableError
+from rota.infrastructure.etcd.address import parse_address
+from rota.infrastructure.etcd.client import CompactedError, EtcdClient, EtcdOptions, LeaseGoneError, seconds
+from rota.infrastructure.etcd.ops import delete, get, is_absent, only, put, put_missing, under
+from rota.infrastructure.etcd.upkeep import Upkeep
+from rota.infrastructure.system import SystemClock
+from tests.support.names import fresh_name
+from tests.support.proxy import FaultyProxy
+from tests.support.require import require_server
+from tests.support.servers.binaries import find_binary
+from tests.support.servers.etcd import EtcdServer, list_binaries, version_of
+from tests.support.servers.process import free_port, run_tool
+
+SOON = timedelta(seconds=20)
+QUICK = EtcdOptions(answer_within=timedelta(milliseconds=300))
+
+
+@asynccontextmanager
+async def a_client(url: str, options: EtcdOptions | None = None) -> AsyncIterator[EtcdClient]:
+    client = EtcdClient(url, options, unavailable=CoordinatorUnavailableError)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@pytest.fixture
+async def client(etcd_server: EtcdServer) -> AsyncIterator[EtcdClient]:
+    async with a_client(etcd_server.url()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def key() -> str:
+    return f"/{fresh_name('client')}/key"
+
+
+def by_version(binary: Path) -> str:
+    return ".".join(map(str, version_of(binary))) if binary.is_absolute() else "missing"
+
+
+@pytest.fixture(params=list_binaries() or [Path("etcd")], ids=by_version)
+def each_server(request: pytest.FixtureRequest) -> Iterator[EtcdServer]:
+    """Every version that is here."""
+    require_server("etcd")
+    with EtcdServer(binary=request.param) as server:
+        yield server
+
+
+async def test_every_version_does_what_we_need(each_server: EtcdServer, key: str) -> None:
+    async with a_client(each_server.url()) as client:
+        lease = await client.grant(SOON)
+        assert await client.keep_alive(lease)
+        many = [put_missing(f"{key}/{number}", b"x" * 100) for number in range(3_000)]
+        done = await client.write([*many, put(key, lease=lease)], when=[is_absent(key)])
+        assert done.is_met
+        assert len(done.answers) == 3_001
+        await client.revoke(lease)
+        assert not (await client.read([get(key)])).answers[0].range.kvs
+        async with client.watch(under(f"{key}/"), after=done.revision) as events:
+            await client.write([delete(f"{key}/7")])
+            assert [event.kv.key.decode() for event in await anext(events)] == [f"{key}/7"]
+        assert (await client.status()).version.startswith("3.")
+
+
+async def test_a_lease_that_is_over_is_told(client: EtcdClient, key: str) -> None:
+    lease = await client.grant(SOON)
+    await client.revoke(lease)
+    await client.revoke(lease)
+    assert not await client.keep_alive(lease)
+    with pytest.raises(LeaseGoneError):
+        await client.write([put(key, lease=lease)])
+
+
+async def test_a_watch_misses_nothing_that_happened_before_it_began(client: EtcdClient, key: str) -> None:
+    begun = (await client.write([put(key, b"1")])).revision
+    await client.write([put(key, b"2")])
+    async with client.watch(only(key), after=begun) as events:
+        assert [event.kv.value for event in await anext(events)] == [b"2"]
+
+
+async def test_a_watch_whose_history_was_compacted_says_so_and_a_wait_returns(client: EtcdClient, key: str) -> None:
+    begun = (await client.write([put(key, b"1")])).revision
+    last = (await client.write([put(key, b"2")])).revision
+    await client.compact(last)
+    await client.compact(begun)  # forgotten already
+    with pytest.raises(CompactedError):
+        async with client.watch(only(key), after=begun - 1) as events:
+            await anext(events)
+    assert await client.wait_for(only(key), after=begun - 1, wait=SOON, is_wanted=lambda _: False)
+
+
+async def test_a_wait_ends_without_news(client: EtcdClient, key: str) -> None:
+    now = (await client.write([put(key)])).revision
+    wait = timedelta(milliseconds=50)
+    assert not await client.wait_for(only(key), after=now, wait=wait, is_wanted=lambda _: True)
+
+
+async def test_a_dead_member_is_passed_over(etcd_server: EtcdServer, key: str) -> None:
+    dead = f"127.0.0.1:{free_port()}"
+    async with a_client(f"etcd://{dead},127.0.0.1:{etcd_server.port}") as client:
+        assert (await client.write([put(key)])).is_met
+
+
+async def test_when_no_member_answers_the_caller_is_told_in_time() -> None:
+    async with a_client(f"etcd://127.0.0.1:{free_port()}", QUICK) as client:
+        with pytest.raises(CoordinatorUnavailableError, match="no answer in time"):
+            await client.read([get("/x")])
+        with pytest.raises(CoordinatorUnavailableError, match="no answer in time"):
+            await client.keep_alive(1)
+
+
+async def test_a_member_that_falls_silent_is_left_for_another(etcd_server: EtcdServer, key: str) -> None:
+    async with FaultyProxy("127.0.0.1", etcd_server.port) as proxy:
+        url = f"etcd://127.0.0.1:{proxy.port},127.0.0.1:{etcd_server.port}"
+        async with a_client(url, EtcdOptions(answer_within=timedelta(seconds=2))) as client:
+            await client.write([put(key)])
+            proxy.blackhole()
+            try:
+                await client.write([put(key)])
+            except CoordinatorUnavailableError:
+                assert (await client.write([put(key)])).is_met
+            finally:
+                proxy.heal()
+
+
+async def test_a_closed_client_refuses(etcd_server: EtcdServer) -> None:
+    async with a_client(etcd_server.url()) as client:
+        await client.read([get("/x")])
+    with pytest.raises(CoordinatorUnavailableError, match="closed"):
+        await client.read([get("/x")])
+
+
+async def test_a_call_that_was_cancelled_spoils_no_later_one(client: EtcdClient, key: str) -> None:
+    for _ in range(20):
+        call = asyncio.create_task(client.write([put(key, b"1")]))
+        await asyncio.wait([call], timeout=0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+    await client.write([put(key, b"2")])
+    assert (await client.read([get(key)])).answers[0].range.kvs[0].value == b"2"
+
+
+async def test_the_history_is_forgotten_by_one_of_those_who_look(client: EtcdClient, key: str) -> None:
+    begun = (await client.write([put(key, b"1")])).revision
+    await client.write([put(key, b"2")])
+    one, other = (Upkeep(client, SystemClock(), key=f"{key}/compacted") for _ in range(2))
+    assert [await one.look(), await other.look()] == [True, False]  # written down by one, seen by the other
+    assert [await other.look(), await one.look()] == [True, False]
+    with pytest.raises(CompactedError):
+        async with client.watch(only(key), after=begun - 1) as events:
+            await anext(events)
+
+
+@pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")
+async def test_a_user_logs_in_and_again_when_its_token_has_ended(key: str) -> None:
+    require_server("etcd")
+    with EtcdServer(options=("--auth-token-ttl=1",)) as server:
+        tool = [str(find_binary("etcdctl")), f"--endpoints=127.0.0.1:{server.port}"]
+        for words in (["user", "add", "root:secret"], ["auth", "enable"]):
+            await asyncio.to_thread(run_tool, [*tool, *words], server.directory)
+        async with a_client(f"etcd://root:secret@127.0.0.1:{server.port}") as client:
+            await client.write([put(key)])
+            client._token = "spoilt"
+            assert (await client.write([put(key)])).is_met
+        async with a_client(f"etcd://root:wrong@127.0.0.1:{server.port}") as client:
+            with pytest.raises(CoordinatorUnavailableError):
+                await client.write([put(key)])
+        async with a_client(f"etcd://127.0.0.1:{server.port}") as client:
+            with pytest.raises(CoordinatorUnavailableError):
+                await client.write([put(key)])
+
+
+def test_an_address_has_members_a_prefix_and_a_login() -> None:
+    found = parse_address("etcds://me:p%40ss@a:1,b,[::1]:3/team/rota?ca=/ca.pem&cert=/c.pem&key=/k.pem")
+    assert found.endpoints == ("a:1", "b:2379", "[::1]:3")
+    assert (found.prefix, found.user, found.password) == ("team/rota", "me", "p@ss")
+    assert (found.has_tls, found.ca, found.cert, found.key) == (True, "/ca.pem", "/c.pem", "/k.pem")
+    assert "p@ss" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("etcd://", "has no name"),
+        ("etcd://a:x", "is no server"),
+        ("etcd://a,", "has no name"),
+        ("etcd://a?ca=/x", "are for TLS"),
+        ("etcds://a?cert=/x", "go together"),
+        ("etcds://a?cert_file=/x", "is not known"),
+    ],
+)
+def test_a_url_that_says_nonsense_is_refused(url: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parse_address(url)
+
+
+async def test_a_certificate_that_is_not_there_is_told() -> None:
+    async with a_client("etcds://127.0.0.1:1?ca=/nowhere.pem") as client:
+        with pytest.raises(ConfigError, match="cannot be read"):
+            await client.read([get("/x")])
+
+
+def test_a_lease_lasts_no_shorter_than_asked_for() -> None:
+    assert [seconds(timedelta(seconds=s)) for s in (0.1, 1, 1.1, 6)] == [1, 1, 2, 6]
