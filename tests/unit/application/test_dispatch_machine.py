@@ -184,6 +184,7 @@ class DispatchMachine(RuleBasedStateMachine):
         async def play() -> None:
             stage = self.stage
             await self.depose()
+            await stage.dispatcher._taking.catch()  # a take of its was under way: what it brings is lost with it
             stage.dispatcher = Dispatcher(
                 stage.store.tasks, stage.coordinator, configs=stage.configs, time=stage.time, loops=stage.loops
             )
