@@ -164,7 +164,10 @@ def _mysql_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
 
     async def connect(**options: Any) -> Connection:
         connection = Connection(**options)  # type: ignore[no-untyped-call]
-        await connection.connect()  # type: ignore[unused-awaitable]  # its stub says that it returns another
+        try:
+            await connection.connect()  # type: ignore[unused-awaitable]  # its stub says that it returns another
+        except RuntimeError as exc:  # the driver's word for a server that hung up as soon as it had accepted
+            raise ConnectionResetError(str(exc)) from exc
         return connection
 
     # MySQL reads the last setting as a comment: it cannot bound statements other than SELECT.
