@@ -61,6 +61,7 @@ class Border(Faults):
         self._running = asyncio.Event()
         self._running.set()
         self._pause_at: str | None = None
+        self._dawdle_at: str | None = None
         self._late: set[asyncio.Task[None]] = set()
 
     async def around(
@@ -69,7 +70,7 @@ class Border(Faults):
         side = Side.STORE if unavailable is StoreUnavailableError else Side.COORDINATOR
         await self._travel()
         if not self.is_dead and side not in self.cut and side not in self._weather.away:
-            answer = await self._meet(self._draw(side), call, side=side)
+            answer = await self._meet(self._draw(side, operation), call, side=side)
             if operation == self._pause_at:
                 self.pause()
             if self.held is not None or self._chance.random() < RETURNS_LATER:
@@ -101,9 +102,16 @@ class Border(Faults):
         if self.held is not None:
             await self._running.wait()  # and so do those who came through it
 
-    def _draw(self, side: Side) -> Fate | None:
+    def dawdle(self, at: str) -> None:
+        """Let the next answer to such a call come at the last moment."""
+        self._dawdle_at = at
+
+    def _draw(self, side: Side, operation: str) -> Fate | None:
         if side in self.muted:
             return Fate.UNANSWERED
+        if operation == self._dawdle_at:
+            self._dawdle_at = None
+            return Fate.SLOW
         weather = self._weather
         if weather.badness and self._chance.random() < weather.badness:
             return self._chance.choice(weather.fates)

@@ -48,7 +48,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             owner.held.append(handle)
         return handle
 
-    call_soon_threadsafe = call_soon  # there is one thread
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there is one thread; typed as above
 
     def call_at(  # type: ignore[override]  # as above
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -79,7 +79,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         for _ in range(len(soon)):
             handle = soon.popleft()
             if not handle.cancelled():
-                handle._run()  # type: ignore[attr-defined]  # not in the stubs
+                handle._run()
 
 
 def run_simulated(main: Coroutine[Any, Any, T]) -> T:

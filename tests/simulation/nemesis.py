@@ -13,10 +13,11 @@ from tests.simulation.world import World
 
 TROUBLE = 20.0  # seconds in which faults may begin
 LONGEST = 16.0  # of most of them: longer than any lease
+RENEW_EVERY = 2.0  # what leaders do
 FLAP_EVERY = 1.0
 WORST = 0.2  # the share of calls that go wrong in a bad network …
 WORST_SLOW = 0.6  # … of those that are merely slow …
-FOR_GOOD = (0.0, 0.01, 0.02)  # … and of one that stays as it is
+FOR_GOOD = (0.0, 0.02, 0.04)  # … and of one that stays as it is
 CLOCK_STEP = 2.0  # seconds by which the clock of another primary may differ
 PAUSED_AT = (  # any time, or between a look and a deed
     None,
@@ -44,7 +45,7 @@ class Nemesis:
     async def run(self) -> None:
         """Bring faults, some kinds of them in each run: what is rare among all kinds is common among a few."""
         kinds = self._list()
-        kinds = self._chance.sample(kinds, self._chance.randint(1, len(kinds)))
+        kinds = self._chance.sample(kinds, self._chance.choice((1, 2, 3, len(kinds))))
         async with asyncio.TaskGroup() as group:
             for number in range(self._chance.randint(3, 9)):
                 group.create_task(self._bring(self._chance.choice(kinds), number))
@@ -54,10 +55,11 @@ class Nemesis:
 
     def condemn(self) -> None:
         """Hurt some pods, and maybe the network, for good."""
-        pods = list(self._world.pods)
+        pods, first = list(self._world.pods), self._pick()
         self._chance.shuffle(pods)
+        pods.sort(key=lambda pod: pod is not first)
         doomed = pods[: self._chance.randint(1, len(pods) - 1)]
-        self._world.weather.badness, self._world.weather.fates = self._chance.choice(FOR_GOOD), tuple(Fate)
+        self._world.weather.badness, self._world.weather.fates = self._chance.choice(FOR_GOOD), self._fates()
         lost = [pod for pod in doomed if not self._condemn(pod)]
         well = [pod.name for pod in pods if pod not in doomed]
         self._world.note("healed", well=well, lost=[pod.name for pod in lost])
@@ -65,7 +67,7 @@ class Nemesis:
     def _condemn(self, pod: Process) -> bool:
         """Hurt a pod for good; whether it is within reach now and then."""
         border, side = pod.border, self._chance.choice(list(Side))
-        how = self._chance.choice(("dead", "frozen", "cut", "flapping"))
+        how = self._chance.choice(("dead", "frozen", "cut", "cut", "flapping"))
         self._world.note("fault", type="begin", name=f"{how} for good")
         self._world.note("harm", pod=pod.name)
         match how:
@@ -75,7 +77,7 @@ class Nemesis:
                 border.pause()
             case "cut":
                 border.cut.add(side)
-            case "flapping":
+            case _:
                 self._keep(self._flap(border, side, times=None))
         return how == "flapping"
 
@@ -91,6 +93,7 @@ class Nemesis:
             self._coordinator_failover,
             self._store_failover,
             self._bad_network,
+            self._blackout,
         ]
 
     async def _bring(self, fault: Fault, number: int) -> None:
@@ -136,7 +139,18 @@ class Nemesis:
         self._world.weather.away.discard(side)
 
     async def _amnesia(self) -> None:
+        """While the leader takes itself for one, maybe for long: the store's word that it leads is on its way."""
+        if self._chance.random() < 0.5:
+            self._pod().border.dawdle("terms.confirm")
+            await self._while(longest=2 * RENEW_EVERY)
         self._world.coordinator.forget()
+
+    async def _blackout(self) -> None:
+        """Nobody hears anybody, for longer than any lease."""
+        away = self._world.weather.away
+        away |= set(Side)
+        await asyncio.sleep(LONGEST)
+        away -= set(Side)
 
     async def _coordinator_failover(self) -> None:
         """A replica takes over that has not heard the last writes."""
@@ -158,7 +172,7 @@ class Nemesis:
 
     async def _bad_network(self) -> None:
         weather = self._world.weather
-        weather.fates = tuple(self._chance.sample(list(Fate), self._chance.randint(1, len(Fate))))
+        weather.fates = self._fates()
         weather.badness = self._chance.uniform(0.01, WORST_SLOW if weather.fates == (Fate.SLOW,) else WORST)
         await self._while()
         weather.badness = 0.0
@@ -180,10 +194,16 @@ class Nemesis:
         self._flapping.add(task)
         task.add_done_callback(self._flapping.discard)
 
+    def _fates(self) -> tuple[Fate, ...]:
+        return tuple(self._chance.sample(list(Fate), self._chance.randint(1, len(Fate))))
+
     def _pod(self) -> Process:
+        pod = self._pick()
+        self._world.note("harm", pod=pod.name)
+        return pod
+
+    def _pick(self) -> Process:
         """Any, or the one that leads."""
         lease = self._world.coordinator.memory.lease
         leading = [pod for pod in self._world.pods if lease is not None and lease.node_id.startswith(f"{pod.name}.")]
-        pod = self._chance.choice(leading or self._world.pods if self._chance.random() < 0.5 else self._world.pods)
-        self._world.note("harm", pod=pod.name)
-        return pod
+        return self._chance.choice(leading or self._world.pods if self._chance.random() < 0.5 else self._world.pods)

@@ -25,7 +25,7 @@ from tools.check_history.history import Line, gather
 from tools.check_history.judge import Judgement, judge
 
 CLIENTS, REQUESTS = 3, 8  # each asks for so many tasks
-LATER_REQUESTS, LATER = 3, 10.0  # and in liveness mode for so many more, within so many seconds
+LATER_REQUESTS, LATER = 10, 25.0  # and in liveness mode for so many more, within so many seconds
 SETTLES_IN = 120.0  # after the last fault is over, everything must have ended
 
 

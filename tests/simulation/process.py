@@ -135,7 +135,7 @@ class SimulatedExecutor:
         if roll < 0.14:
             return Failed(TaskError("never", "it is final", retryable=False))
         if roll < 0.17:
-            return Snoozed(timedelta(seconds=2))
+            return Snoozed(timedelta(seconds=0.3))
         return Succeeded(TaskResult(data=json.dumps(nonce)))
 
 
@@ -164,6 +164,7 @@ class Process:
 
     async def kill(self) -> None:
         """Like SIGKILL: from this moment on nothing of it has an effect."""
+        self.world.note("harm", pod=self.name)
         self.border.is_dead = True
         self.border.resume()
         await self._end()
@@ -177,7 +178,6 @@ class Process:
             if not self.is_up:
                 self.start()
 
-        self.world.note("harm", pod=self.name)
         self.border.is_dead = True
         self._perishing = asyncio.get_running_loop().create_task(end())
 

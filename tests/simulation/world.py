@@ -25,7 +25,7 @@ from tests.simulation.process import Process, StoreClock, moment
 LIMITED, FREE, DEADLY = "limited", "free", "deadly"
 MOST_LIMITED = 2
 PODS = (2, 3)
-RETRY = RetryPolicy(max_retries=3, delay=timedelta(seconds=1))
+RETRY = RetryPolicy(max_retries=3, delay=timedelta(seconds=0.2))
 
 
 class RecordedState(MemoryState):
@@ -56,7 +56,9 @@ class World:
         self.lines: list[Mapping[str, Any]] = []
         self._numbers = count(1)
         self._skews: dict[str, timedelta] = {}
-        self.pods = [Process(self, f"pod{n}", roles=(Role.SCHEDULER, Role.WORKER)) for n in range(self.chance.choice(PODS))]
+        self.pods = [
+            Process(self, f"pod{n}", roles=(Role.SCHEDULER, Role.WORKER)) for n in range(self.chance.choice(PODS))
+        ]
         self.client = Process(self, "client", roles=())
         self.outsider = Outsider(self)
 
@@ -79,7 +81,7 @@ class World:
         configs = memory_store.join_memory(self.store).configs
         await configs.put(TaskConfig(type=FREE, retry=RETRY, timeout=timedelta(seconds=12)))
         await configs.put(
-            TaskConfig(type=LIMITED, retry=RETRY, timeout=timedelta(seconds=8), max_concurrent=MOST_LIMITED)
+            TaskConfig(type=LIMITED, retry=RETRY, timeout=timedelta(seconds=20), max_concurrent=MOST_LIMITED)
         )
         await configs.put(TaskConfig(type=DEADLY, retry=RETRY, timeout=timedelta(seconds=30)))
         self.note("limit", kind=LIMITED, most=MOST_LIMITED)

@@ -1,8 +1,8 @@
 """What a leader does, all of it at once and each part supervised.
 
 Every duty is a loop of its own: one that fails is logged, counted, and tried again, and the others do not notice. A
-duty that learns that the reign is over (`FencedError`), or that it cannot be fulfilled (`BlindError`), ends them all, so
-that nobody leads by halves.
+duty that learns that the reign is over (`FencedError`), or that it cannot be fulfilled (`BlindError`), ends them all,
+so that nobody leads by halves.
 """
 
 import asyncio

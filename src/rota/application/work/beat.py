@@ -34,6 +34,7 @@ from rota.domain.events import Event, EventKind
 from rota.domain.ids import WorkerId
 from rota.domain.worker import MAX_CAPACITY, Heartbeat, Worker
 
+BEATS_PER_WORD = 5  # a pool whose server failed over may have forgotten the last word about a worker, not the worker
 BEATS_UNHEARD = 2  # so many without an answer of the store, and a worker takes nothing new
 
 log = structlog.get_logger(__name__)
@@ -58,6 +59,7 @@ class Presence:
     _in_pool: Worker | None = None  # as they know it
     _in_registry: Worker | None = None
     _heard_at: float = float("-inf")  # the store, by the monotonic clock
+    _tell_again_at: float = float("-inf")  # by the same
 
     @property
     def incarnation(self) -> WorkerId | None:
@@ -118,9 +120,10 @@ class Presence:
         pool = self.ports.coordinator.pool
         began_at = self.ports.clock.monotonic()
         told = self._as_told(worker)
-        if told != self._in_pool:
+        if told != self._in_pool or began_at >= self._tell_again_at:
             await pool.register(self._loaded(told), self.lease)
             self._in_pool = told
+            self._tell_again_at = began_at + BEATS_PER_WORD * self.every.total_seconds()
         is_known = await pool.heartbeat(worker.id, self.compose_beat(worker.id), lease=self.lease)
         self.ports.collector.observe(metrics.HEARTBEAT_SECONDS, value=self.ports.clock.monotonic() - began_at)
         if not is_known and not self.standing.is_leaving:
