@@ -4,7 +4,7 @@ A worker is dead when all three are true: the coordinator's pool does not know i
 than a lease, and the leader is not blind. One of the first two alone is no evidence: a coordinator that lost its memory
 knows nobody, and a store that was away has seen nobody. Live workers tell both every few seconds, so two heartbeats
 after either is back, the truth is visible again; until then the leader is blind and judges nobody. One that stays
-blind, because every other call of it fails, gives its reign up: the next may see, and until then nobody is looked after.
+blind, because every other call of it fails, gives its reign up: the next one may see.
 
 Being wrong is safe, only wasteful: the attempt number fences whatever a worker that was given up still reports.
 """
