@@ -1,18 +1,23 @@
 """Safeguards, and how to switch each of them off: a safeguard that no seed misses is untested, or unneeded."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
 
-from rota.application import callbacks, rebuild, reconcile, recover, running
+from rota.application import callbacks, grant, rebuild, reconcile, recover
+from rota.application.elect import Leadership
 from rota.application.ports.store import Written
-from rota.application.work import hands
+from rota.application.reign import Reign
+from rota.application.work import beat, hands
 from rota.domain import task as domain_task
 from rota.domain.log import entry_for
 from rota.domain.task import PROCESSING, Task, TaskState, Transition
+from rota.domain.term import Term
 from rota.infrastructure.store.memory import tasks as memory_tasks
+from rota.testing.faulty_store import FaultyTermStore
 
 Switch = Callable[[pytest.MonkeyPatch], None]
 
@@ -87,21 +92,50 @@ def _no_quarantine(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(domain_task, "POISON_WINDOW", timedelta(seconds=-1))
 
 
-def _no_count_of_what_runs(patch: pytest.MonkeyPatch) -> None:
-    """A new leader takes it that nothing runs."""
-
-    async def seed(self: running.Running) -> None:
-        self._seed_at = float("inf")
-
-    patch.setattr(running.Running, "_seed", seed)
-
-
 def _no_fence_for_callbacks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(callbacks, "_is_running", lambda task, _attempt: task.state.status is PROCESSING)
 
 
 def _no_end_of_silent_attempts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recover.EndSilentAttempts, "__call__", _do_nothing)
+
+
+def _no_trust_window(patch: pytest.MonkeyPatch) -> None:
+    """A leader leads until it is told that it does not."""
+
+    async def watch(_self: Leadership, _reign: Reign) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    patch.setattr(Term, "is_trusted", lambda self, _monotonic: self.trusted_until > float("-inf"))
+    patch.setattr(Leadership, "_watch", watch)
+
+
+def _no_doubts(patch: pytest.MonkeyPatch) -> None:
+    """A grant without an answer is taken for none."""
+    real = grant.Grants.settle
+
+    async def settle(self: grant.Grants) -> None:
+        self._doubts = {}
+        await real(self)
+
+    patch.setattr(grant.Grants, "settle", settle)
+
+
+def _no_second_witness(patch: pytest.MonkeyPatch) -> None:
+    """Whom the pool does not know is dead."""
+    patch.setattr(recover, "_is_older", lambda _record, _limit: True)
+
+
+def _no_look_at_the_store_in_renewal(patch: pytest.MonkeyPatch) -> None:
+    async def confirm(_self: FaultyTermStore, _number: int) -> bool:
+        return True
+
+    patch.setattr(FaultyTermStore, "confirm", confirm)
+
+
+def _no_word_of_being_cut_off(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(beat.Presence, "_as_told", lambda _self, worker: worker)
 
 
 SAFEGUARDS = (
@@ -122,7 +156,18 @@ SAFEGUARDS = (
         first=4,
     ),
     Safeguard("a task that takes workers down is quarantined", _no_quarantine, frozenset({"I14"}), first=7),
-    Safeguard("a new leader counts what runs", _no_count_of_what_runs, frozenset({"I15"}), first=12),
     Safeguard("a callback counts for its attempt only", _no_fence_for_callbacks, frozenset({"I20", "I28"}), first=2),
     Safeguard("an attempt that nobody ends is ended", _no_end_of_silent_attempts, frozenset({"L1"})),
+    Safeguard("a leader stops acting when its trust runs out", _no_trust_window, frozenset({"I13"}), first=5),
+    Safeguard("grants in doubt are looked up", _no_doubts, frozenset({"L4"}), first=127),
+    Safeguard("a lost memory is no evidence of death", _no_second_witness, frozenset({"I29"}), first=1),
+    Safeguard(
+        "a renewal proves that the store can be reached",
+        _no_look_at_the_store_in_renewal,
+        frozenset({"L1", "L2"}),
+        first=27,
+    ),
+    Safeguard(
+        "a worker cut off from the store is given nothing", _no_word_of_being_cut_off, frozenset({"L5"}), first=11
+    ),
 )

@@ -2,25 +2,30 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from rota.domain.errors import StoreUnavailableError, UnavailableError
 from rota.testing.faults import Faults
+from tests.simulation.loop import SERVERS, SimulatedLoop
 
 T = TypeVar("T")
 
 ANSWER_WITHIN = 1.0
 LATEST = 6.0
+RETURNS_LATER = 0.2  # the share of answers that take a while of their own
 AFTER_DEATH = "the process is no more"
 
 
 class Side(StrEnum):
     STORE = "store"
     COORDINATOR = "coordinator"
+
+
+SLOWEST = {Side.STORE: 4.0, Side.COORDINATOR: 0.9}  # just within the deadlines of real calls
 
 
 class Fate(StrEnum):
@@ -30,6 +35,7 @@ class Fate(StrEnum):
     UNANSWERED = "it is done, and the answer is lost"
     LATE = "it is done long after the caller gave up"
     TWICE = "the request arrives twice"
+    SLOW = "the answer comes at the last moment"
 
 
 @dataclass(slots=True)
@@ -37,7 +43,8 @@ class Weather:
     """What all processes share: servers that are away, and how bad the network is."""
 
     away: set[Side]
-    badness: float = 0.0  # the share of calls that meet a fate
+    badness: float = 0.0  # the share of calls that meet a fate …
+    fates: Sequence[Fate] = tuple(Fate)  # … of these
 
 
 class Border(Faults):
@@ -47,11 +54,14 @@ class Border(Faults):
         super().__init__()
         self.is_dead = False
         self.cut: set[Side] = set()
+        self.muted: set[Side] = set()  # requests arrive, answers do not
+        self.held: list[asyncio.Handle] | None = None  # see `loop.Owner`
         self._weather = weather
         self._chance = chance
         self._running = asyncio.Event()
         self._running.set()
         self._pause_at: str | None = None
+        self._dawdle_at: str | None = None
         self._late: set[asyncio.Task[None]] = set()
 
     async def around(
@@ -59,11 +69,12 @@ class Border(Faults):
     ) -> T:
         side = Side.STORE if unavailable is StoreUnavailableError else Side.COORDINATOR
         await self._travel()
-        if not self.is_dead and side not in self.cut | self._weather.away:
-            answer = await self._meet(self._draw(), call)
+        if not self.is_dead and side not in self.cut and side not in self._weather.away:
+            answer = await self._meet(self._draw(side, operation), call, side=side)
             if operation == self._pause_at:
                 self.pause()
-            await self._travel()
+            if self.held is not None or self._chance.random() < RETURNS_LATER:
+                await self._travel()
             if answer and not self.is_dead:
                 return answer[0]
         if self.is_dead:
@@ -72,27 +83,41 @@ class Border(Faults):
         raise unavailable(f"{operation}: no answer")
 
     def pause(self, *, at: str | None = None) -> None:
-        """Like SIGSTOP: what is on its way stays there. Now, or as soon as a call such as `queue.take` is answered."""
+        """Like SIGSTOP: nothing of it moves. Now, or as soon as a call such as `queue.take` is answered."""
         self._pause_at = at
-        if at is None:
+        if at is None and self.held is None and not self.is_dead:
+            self.held = []
             self._running.clear()
 
     def resume(self) -> None:
         self._pause_at = None
+        cast(SimulatedLoop, asyncio.get_running_loop()).thaw(self)
         self._running.set()
 
-    async def until_running(self) -> None:
-        await self._running.wait()
-
     async def _travel(self) -> None:
-        await asyncio.sleep(self._chance.expovariate(1 / 0.001))
-        if not self.is_dead:
-            await self._running.wait()
+        if self.held is None:
+            await asyncio.sleep(self._chance.expovariate(1000))
+        else:
+            await asyncio.sleep(0)  # the process itself stays here
+        if self.held is not None:
+            await self._running.wait()  # and so do those who came through it
 
-    def _draw(self) -> Fate | None:
-        return self._chance.choice(list(Fate)) if self._chance.random() < self._weather.badness else None
+    def dawdle(self, at: str) -> None:
+        """Let the next answer to such a call come at the last moment."""
+        self._dawdle_at = at
 
-    async def _meet(self, fate: Fate | None, call: Callable[[], Awaitable[T]]) -> tuple[T] | None:
+    def _draw(self, side: Side, operation: str) -> Fate | None:
+        if side in self.muted:
+            return Fate.UNANSWERED
+        if operation == self._dawdle_at:
+            self._dawdle_at = None
+            return Fate.SLOW
+        weather = self._weather
+        if weather.badness and self._chance.random() < weather.badness:
+            return self._chance.choice(weather.fates)
+        return None
+
+    async def _meet(self, fate: Fate | None, call: Callable[[], Awaitable[T]], *, side: Side) -> tuple[T] | None:
         """The answer, or None when there is none."""
         match fate:
             case Fate.LOST:
@@ -105,6 +130,10 @@ class Border(Faults):
                 return None
             case Fate.TWICE:
                 await call()
+            case Fate.SLOW:
+                answer = await call()
+                await asyncio.sleep(self._chance.uniform(0.1, SLOWEST[side]))
+                return (answer,)
             case None:
                 pass
         return (await call(),)
@@ -115,6 +144,6 @@ class Border(Faults):
             with suppress(Exception):  # nobody waits for the answer, whatever it is
                 await call()
 
-        task = asyncio.get_running_loop().create_task(later())
+        task = asyncio.get_running_loop().create_task(later(), context=SERVERS)
         self._late.add(task)
         task.add_done_callback(self._late.discard)

@@ -12,6 +12,7 @@ from rota.domain.attempt import Failed, Succeeded, TaskError, TaskResult
 from rota.domain.callback import AttemptKey
 from rota.domain.errors import ConflictError, FencedError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT
+from tests.simulation.loop import SERVERS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -28,13 +29,13 @@ class Outsider:
 
     def take_over(self, job: Job, call: Mapping[str, Any]) -> None:
         """From here on the attempt is no business of the worker that was given it."""
-        task = asyncio.get_running_loop().create_task(self._work(job, call))
+        task = asyncio.get_running_loop().create_task(self._work(job, call), context=SERVERS)
         self._at_work.add(task)
         task.add_done_callback(self._at_work.discard)
 
     async def _work(self, job: Job, call: Mapping[str, Any]) -> None:
         self._world.note("call", type="deferred", **call)
-        await asyncio.sleep(self._chance.choice((0.0, 0.1, 3.0, 25.0)) * self._chance.random())
+        await asyncio.sleep(self._chance.choice((0.0, 0.1, 3.0, 12.0)) * self._chance.random())
         if self._chance.random() < NEVER:
             return
         key = AttemptKey(DEFAULT_TENANT, job.task.id, job.attempt.number)

@@ -6,6 +6,8 @@ import os
 import random
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,8 @@ from rota.application.ports.executor import Job, Reports
 from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.system import System
 from rota.config.load import Sources, load
-from rota.config.registry import Registries
+from rota.config.registry import ExecutorFactory, Registries, Registry
+from rota.config.settings import Settings
 from rota.config.wiring import Blueprint, Built, Role, build_roles
 from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.errors import UnavailableError
@@ -31,19 +34,45 @@ from rota.testing.faulty_store import faulty_store
 from rota.testing.kit import SeededRandom
 from rota.testing.virtual_time import START, VirtualClock
 from tests.simulation.border import Border
+from tests.simulation.loop import OWNER
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 RESTART_AFTER = 1.0
+TAKES = (0.001, 0.05, 0.5, 2, 6, 20)  # seconds, at most
 SETTINGS = {
     "store.url": "memory://",
     "coordinator.url": "memory://",
     "metrics.collector": "none",
     "worker.capacity": 5,
     "worker.drain_timeout": "5s",
-    "scheduler.reconcile_interval": "10s",  # the end of a run is two of them, and most of a run's cost is idleness
 }
+
+
+@cache
+def _settings(name: str, reconcile_every: float) -> Settings:
+    asked = SETTINGS | {"worker.name": name, "scheduler.reconcile_interval": f"{reconcile_every}s"}
+    return load(Sources(flags=asked, folder=Path(os.devnull))).settings
+
+
+class _OwnExecutors(Registry[ExecutorFactory]):
+    def _list_points(self) -> list[EntryPoint]:
+        return []  # nothing is installed beside Rota: to look for it would take a tenth of all time
+
+
+class StoreClock(VirtualClock):
+    """The store's own clock, which is another one after a failover."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        return super().now() + self._ahead
+
+    def step(self, by: timedelta) -> None:
+        self._ahead += by
 
 
 class SkewedClock(VirtualClock):
@@ -94,9 +123,9 @@ class SimulatedExecutor:
         """There is nothing to end."""
 
     async def _work(self) -> None:
-        await asyncio.sleep(self._chance.choice((0.001, 0.05, 0.5, 2, 8, 40)) * self._chance.random())
-        await self._process.border.until_running()
-        if self._process.border.is_dead:
+        border = self._process.border
+        await asyncio.sleep(self._chance.choice(TAKES) * self._chance.random())
+        if border.is_dead:
             await asyncio.Event().wait()  # the process is no more: nothing of it goes on
 
     def _draw(self, nonce: str) -> Outcome:
@@ -106,7 +135,7 @@ class SimulatedExecutor:
         if roll < 0.14:
             return Failed(TaskError("never", "it is final", retryable=False))
         if roll < 0.17:
-            return Snoozed(timedelta(seconds=2))
+            return Snoozed(timedelta(seconds=0.3))
         return Succeeded(TaskResult(data=json.dumps(nonce)))
 
 
@@ -135,6 +164,7 @@ class Process:
 
     async def kill(self) -> None:
         """Like SIGKILL: from this moment on nothing of it has an effect."""
+        self.world.note("harm", pod=self.name)
         self.border.is_dead = True
         self.border.resume()
         await self._end()
@@ -179,6 +209,7 @@ class Process:
         return self.node
 
     async def _live(self) -> None:
+        OWNER.set(self.border)
         while not self.border.is_dead:
             with suppress(UnavailableError, FatalError):
                 await self._live_once()
@@ -188,10 +219,10 @@ class Process:
 
     async def _live_once(self) -> None:
         node = await self.join()
-        registries = Registries()
+        registries = Registries(executors=_OwnExecutors("executor", {}, group=""))
         registries.executors.register("local", lambda _around: SimulatedExecutor(self))
         plan = Blueprint(
-            settings=load(Sources(flags=SETTINGS | {"worker.name": self.name}, folder=Path(os.devnull))).settings,
+            settings=_settings(self.name, self.world.reconcile_every),
             system=System(node.clock, node.random),
             registries=registries,
             tasks=TaskRegistry(),

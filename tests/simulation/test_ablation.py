@@ -1,4 +1,7 @@
-"""Each safeguard is missed by some seed when it is switched off."""
+"""Each safeguard is missed by some seed when it is switched off; and the page of guarantees says so."""
+
+import re
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +9,8 @@ from tests.simulation.ablation import SAFEGUARDS, Safeguard
 from tests.simulation.play import play
 
 MOST_SEEDS = 60
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "guarantees.md"
+MARK = "<!-- tests/simulation/ablation.py -->"
 
 
 @pytest.mark.slow
@@ -18,3 +23,10 @@ def test_a_cluster_without_it_breaks_a_promise(safeguard: Safeguard, monkeypatch
         if broken & safeguard.caught_by:
             return
     pytest.fail(f"{MOST_SEEDS} seeds did without it: it is untested, or unneeded")
+
+
+def test_the_page_of_guarantees_names_the_same_safeguards_and_promises() -> None:
+    table = PAGE.read_text("utf-8").split(MARK)[1].split("\n\n")[1]
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", table, re.MULTILINE)[1:]
+    told = {safeguard: set(promises.split(", ")) for safeguard, promises in rows}
+    assert told == {safeguard.name: safeguard.caught_by for safeguard in SAFEGUARDS}

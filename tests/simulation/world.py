@@ -17,14 +17,15 @@ from rota.domain.task_config import TaskConfig
 from rota.infrastructure.coordination import memory as coordination
 from rota.infrastructure.store.memory import store as memory_store
 from rota.infrastructure.store.memory.state import MemoryState
-from rota.testing.virtual_time import VirtualClock
+from rota.testing.virtual_time import START, VirtualClock
 from tests.simulation.border import Weather
 from tests.simulation.outsider import Outsider
-from tests.simulation.process import Process, moment
+from tests.simulation.process import Process, StoreClock, moment
 
 LIMITED, FREE, DEADLY = "limited", "free", "deadly"
 MOST_LIMITED = 2
-RETRY = RetryPolicy(max_retries=3, delay=timedelta(seconds=1))
+PODS = (2, 3)
+RETRY = RetryPolicy(max_retries=3, delay=timedelta(seconds=0.2))
 
 
 class RecordedState(MemoryState):
@@ -32,7 +33,7 @@ class RecordedState(MemoryState):
 
     __slots__ = ("order",)
 
-    def __init__(self, clock: VirtualClock) -> None:
+    def __init__(self, clock: StoreClock) -> None:
         super().__init__(clock)
         self.order: dict[tuple[int, int], tuple[int, float]] = {}
 
@@ -42,17 +43,22 @@ class RecordedState(MemoryState):
 
 
 class World:
-    def __init__(self, seed: int, *, pods: int = 3) -> None:
+    def __init__(self, seed: int, *, reconcile_every: float, has_deadly_tasks: bool) -> None:
         self.seed = seed
+        self.reconcile_every = reconcile_every
+        self.has_deadly_tasks = has_deadly_tasks
         self.chance = random.Random(seed)
         self.clock = VirtualClock(asyncio.get_running_loop())
         self.weather = Weather(away=set())
-        self.store = RecordedState(self.clock)
+        self.store_clock = StoreClock(asyncio.get_running_loop())
+        self.store = RecordedState(self.store_clock)
         self.coordinator = coordination.MemoryState(self.clock)
         self.lines: list[Mapping[str, Any]] = []
         self._numbers = count(1)
         self._skews: dict[str, timedelta] = {}
-        self.pods = [Process(self, f"pod{n}", roles=(Role.SCHEDULER, Role.WORKER)) for n in range(pods)]
+        self.pods = [
+            Process(self, f"pod{n}", roles=(Role.SCHEDULER, Role.WORKER)) for n in range(self.chance.choice(PODS))
+        ]
         self.client = Process(self, "client", roles=())
         self.outsider = Outsider(self)
 
@@ -73,19 +79,19 @@ class World:
 
     async def prepare(self) -> None:
         configs = memory_store.join_memory(self.store).configs
-        await configs.put(TaskConfig(type=FREE, retry=RETRY, timeout=timedelta(seconds=10)))
+        await configs.put(TaskConfig(type=FREE, retry=RETRY, timeout=timedelta(seconds=12)))
         await configs.put(
-            TaskConfig(type=LIMITED, retry=RETRY, timeout=timedelta(seconds=30), max_concurrent=MOST_LIMITED)
+            TaskConfig(type=LIMITED, retry=RETRY, timeout=timedelta(seconds=20), max_concurrent=MOST_LIMITED)
         )
-        await configs.put(TaskConfig(type=DEADLY, retry=RETRY, timeout=timedelta(minutes=1)))
+        await configs.put(TaskConfig(type=DEADLY, retry=RETRY, timeout=timedelta(seconds=30)))
         self.note("limit", kind=LIMITED, most=MOST_LIMITED)
 
     @property
     def is_settled(self) -> bool:
         return not self.store.live
 
-    async def dump(self) -> None:
-        """What is there at the end: the rows, their records, and what the coordinator still holds."""
+    def dump(self) -> None:
+        """What is there at the end: the rows and their records."""
         for task in self.store.tasks.values():
             data = task.result.data if task.result is not None else None
             self.note(
@@ -103,6 +109,12 @@ class World:
             for seq, entry in sorted(self.store.logs[task.id].items()):
                 if seq % (1 << LINE_BITS) == 0:
                     self._dump_entry(entry)
+        for record in self.store.workers.values():
+            since = (record.registered_at - START).total_seconds()
+            self.note("worker", worker=str(record.worker.id), pod=record.worker.name, since=since)
+
+    async def dump_coordinator(self) -> None:
+        """What it still holds when everything has ended and been compared."""
         node = coordination.join_memory(self.coordinator)
         depths = await node.queue.depths()
         taken = await node.queue.take(10_000, order=LEVELS)

@@ -27,6 +27,11 @@ class History:
     entries: dict[str, list[Line]] = field(default_factory=lambda: defaultdict(list))  # of each task, by version
     limits: dict[str, int] = field(default_factory=dict)  # type → how many may run at once
     quiet: Line | None = None  # what the coordinator held at the very end
+    healed: Line | None = None  # from when on the core was well, and who
+    harms: list[Line] = field(default_factory=list)  # what happened to single pods
+    pods: dict[str, str] = field(default_factory=dict)  # worker → where it runs
+    joined: dict[str, float] = field(default_factory=dict)  # worker → since when
+    ended_at: float = 0.0
     count: int = 0
 
     def grants(self, task_id: str) -> Iterator[Line]:
@@ -62,6 +67,7 @@ def gather(lines: Iterable[Line]) -> History:
         "call": history.calls,
         "callback": history.callbacks,
         "fault": history.faults,
+        "harm": history.harms,
     }
     for line in lines:
         history.count += 1
@@ -76,6 +82,11 @@ def gather(lines: Iterable[Line]) -> History:
             history.limits[line["kind"]] = line["most"]
         elif op == "quiet":
             history.quiet = line
+        elif op == "healed":
+            history.healed = line
+        elif op == "worker":
+            history.pods[line["worker"]], history.joined[line["worker"]] = line["pod"], line["since"]
+        history.ended_at = max(history.ended_at, line.get("mono", 0.0))
     for entries in history.entries.values():
         entries.sort(key=lambda entry: entry["version"])
     return history

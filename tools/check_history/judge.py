@@ -3,11 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from tools.check_history import effects, safety
+from tools.check_history import effects, progress, safety
 from tools.check_history.history import History
 from tools.check_history.verdict import Promise, Violation
 
-PROMISES: tuple[Promise, ...] = (*safety.PROMISES, *effects.PROMISES)
+PROMISES: tuple[Promise, ...] = (*safety.PROMISES, *effects.PROMISES, *progress.PROMISES)
 
 # What must have happened for a run with faults to prove anything.
 SOMETIMES = ("leader changed", "stale write refused", "attempt lost", "request unanswered", "write unanswered")

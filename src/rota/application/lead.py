@@ -1,7 +1,8 @@
 """What a leader does, all of it at once and each part supervised.
 
 Every duty is a loop of its own: one that fails is logged, counted, and tried again, and the others do not notice. A
-duty that learns that the reign is over (`FencedError`) ends them all, so that nobody leads by halves.
+duty that learns that the reign is over (`FencedError`), or that it cannot be fulfilled (`BlindError`), ends them all,
+so that nobody leads by halves.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from rota.application.loop import Loops
 from rota.application.observe import Observe
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import SETTLED, ReconcileDeliveries, ReconcileQueue
-from rota.application.recover import HEARTBEAT_EVERY, EndSilentAttempts, RecoverLostWorkers, Sight
+from rota.application.recover import HEARTBEAT_EVERY, BlindError, EndSilentAttempts, RecoverLostWorkers, Sight
 from rota.application.reign import Reign
 from rota.application.retain import Retain
 from rota.domain.errors import FencedError, UnavailableError
@@ -155,6 +156,9 @@ class SchedulerDuties:
                 await duty.step()
             except FencedError as exc:
                 log.info("leader.fenced", duty=duty.name, error=str(exc))
+                over.set()
+            except BlindError as exc:
+                log.warning("leader.blind", duty=duty.name, error=str(exc))
                 over.set()
 
             await self.loops.clock.sleep(duty.every() if callable(duty.every) else duty.every)

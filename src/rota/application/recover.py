@@ -3,7 +3,8 @@
 A worker is dead when all three are true: the coordinator's pool does not know it, the store has not seen it for longer
 than a lease, and the leader is not blind. One of the first two alone is no evidence: a coordinator that lost its memory
 knows nobody, and a store that was away has seen nobody. Live workers tell both every few seconds, so two heartbeats
-after either is back, the truth is visible again; until then the leader is blind and judges nobody.
+after either is back, the truth is visible again; until then the leader is blind and judges nobody. One that stays
+blind, because every other call of it fails, gives its reign up: the next one may see.
 
 Being wrong is safe, only wasteful: the attempt number fences whatever a worker that was given up still reports.
 """
@@ -25,7 +26,7 @@ from rota.application.store_time import StoreTime
 from rota.application.take_back import STOP_KEPT, TakeBack, TypedStep, list_let_go, running_attempts, wake_for_deferred
 from rota.domain.attempt import TimedOut
 from rota.domain.conclusion import bounded, conclude
-from rota.domain.errors import UnavailableError
+from rota.domain.errors import RotaError, UnavailableError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import WorkerId
 from rota.domain.task import PROCESSING, Task, TaskState, Transition
@@ -33,6 +34,7 @@ from rota.domain.worker import Worker
 
 HEARTBEAT_EVERY = timedelta(seconds=3)
 WORKER_LEASE = timedelta(seconds=12)
+BLIND_AT_MOST = 30.0  # seconds; five times what it takes to see again after one failure
 PAGE = 1000  # workers read at a time
 SILENCE = timedelta(seconds=5)  # a worker ends an attempt at its deadline and reports; more than that takes
 NO_TIME = timedelta(0)
@@ -44,13 +46,19 @@ CANCEL_MARGIN = timedelta(seconds=1)  # the request must be over before the next
 log = structlog.get_logger(__name__)
 
 
+class BlindError(RotaError):
+    """This leader cannot judge, and has not been able to for long: another node may do better."""
+
+    code = "blind"
+
+
 class Sight:
     """Whether silence means anything. Blind at first, and again after every call that failed."""
 
     def __init__(self, clock: Clock, *, settles_in: timedelta = 2 * HEARTBEAT_EVERY) -> None:
         self._clock = clock
         self._settles_in = settles_in.total_seconds()
-        self._clear_at = 0.0
+        self._clear_at = self._blind_since = 0.0
         self.blur()
 
     @property
@@ -58,15 +66,21 @@ class Sight:
         return self._clock.monotonic() >= self._clear_at
 
     def blur(self) -> None:
-        self._clear_at = self._clock.monotonic() + self._settles_in
+        now = self._clock.monotonic()
+        if self.is_clear:
+            self._blind_since = now
+        self._clear_at = now + self._settles_in
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Around calls to store and coordinator: one without an answer blinds."""
+        """Around calls to store and coordinator: one without an answer blinds. `BlindError` when that goes on."""
         try:
             yield
-        except UnavailableError:
+        except UnavailableError as exc:
             self.blur()
+            blind_for = self._clock.monotonic() - self._blind_since
+            if blind_for > BLIND_AT_MOST:
+                raise BlindError(f"calls have failed again and again for {blind_for:.0f} s") from exc
             raise
 
 

@@ -13,7 +13,7 @@ from rota.application.loop import FatalError, Loops
 from rota.application.observe import Observe
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import SETTLED, ReconcileDeliveries, ReconcileQueue
-from rota.application.recover import HEARTBEAT_EVERY, WORKER_LEASE, EndSilentAttempts, RecoverLostWorkers
+from rota.application.recover import HEARTBEAT_EVERY, WORKER_LEASE, BlindError, EndSilentAttempts, RecoverLostWorkers
 from rota.application.reign import Reign
 from rota.application.retain import Retain
 from rota.domain.errors import CoordinatorUnavailableError, FencedError
@@ -210,6 +210,14 @@ async def test_a_duty_that_learns_of_the_end_of_the_reign_ends_all() -> None:
 async def test_a_reign_that_is_over_before_it_began_ends_at_once() -> None:
     scene = await a_scene()
     dispatcher = ScriptedDispatcher(scene, FencedError("term", seen=1, current=2))
+    await asyncio.wait_for(duties(scene, dispatcher)(scene.reign), 1)
+    assert scene.figures.count(metrics.LOOP_FAILURES, "dispatch") == 0
+
+
+@virtually
+async def test_a_leader_that_stays_blind_ends_its_reign() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene, BlindError("cannot see"))
     await asyncio.wait_for(duties(scene, dispatcher)(scene.reign), 1)
     assert scene.figures.count(metrics.LOOP_FAILURES, "dispatch") == 0
 

@@ -6,7 +6,15 @@ from datetime import timedelta
 import pytest
 
 from rota.application import metrics
-from rota.application.recover import HEARTBEAT_EVERY, SILENCE, EndSilentAttempts, RecoverLostWorkers, Sight
+from rota.application.recover import (
+    BLIND_AT_MOST,
+    HEARTBEAT_EVERY,
+    SILENCE,
+    BlindError,
+    EndSilentAttempts,
+    RecoverLostWorkers,
+    Sight,
+)
 from rota.application.take_back import TypedStep, running_attempts
 from rota.domain.attempt import TaskResult
 from rota.domain.errors import CoordinatorUnavailableError, FencedError, StoreUnavailableError
@@ -68,6 +76,30 @@ async def test_a_leader_is_blind_for_two_heartbeats_and_again_after_a_failure() 
     assert not sight.is_clear
     await scene.pass_time(SETTLED_IN)
     assert sight.is_clear
+
+
+@virtually
+async def test_a_leader_that_stays_blind_gives_up() -> None:
+    scene = await a_scene()
+    sight = Sight(scene.clock)
+    for _ in range(int(BLIND_AT_MOST / 5)):
+        await scene.pass_time(5)
+        with pytest.raises(StoreUnavailableError), sight.looking():
+            raise StoreUnavailableError
+    await scene.pass_time(5)
+    with pytest.raises(BlindError), sight.looking():
+        raise StoreUnavailableError
+
+
+@virtually
+async def test_a_leader_that_sees_now_and_then_goes_on() -> None:
+    scene = await a_scene()
+    sight = Sight(scene.clock)
+    for _ in range(20):
+        await scene.pass_time(SETTLED_IN)
+        assert sight.is_clear
+        with pytest.raises(StoreUnavailableError), sight.looking():
+            raise StoreUnavailableError
 
 
 @virtually

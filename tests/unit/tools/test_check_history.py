@@ -29,7 +29,7 @@ def a_good_history() -> Lines:
     """One task: its first attempt is lost with its worker, the second succeeds."""
     row = {"key": "k", "kind": "email", "status": "SUCCESS", "attempt": 2, "retry_count": 0, "max_retries": 3}
     grant = {"worker": "7", "term": 1, "asked_at": 1.0, "trusted_until": 5.0}
-    call = {"op": "call", "task": "1", "attempt": 2, "worker": "8", "nonce": "n2"}
+    call = {"op": "call", "task": "1", "attempt": 2, "worker": "8", "nonce": "n2", "mono": 30.0}
     return [
         {"op": "limit", "kind": "email", "most": 1},
         {"op": "submit", "type": "invoke", "key": "k"},
@@ -38,7 +38,7 @@ def a_good_history() -> Lines:
         {"op": "term", "number": 2, "mono": 10.0},
         step(2, "PENDING", after="PROCESSING", attempt=1, **grant),
         step(4, "PENDING", after="PROCESSING", attempt=2, **grant | {"term": 2, "worker": "8"}),
-        {"op": "call", "type": "invoke", "task": "1", "attempt": 1, "worker": "7", "nonce": "n1"},
+        call | {"type": "invoke", "attempt": 1, "worker": "7", "nonce": "n1"},
         call | {"type": "invoke"},
         call | {"type": "ok"},
         {"op": "task", "task": "1", "due_at": AT.format(0), "nonce": "n2"} | row,
@@ -160,6 +160,33 @@ def a_callback_brought_another_result(lines: Lines) -> None:
     lines.append({"op": "callback", "type": "ok", "task": "1", "attempt": 2, "nonce": "n1"})
 
 
+def _heal(lines: Lines, **who: list[str]) -> None:
+    """The second worker runs in pod `b`; from the beginning on it is known who is well."""
+    lines.append({"op": "healed", "mono": 0.0, "well": [], "lost": []} | who)
+    lines.append({"op": "worker", "worker": "8", "pod": "b", "since": 0.0})
+
+
+def a_well_worker_was_given_up(lines: Lines) -> None:
+    lines.append({"op": "worker", "worker": "7", "pod": "a", "since": 0.0})
+
+
+def it_waited_though_there_was_room(lines: Lines) -> None:
+    _heal(lines)
+    lines.remove(find(lines, "limit"))
+    find(lines, "entry", version=1)["written_at"] = -10.0
+    find(lines, "entry", version=2)["written_at"] = 50.0
+
+
+def it_was_granted_and_not_begun(lines: Lines) -> None:
+    _heal(lines, well=["b"])
+    find(lines, "call", attempt=2)["mono"] = 60.0
+    find(lines, "entry", version=5)["written_at"] = 60.0
+
+
+def it_was_given_to_one_out_of_reach(lines: Lines) -> None:
+    _heal(lines, lost=["b"])
+
+
 BAD: dict[Callable[[Lines], None], str] = {
     a_row_is_gone: "I1",
     nobody_asked: "I2",
@@ -185,7 +212,11 @@ BAD: dict[Callable[[Lines], None], str] = {
     it_was_lost_though_deferred: "I27",
     a_callback_ended_nothing: "I28",
     a_callback_brought_another_result: "I28",
+    a_well_worker_was_given_up: "I29",
     it_never_ended: "L1",
+    it_waited_though_there_was_room: "L2",
+    it_was_granted_and_not_begun: "L4",
+    it_was_given_to_one_out_of_reach: "L5",
     it_ran_hot: "L6",
 }
 

@@ -6,7 +6,9 @@ others by then; they are stopped, nothing is reported, and the worker starts ove
 forgotten the worker is joined again: every attempt in hand is compared with the store, and handed over once more, so
 that the coordinator knows what fills this worker before it is given anything new.
 
-A worker that neither of the two hears for a lease stops what it runs (`lease.py`), as nobody can tell it to.
+A worker that neither of the two hears for a lease stops what it runs (`lease.py`), as nobody can tell it to. While the
+store gives no answer nothing that is handed over could be begun: the pool is told that there is no room here, or a
+worker that is merely cut off from the store would look idle, and be given all the work.
 
 What operators ask of this incarnation stands in its record, which is read with each heartbeat, and at once when a
 signal says that there is something new (`cancel.py`). While the event loop of all this is held up, `deputy.py` speaks.
@@ -34,6 +36,9 @@ from rota.domain.events import Event, EventKind
 from rota.domain.ids import WorkerId
 from rota.domain.worker import MAX_CAPACITY, Heartbeat, Worker
 
+BEATS_PER_WORD = 5  # a pool whose server failed over may have forgotten the last word about a worker, not the worker
+BEATS_UNHEARD = 2  # so many without an answer of the store, and a worker takes nothing new
+
 log = structlog.get_logger(__name__)
 
 
@@ -56,6 +61,8 @@ class Presence:
     _joining: Worker | None = None
     _in_pool: Worker | None = None  # as they know it
     _in_registry: Worker | None = None
+    _heard_at: float = float("-inf")  # the store, by the monotonic clock
+    _tell_again_at: float = float("-inf")  # by the same
 
     @property
     def incarnation(self) -> WorkerId | None:
@@ -74,6 +81,7 @@ class Presence:
                 self._in_registry = worker
             sent_at = self.ports.clock.monotonic()
             await self.ports.store.workers.seen({worker.id: self.hands.load})
+            self._hear()
             await self._look_up(worker, sent_at)
         await self.registry_nudge.wait(self.every)
 
@@ -104,6 +112,7 @@ class Presence:
         # The store first: an incarnation that is given work must be one that the leader can find dead.
         sent_at = self.ports.clock.monotonic()
         await self.ports.store.workers.register(worker)
+        self._hear()
         await self.ports.coordinator.pool.register(worker, self.lasts)
         self.lease.renew(Witness.REGISTRY, sent_at)
         await self.ports.coordinator.queue.wake()  # something may be waiting for a worker like this one
@@ -116,9 +125,11 @@ class Presence:
     async def _beat_pool(self, worker: Worker) -> None:
         pool = self.ports.coordinator.pool
         began_at = self.ports.clock.monotonic()
-        if worker != self._in_pool:
-            await pool.register(self._loaded(worker), self.lasts)
-            self._in_pool = worker
+        told = self._as_told(worker)
+        if told != self._in_pool or began_at >= self._tell_again_at:
+            await pool.register(self._loaded(told), self.lasts)
+            self._in_pool = told
+            self._tell_again_at = began_at + BEATS_PER_WORD * self.every.total_seconds()
         sent_at = self.ports.clock.monotonic()
         is_known = await pool.heartbeat(worker.id, self.compose_beat(worker.id), lease=self.lasts)
         if is_known:
@@ -160,7 +171,21 @@ class Presence:
         lost = {holding.attempt for holding in foreign}
         held = [attempt for attempt in self.hands.list_held(worker.id) if attempt not in lost]
         await self.ports.coordinator.deliveries.assign(held)
-        await self.ports.coordinator.pool.register(self._loaded(worker), self.lasts)
+        await self.ports.coordinator.pool.register(self._loaded(self._as_told(worker)), self.lasts)
+
+    def _hear(self) -> None:
+        """The store has answered."""
+        was_deaf, self._heard_at = self._is_deaf, self.ports.clock.monotonic()
+        if was_deaf:
+            self.pool_nudge.give()
+
+    @property
+    def _is_deaf(self) -> bool:
+        return self.ports.clock.monotonic() - self._heard_at > BEATS_UNHEARD * self.every.total_seconds()
+
+    def _as_told(self, worker: Worker) -> Worker:
+        """As the pool is to know it: one that cannot hear the store takes nothing new."""
+        return replace(worker, is_draining=True) if self._is_deaf else worker
 
     async def _start_over(self, worker: Worker) -> None:
         if not self._is_present(worker):

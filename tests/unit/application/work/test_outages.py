@@ -266,3 +266,23 @@ def _take_a_second(stage: Stage) -> Script:
         return Succeeded()
 
     return script
+
+
+@virtually
+async def test_a_worker_that_cannot_hear_the_store_takes_nothing_new_until_it_can() -> None:
+    async with a_stage(capacity=3) as stage:
+        stage.take_store_away()
+        await stage.pass_time(SECOND * 10)
+        assert [worker.room for worker in await stage.pool()] == [0]
+        stage.faults.heal()
+        await stage.pass_time(SECOND * 6)
+        assert [worker.room for worker in await stage.pool()] == [3]
+
+
+@virtually
+async def test_a_pool_that_forgot_the_last_word_about_a_worker_is_told_again() -> None:
+    async with a_stage(capacity=3) as stage:
+        (known,) = await stage.pool()
+        await stage.coordinator.pool.register(replace(known, is_draining=True), MINUTE)
+        await stage.pass_time(SECOND * 20)
+        assert [worker.is_draining for worker in await stage.pool()] == [False]
