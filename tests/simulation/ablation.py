@@ -90,10 +90,10 @@ def _no_quarantine(patch: pytest.MonkeyPatch) -> None:
 def _no_count_of_what_runs(patch: pytest.MonkeyPatch) -> None:
     """A new leader takes it that nothing runs."""
 
-    async def seed(self: running.Running) -> None:
+    async def seed(self: running.RunningOfTypes) -> None:
         self._seed_at = float("inf")
 
-    patch.setattr(running.Running, "_seed", seed)
+    patch.setattr(running.RunningOfTypes, "_seed", seed)
 
 
 def _no_fence_for_callbacks(patch: pytest.MonkeyPatch) -> None:
