@@ -50,7 +50,7 @@ STORE_CALLS = [
     "tasks.find_live",
     "tasks.list_held",
     "logs.append",
-    "configs.find",
+    "configs.find_many",
     "workers.register",
     "workers.seen",
     "workers.list_all",

@@ -6,7 +6,6 @@ from rota.application import metrics
 from rota.application.ports.coordinator import TaskQueue, WorkerPool
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import TaskStore
-from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.priority import LEVELS
 from rota.domain.queue import QueueDepths
 from rota.domain.task import TaskStatus
@@ -22,7 +21,7 @@ class Observe:
     async def __call__(self) -> None:
         self._put_depths(await self.queue.depths())
         self.collector.put(metrics.WORKERS_ONLINE, value=len(await self.pool.list_alive()))
-        self._put_tasks(await self.tasks.count_by_status(DEFAULT_TENANT))
+        self._put_tasks(await self.tasks.count_by_status(None))
 
     def clear(self) -> None:
         """Another node tells them from now on; two that add up would tell twice as much."""

@@ -22,7 +22,7 @@ SEED_EVERY = 600.0
 MOST_UNCOUNTED = 10_000  # types; beyond it the store is asked anew for the next limited one
 
 
-class Running:
+class RunningOfTypes:
     def __init__(self, tasks: TaskStore, clock: Clock) -> None:
         self._tasks = tasks
         self._clock = clock

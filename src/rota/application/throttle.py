@@ -13,7 +13,7 @@ from rota.application.config_cache import ConfigCache
 from rota.application.parking import Key, key_of
 from rota.application.ports.store import TaskStore
 from rota.application.ports.system import Clock
-from rota.application.running import Running
+from rota.application.running import RunningOfTypes
 from rota.domain.ids import TaskId
 from rota.domain.limits import TokenBucket
 from rota.domain.task import LiveTask
@@ -41,7 +41,7 @@ class Throttle:
     def __init__(self, tasks: TaskStore, configs: ConfigCache, *, clock: Clock) -> None:
         self._configs = configs
         self._clock = clock
-        self._running = Running(tasks, clock)
+        self._running = RunningOfTypes(tasks, clock)
         self._limits: dict[Key, tuple[Limits, float]] = {}
         self._buckets: dict[Key, TokenBucket] = {}
         self._whole: TokenBucket | None = None

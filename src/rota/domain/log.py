@@ -1,7 +1,8 @@
 """The record of a task: its transitions and its own lines, in one order that needs no clock.
 
 A transition's place is its version; the lines of an attempt follow the grant that began it. So `seq` is the version
-in the upper 32 bits and a line number in the lower: gapless for transitions, and a line sent twice has the same place.
+in the upper 32 bits and a line number in the lower: gapless for transitions, but for those that are not recorded
+(`Transition.is_recorded`), and a line sent twice has the same place.
 """
 
 from collections.abc import Iterable

@@ -150,7 +150,8 @@ class TaskState:
         """Whoever works on a deferred attempt lives: unless it is heard of again, the attempt ends at `due_at`."""
         if not self.is_deferred:
             raise IllegalTransitionError(self.id, present=self.status, wanted="heard of: a worker holds the attempt")
-        return self._noted(f"heard of, the next time before {due_at.isoformat()}", at=at, due_at=due_at)
+        step = self._noted(f"heard of, the next time before {due_at.isoformat()}", at=at, due_at=due_at)
+        return replace(step, is_recorded=False)  # there may be thousands of them, and each says the same
 
     def cancelled(self, reason: str, *, at: datetime) -> "Transition":
         """End it, waiting or running; whatever a running attempt still reports is stale from here on."""
@@ -218,6 +219,7 @@ class Transition:
     message: str = ""
     result: TaskResult | None = None
     error: TaskError | None = None
+    is_recorded: bool = True  # whether the task's record has a line of it
 
     @property
     def task_id(self) -> TaskId:

@@ -12,6 +12,7 @@ from rota.domain.schedule import Schedule
 from rota.domain.task import DEFAULT_TIMEOUT
 
 SHORTEST_TIMEOUT = timedelta(milliseconds=100)  # from the grant: less would be over before the attempt begins
+ConfigKey = tuple[TenantId, str]  # tenant and type
 LOCAL = "local"  # the executor that calls Python functions
 
 

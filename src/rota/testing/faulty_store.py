@@ -1,6 +1,6 @@
 """A store that fails to order, around one that works. Operations are named `part.method`: `tasks.advance`."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -34,7 +34,7 @@ from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import LiveTask, Task, TaskStatus, Transition
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import ConfigKey, TaskConfig
 from rota.domain.worker import Worker
 from rota.testing.faults import Faults
 
@@ -103,7 +103,7 @@ class FaultyTaskStore:
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
         return await _around(self._faults, "tasks.list_page", call=lambda: self._inner.list_page(wanted))
 
-    async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+    async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
         return await _around(self._faults, "tasks.count_by_status", call=lambda: self._inner.count_by_status(tenant_id))
 
     async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
@@ -152,6 +152,9 @@ class FaultyConfigStore:
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
         return await _around(self._faults, "configs.find", call=lambda: self._inner.find(tenant_id, task_type))
+
+    async def find_many(self, keys: Collection[ConfigKey]) -> dict[ConfigKey, TaskConfig]:
+        return await _around(self._faults, "configs.find_many", call=lambda: self._inner.find_many(keys))
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
         return await _around(

@@ -52,6 +52,22 @@ async def test_what_this_node_changed_is_seen_at_once() -> None:
 
 
 @virtually
+async def test_however_many_are_wanted_the_store_is_asked_once() -> None:
+    bench, cache = await a_cache()
+    types = [f"type{number}" for number in range(50)]
+    for task_type in types:
+        await bench.node.store.configs.put(a_config(task_type))
+    keys = [(DEFAULT_TENANT, task_type) for task_type in (*types, "missing", EMAIL)]
+    await cache.find(DEFAULT_TENANT, EMAIL)
+    bench.faults.inject("configs.find", Fault.TIMEOUT)
+    found = await cache.find_all(keys)
+    assert found.keys() == set(keys) - {(DEFAULT_TENANT, "missing")}
+    bench.faults.inject("configs.find_many", Fault.TIMEOUT)
+    assert await cache.find_all(found) == found
+    assert bench.faults.pending == {"configs.find": 1, "configs.find_many": 1}
+
+
+@virtually
 async def test_the_cache_is_bounded() -> None:
     _, cache = await a_cache()
     for number in range(config_cache.MOST + 1):

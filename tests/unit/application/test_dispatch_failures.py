@@ -20,7 +20,7 @@ CALLS_BEFORE_THE_GRANT = [
     "queue.depths",
     "queue.take",
     "tasks.find_live",
-    "configs.find",
+    "configs.find_many",
     "tasks.list_running",
     "tasks.advance",
 ]

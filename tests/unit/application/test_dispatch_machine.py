@@ -38,7 +38,7 @@ CALLS = {
     "tasks.find_live": ANY,
     "tasks.advance": ANY,
     "tasks.list_running": ANY,
-    "configs.find": ANY,
+    "configs.find_many": ANY,
     "pool.list_alive": ANY,
     "queue.depths": ANY,
     "queue.take": HARMLESS,  # what a lost answer carried is for reconciliation to find

@@ -2,11 +2,14 @@
 
 from rota.application import metrics
 from rota.application.observe import Observe
+from rota.domain.ids import TenantId
 from rota.domain.priority import URGENT
 from rota.domain.task import PENDING, PROCESSING, SUCCESS
-from tests.support.builders import HOUR, an_entry
+from tests.support.builders import HOUR, a_new_task, a_state, an_entry
 from tests.support.scene import Scene, a_scene
 from tests.support.virtual import virtually
+
+OTHER = TenantId("other")
 
 
 def an_observation(scene: Scene) -> Observe:
@@ -18,6 +21,8 @@ async def _fill(scene: Scene) -> None:
     await scene.join(1)
     await scene.add(1, 2, 3)
     await scene.grant(3)
+    foreign = a_state(9, tenant_id=OTHER)
+    await scene.actual_store.tasks.add([a_new_task(9, state=foreign, tenant_id=OTHER)])
     later = scene.clock.now() + HOUR
     await scene.actual.queue.push([an_entry(1), an_entry(2, priority=URGENT), an_entry(4, due_at=later)])
 
@@ -31,7 +36,7 @@ async def test_everything_is_counted() -> None:
     assert (gauge(metrics.QUEUE_LENGTH, "0"), gauge(metrics.QUEUE_LENGTH, "9")) == (1, 1)
     assert (gauge(metrics.QUEUE_LENGTH, "5"), gauge(metrics.QUEUE_DELAYED)) == (0, 1)
     assert gauge(metrics.WORKERS_ONLINE) == 1
-    assert (gauge(metrics.TASKS, PENDING), gauge(metrics.TASKS, PROCESSING)) == (2, 1)
+    assert (gauge(metrics.TASKS, PENDING), gauge(metrics.TASKS, PROCESSING)) == (3, 1), "of all tenants"
     assert gauge(metrics.TASKS, SUCCESS) == 0
 
 

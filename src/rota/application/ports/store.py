@@ -13,7 +13,7 @@ Rules of every method, which the contract suite checks on every adapter:
   a stale step, a lost race keep nothing of it. An entry whose id is there already is left alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -28,7 +28,7 @@ from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import LiveTask, Task, TaskStatus, Transition
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import ConfigKey, TaskConfig
 from rota.domain.worker import Worker, WorkerOrders
 
 
@@ -110,8 +110,8 @@ class TaskStore(Protocol):
         """A page of the tasks that match, newest id first."""
         ...
 
-    async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
-        """How many tasks are in each state; states without tasks are left out."""
+    async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
+        """How many tasks of a tenant, or of all (None), are in each state; states without tasks are left out."""
         ...
 
     async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
@@ -154,6 +154,10 @@ class ConfigStore(Protocol):
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
         """The current revision, or None."""
+        ...
+
+    async def find_many(self, keys: Collection[ConfigKey]) -> dict[ConfigKey, TaskConfig]:
+        """The current revisions of those that exist, by tenant and type: what `find` says of each, in one call."""
         ...
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:

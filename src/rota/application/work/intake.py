@@ -92,7 +92,7 @@ class Desk:
         return {task.id for task in late if await self._was_late(task.state)}
 
     async def _was_late(self, state: TaskState) -> bool:
-        """Whether the attempts right before this one came too late as well: the record has each grant and release."""
+        """Whether the attempts right before this one came too late as well: their releases say so."""
         if state.attempt - state.retry_count < MOST_LATE:
             return False
         for version in range(state.version - 1, state.version - 2 * MOST_LATE + 2, -2):

@@ -23,7 +23,8 @@ from rota.application.work.hands import Hands, Stop
 from rota.application.work.nudge import Nudge
 from rota.application.work.running import Running
 
-LOOK_EVERY = timedelta(seconds=1)
+LOOK_EVERY = 1.0  # seconds
+GRAIN = 0.001  # seconds; no wait is exact, and one for less than a clock can tell would be none at all
 STOOD_STILL = 1.0  # seconds; a sleep that takes so much longer than it should was not a sleep of this loop alone
 ANSWER_WITHIN = timedelta(seconds=2)
 NEVER = float("-inf")
@@ -74,7 +75,7 @@ class StopUnheard:
     async def __call__(self) -> None:
         """One turn of the loop."""
         left = self.lease.left
-        if await self._oversleeps(min(timedelta(seconds=left), LOOK_EVERY) if left > 0 else LOOK_EVERY):
+        if await self._oversleeps(timedelta(seconds=max(min(left, LOOK_EVERY), GRAIN) if left > 0 else LOOK_EVERY)):
             for nudge in self.beats:
                 nudge.give()
             await self.clock.sleep(ANSWER_WITHIN)

@@ -122,6 +122,7 @@ class _RecordedTasks(_Recorded):
                 attempt=step.after.attempt,
                 worker=str(step.after.worker_id or step.before.worker_id or ""),
                 **({"term": step.after.term, **asked} if is_grant else {}),
+                **({} if step.is_recorded else {"recorded": False}),
             )
 
 

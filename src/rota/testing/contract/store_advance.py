@@ -230,10 +230,10 @@ async def _live(store: Store, life: str) -> Lived:
     for kind in LIVES[life][:-1]:
         step = kind(task)
         [task] = await write(store, [task], steps=[step])
-        entries.append(entry_for(step))
+        entries += [entry_for(step)] if step.is_recorded else []
     last = LIVES[life][-1](task)
     [after] = await write(store, [task], steps=[last])
-    return Lived(task, last, after, [*entries, entry_for(last)])
+    return Lived(task, last, after, [*entries, *([entry_for(last)] if last.is_recorded else [])])
 
 
 async def _check_unchanged(store: Store, lives: Mapping[str, Lived]) -> None:

@@ -107,6 +107,15 @@ class TestConfigs:
         assert await store.configs.find(DEFAULT_TENANT, "other") is None
         assert await store.configs.find(OTHER_TENANT, REPORT) is None
 
+    async def test_many_are_found_in_one_call(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        own, foreign = await store.configs.put(_config()), await store.configs.put(_config(tenant_id=OTHER_TENANT))
+        await store.configs.put(_config(type="unasked"))
+        missing = [(DEFAULT_TENANT, f"missing-{number}") for number in range(1200)]
+        found = await store.configs.find_many([*missing, (DEFAULT_TENANT, REPORT), (OTHER_TENANT, REPORT)])
+        assert found == {(DEFAULT_TENANT, REPORT): own, (OTHER_TENANT, REPORT): foreign}
+        assert await store.configs.find_many([]) == {}
+
     async def test_a_new_config_is_revision_1_stamped_by_the_stores_clock(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         before = await store.tasks.now()

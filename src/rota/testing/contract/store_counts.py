@@ -72,6 +72,7 @@ class TestCounts:
         await end(store, await grant(store, [*own[:1], *foreign[:2]]))
         assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PENDING: 2, SUCCESS: 1}
         assert await store.tasks.count_by_status(OTHER_TENANT) == {PENDING: 2, SUCCESS: 2}
+        assert await store.tasks.count_by_status(None) == {PENDING: 4, SUCCESS: 3}
 
     async def test_a_repeated_end_is_counted_once(self, backend: StoreBackend) -> None:
         store = await backend.connect()

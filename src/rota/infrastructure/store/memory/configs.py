@@ -1,6 +1,6 @@
 """Task configs and their schedules in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from rota.domain.firing import Firing, check_one_firing_each
 from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import ConfigKey, TaskConfig
 from rota.infrastructure.store.memory.state import MemoryState
 
 
@@ -40,6 +40,10 @@ class MemoryConfigStore:
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
         return self._state.configs.get((tenant_id, task_type))
+
+    async def find_many(self, keys: Collection[ConfigKey]) -> dict[ConfigKey, TaskConfig]:
+        configs = self._state.configs
+        return {key: configs[key] for key in keys if key in configs}
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
         keys = sorted(key for key in self._state.configs if key[0] == tenant_id and key[1] > after)

@@ -78,9 +78,9 @@ class MemoryTaskStore:
         page = tasks[: wanted.limit]
         return Page(page, next_before=page[-1].id if len(tasks) > wanted.limit else None)
 
-    async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+    async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
         tasks = self._state.tasks.values()
-        return dict(Counter(task.state.status for task in tasks if task.spec.tenant_id == tenant_id))
+        return dict(Counter(task.state.status for task in tasks if tenant_id in (None, task.spec.tenant_id)))
 
     async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
         return {status: number for (tenant, status), number in self._state.ended.items() if tenant == tenant_id}
@@ -115,7 +115,8 @@ class MemoryTaskStore:
 
     def _write(self, step: Transition) -> None:
         self._state.tasks[step.task_id] = self._state.tasks[step.task_id].after(step)
-        self._state.keep(entry_for(step))
+        if step.is_recorded:
+            self._state.keep(entry_for(step))
         if step.after.status.is_final:
             self._state.live.remove(step.task_id)
             self._state.ended[step.after.tenant_id, step.after.status] += 1

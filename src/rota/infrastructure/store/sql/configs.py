@@ -1,6 +1,7 @@
 """Task configs in SQL, every change a revision of its own."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,12 +10,14 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import TenantId
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import ConfigKey, TaskConfig
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import task_config, task_config_revision
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.config_rows import config_to_json, to_config
+
+MOST_NAMED = 500  # types in one statement
 
 
 class SqlConfigStore:
@@ -32,6 +35,20 @@ class SqlConfigStore:
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
         return await self._database.read(lambda connection: _find(connection, tenant_id, task_type=task_type))
+
+    async def find_many(self, keys: Collection[ConfigKey]) -> dict[ConfigKey, TaskConfig]:
+        """In one transaction: a statement for every tenant and every so many types, since what a statement may name
+        is limited."""
+        types: dict[TenantId, list[str]] = defaultdict(list)
+        for tenant_id, task_type in keys:
+            types[tenant_id].append(task_type)
+        queries = [
+            select(task_config).where(task_config.c.tenant_id == tenant_id, task_config.c.type.in_(some))
+            for tenant_id, names in types.items()
+            for some in (names[begin : begin + MOST_NAMED] for begin in range(0, len(names), MOST_NAMED))
+        ]
+        rows = await self._database.read(lambda connection: [row for one in queries for row in connection.execute(one)])
+        return {(config.tenant_id, config.type): config for config in map(to_config, rows)}
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
         query = (

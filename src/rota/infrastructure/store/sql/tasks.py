@@ -110,13 +110,15 @@ class SqlTaskStore:
         tasks = tuple(map(to_task, rows[: wanted.limit]))
         return Page(tasks, next_before=tasks[-1].id if len(rows) > wanted.limit else None)
 
-    async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+    async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
         live, ended = schema.task_live, schema.task_count
+        alive = select(live.c.status, func.count()).group_by(live.c.status)
+        over = select(ended.c.status, func.sum(ended.c.number)).group_by(ended.c.status)
+        if tenant_id is not None:
+            alive, over = alive.where(live.c.tenant_id == tenant_id), over.where(ended.c.tenant_id == tenant_id)
 
         def work(connection: Connection) -> dict[TaskStatus, int]:
-            alive = select(live.c.status, func.count()).where(live.c.tenant_id == tenant_id).group_by(live.c.status)
-            over = select(ended.c.status, func.sum(ended.c.number)).where(ended.c.tenant_id == tenant_id)
-            rows = [*connection.execute(alive), *connection.execute(over.group_by(ended.c.status))]
+            rows = [*connection.execute(alive), *connection.execute(over)]
             return {STATUS_OF[status]: int(number) for status, number in rows if number}
 
         return await self._database.read(work)

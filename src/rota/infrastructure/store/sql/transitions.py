@@ -85,7 +85,8 @@ class TransitionWriter:
         self._end(batch, [step for step in steps if step.after.status not in LIVE])
         if results := result_rows(steps):
             batch.upsert(schema.task_result, columns=RESULT_COLUMNS, rows=results)
-        batch.insert(schema.task_logs, columns=LOG_COLUMNS, rows=[transition_row(step) for step in steps])
+        if records := [transition_row(step) for step in steps if step.is_recorded]:
+            batch.insert(schema.task_logs, columns=LOG_COLUMNS, rows=records)
 
     def _advance_live(self, batch: Batch, steps: Sequence[Transition]) -> None:
         if not steps:
