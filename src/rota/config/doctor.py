@@ -50,9 +50,10 @@ async def _examine_store(settings: Settings) -> list[Finding]:
     schema = await _try("store", _examine_schema(settings)) if scheme_of(settings.store.url) in SQL_SCHEMES else None
     if schema is not None and not schema.is_sound:
         return [schema]  # it is away, or would be made by looking at its clock
+    if scheme_of(settings.store.url) in ETCD_SCHEMES:
+        return await _examine_etcd("store", settings.store.url)  # it has no clock of its own
     clock = await _try("clock", _examine_clock(settings))
-    etcd = await _examine_etcd("store", settings.store.url)
-    return [clock, *etcd] if schema is None else [schema, clock]
+    return [clock] if schema is None else [schema, clock]
 
 
 async def _examine_schema(settings: Settings) -> Finding:

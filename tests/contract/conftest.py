@@ -1,0 +1,41 @@
+"""Which tests of the contracts take long on which backend: those are left to `make test-all` there."""
+
+import pytest
+
+# etcd counts leases in seconds, so what waits for one takes as many; and each of its transactions is heavy.
+LONG_ON_ETCD = frozenset(
+    {
+        *("test_a_renewed_lease_outlives_its_first_ttl", "test_a_renewal_does_not_prolong_the_lease_of_a_successor"),
+        *("test_a_late_resign_does_not_end_a_newer_lease", "test_a_resignation_wakes_every_standby"),
+        *("test_waiting_for_a_vacancy_ends_while_the_leader_stays", "test_a_late_resign_wakes_nobody"),
+        *("test_nobody_is_seen_to_lead_with_an_expired_lease", "test_an_expired_lease_cannot_be_renewed"),
+        *("test_a_heartbeat_prolongs_the_lease", "test_a_worker_that_was_gone_can_register_again"),
+        *("test_the_heartbeat_of_a_worker_that_is_gone_is_not_shown", "test_hundreds_of_workers_are_listed"),
+        *("test_a_heartbeat_that_comes_too_late_is_refused", "test_a_repeated_cancel_request_is_remembered_anew"),
+        *("test_a_slow_listener_holds_up_nobody_and_loses_the_oldest", "test_one_assignment_wakes_each_of_its_workers"),
+        *(
+            "test_two_nodes_that_take_at_once_share_without_overlap_or_loss",
+            "test_a_rebuild_of_many_pages_brings_them_all",
+        ),
+        *(
+            "test_a_take_that_waits_in_vain_brings_what_is_there",
+            "test_a_wait_that_was_cancelled_takes_no_later_wake_with_it",
+        ),
+        *("test_nothing_is_missed_or_repeated_while_others_publish", "test_a_large_batch_is_moved_whole"),
+        *(
+            "test_who_comes_back_gets_what_was_published_since_and_then_what_comes",
+            "test_many_tasks_are_cancelled_at_once",
+        ),
+        *("test_discarding_many_unknown_or_none_is_fine", "test_a_large_batch_is_forgotten_before_it_was_taken"),
+        *("test_each_of_many_tasks_is_granted_exactly_once", "test_each_task_is_either_finished_or_cancelled"),
+        *("test_a_purge_without_bounds_goes_in_pieces_and_leaves_nothing_behind",),
+        *("test_a_large_batch_of_keys_may_be_repeated_with_new_ids",),
+    }
+)
+
+
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "[etcd" in item.name and item.originalname in LONG_ON_ETCD:
+            item.add_marker(pytest.mark.slow)

@@ -1,0 +1,113 @@
+"""What the store and the coordinator on etcd do beyond their contracts."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from rota.application.ports.store import Store
+from rota.config.doctor import examine
+from rota.config.load import Sources, load
+from rota.domain.errors import ConfigError, InvalidError, StoreUnavailableError
+from rota.domain.priority import LEVELS
+from rota.domain.submission import NewTask
+from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
+from rota.infrastructure.etcd.client import EtcdClient
+from rota.infrastructure.etcd.ops import count, put, under
+from rota.infrastructure.store.etcd.space import EtcdSpace
+from rota.infrastructure.store.etcd.store import etcd_store
+from rota.infrastructure.system import SystemClock
+from rota.testing.contract.coordinator_backend import make_entries, make_worker
+from rota.testing.contract.coordinator_backend import make_ids as make_task_ids
+from rota.testing.contract.store_backend import HOUR, NOON, add, end, grant, make_tasks
+from tests.support.names import fresh_name
+from tests.support.servers.etcd import EtcdServer
+from tests.support.servers.process import free_port
+
+
+@pytest.fixture
+def prefix() -> str:
+    return fresh_name("etcd")
+
+
+@pytest.fixture
+async def client(etcd_server: EtcdServer) -> AsyncIterator[EtcdClient]:
+    opened = EtcdClient(etcd_server.url(), unavailable=StoreUnavailableError)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def store(client: EtcdClient, prefix: str) -> Store:
+    return etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
+
+
+@pytest.mark.slow  # nine thousand tasks
+async def test_more_than_one_transaction_takes_is_refused_and_nothing_is_added(store: Store) -> None:
+    with pytest.raises(InvalidError, match="send fewer at a time"):
+        await store.tasks.add([NewTask(task) for task in make_tasks(9_000)])
+    assert await store.tasks.list_live(after=None, limit=1) == []
+
+
+async def test_many_long_payloads_are_added_together(store: Store) -> None:
+    long = make_tasks(20, payload='{"text": "' + "x" * 200_000 + '"}')
+    await add(store, long)
+    assert await store.tasks.load([task.id for task in long]) == {task.id: task for task in long}
+
+
+async def test_a_purge_leaves_no_key_of_a_task_behind(store: Store, client: EtcdClient, prefix: str) -> None:
+    tasks = make_tasks(3, payload='{"text": "' + "x" * 5_000 + '"}')
+    await store.tasks.add([NewTask(task, key=f"k{task.id}", digest="d") for task in tasks])
+    await end(store, await grant(store, tasks))
+    assert await store.tasks.purge(completed_before=NOON + HOUR, limit=100) == 3
+    left = (await client.read([count(under(f"/{prefix}/"))])).answers[0].range.count
+    assert left == 1, "how many were purged"
+
+
+async def test_what_strangers_leave_among_the_keys_is_left_out(client: EtcdClient, prefix: str) -> None:
+    node = etcd_coordinator(client, SystemClock(), prefix=prefix)
+    (task_id,) = make_task_ids(1)
+    await client.write(
+        [
+            put(f"/{prefix}/queues/ready/priority_0_0_x"),
+            put(f"/{prefix}/nodes/worker/nobody", b"{}"),
+            put(f"/{prefix}/nodes/worker/7", b"no json"),
+            put(f"/{prefix}/nodes/worker/8", b'{"name": "x", "ttl": 1, "capacity": 0}'),
+            put(f"/{prefix}/nodes/load/7", b"no json"),
+            put(f"/{prefix}/nodes/load/8", b'{"load": -1}'),
+            put(f"/{prefix}/nodes/held/8", b"[]"),
+            put(f"/{prefix}/queues/worker_7/x", b"a1"),
+            put(f"/{prefix}/locks/scheduler", b"no json"),
+            put(f"/{prefix}/events/1_1", b"no json"),
+        ]
+    )
+    await node.pool.register(make_worker(), timedelta(seconds=20))
+    await node.queue.push(make_entries([task_id]))
+    assert (await node.queue.take(10, order=LEVELS)).task_ids == (task_id,)
+    assert await node.pool.list_alive() == [make_worker()]
+    assert await node.pool.list_beats() == {}
+    assert (await node.queue.depths()).assigned == {}
+    assert await node.election.find_leader() is None
+
+
+@pytest.mark.parametrize("name", ["", "/", "rota/"])
+def test_a_prefix_that_is_none_is_refused(client: EtcdClient, name: str) -> None:
+    with pytest.raises(ConfigError, match="prefix"):
+        EtcdSpace(client, SystemClock(), prefix=name)
+    with pytest.raises(ConfigError, match="prefix"):
+        etcd_coordinator(client, SystemClock(), prefix=name)
+
+
+async def test_the_doctor_looks_at_an_etcd(etcd_server: EtcdServer, prefix: str) -> None:
+    url = etcd_server.url(prefix)
+    found = await examine(load(Sources(flags={"store.url": url, "coordinator.url": url})))
+    said = {finding.subject: finding for finding in found}
+    assert all(finding.is_sound for finding in found), found
+    assert {"coordinator", "etcd space", "etcd members", "etcd version"} <= set(said)
+
+
+@pytest.mark.slow  # the deadline of a call has to pass
+async def test_an_etcd_that_is_away_is_a_finding() -> None:
+    url = f"etcd://127.0.0.1:{free_port()}"
+    found = await examine(load(Sources(flags={"store.url": url, "coordinator.url": "memory://"})))
+    assert [finding.subject for finding in found if not finding.is_sound] == ["store etcd"]
