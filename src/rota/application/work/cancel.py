@@ -3,6 +3,8 @@
 The signal names the task, not the attempt, and is remembered for a while: it may be meant for an attempt of the past.
 So the row decides here too. An attempt whose row is still its own runs on.
 
+Whoever wants it ended hard marks it first, so that the mark is there when the request is found.
+
 An operator's order to this worker is announced in the same way, under the worker's own id; its record is read then.
 """
 
@@ -14,7 +16,7 @@ from rota.application.work.hands import Hands, Holding, Stop
 from rota.application.work.nudge import Nudge
 from rota.application.work.running import Running
 from rota.application.work.standing import Standing
-from rota.domain.worker import order_mark
+from rota.domain.worker import kill_mark, order_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,10 @@ class StopCancelled:
         if not asked.isdisjoint(marks):
             self.registry_nudge.give()
         named = [holding for holding in holdings if holding.attempt.task_id in asked]
-        for holding in await find_foreign(self.tasks, named):
-            self.running.stop(holding, Stop.CANCEL)
+        foreign = await find_foreign(self.tasks, named)
+        hard = await self.signals.find_cancelled([kill_mark(one.attempt.task_id) for one in foreign]) if foreign else ()
+        for holding in foreign:
+            self.running.stop(holding, Stop.CANCEL, is_hard=kill_mark(holding.attempt.task_id) in hard)
 
 
 async def find_foreign(tasks: TaskStore, holdings: list[Holding]) -> list[Holding]:
