@@ -146,7 +146,8 @@ def settle(value: Any, name: str = "") -> Any:
         return {key: settle(item, key) for key, item in value.items()}
     if isinstance(value, list):
         return [settle(item) for item in value]
-    if isinstance(value, str) and name.endswith("_at"):
+    is_moment = name.endswith("_at") or name in ("begin", "end", "first", "last")
+    if isinstance(value, str) and is_moment and "T" in value:
         return datetime.fromisoformat(value)
     return value
 
@@ -301,8 +302,8 @@ class Scene:
         await self.preview_config()
         times = {"begin": "2026-01-01T00:00:00+00:00", "end": "2026-01-04T00:00:00+00:00"}
         return {
-            **{"type": "nightly", **times, "name": f"b{self.number}", "order": "newest", "only_missing": True},
-            **{"payload": {"n": 1}, "dry_run": self.number > 5, "limit": 2},
+            **{"type": "nightly", **times, "name": "march", "order": "newest", "only_missing": True},
+            **{"payload": {"n": 1}, "dry_run": True, "limit": 2},
         }
 
     async def put_calendar(self) -> dict[str, Any]:

@@ -238,17 +238,14 @@ class Timetable:
         """The target, or the same time on the nearest day that the calendars allow; itself, if none is near."""
         step = 1 if self.schedule.on_excluded is OnExcluded.RUN_AFTER else -1
         wall = target.astimezone(self._zone)
-        for days in range(LONGEST_MOVE_DAYS + 1):
-            moved = (wall + timedelta(days=step * days)).astimezone(target.tzinfo)
-            if self._is_free(moved):
-                return moved
-        return target
-
-    def _is_free(self, at: datetime) -> bool:
         try:
-            return not self.objection(at)
-        except InvalidError:  # nothing is moved to where nobody knows; what stays there is judged in its turn
-            return False
+            for days in range(LONGEST_MOVE_DAYS + 1):
+                moved = (wall + timedelta(days=step * days)).astimezone(target.tzinfo)
+                if not self.objection(moved):
+                    return moved
+        except InvalidError:
+            return target  # nothing is moved over days that nobody knows; it is judged where it is
+        return target
 
     def _names(self, at: datetime) -> bool:
         return self._raw.next(at - _TICK) == at

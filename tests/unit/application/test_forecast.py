@@ -25,7 +25,7 @@ def a_span(bench: Bench, length: timedelta = DAY, **facts: object) -> Span:
     return Span(begin=begin, end=begin + length, **facts)  # type: ignore[arg-type] # any of its fields
 
 
-async def put(bench: Bench, task_type: str, schedule: Schedule, **facts: object) -> None:
+async def put(bench: Bench, task_type: str, *, schedule: Schedule, **facts: object) -> None:
     config = a_config(task_type, schedule=schedule, next_fire_at=bench.node.time.now() + HOUR)
     await bench.node.store.configs.put(replace(config, **facts))  # type: ignore[arg-type] # any of its fields
 
@@ -37,8 +37,8 @@ async def ask(bench: Bench, span: Span) -> Forecast:
 @virtually
 async def test_every_schedule_is_counted_in_its_time() -> None:
     bench = await a_bench()
-    await put(bench, "hourly", HOURLY)
-    await put(bench, "half", Schedule(every=HOUR / 2))
+    await put(bench, "hourly", schedule=HOURLY)
+    await put(bench, "half", schedule=Schedule(every=HOUR / 2))
     span = a_span(bench, 4 * HOUR, buckets=2)
     found = await ask(bench, span)
     assert [(bucket.runs, bucket.work) for bucket in found.buckets] == [(6, timedelta(0))] * 2
@@ -58,15 +58,15 @@ async def test_what_does_not_fire_is_not_counted_and_what_nobody_knows_is_named(
     days = frozenset({span.begin.date(), span.end.date()})
     for name in ("closed", "gone"):
         await bench.node.store.calendars.put(StoredCalendar(calendar=Calendar(name=name, dates=days)))
-    await put(bench, "closed", Schedule(every=HOUR, exclude=("closed",)))
-    await put(bench, "unreadable", Schedule(every=HOUR, exclude=("gone",)))
+    await put(bench, "closed", schedule=Schedule(every=HOUR, exclude=("closed",)))
+    await put(bench, "unreadable", schedule=Schedule(every=HOUR, exclude=("gone",)))
     del vars(vars(bench.node.store.calendars)["_inner"])["_state"].calendars[DEFAULT_TENANT, "gone"]
-    await put(bench, "waits", Schedule(after_end=HOUR))
-    await put(bench, "paused", Schedule(every=HOUR, is_paused=True))
-    await put(bench, "disabled", HOURLY, is_enabled=False)
-    await put(bench, "over", HOURLY, next_fire_at=None)
-    await put(bench, "limited", Schedule(every=HOUR, max_runs=2))
-    await put(bench, "foreign", HOURLY, tenant_id=TenantId("other"))
+    await put(bench, "waits", schedule=Schedule(after_end=HOUR))
+    await put(bench, "paused", schedule=Schedule(every=HOUR, is_paused=True))
+    await put(bench, "disabled", schedule=HOURLY, is_enabled=False)
+    await put(bench, "over", schedule=HOURLY, next_fire_at=None)
+    await put(bench, "limited", schedule=Schedule(every=HOUR, max_runs=2))
+    await put(bench, "foreign", schedule=HOURLY, tenant_id=TenantId("other"))
     await bench.node.store.configs.put(a_config("plain"))
     found = await ask(bench, span)
     assert [(one.type, one.runs) for one in found.types] == [("limited", 2)]
@@ -77,11 +77,11 @@ async def test_what_does_not_fire_is_not_counted_and_what_nobody_knows_is_named(
 async def test_the_work_is_guessed_from_the_last_run() -> None:
     bench = await a_bench()
     store, now = bench.node.store, bench.node.time.now()
-    task = a_task(7, due_at=now)
+    task = a_task(7)
     await store.tasks.add([NewTask(task)])
     begun = task.state.granted(WorkerId(1), term=1, at=now, timeout=HOUR)
     await store.tasks.advance([begun])
-    await put(bench, EMAIL, HOURLY, last_run=TaskId(7))
+    await put(bench, EMAIL, schedule=HOURLY, last_run=TaskId(7))
     vars(vars(store.configs)["_inner"])["_state"].configs[DEFAULT_TENANT, EMAIL] = replace(
         a_config(EMAIL, schedule=HOURLY, next_fire_at=now + HOUR), last_run=TaskId(7)
     )
@@ -96,8 +96,8 @@ async def test_the_work_is_guessed_from_the_last_run() -> None:
 async def test_a_forecast_is_bounded_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = await a_bench()
     monkeypatch.setattr(module, "MOST_LOOKED_AT", 300)
-    await put(bench, "a", Schedule(every=MINUTE))
-    await put(bench, "b", HOURLY)
+    await put(bench, "a", schedule=Schedule(every=MINUTE))
+    await put(bench, "b", schedule=HOURLY)
     found = await ask(bench, a_span(bench))
     assert ([one.runs for one in found.types], found.is_complete) == ([300], False)
     monkeypatch.setattr(module, "MOST_LOOKED_AT", 1440)
