@@ -14,7 +14,7 @@ from rota.domain.checks import check_instant, check_number
 from rota.domain.errors import InvalidError
 from rota.domain.firing import NO_CALENDARS, Calendars
 from rota.domain.ids import TenantId
-from rota.domain.schedule import Schedule
+from rota.domain.schedule import MAX_RUNS, Schedule
 from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import Planned, Timetable
 
@@ -163,4 +163,4 @@ def _fires(config: TaskConfig) -> bool:
 
 
 def _left(schedule: Schedule, runs: int) -> int:
-    return MOST_LOOKED_AT if schedule.max_runs is None else max(schedule.max_runs - runs, 0)
+    return MAX_RUNS if schedule.max_runs is None else max(schedule.max_runs - runs, 0)

@@ -100,6 +100,8 @@ async def test_a_forecast_is_bounded_and_says_so(monkeypatch: pytest.MonkeyPatch
     await put(bench, "b", schedule=HOURLY)
     found = await ask(bench, a_span(bench))
     assert ([one.runs for one in found.types], found.is_complete) == ([300], False)
+    alone = await ask(bench, a_span(bench, types=frozenset({"a"})))
+    assert ([one.runs for one in alone.types], alone.is_complete) == ([300], False)
     monkeypatch.setattr(module, "MOST_LOOKED_AT", 1440)
     exact = await ask(bench, a_span(bench))
     assert ([one.type for one in exact.types], exact.is_complete) == (["a"], False)

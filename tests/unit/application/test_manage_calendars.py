@@ -107,6 +107,13 @@ async def test_the_holidays_of_a_country_and_the_days_of_a_file_are_added() -> N
 
 
 @virtually
+async def test_a_file_alone_says_nothing_about_years() -> None:
+    _, calendars, days = await a_manager()
+    stored = await calendars.put(a_calendar(), sources=Sources(ics="BEGIN…"))
+    assert (stored.calendar.dates, stored.calendar.years, days.asked) == (frozenset({date(2026, 5, 1)}), None, [])
+
+
+@virtually
 async def test_a_first_year_in_the_future_is_the_last_one_too() -> None:
     _, calendars, days = await a_manager()
     await calendars.put(a_calendar(), sources=Sources(country="CN", first_year=2090))

@@ -69,7 +69,7 @@ async def test_a_preview_says_what_calendars_do() -> None:
     noon = (now + DAY).replace(hour=12, minute=0, second=0, microsecond=0)
     unknown = noon.replace(year=now.year + 1)
 
-    skips = await look.preview_unsaved(Schedule(at=(noon, unknown), exclude=("closed",)), KEY, count=5)
+    skips = await look.preview_unsaved(Schedule(at=(noon, noon + 5 * DAY, unknown), exclude=("closed",)), KEY, count=5)
     assert [(one.fire_at, one.kind, one.detail) for one in skips.effects] == [
         (noon, "skipped", "in closed"),
         (unknown, "unknown", f"closed knows the years {now.year} to {now.year}, not {now.year + 1}; put it anew"),
