@@ -74,7 +74,7 @@ class ManageCalendars:
         if expected_revision is not None:
             check_number("revision", expected_revision, least=0, most=2**31 - 1)
         if sources is not None:
-            wanted = self._filled(wanted, sources)
+            wanted = await self._filled(wanted, sources)
         audit = record(self.node, actor, action="calendar.put", subject=wanted.name, detail=wanted.origin)
         stored = await self.node.store.calendars.put(wanted, expected_revision=expected_revision, audit=audit)
         await self._aim_users(stored)
@@ -86,21 +86,21 @@ class ManageCalendars:
         if not await self.node.store.calendars.delete(tenant_id, name, audit=audit):
             raise NotFoundError("calendar", name)
 
-    def _filled(self, wanted: StoredCalendar, sources: Sources) -> StoredCalendar:
+    async def _filled(self, wanted: StoredCalendar, sources: Sources) -> StoredCalendar:
         """The calendar with the days of its sources: what is stored is complete, whoever fires with it."""
         if self.days is None:
             raise InvalidError("country", "and ics cannot be read by this program")
         calendar, origins = wanted.calendar, []
         if sources.ics is not None:
-            read = self.days.of_ics(calendar.name, sources.ics)
+            read = await self.days.of_ics(calendar.name, sources.ics)
             calendar = replace(calendar, dates=calendar.dates | read.dates, periods=(*calendar.periods, *read.periods))
             origins.append("an iCalendar file")
         if sources.country is not None:
-            calendar = self._with_country(calendar, sources, days=self.days)
+            calendar = await self._with_country(calendar, sources, days=self.days)
             origins.append(f"the {sources.days} of {sources.country} {sources.subdivision or ''}".rstrip())
         return replace(wanted, calendar=calendar, origin=", ".join(origins))
 
-    def _with_country(self, calendar: Calendar, sources: Sources, *, days: DaySource) -> Calendar:
+    async def _with_country(self, calendar: Calendar, sources: Sources, *, days: DaySource) -> Calendar:
         if calendar.business_days is not None:
             raise InvalidError("business_days", "cannot be given beside country")
         if calendar.years is not None:
@@ -110,7 +110,7 @@ class ManageCalendars:
         last = max(this_year + YEARS_AHEAD, first) if sources.last_year is None else sources.last_year
         if not 0 <= last - first < MOST_YEARS:
             raise InvalidError("last_year", f"must be 0 to {MOST_YEARS - 1} years after first_year, {first}")
-        found = days.of_country(sources.country or "", range(first, last + 1), subdivision=sources.subdivision)
+        found = await days.of_country(sources.country or "", range(first, last + 1), subdivision=sources.subdivision)
         if sources.days is CountryDays.HOLIDAYS:
             return replace(calendar, dates=calendar.dates | found.holidays, years=(first, last))
         return replace(calendar, business_days=found, years=(first, last))

@@ -30,11 +30,11 @@ class FewDays:
     def __init__(self) -> None:
         self.asked: list[tuple[str, list[int], str | None]] = []
 
-    def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
+    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
         self.asked.append((country, list(years), subdivision))
         return BusinessDays(holidays=HOLIDAYS)
 
-    def of_ics(self, name: str, text: str) -> Calendar:
+    async def of_ics(self, name: str, text: str) -> Calendar:
         return Calendar(name=name, dates=frozenset({date(2026, 5, 1)}), periods=(PERIOD,))
 
 

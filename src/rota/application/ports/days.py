@@ -7,14 +7,14 @@ from rota.domain.calendar import BusinessDays, Calendar
 
 
 class DaySource(Protocol):
-    """What others know about days. Pure reading, in memory: no network, no clock."""
+    """What others know about days: no network, no clock. It may take a second, in which the loop goes on."""
 
-    def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
+    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
         """The business days of a country, or of a part of it, in some years.
 
         Raises `InvalidError` for a country that nobody knows, and where the package that knows them is missing."""
         ...
 
-    def of_ics(self, name: str, text: str) -> Calendar:
+    async def of_ics(self, name: str, text: str) -> Calendar:
         """The calendar that an iCalendar file holds. Raises `InvalidError` that says which event cannot be read."""
         ...

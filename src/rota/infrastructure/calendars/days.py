@@ -1,5 +1,6 @@
 """The source of days that calendars are made of: the `holidays` package and iCalendar files."""
 
+import asyncio
 from collections.abc import Sequence
 
 from rota.domain.calendar import BusinessDays, Calendar
@@ -9,11 +10,11 @@ from rota.infrastructure.calendars.ics import calendar_from_ics
 
 
 class KnownDays:
-    def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
+    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
         try:
-            return country_business_days(country, years, subdivision=subdivision)
+            return await asyncio.to_thread(country_business_days, country, years, subdivision=subdivision)
         except ConfigError as exc:  # whoever asked over the API can be told, and somebody else can install it
             raise InvalidError("country", f"is not known to this server: {exc}") from exc
 
-    def of_ics(self, name: str, text: str) -> Calendar:
-        return calendar_from_ics(name, text)
+    async def of_ics(self, name: str, text: str) -> Calendar:
+        return await asyncio.to_thread(calendar_from_ics, name, text)
