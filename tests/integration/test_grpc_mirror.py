@@ -146,7 +146,8 @@ def settle(value: Any, name: str = "") -> Any:
         return {key: settle(item, key) for key, item in value.items()}
     if isinstance(value, list):
         return [settle(item) for item in value]
-    if isinstance(value, str) and name.endswith("_at"):
+    is_moment = name.endswith("_at") or name in ("begin", "end", "first", "last")
+    if isinstance(value, str) and is_moment and "T" in value:
         return datetime.fromisoformat(value)
     return value
 
@@ -270,6 +271,14 @@ class Scene:
         await self.http.put("/task-configs/nightly", json={"schedule": {"cron": "0 3 * * *"}})
         return {"type": "nightly", "count": 3}
 
+    async def pause_schedule(self) -> dict[str, Any]:
+        if self.number == 1:
+            await self.preview_config()
+        return {"type": "nightly", "note": "the disk is full"}
+
+    async def resume_schedule(self) -> dict[str, Any]:
+        return {"type": (await self.preview_config())["type"]}
+
     async def list_occurrences(self) -> dict[str, Any]:
         at = datetime(2026, 6, 1, tzinfo=UTC)
         skipped = Occurrence(task_type="nightly", fire_at=at, reason="paused", since=at - timedelta(days=1))
@@ -283,6 +292,35 @@ class Scene:
 
     async def preview_schedule(self) -> dict[str, Any]:
         return {"schedule": {"cron": "0 3 * * *", "zone": "Asia/Shanghai"}, "type": "nightly", "count": 3}
+
+    async def forecast_schedules(self) -> dict[str, Any]:
+        await self.preview_config()
+        times = {"begin": "2030-01-01T00:00:00+00:00", "end": "2030-01-03T00:00:00+00:00"}
+        return {**times, "buckets": 2, "type": ["nightly"]}
+
+    async def backfill_schedule(self) -> dict[str, Any]:
+        await self.preview_config()
+        times = {"begin": "2026-01-01T00:00:00+00:00", "end": "2026-01-04T00:00:00+00:00"}
+        return {
+            **{"type": "nightly", **times, "name": "march", "order": "newest", "only_missing": True},
+            **{"payload": {"n": 1}, "dry_run": True, "limit": 2},
+        }
+
+    async def put_calendar(self) -> dict[str, Any]:
+        return {
+            **{"name": "office", "description": "d", "dates": ["2026-12-24"], "years": [2026, 2028]},
+            **{"windows": [{"weekdays": [6, 7]}], "periods": [], "business_days": {"holidays": ["2026-12-25"]}},
+        }
+
+    async def get_calendar(self) -> dict[str, Any]:
+        await self.http.put("/calendars/office", json={"dates": ["2026-12-24"], "windows": [{"begin": "22:00"}]})
+        return {"name": "office"}
+
+    delete_calendar = get_calendar
+
+    async def list_calendars(self) -> dict[str, Any]:
+        await self.get_calendar()
+        return {"limit": 1}
 
     async def _worker(self) -> str:
         worker = a_worker(700 + self.number, name="pod", labels={"zone": "a"})
@@ -443,9 +481,11 @@ async def test_things_of_another_tenant_do_not_exist(method: Method) -> None:
         values = await Scene(api, http).make(method.operation.name)
         if method.operation.name == "put_config":
             values = {"type": "email", "revision": 1, "name": "other"}
+        elif method.operation.name == "put_calendar":
+            values |= {"revision": 1}
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await api.call(method.name, fill(method.request(), values), tenant_id=STRANGER)
     wanted = grpc.StatusCode.NOT_FOUND
-    if method.operation.name == "put_config":
+    if method.operation.name in ("put_config", "put_calendar"):
         wanted = grpc.StatusCode.FAILED_PRECONDITION
     assert caught.value.code() is wanted

@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rota.domain.access import Role
+from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.ids import DEFAULT_TENANT
 from rota.interfaces.http import body as http_body
 from rota.interfaces.http import endpoint, protocol
@@ -111,11 +112,19 @@ async def test_things_of_another_tenant_do_not_exist(api: Api, operation: Operat
     things = await things_of(api, DEFAULT_TENANT)
     kind = f"/{operation.tag}"
     path = operation.path.replace("{id}", things.get(kind, "")).replace("{type}", "email").replace("{attempt}", "1")
-    bodies = {"amend_task": {"priority": 1}, "put_config": {"revision": 1}, "progress_attempt": {"fraction": 1}}
+    path = path.replace("{name}", "office")
+    await api.services.calendars.put(StoredCalendar(calendar=Calendar(name="office")))
+    bodies: dict[str, dict[str, object]] = {
+        "amend_task": {"priority": 1},
+        "put_config": {"revision": 1},
+        "put_calendar": {"revision": 1},
+        "progress_attempt": {"fraction": 1},
+        "backfill_schedule": {"begin": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"},
+    }
     body = bodies.get(operation.name, {}) if operation.body is not None else None
     async with api.client(tenant_id=STRANGER) as stranger:
         answer = await stranger.request(operation.method, path, json=body)
-    assert answer.status_code == (409 if operation.name == "put_config" else 404), answer.text
+    assert answer.status_code == (409 if operation.name in ("put_config", "put_calendar") else 404), answer.text
 
 
 HOSTILE = [

@@ -16,6 +16,7 @@ import pytest
 import structlog
 
 from rota.application import metrics
+from rota.application.ports.executor import HARD_STOP
 from rota.domain.attempt import Failed, Outcome
 from rota.domain.errors import ConfigError
 from rota.infrastructure.executors.local import task_loop
@@ -136,6 +137,16 @@ async def test_a_function_that_ignores_the_stop_is_killed_with_all_that_it_start
 
     assert running.cancelled()
     await until(lambda: not is_running(fields["sleeper"]))
+
+
+async def test_a_hard_stop_kills_at_once_and_lets_nothing_finish(start: Start) -> None:
+    executor = await start(PATIENT)
+    running, _, _ = await begin(executor, "local.finish")  # within the grace it would
+
+    running.cancel(HARD_STOP)
+    await asyncio.wait({running})
+
+    assert running.cancelled()
 
 
 async def test_a_function_that_makes_it_within_the_grace_has_its_result_counted(start: Start) -> None:

@@ -7,7 +7,6 @@ once, or one that dies anywhere in here, fire nothing twice and leave nothing ou
 queued is found by reconciliation.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,15 +15,17 @@ from datetime import datetime, timedelta
 import structlog
 
 from rota.application import metrics
+from rota.application.calendars import calendars_of_all
+from rota.application.failing import pause_failing
 from rota.application.node import Node
 from rota.application.reign import Reign
 from rota.application.steer import SteerTasks
 from rota.application.submit import announce
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError
-from rota.domain.firing import Decision, Firing, LastRun, decide, firing_failed, firing_of
-from rota.domain.ids import TaskId
+from rota.domain.firing import NO_CALENDARS, Calendars, Decision, Firing, LastRun, decide, firing_failed, firing_of
+from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Occurrence, Overlap, Schedule
-from rota.domain.submission import Submission, compose
+from rota.domain.submission import compose, wish_for
 from rota.domain.task import PENDING, Task
 from rota.domain.task_config import TaskConfig
 
@@ -33,6 +34,15 @@ SHORTEST_SLEEP = timedelta(milliseconds=5)
 MOST_AT_ONCE = 500  # configs that are read, and occurrences that are written, in one go
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the decisions about one batch go by."""
+
+    now: datetime
+    last: Mapping[TaskId, LastRun]
+    calendars: Mapping[TenantId, Calendars]
 
 
 @dataclass(slots=True)
@@ -59,8 +69,10 @@ class FireSchedules:
 
     async def _fire(self, due: Sequence[TaskConfig], reign: Reign) -> None:
         now = self.node.time.now()
+        due = await pause_failing(self.node, due)
         last = await self._find_last_runs(due)
-        firings = [await self._prepare(config, now, last=last, reign=reign) for config in due]
+        seen = _Seen(now, last, await calendars_of_all(self.node.store.calendars, due))
+        firings = [await self._prepare(config, seen, reign=reign) for config in due]
         for part in _parts(firings, self.most):
             reign.check()
             answers = await self.node.store.schedules.fire(part)
@@ -69,29 +81,27 @@ class FireSchedules:
             self._count(noted, now)
             await announce(self.node, [task for firing in part for task in firing.tasks if task.id in ids])
 
-    async def _prepare(
-        self, config: TaskConfig, now: datetime, *, last: Mapping[TaskId, LastRun], reign: Reign
-    ) -> Firing:
+    async def _prepare(self, config: TaskConfig, seen: "_Seen", *, reign: Reign) -> Firing:
         """What to write about one config. One that is broken must not hold up the others."""
-        run = LastRun() if config.last_run is None else last.get(config.last_run, LastRun())
+        now = seen.now
+        run = LastRun() if config.last_run is None else seen.last.get(config.last_run, LastRun())
         try:
-            decision = decide(config, now, last=run)
+            decision = decide(config, now, last=run, calendars=seen.calendars.get(config.tenant_id, NO_CALENDARS))
             firing = firing_of(config, decision, tasks=self._make_tasks(config, decision, now=now))
         except InvalidError as exc:
             log.warning("schedule.failed", task_type=config.type, tenant=config.tenant_id, error=str(exc))
             return firing_failed(config, now, problem=str(exc))
         if decision.ends_last_run and config.last_run is not None:
             reign.check()
-            await self._cancel(config, config.last_run)
+            await self._end(config, config.last_run)
         return firing
 
     def _make_tasks(self, config: TaskConfig, decision: Decision, *, now: datetime) -> list[Task]:
-        schedule = config.schedule
-        if schedule is None or not decision.fires:
+        if not decision.fires:
             return []
         ids = self.node.ids.take(decision.fires)
         targets = [plan.target for plan in decision.plans if plan.fires]
-        wishes = [_wish(config, schedule, target=target) for target in targets]
+        wishes = [wish_for(config, target) for target in targets]
         pairs = zip(wishes, ids, strict=True)
         return [compose(wish, config, task_id=TaskId(task_id), now=now).task for wish, task_id in pairs]
 
@@ -105,9 +115,11 @@ class FireSchedules:
         ended = await self.node.store.tasks.load([one for one in waiting if one is not None and one not in found])
         return found | {one: LastRun(ended_at=task.state.completed_at) for one, task in ended.items()}
 
-    async def _cancel(self, config: TaskConfig, task_id: TaskId) -> None:
+    async def _end(self, config: TaskConfig, task_id: TaskId) -> None:
+        is_hard = config.schedule is not None and config.schedule.overlap is Overlap.KILL_RUNNING
+        steer, reason = SteerTasks(self.node), "the next run is due"
         try:
-            await SteerTasks(self.node).cancel(task_id, config.tenant_id, reason="the next run is due")
+            await steer.cancel(task_id, config.tenant_id, reason=reason, is_hard=is_hard)
         except (ConflictError, NotFoundError):  # it has ended meanwhile
             log.debug("schedule.nothing_to_cancel", task_id=task_id)
 
@@ -119,16 +131,6 @@ class FireSchedules:
             if one.task_id is not None:
                 late = max((now - one.fire_at).total_seconds(), 0.0)
                 self.node.collector.observe(metrics.SCHEDULE_LATENESS_SECONDS, value=late)
-
-
-def _wish(config: TaskConfig, schedule: Schedule, *, target: datetime) -> Submission:
-    return Submission(
-        type=config.type,
-        tenant_id=config.tenant_id,
-        payload=None if schedule.payload is None else json.loads(schedule.payload),
-        priority=schedule.priority,
-        scheduled_at=target,
-    )
 
 
 def _looks_back(schedule: Schedule | None) -> bool:

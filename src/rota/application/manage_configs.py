@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rota.application.audit import Actor, record
+from rota.application.calendars import calendars_of
 from rota.application.node import Node
 from rota.application.submit import Created, SubmitTasks
 from rota.domain.checks import check_number
@@ -14,6 +16,7 @@ from rota.domain.paging import MAX_PAGE
 from rota.domain.submission import Submission
 from rota.domain.task_config import TaskConfig
 
+ConfigKey = tuple[TenantId, str]
 ConfigCheck = Callable[[TaskConfig], None]  # raises `InvalidError` for what the executor could not run
 MOST_TRIES = 10  # against a config that changes under our hands
 
@@ -47,12 +50,13 @@ class ManageConfigs:
         The next fire time of a new or changed schedule is counted from now; what was due while it was disabled is
         skipped, on record, when it is enabled again."""
         self.check(config)
-        check_schedule(config)
+        calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=config.schedule)
+        check_schedule(config, calendars)
         if expected_revision is not None:
             check_number("revision", expected_revision, least=0, most=2**31 - 1)
         audit = record(self.node, actor, action="config.put", subject=config.type)
         if config.schedule is not None:
-            config = replace(config, next_fire_at=first_fire_at(config, self.node.time.now()))
+            config = replace(config, next_fire_at=first_fire_at(config, self.node.time.now(), calendars=calendars))
             current = await self.node.store.configs.find(config.tenant_id, config.type)
             if current is not None and config.is_enabled and expected_revision in (None, current.revision):
                 await self._skip_pause(current)
@@ -62,11 +66,29 @@ class ManageConfigs:
 
     async def pause(self, tenant_id: TenantId, task_type: str, *, actor: Actor | None = None) -> TaskConfig:
         """Accept no new tasks of the type; those that are there go on."""
-        return await self._enable(False, (tenant_id, task_type), actor=actor, action="config.pause")
+        key = (tenant_id, task_type)
+        return await self._change(
+            key, lambda config: replace(config, is_enabled=False), actor=actor, action="config.pause"
+        )
 
     async def resume(self, tenant_id: TenantId, task_type: str, *, actor: Actor | None = None) -> TaskConfig:
         """Accept tasks of the type again."""
-        return await self._enable(True, (tenant_id, task_type), actor=actor, action="config.resume")
+        key = (tenant_id, task_type)
+        return await self._change(
+            key, lambda config: replace(config, is_enabled=True), actor=actor, action="config.resume"
+        )
+
+    async def pause_schedule(
+        self, tenant_id: TenantId, task_type: str, *, note: str = "", actor: Actor | None = None
+    ) -> TaskConfig:
+        """Let the schedule of the type fire nothing, and say why; tasks of the type are accepted as before."""
+        change = partial(_with_pause, is_paused=True, note=note)
+        return await self._change((tenant_id, task_type), change, actor=actor, action="schedule.pause")
+
+    async def resume_schedule(self, tenant_id: TenantId, task_type: str, *, actor: Actor | None = None) -> TaskConfig:
+        """Let the schedule fire again. Targets that passed meanwhile stay skipped."""
+        change = partial(_with_pause, is_paused=False, note="")
+        return await self._change((tenant_id, task_type), change, actor=actor, action="schedule.resume")
 
     async def trigger(self, wish: Submission, *, actor: Actor | None = None) -> Created:
         """Create a task of the type now."""
@@ -83,21 +105,24 @@ class ManageConfigs:
 
     async def _skip_pause(self, current: TaskConfig) -> None:
         """Note what was due while it was disabled as skipped, one range of it: resuming causes no storm."""
-        skipped = None if current.is_enabled else skip_pause(current, self.node.time.now())
+        if current.is_enabled:
+            return
+        calendars = await calendars_of(self.node.store.calendars, current.tenant_id, schedule=current.schedule)
+        skipped = skip_pause(current, self.node.time.now(), calendars=calendars)
         if skipped is not None:
             await self.node.store.schedules.fire([skipped])
 
-    async def _enable(
-        self, is_enabled: bool, key: tuple[TenantId, str], *, actor: Actor | None, action: str
+    async def _change(
+        self, key: ConfigKey, change: Callable[[TaskConfig], TaskConfig], *, actor: Actor | None, action: str
     ) -> TaskConfig:
         audit = record(self.node, actor, action=action, subject=key[1])
         for _ in range(MOST_TRIES):
             current = await self.get(*key)
-            if current.is_enabled is is_enabled:
+            wanted = change(current)
+            if wanted == current:
                 return current
-            if is_enabled:
+            if wanted.is_enabled:
                 await self._skip_pause(current)
-            wanted = replace(current, is_enabled=is_enabled)
             try:
                 stored = await self.node.store.configs.put(wanted, expected_revision=current.revision, audit=audit)
             except RevisionConflictError:
@@ -105,3 +130,9 @@ class ManageConfigs:
             self.node.configs.forget(*key)
             return stored
         raise ConflictError(f"task config {key[1]!r} changed {MOST_TRIES} times while it was being changed; try again")
+
+
+def _with_pause(config: TaskConfig, *, is_paused: bool, note: str) -> TaskConfig:
+    if config.schedule is None:
+        raise NotFoundError("schedule", config.type)
+    return replace(config, schedule=replace(config.schedule, is_paused=is_paused, pause_note=note))

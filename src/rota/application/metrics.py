@@ -36,6 +36,7 @@ RECONCILED = _counter("reconciled", "Repairs made by comparing store and coordin
 REBUILDS = _counter("coordinator_rebuilds", "Times the queues were rebuilt from the store")
 
 SCHEDULE_TARGETS = _counter("schedule_targets", "Target times of schedules, by what became of them", "result")
+SCHEDULES_PAUSED = _counter("schedules_paused", "Schedules that paused themselves after failed runs")
 SCHEDULE_LATENESS_SECONDS = _histogram("schedule_lateness_seconds", "From a target time to the task that it made")
 
 WORKER_LOAD = _gauge("worker_load", "Attempts that this worker holds")

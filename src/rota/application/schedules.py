@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 
+from rota.application.calendars import calendars_of
 from rota.application.node import Node
 from rota.domain.checks import check_number
 from rota.domain.cron.words import Language
@@ -13,7 +15,23 @@ from rota.domain.paging import MAX_PAGE
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.schedule_words import describe_schedule
 from rota.domain.task_config import TaskConfig
-from rota.domain.timetable import MOST_PREVIEWED, Timetable
+from rota.domain.timetable import MOST_PREVIEWED, Planned, SkipReason, Timetable
+
+
+class EffectKind(StrEnum):
+    SKIPPED = "skipped"
+    MOVED = "moved"
+    UNKNOWN = "unknown"  # a calendar does not know that year: the target would be skipped as an error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What the calendars make of a target."""
+
+    fire_at: datetime
+    kind: EffectKind
+    detail: str = ""  # which calendar
+    moved_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +44,7 @@ class Preview:
     in_chinese: str
     upcoming: Sequence[datetime]
     recent: Sequence[datetime]
+    effects: Sequence[Effect] = ()  # on any of these
     next_fire_at: datetime | None = None
     runs: int = 0
 
@@ -39,22 +58,27 @@ class LookAtSchedules:
         config = await self._get(tenant_id, task_type)
         if config.schedule is None:
             raise NotFoundError("schedule", task_type)
-        made = self.preview_unsaved(config.schedule, task_type, count=count)
+        made = await self.preview_unsaved(config.schedule, (tenant_id, task_type), count=count)
         next_fire_at = config.next_fire_at if config.is_enabled else None
         upcoming = made.upcoming if config.next_fire_at is not None else ()
         return replace(made, upcoming=upcoming, next_fire_at=next_fire_at, runs=config.runs)
 
-    def preview_unsaved(self, schedule: Schedule, task_type: str, *, count: int) -> Preview:
-        """The same for any schedule; the type is what `H` and the jitter are derived from."""
+    async def preview_unsaved(self, schedule: Schedule, key: tuple[TenantId, str], *, count: int) -> Preview:
+        """The same for any schedule; the type of the key is what `H` and the jitter are derived from."""
         check_number("count", count, least=1, most=MOST_PREVIEWED)
-        table, now = Timetable(schedule, seed=task_type), self.node.time.now()
+        tenant_id, task_type = key
+        calendars = await calendars_of(self.node.store.calendars, tenant_id, schedule=schedule)
+        table, now = Timetable(schedule, seed=task_type, calendars=calendars), self.node.time.now()
+        upcoming, recent = table.upcoming(now, count=count), table.recent(now, count=count)
+        effects = (_effect(table, target) for target in (*recent[::-1], *upcoming))
         return Preview(
             type=task_type,
             schedule=schedule,
             in_english=describe_schedule(schedule, Language.ENGLISH, seed=task_type),
             in_chinese=describe_schedule(schedule, Language.CHINESE, seed=task_type),
-            upcoming=table.upcoming(now, count=count),
-            recent=table.recent(now, count=count),
+            upcoming=upcoming,
+            recent=recent,
+            effects=[effect for effect in effects if effect is not None] if schedule.calendars else (),
         )
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int) -> Sequence[Occurrence]:
@@ -68,3 +92,14 @@ class LookAtSchedules:
         if config is None:
             raise NotFoundError("task config", task_type)
         return config
+
+
+def _effect(table: Timetable, target: datetime) -> Effect | None:
+    judged = table.judge(Planned(target=target, due_at=target))
+    if not judged.fires:
+        kind = EffectKind.UNKNOWN if judged.reason is SkipReason.ERROR else EffectKind.SKIPPED
+        return Effect(fire_at=target, kind=kind, detail=judged.detail)
+    origin = table.moved_from(target)
+    if origin is None:
+        return None
+    return Effect(fire_at=target, kind=EffectKind.MOVED, detail=table.objection(origin), moved_from=origin)

@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 
 from rota.application.audit import ReadAudit
+from rota.application.backfill import Backfill
 from rota.application.bulk import BulkTasks
 from rota.application.callbacks import AttemptCallbacks
 from rota.application.explain import ExplainTask
 from rota.application.figures import Figures
 from rota.application.follow import FollowLogs
+from rota.application.forecast import ForecastSchedules
+from rota.application.manage_calendars import ManageCalendars
 from rota.application.manage_configs import ManageConfigs
 from rota.application.manage_workers import ManageWorkers
 from rota.application.node import Node
@@ -31,6 +34,9 @@ class Services:
     bulk: BulkTasks
     configs: ManageConfigs
     schedules: LookAtSchedules
+    calendars: ManageCalendars
+    forecast: ForecastSchedules
+    backfill: Backfill
     workers: ManageWorkers
     figures: Figures
     tokens: Tokens
@@ -53,6 +59,9 @@ def build_services(
         bulk=BulkTasks(node, submit, steer),
         configs=ManageConfigs(node, submit),
         schedules=LookAtSchedules(node),
+        calendars=ManageCalendars(node),
+        forecast=ForecastSchedules(node),
+        backfill=Backfill(node, submit),
         workers=ManageWorkers(node),
         figures=figures,
         tokens=tokens,

@@ -20,6 +20,7 @@ from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.queue import QueueEntry
 from rota.domain.task import PROCESSING, WAITING, Task, TaskSpec, Transition
+from rota.domain.worker import kill_mark
 
 MOST_TRIES = 10  # against a task that moves under our hands
 CANCEL_KEPT = timedelta(hours=1)  # how long a request to stop is remembered; a worker looks twice a second
@@ -32,14 +33,21 @@ class SteerTasks:
     node: Node
 
     async def cancel(
-        self, task_id: TaskId, tenant_id: TenantId, *, reason: str = "", actor: Actor | None = None
+        self,
+        task_id: TaskId,
+        tenant_id: TenantId,
+        *,
+        reason: str = "",
+        actor: Actor | None = None,
+        is_hard: bool = False,
     ) -> Task:
-        """End it, waiting or running. What a running attempt still reports is stale from here on."""
+        """End it, waiting or running; `is_hard`: without any grace. What a running attempt still reports is stale
+        from here on."""
         audit = record(self.node, actor, action="task.cancel", subject=task_id)
         made = await self._make(
             task_id, tenant_id, change=lambda task, at: task.state.cancelled(reason, at=at), audit=audit
         )
-        await self.stop([made])
+        await self.stop([made], is_hard=is_hard)
         return await self._get(task_id, tenant_id)
 
     async def amend(
@@ -91,12 +99,14 @@ class SteerTasks:
                 return TypedStep(task.spec.type, step)
         raise ConflictError(f"task {task_id} changed {MOST_TRIES} times while it was being changed; try again")
 
-    async def stop(self, cancelled: Sequence[TypedStep]) -> None:
+    async def stop(self, cancelled: Sequence[TypedStep], *, is_hard: bool = False) -> None:
         """Tell those who run or queue these tasks, and whoever listens, that they were cancelled."""
         steps = [one.step for one in cancelled]
         running = [step.task_id for step in steps if step.before.status is PROCESSING and not step.before.is_deferred]
         waiting = [QueueEntry(step.task_id, step.before.priority) for step in steps if step.before.status in WAITING]
         try:
+            if running and is_hard:  # first: a worker that finds the request looks for the mark
+                await self.node.coordinator.signals.request_cancel(list(map(kill_mark, running)), ttl=CANCEL_KEPT)
             if running:
                 await self.node.coordinator.signals.request_cancel(running, ttl=CANCEL_KEPT)
             if waiting:

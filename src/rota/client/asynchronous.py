@@ -13,11 +13,14 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+import msgspec
+
 from rota.application.ports.system import System
-from rota.client import cluster_calls, task_calls
+from rota.client import cluster_calls, schedule_calls, task_calls
 from rota.client.async_wire import AsyncWire
 from rota.client.following import Following
 from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
+from rota.client.schedule_calls import BackfillOptions
 from rota.client.task_calls import BulkAction, TaskFilters
 from rota.client.waiting import Waiting
 from rota.domain.durations import parse_duration
@@ -26,15 +29,17 @@ from rota.sdk.control import Duration
 from rota.sdk.options import SubmitOptions
 from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, NewToken, Token
+from rota.wire.calendar import Calendar, CalendarSummary, PutCalendar
 from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
-from rota.wire.schedule import Occurrence, SchedulePreview
+from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
 from rota.wire.task import BulkCount, Explanation, LogLine
 
 if TYPE_CHECKING:
     import httpx2
 
 PAGE = 200
+LONGEST_RUN = "30d"  # that a backfill waits for before it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ class AsyncClient:
         self._wire = wire
         self.tasks = AsyncTasks(self, wire)
         self.configs = AsyncConfigs(self, wire)
-        self.schedules = AsyncSchedules(wire)
+        self.schedules = AsyncSchedules(self, wire)
+        self.calendars = AsyncCalendars(wire)
         self.workers = AsyncWorkers(wire)
         self.tokens = AsyncTokens(wire)
 
@@ -265,20 +271,87 @@ class AsyncConfigs:
 class AsyncSchedules:
     """`client.schedules`: when types fire, and what became of it."""
 
-    def __init__(self, wire: AsyncWire) -> None:
+    def __init__(self, client: AsyncClient, wire: AsyncWire) -> None:
+        self._client = client
         self._wire = wire
 
     async def get(self, type: str, *, count: int = 5) -> SchedulePreview:
         """When the schedule of a type fires: in words, and its targets before and after now."""
-        return await self._wire.send(cluster_calls.preview_config(type, count))
+        return await self._wire.send(schedule_calls.preview_config(type, count))
 
     async def preview(self, schedule: Mapping[str, Any], *, type: str = "", count: int = 5) -> SchedulePreview:
         """The same for a schedule that is not stored, such as `{"cron": "0 9 * * 1-5"}`."""
-        return await self._wire.send(cluster_calls.preview_schedule(schedule, type, count=count))
+        return await self._wire.send(schedule_calls.preview_schedule(schedule, type, count=count))
+
+    async def pause(self, type: str, *, note: str = "") -> TaskConfig:
+        """Let the schedule of a type fire nothing, and say why."""
+        return await self._wire.send(schedule_calls.pause_schedule(type, note))
+
+    async def resume(self, type: str) -> TaskConfig:
+        """Let it fire again, whoever paused it."""
+        return await self._wire.send(schedule_calls.resume_schedule(type))
+
+    async def forecast(
+        self,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        buckets: int = 24,
+        types: Sequence[str] = (),
+    ) -> Forecast:
+        """What would fire from now, or `begin`, within a day, or until `end`, and how much work that is."""
+        return await self._wire.send(schedule_calls.forecast(begin, end, buckets=buckets, types=types))
+
+    async def backfill(
+        self,
+        type: str,
+        begin: datetime,
+        *,
+        end: datetime,
+        concurrency: int = 10,
+        **options: Unpack[BackfillOptions],
+    ) -> AsyncIterator[BackfillItem]:
+        """Make up for the targets of a past time, and say of each what becomes of it.
+
+        So many are begun at once; the next ones when those have ended, however long that takes."""
+        body = BackfillSchedule(begin=begin, end=end, limit=concurrency, **options)
+        while True:
+            page = await self._wire.send(schedule_calls.backfill(type, body))
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            for item in page.items:
+                if item.task_id is not None:
+                    await self._client.tasks.wait(item.task_id, LONGEST_RUN)
+            body = msgspec.structs.replace(body, cursor=page.next_cursor)
 
     async def occurrences(self, type: str, *, limit: int = 50) -> list[Occurrence]:
         """What became of the targets, newest first."""
-        return (await self._wire.send(cluster_calls.list_occurrences(type, limit))).items
+        return (await self._wire.send(schedule_calls.list_occurrences(type, limit))).items
+
+
+class AsyncCalendars:
+    """`client.calendars`: what schedules keep to, or keep out of."""
+
+    def __init__(self, wire: AsyncWire) -> None:
+        self._wire = wire
+
+    async def put(self, name: str, definition: PutCalendar | Mapping[str, Any]) -> Calendar:
+        """Set the whole calendar, such as `{"country": "CN"}` or `{"dates": ["2026-12-24"]}`."""
+        return await self._wire.send(schedule_calls.put_calendar(name, definition))
+
+    async def get(self, name: str) -> Calendar:
+        """A calendar with its days."""
+        return await self._wire.send(schedule_calls.get_calendar(name))
+
+    def list(self, *, page_size: int = PAGE) -> AsyncIterator[CalendarSummary]:
+        """All of them, by name, without their days."""
+        return self._wire.pages(lambda cursor: schedule_calls.list_calendars(cursor, page_size))
+
+    async def delete(self, name: str) -> None:
+        """Remove one that no schedule names."""
+        await self._wire.send(schedule_calls.delete_calendar(name))
 
 
 class AsyncWorkers:

@@ -13,9 +13,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-from rota.client import cluster_calls, task_calls
+import msgspec
+
+from rota.client import cluster_calls, schedule_calls, task_calls
 from rota.client.following import Following
 from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
+from rota.client.schedule_calls import BackfillOptions
 from rota.client.sync_wire import SyncSystem, SyncWire, real_system
 from rota.client.task_calls import BulkAction, TaskFilters
 from rota.client.waiting import Waiting
@@ -24,15 +27,17 @@ from rota.sdk.control import Duration
 from rota.sdk.options import SubmitOptions
 from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, NewToken, Token
+from rota.wire.calendar import Calendar, CalendarSummary, PutCalendar
 from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
-from rota.wire.schedule import Occurrence, SchedulePreview
+from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
 from rota.wire.task import BulkCount, Explanation, LogLine
 
 if TYPE_CHECKING:
     import httpx2
 
 PAGE = 200
+LONGEST_RUN = "30d"  # that a backfill waits for before it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,8 @@ class Client:
         self._wire = wire
         self.tasks = Tasks(self, wire)
         self.configs = Configs(self, wire)
-        self.schedules = Schedules(wire)
+        self.schedules = Schedules(self, wire)
+        self.calendars = Calendars(wire)
         self.workers = Workers(wire)
         self.tokens = Tokens(wire)
 
@@ -263,20 +269,87 @@ class Configs:
 class Schedules:
     """`client.schedules`: when types fire, and what became of it."""
 
-    def __init__(self, wire: SyncWire) -> None:
+    def __init__(self, client: Client, wire: SyncWire) -> None:
+        self._client = client
         self._wire = wire
 
     def get(self, type: str, *, count: int = 5) -> SchedulePreview:
         """When the schedule of a type fires: in words, and its targets before and after now."""
-        return self._wire.send(cluster_calls.preview_config(type, count))
+        return self._wire.send(schedule_calls.preview_config(type, count))
 
     def preview(self, schedule: Mapping[str, Any], *, type: str = "", count: int = 5) -> SchedulePreview:
         """The same for a schedule that is not stored, such as `{"cron": "0 9 * * 1-5"}`."""
-        return self._wire.send(cluster_calls.preview_schedule(schedule, type, count=count))
+        return self._wire.send(schedule_calls.preview_schedule(schedule, type, count=count))
+
+    def pause(self, type: str, *, note: str = "") -> TaskConfig:
+        """Let the schedule of a type fire nothing, and say why."""
+        return self._wire.send(schedule_calls.pause_schedule(type, note))
+
+    def resume(self, type: str) -> TaskConfig:
+        """Let it fire again, whoever paused it."""
+        return self._wire.send(schedule_calls.resume_schedule(type))
+
+    def forecast(
+        self,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        buckets: int = 24,
+        types: Sequence[str] = (),
+    ) -> Forecast:
+        """What would fire from now, or `begin`, within a day, or until `end`, and how much work that is."""
+        return self._wire.send(schedule_calls.forecast(begin, end, buckets=buckets, types=types))
+
+    def backfill(
+        self,
+        type: str,
+        begin: datetime,
+        *,
+        end: datetime,
+        concurrency: int = 10,
+        **options: Unpack[BackfillOptions],
+    ) -> Iterator[BackfillItem]:
+        """Make up for the targets of a past time, and say of each what becomes of it.
+
+        So many are begun at once; the next ones when those have ended, however long that takes."""
+        body = BackfillSchedule(begin=begin, end=end, limit=concurrency, **options)
+        while True:
+            page = self._wire.send(schedule_calls.backfill(type, body))
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            for item in page.items:
+                if item.task_id is not None:
+                    self._client.tasks.wait(item.task_id, LONGEST_RUN)
+            body = msgspec.structs.replace(body, cursor=page.next_cursor)
 
     def occurrences(self, type: str, *, limit: int = 50) -> list[Occurrence]:
         """What became of the targets, newest first."""
-        return (self._wire.send(cluster_calls.list_occurrences(type, limit))).items
+        return (self._wire.send(schedule_calls.list_occurrences(type, limit))).items
+
+
+class Calendars:
+    """`client.calendars`: what schedules keep to, or keep out of."""
+
+    def __init__(self, wire: SyncWire) -> None:
+        self._wire = wire
+
+    def put(self, name: str, definition: PutCalendar | Mapping[str, Any]) -> Calendar:
+        """Set the whole calendar, such as `{"country": "CN"}` or `{"dates": ["2026-12-24"]}`."""
+        return self._wire.send(schedule_calls.put_calendar(name, definition))
+
+    def get(self, name: str) -> Calendar:
+        """A calendar with its days."""
+        return self._wire.send(schedule_calls.get_calendar(name))
+
+    def list(self, *, page_size: int = PAGE) -> Iterator[CalendarSummary]:
+        """All of them, by name, without their days."""
+        return self._wire.pages(lambda cursor: schedule_calls.list_calendars(cursor, page_size))
+
+    def delete(self, name: str) -> None:
+        """Remove one that no schedule names."""
+        self._wire.send(schedule_calls.delete_calendar(name))
 
 
 class Workers:

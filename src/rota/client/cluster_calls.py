@@ -17,7 +17,6 @@ from rota.wire.base import Page
 from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig, TriggerTask
 from rota.wire.mistakes import explain
-from rota.wire.schedule import Occurrence, PreviewSchedule, SchedulePreview
 
 CONFIGS, WORKERS, TOKENS = "task-configs", "workers", "tokens"
 
@@ -53,20 +52,6 @@ def trigger_config(type: str, payload: Any) -> Call[TaskView]:
     path, body = path_of(CONFIGS, type, verb="trigger"), to_body(TriggerTask(payload=payload))
     headers = {KEY_HEADER: new_key()}  # one task, however often it is sent
     return Call(method="POST", path=path, read=read_task, body=body, headers=headers, may_repeat=True)
-
-
-def preview_config(type: str, count: int) -> Call[SchedulePreview]:
-    return reading(path_of(CONFIGS, type, "schedule"), SchedulePreview, query=[("count", str(count))])
-
-
-def preview_schedule(schedule: Mapping[str, Any], type: str, *, count: int) -> Call[SchedulePreview]:
-    """Looks only, so that it may be sent again."""
-    body = PreviewSchedule(schedule=dict(schedule), type=type, count=count)
-    return writing("POST", path_of("schedules", verb="preview"), kind=SchedulePreview, body=body, may_repeat=True)
-
-
-def list_occurrences(type: str, limit: int) -> Call[Page[Occurrence]]:
-    return reading(path_of(CONFIGS, type, "occurrences"), Page[Occurrence], query=[("limit", str(limit))])
 
 
 def list_workers(cursor: str | None, size: int) -> Call[Page[Worker]]:

@@ -14,7 +14,8 @@ from typing import Any
 
 import structlog
 
-from rota.application.ports.store import ConfigStore
+from rota.application.calendars import calendars_of
+from rota.application.ports.store import CalendarStore, ConfigStore
 from rota.config.settings import TaskSettings
 from rota.domain.errors import RevisionConflictError
 from rota.domain.firing import check_schedule, first_fire_at
@@ -31,13 +32,19 @@ log = structlog.get_logger(__name__)
 
 
 async def declare(
-    functions: Iterable[TaskFunction[..., Any]], configs: ConfigStore, *, defaults: TaskSettings, now: datetime
+    functions: Iterable[TaskFunction[..., Any]],
+    configs: ConfigStore,
+    *,
+    calendars: CalendarStore,
+    defaults: TaskSettings,
+    now: datetime,
 ) -> None:
     """Let the store know every function of the app; schedules begin now."""
     for function in functions:
         wanted = _config(function.definition, defaults)
-        check_schedule(wanted)
-        await _declare(replace(wanted, next_fire_at=first_fire_at(wanted, now)), configs)
+        named = await calendars_of(calendars, wanted.tenant_id, schedule=wanted.schedule)
+        check_schedule(wanted, named)
+        await _declare(replace(wanted, next_fire_at=first_fire_at(wanted, now, calendars=named)), configs)
 
 
 async def _declare(wanted: TaskConfig, configs: ConfigStore) -> None:

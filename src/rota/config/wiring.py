@@ -70,6 +70,7 @@ from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
 from rota.domain.node import NodeInfo
 from rota.domain.worker import ANY_TYPE, MAX_TYPES, types_by
+from rota.infrastructure.calendars.days import KnownDays
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.executors.local.settings import LocalSettings
@@ -232,7 +233,8 @@ def _open_front(plan: Blueprint, built: Built) -> TunableFront:
     )
     built.roles.others.append(services.tokens.run)
     checked = replace(services.configs, check=partial(check_executor, registries=plan.registries))
-    return plan.open_front(replace(services, configs=checked), settings.api)
+    calendars = replace(services.calendars, days=KnownDays())
+    return plan.open_front(replace(services, configs=checked, calendars=calendars), settings.api)
 
 
 def _election(plan: Blueprint) -> ElectionSettings:
@@ -318,7 +320,10 @@ async def _build_worker(
     if plan.app is not None:
         load_app(plan.app)
     _check_importable(plan)
-    await declare(plan.tasks, node.store.configs, defaults=plan.settings.task, now=node.time.now())
+    store = node.store
+    await declare(
+        plan.tasks, store.configs, calendars=store.calendars, defaults=plan.settings.task, now=node.time.now()
+    )
     ports = WorkerPorts(
         store=node.store,
         coordinator=node.coordinator,

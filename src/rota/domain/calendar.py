@@ -5,16 +5,18 @@ schedule lives; the instants of a period are the same everywhere.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 
-from rota.domain.checks import check_aware, check_name
+from rota.domain.checks import EARLIEST, LATEST, check_aware, check_name, check_number, check_text
 from rota.domain.errors import InvalidError
+from rota.domain.ids import DEFAULT_TENANT, TenantId
 
 MAX_DATES = 10_000
 MAX_WINDOWS = 100
 _WEEKDAYS = frozenset(range(1, 8))
 _WORKDAYS = frozenset(range(1, 6))
+_FIRST_YEAR, _LAST_YEAR = EARLIEST.year, LATEST.year
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,23 +72,62 @@ class Calendar:
     windows: tuple[Window, ...] = ()
     periods: tuple[Period, ...] = ()
     business_days: BusinessDays | None = None
+    years: tuple[int, int] | None = None  # the first and the last that it knows about; None: every one
 
     def __post_init__(self) -> None:
         check_name("calendar.name", self.name)
+        if self.years is not None:
+            first, last = self.years
+            check_number("calendar.years", first, least=_FIRST_YEAR, most=_LAST_YEAR)
+            check_number("calendar.years", last, least=first, most=_LAST_YEAR)
         business = self.business_days or BusinessDays()
         _check_count("dates", (*self.dates, *business.holidays, *business.workdays), most=MAX_DATES)
         _check_count("windows", self.windows, most=MAX_WINDOWS)
         _check_count("periods", self.periods, most=MAX_WINDOWS)
 
     def covers(self, wall: datetime) -> bool:
-        """Whether an aware time is in it, by the clock of the zone it carries."""
+        """Whether an aware time is in it, by the clock of the zone it carries.
+
+        Raises `InvalidError` for a year that it knows nothing about: a holiday that nobody entered is no workday.
+        """
         day = wall.date()
+        if self.years is not None and not self.years[0] <= day.year <= self.years[1]:
+            known = f"{self.years[0]} to {self.years[1]}"
+            raise InvalidError("calendar", f"{self.name} knows the years {known}, not {day.year}; put it anew")
         return (
             day in self.dates
             or (self.business_days is not None and self.business_days.covers(day))
             or any(window.covers(wall) for window in self.windows)
             or any(period.begin <= wall < period.end for period in self.periods)
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCalendar:
+    """A calendar of a tenant, as it is kept under its name."""
+
+    calendar: Calendar
+    tenant_id: TenantId = DEFAULT_TENANT
+    description: str = ""
+    origin: str = ""  # where its days come from, such as `country CN`
+    revision: int = 0  # 0: not stored yet
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_name("tenant", self.tenant_id, longest=63)
+        check_text("calendar.description", self.description, longest=2000)
+        check_text("calendar.origin", self.origin, longest=200)
+
+    @property
+    def name(self) -> str:
+        return self.calendar.name
+
+    def is_repeat_of(self, current: "StoredCalendar", *, expected_revision: int | None) -> bool:
+        """Whether storing this would change nothing: it is the current one, perhaps stored by this very call."""
+        stamped = replace(self, revision=current.revision, created_at=current.created_at, updated_at=current.updated_at)
+        is_expected = expected_revision in (None, current.revision, current.revision - 1)
+        return stamped == current and is_expected
 
 
 def _check_count(name: str, things: Iterable[object], *, most: int) -> None:

@@ -109,15 +109,26 @@ class IdTakenError(ConflictError):
 
 
 class RevisionConflictError(ConflictError):
-    """A task config was changed by someone else in the meantime."""
+    """A task config or a calendar was changed by someone else in the meantime."""
 
     code = "revision_conflict"
 
-    def __init__(self, task_type: str, *, expected: int, current: int) -> None:
-        super().__init__(f"task config {task_type!r} is at revision {current}, not {expected}; read it again and retry")
-        self.task_type = task_type
+    def __init__(self, name: str, *, expected: int, current: int, kind: str = "task config") -> None:
+        super().__init__(f"{kind} {name!r} is at revision {current}, not {expected}; read it again and retry")
+        self.name = name
         self.expected = expected
         self.current = current
+
+
+class CalendarInUseError(ConflictError):
+    """Schedules name the calendar: without it nobody could say when they fire."""
+
+    code = "calendar_in_use"
+
+    def __init__(self, name: str, *, types: Sequence[str]) -> None:
+        super().__init__(f"calendar {name!r} is named by the schedules of {', '.join(types)}; change those first")
+        self.name = name
+        self.types = tuple(types)
 
 
 class UnauthenticatedError(RotaError):

@@ -21,6 +21,7 @@ class EventKind(StrEnum):
     TASK_CANCELLED = "task.cancelled"
     TASK_LOGGED = "task.logged"
     TASK_PROGRESS = "task.progress"
+    SCHEDULE_PAUSED = "schedule.paused"
     WORKER_ONLINE = "worker.online"
     WORKER_OFFLINE = "worker.offline"
 
@@ -36,6 +37,7 @@ WHEN: Mapping[EventKind, str] = {  # the reference is made from it
     EventKind.TASK_CANCELLED: "somebody ended the task; CANCELLED",
     EventKind.TASK_LOGGED: "there are new lines in the record of a running task; PROCESSING",
     EventKind.TASK_PROGRESS: "a running task said how far it got; PROCESSING",
+    EventKind.SCHEDULE_PAUSED: "a schedule paused itself, because so many of its runs failed in a row",
     EventKind.WORKER_ONLINE: "a worker joined, or joined again",
     EventKind.WORKER_OFFLINE: "a worker left in good order, or was silent for too long",
 }

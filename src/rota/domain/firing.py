@@ -10,14 +10,17 @@ next fire time is when to look next, which is never too late, because a run that
 and the delay.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
+from types import MappingProxyType
 
+from rota.domain.calendar import Calendar
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Occurrence, Overlap, Schedule
-from rota.domain.task import Task
+from rota.domain.task import FAILED, SUCCESS, TIMEOUT, Task, TaskStatus
 from rota.domain.task_config import TaskConfig, check_payload
 from rota.domain.timetable import Planned, SkipReason, Timetable
 
@@ -26,6 +29,10 @@ ERROR_PAUSE = timedelta(minutes=1)  # until a schedule that cannot be read is lo
 MAX_REASON = 200
 _TICK = timedelta(microseconds=1)
 _QUEUED = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL)
+_ENDING = (Overlap.CANCEL_RUNNING, Overlap.KILL_RUNNING)
+
+Calendars = Mapping[str, Calendar]  # of one tenant, by name
+NO_CALENDARS: Calendars = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +96,15 @@ def check_one_firing_each(firings: Sequence[Firing]) -> None:
         raise InvalidError("firings", "a config has more than one in this batch; write them one after the other")
 
 
-def check_schedule(config: TaskConfig) -> None:
+def check_schedule(config: TaskConfig, calendars: Calendars = NO_CALENDARS) -> None:
     """Raise `InvalidError` for what cannot be fired as it is meant."""
     schedule = config.schedule
     if schedule is None:
         return
-    Timetable(schedule, seed=config.type)  # its calendars must be there
-    if schedule.overlap is Overlap.KILL_RUNNING:
-        raise InvalidError("schedule.overlap", "kill_running is not there yet; cancel_running ends a run gently")
+    Timetable(schedule, seed=config.type, calendars=calendars)  # its calendars must be there
     if schedule.overlap in _QUEUED and config.max_concurrent != 1:
         problem = f"{schedule.overlap} needs max_concurrent 1, by which runs wait for each other"
         raise InvalidError("schedule.overlap", problem)
-    if schedule.pause_after_failures is not None:
-        raise InvalidError("schedule.pause_after_failures", "is not there yet; leave it out")
     if schedule.payload is not None:
         try:
             check_payload(schedule.payload, executor_type=config.executor_type)
@@ -109,20 +112,28 @@ def check_schedule(config: TaskConfig) -> None:
             raise InvalidError("schedule.payload", exc.problem) from exc
 
 
-def first_fire_at(config: TaskConfig, now: datetime) -> datetime | None:
+def first_fire_at(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS) -> datetime | None:
     """When a config that is put at this moment fires for the first time."""
     schedule = config.schedule
     if schedule is None:
         return None
     # An instant that has passed while it was on its way is meant all the same.
     after = now - schedule.missed_grace if schedule.at else now
-    return _due_after(Timetable(schedule, seed=config.type), after)
+    return _due_after(Timetable(schedule, seed=config.type, calendars=calendars), after)
 
 
-def decide(config: TaskConfig, now: datetime, *, last: LastRun) -> Decision:
+def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> datetime | None:
+    """When a config is next after one of its calendars changed; what is due, or only waits for its jitter, stays."""
+    schedule, seen_at = config.schedule, config.next_fire_at
+    if schedule is None or seen_at is None or seen_at - schedule.jitter <= now:
+        return seen_at
+    return first_fire_at(config, now, calendars=calendars)
+
+
+def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calendars = NO_CALENDARS) -> Decision:
     """What to do about a config whose next fire time has come by now."""
     schedule, seen_at = _due(config)
-    table = Timetable(schedule, seed=config.type)
+    table = Timetable(schedule, seed=config.type, calendars=calendars)
     if schedule.after_end is not None:
         return _decide_after_end(table, config, now=now, last=last)
     target = table.previous(seen_at + _TICK) or seen_at
@@ -135,16 +146,16 @@ def decide(config: TaskConfig, now: datetime, *, last: LastRun) -> Decision:
     return Decision(
         plans=decided,
         next_fire_at=None if _is_over(schedule, config.runs + fires) else next_fire_at,
-        ends_last_run=bool(fires) and last.is_live and schedule.overlap is Overlap.CANCEL_RUNNING,
+        ends_last_run=bool(fires) and last.is_live and schedule.overlap in _ENDING,
     )
 
 
-def skip_pause(config: TaskConfig, now: datetime) -> Firing | None:
+def skip_pause(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS) -> Firing | None:
     """What was due while the config was disabled, skipped as one range; None: nothing was."""
     if config.schedule is None or config.next_fire_at is None or config.next_fire_at > now:
         return None
     paused = replace(config, schedule=replace(config.schedule, is_paused=True))
-    decision = decide(paused, now, last=LastRun())
+    decision = decide(paused, now, last=LastRun(), calendars=calendars)
     return firing_of(config, decision, tasks=())
 
 
@@ -158,7 +169,7 @@ def firing_of(config: TaskConfig, decision: Decision, *, tasks: Sequence[Task]) 
             tenant_id=config.tenant_id,
             fire_at=plan.target,
             task_id=next(made).id if plan.fires else None,
-            reason=plan.reason or "",
+            reason=_reason(plan),
             since=plan.since,
         )
         for plan in decision.plans
@@ -187,6 +198,16 @@ def firing_failed(config: TaskConfig, now: datetime, *, problem: str) -> Firing:
     )
 
 
+def count_failures(statuses: Iterable[TaskStatus]) -> int:
+    """How many of the runs, newest first, failed in a row. What goes on or was cancelled says nothing."""
+    telling = (status for status in statuses if status in (SUCCESS, FAILED, TIMEOUT))
+    return sum(1 for _ in takewhile(lambda status: status is not SUCCESS, telling))
+
+
+def _reason(plan: Planned) -> str:
+    return f"{plan.reason or ''}: {plan.detail}"[:MAX_REASON] if plan.detail else plan.reason or ""
+
+
 def _due(config: TaskConfig) -> tuple[Schedule, datetime]:
     if config.schedule is None or config.next_fire_at is None:
         raise InvalidError("schedule", f"{config.type!r} has none, or it is over")
@@ -204,7 +225,7 @@ def _is_over(schedule: Schedule, runs: int) -> bool:
 
 def _without_overlaps(plans: Sequence[Planned], overlap: Overlap, *, last: LastRun) -> list[Planned]:
     """The plans, with those skipped that would run beside another one."""
-    if overlap is Overlap.CANCEL_RUNNING:  # the newest would end the others at once
+    if overlap in _ENDING:  # the newest would end the others at once
         newest = max((plan.target for plan in plans if plan.fires), default=None)
         return [replace(one, reason=SkipReason.OVERLAP) if one.fires and one.target != newest else one for one in plans]
     decided, room = [], _room(overlap, last, most=len(plans))
@@ -237,7 +258,7 @@ def _decide_after_end(table: Timetable, config: TaskConfig, *, now: datetime, la
             return Decision(next_fire_at=due_at)
     if _is_over(schedule, config.runs) or (schedule.end_at is not None and seen_at >= schedule.end_at):
         return Decision(next_fire_at=None)
-    reason = SkipReason.PAUSED if schedule.is_paused else None if table.allows(seen_at) else SkipReason.CALENDAR
-    plan = Planned(target=seen_at, due_at=seen_at, reason=reason)
+    plan = Planned(target=seen_at, due_at=seen_at)
+    plan = replace(plan, reason=SkipReason.PAUSED) if schedule.is_paused else table.judge(plan)
     is_last = plan.fires and _is_over(schedule, config.runs + 1)
     return Decision(plans=[plan], next_fire_at=None if is_last else look_at)

@@ -34,6 +34,7 @@ MAX_INSTANTS = 1000
 MAX_RUNS = 1_000_000_000
 MAX_MISSED = 1000
 MAX_CALENDARS = 16
+MAX_FAILURES = 100  # in a row: so many runs are looked at before each target
 MAX_NOTE = 500
 MOST_MOVED_A_DAY = 100
 _EXPRESSIONS_KEPT = 4096
@@ -114,6 +115,11 @@ class Schedule:
         if self.cron is not None and self.recurrence().next(EARLIEST - _TICK) is None:
             raise InvalidError("schedule.cron", f"never fires in {self.zone}: the clocks skip its only times")
 
+    @property
+    def calendars(self) -> frozenset[str]:
+        """The names of all calendars that it keeps to or keeps out of."""
+        return frozenset((*self.only, *self.exclude))
+
     def has_targets_of(self, other: "Schedule") -> bool:
         """Whether both name the same moments, whatever else they say about them."""
         return all(getattr(self, name) == getattr(other, name) for name in _WHEN)
@@ -154,7 +160,7 @@ class Schedule:
         if self.max_runs is not None:
             check_number("schedule.max_runs", self.max_runs, least=1, most=MAX_RUNS)
         if self.pause_after_failures is not None:
-            check_number("schedule.pause_after_failures", self.pause_after_failures, least=1, most=MAX_RUNS)
+            check_number("schedule.pause_after_failures", self.pause_after_failures, least=1, most=MAX_FAILURES)
 
     def _check_calendars(self) -> None:
         for name, calendars in (("only", self.only), ("exclude", self.exclude)):

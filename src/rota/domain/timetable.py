@@ -43,6 +43,7 @@ class Planned:
     target: datetime
     due_at: datetime
     reason: SkipReason | None = None  # None: it fires
+    detail: str = ""  # which calendar, or what is wrong
     since: datetime | None = None
 
     @property
@@ -83,7 +84,7 @@ class Timetable:
         for name in (*schedule.only, *schedule.exclude):
             if name not in known:
                 where = "schedule.only" if name in schedule.only else "schedule.exclude"
-                raise InvalidError(where, f"there is no calendar {name!r}")
+                raise InvalidError(where, f"there is no calendar {name!r} that can be read")
         self.schedule = schedule
         self._seed = seed
         self._raw = _raw(schedule, seed)
@@ -130,10 +131,31 @@ class Timetable:
         chance = int.from_bytes(sha256(key).digest()[:8], "big")
         return target + timedelta(microseconds=longest // _TICK * chance >> 64)
 
-    def allows(self, at: datetime) -> bool:
-        """Whether the calendars let a target be at this moment."""
+    def objection(self, at: datetime) -> str:
+        """Which calendar lets no target be at this moment, and why; empty: none.
+
+        Raises `InvalidError` when a calendar does not know that year."""
         wall = at.astimezone(self._zone)
-        return all(one.covers(wall) for one in self._only) and not any(one.covers(wall) for one in self._exclude)
+        missed = next((f"not in {one.name}" for one in self._only if not one.covers(wall)), "")
+        return missed or next((f"in {one.name}" for one in self._exclude if one.covers(wall)), "")
+
+    def judge(self, plan: Planned) -> Planned:
+        """The plan as the calendars leave it; what they do not know is skipped as an error, never guessed."""
+        try:
+            objection = self.objection(plan.target)
+        except InvalidError as exc:
+            return replace(plan, reason=SkipReason.ERROR, detail=exc.problem)
+        return replace(plan, reason=SkipReason.CALENDAR, detail=objection) if objection else plan
+
+    def moved_from(self, target: datetime) -> datetime | None:
+        """The time that the schedule names and from which the calendars moved a target here; None: it was not moved."""
+        if not self._moves or self._names(target):
+            return None
+        step = -1 if self.schedule.on_excluded is OnExcluded.RUN_AFTER else 1
+        wall = target.astimezone(self._zone)
+        days = range(step, step * (LONGEST_MOVE_DAYS + 1), step)
+        origins = ((wall + timedelta(days=day)).astimezone(target.tzinfo) for day in days)
+        return next((one for one in origins if self._names(one) and self._moved(one) == target), None)
 
     def plan_fires(self, after: datetime, now: datetime, *, runs: int = 0) -> list[Planned]:
         """What becomes of every target later than `after` that is due by now, oldest first.
@@ -168,7 +190,7 @@ class Timetable:
 
     def _decide(self, targets: Sequence[datetime], now: datetime) -> list[Planned]:
         plans = [Planned(target=target, due_at=self.due_at(target)) for target in targets]
-        plans = [plan if self.allows(plan.target) else replace(plan, reason=SkipReason.CALENDAR) for plan in plans]
+        plans = [self.judge(plan) for plan in plans]
         latest = now - self.schedule.missed_grace
         missed = [plan for plan in plans if plan.fires and plan.due_at < latest]
         in_time = any(plan.fires and plan.due_at >= latest for plan in plans)
@@ -216,11 +238,17 @@ class Timetable:
         """The target, or the same time on the nearest day that the calendars allow; itself, if none is near."""
         step = 1 if self.schedule.on_excluded is OnExcluded.RUN_AFTER else -1
         wall = target.astimezone(self._zone)
-        for days in range(LONGEST_MOVE_DAYS + 1):
-            moved = (wall + timedelta(days=step * days)).astimezone(target.tzinfo)
-            if self.allows(moved):
-                return moved
+        try:
+            for days in range(LONGEST_MOVE_DAYS + 1):
+                moved = (wall + timedelta(days=step * days)).astimezone(target.tzinfo)
+                if not self.objection(moved):
+                    return moved
+        except InvalidError:
+            return target  # nothing is moved over days that nobody knows; it is judged where it is
         return target
+
+    def _names(self, at: datetime) -> bool:
+        return self._raw.next(at - _TICK) == at
 
 
 def _raw(schedule: Schedule, seed: str) -> Recurrence:

@@ -106,6 +106,11 @@ def order_mark(worker_id: WorkerId) -> TaskId:
     return TaskId(worker_id)
 
 
+def kill_mark(task_id: TaskId) -> TaskId:
+    """What stands among the requests to cancel for the wish that a task be ended hard. No task has a negative id."""
+    return TaskId(-task_id)
+
+
 def _check_types(types: object) -> None:
     if not isinstance(types, Set) or not 1 <= len(types) <= MAX_TYPES:
         raise InvalidError("worker.types", f"must be a set of 1 to {MAX_TYPES} names; * stands for every type")

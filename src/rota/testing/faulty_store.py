@@ -7,6 +7,8 @@ from typing import TypeVar
 from rota.application.ports.store import (
     Added,
     AuditStore,
+    CalendarKey,
+    CalendarStore,
     ConfigStore,
     LogStore,
     NodeRecord,
@@ -25,6 +27,7 @@ from rota.application.ports.store import (
 )
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
+from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.firing import Firing
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
@@ -48,6 +51,7 @@ def faulty_store(inner: Store, faults: Faults) -> Store:
         logs=FaultyLogStore(inner.logs, faults),
         configs=FaultyConfigStore(inner.configs, faults),
         schedules=FaultyScheduleStore(inner.schedules, faults),
+        calendars=FaultyCalendarStore(inner.calendars, faults),
         workers=FaultyWorkerRegistry(inner.workers, faults),
         tokens=FaultyTokenStore(inner.tokens, faults),
         audit=FaultyAuditStore(inner.audit, faults),
@@ -190,6 +194,24 @@ class FaultyScheduleStore:
     async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
         return await _around(self._faults, "schedules.fire", call=lambda: self._inner.fire(firings))
 
+    async def aim(
+        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
+    ) -> bool:
+        return await _around(
+            self._faults,
+            "schedules.aim",
+            call=lambda: self._inner.aim(tenant_id, task_type, seen_at=seen_at, next_fire_at=next_fire_at),
+        )
+
+    async def list_runs(
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+    ) -> list[Occurrence]:
+        return await _around(
+            self._faults,
+            "schedules.list_runs",
+            call=lambda: self._inner.list_runs(tenant_id, task_type, since=since, until=until, limit=limit),
+        )
+
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
         return await _around(
             self._faults,
@@ -200,6 +222,48 @@ class FaultyScheduleStore:
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
         return await _around(
             self._faults, "schedules.purge", call=lambda: self._inner.purge(fired_before=fired_before, limit=limit)
+        )
+
+
+class FaultyCalendarStore:
+    def __init__(self, inner: CalendarStore, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def put(
+        self, calendar: StoredCalendar, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> StoredCalendar:
+        return await _around(
+            self._faults,
+            "calendars.put",
+            call=lambda: self._inner.put(calendar, expected_revision=expected_revision, audit=audit),
+        )
+
+    async def find(self, tenant_id: TenantId, name: str) -> StoredCalendar | None:
+        return await _around(self._faults, "calendars.find", call=lambda: self._inner.find(tenant_id, name))
+
+    async def load(self, keys: Collection[CalendarKey]) -> dict[CalendarKey, Calendar]:
+        return await _around(self._faults, "calendars.load", call=lambda: self._inner.load(keys))
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[StoredCalendar]:
+        return await _around(
+            self._faults,
+            "calendars.list_page",
+            call=lambda: self._inner.list_page(tenant_id, after=after, limit=limit),
+        )
+
+    async def list_users(
+        self, tenant_id: TenantId, name: str, *, after: str = "", limit: int = 100
+    ) -> list[TaskConfig]:
+        return await _around(
+            self._faults,
+            "calendars.list_users",
+            call=lambda: self._inner.list_users(tenant_id, name, after=after, limit=limit),
+        )
+
+    async def delete(self, tenant_id: TenantId, name: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        return await _around(
+            self._faults, "calendars.delete", call=lambda: self._inner.delete(tenant_id, name, audit=audit)
         )
 
 

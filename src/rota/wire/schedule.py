@@ -18,8 +18,23 @@ class PreviewSchedule(Request):
     count: Count = 5
 
 
+class PauseSchedule(Request):
+    """Let a schedule fire nothing."""
+
+    note: Annotated[str, msgspec.Meta(max_length=500, description="Why, for whoever finds it paused.")] = ""
+
+
+class CalendarEffect(Answer):
+    """What calendars make of a target: `skipped`, `moved` here from another time, or `unknown` to them."""
+
+    fire_at: datetime
+    effect: str
+    detail: str  # which calendar
+    moved_from: datetime | None
+
+
 class SchedulePreview(Answer):
-    """When a schedule fires. A calendar may exclude a target that is named here."""
+    """When a schedule fires. `effects` has each target that is named here and that calendars skip or have moved."""
 
     type: str
     schedule: dict[str, Any]
@@ -27,8 +42,68 @@ class SchedulePreview(Answer):
     in_chinese: str
     upcoming: list[datetime]
     recent: list[datetime]  # newest first
+    effects: list[CalendarEffect]
     next_fire_at: datetime | None
     runs: int
+
+
+class ForecastBucket(Answer):
+    """What begins within one piece of the time."""
+
+    begin: datetime
+    runs: int
+    work_seconds: float  # of those runs together, as far as their last ones tell
+    busy: float  # attempts that run at once on average: the work divided by the time
+
+
+class ForecastType(Answer):
+    type: str
+    runs: int
+    first: datetime | None
+    last: datetime | None
+    run_seconds: float | None  # as long as the last run took; null: nobody knows
+
+
+class Forecast(Answer):
+    """What the schedules would fire, if nothing changed."""
+
+    begin: datetime
+    end: datetime
+    runs: int
+    buckets: list[ForecastBucket]
+    types: list[ForecastType]  # those that fire
+    unforeseen: list[str]  # types that wait for the end of their runs, or whose calendars cannot be read
+    complete: bool  # false: there is more; ask for a shorter time or for single types
+
+
+class BackfillSchedule(Request):
+    """Make up for the targets of a past time, page by page."""
+
+    begin: datetime
+    end: datetime  # the first moment that is not in it
+    name: str = "backfill"  # each target makes one task under it
+    order: str = "oldest"  # or newest
+    only_missing: bool = True  # leave out what fired in its time
+    payload: Any = None
+    dry_run: bool = False
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000, description="Targets that are dealt with now.")] = 100
+    cursor: Annotated[str, msgspec.Meta(max_length=256)] | None = None  # `next_cursor` of the answer before
+
+
+class BackfillItem(Answer):
+    """A target and what became of it: `run`, `repeat` (this backfill made its task before) or `skip`."""
+
+    fire_at: datetime
+    action: str
+    task_id: str | None
+    reason: str
+
+
+class BackfillPage(Answer):
+    name: str
+    total: int  # targets in the whole time
+    items: list[BackfillItem]
+    next_cursor: str | None
 
 
 class Occurrence(Answer):

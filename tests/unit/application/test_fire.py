@@ -20,6 +20,7 @@ from rota.application.reign import Reign
 from rota.application.steer import SteerTasks
 from rota.application.submit import SubmitTasks
 from rota.domain.attempt import TaskResult
+from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import FencedError, StoreUnavailableError
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, WorkerId
 from rota.domain.schedule import Occurrence, OnMissed, Overlap, Schedule
@@ -387,7 +388,9 @@ async def test_a_config_that_cannot_be_fired_holds_up_nobody_else() -> None:
     leader = await a_leader()
     now = leader.node.clock.now()
     broken = a_config("broken", schedule=Schedule(cron="* * * * *", only=("gone",)), next_fire_at=now)
+    await leader.truth.calendars.put(StoredCalendar(calendar=Calendar(name="gone")))
     await leader.truth.configs.put(broken)
+    vars(leader.truth.calendars)["_state"].calendars.clear()  # as if its row could not be read
     bad_payload = Schedule(cron="* * * * *", payload="[1]")
     await leader.truth.configs.put(a_config("bad_payload", schedule=bad_payload, next_fire_at=now))
     await leader.put(Schedule(every=SECOND))

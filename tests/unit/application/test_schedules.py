@@ -1,16 +1,20 @@
 """Looking at schedules."""
 
+from datetime import timedelta
+
 import pytest
 
 from rota.application.schedules import LookAtSchedules
+from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.firing import Firing
 from rota.domain.ids import DEFAULT_TENANT
-from rota.domain.schedule import Occurrence, Schedule
+from rota.domain.schedule import Occurrence, OnExcluded, Schedule
 from tests.support.builders import EMAIL, HOUR, a_config
 from tests.support.virtual import a_bench, virtually
 
 KEY = (DEFAULT_TENANT, EMAIL)
+DAY = timedelta(days=1)
 HOURLY = Schedule(cron="0 * * * *")
 
 
@@ -41,7 +45,7 @@ async def test_what_is_not_there_is_not_found_and_too_many_are_refused() -> None
         await look.preview(*KEY, count=1)
     assert caught.value.code == "schedule_not_found"
     with pytest.raises(InvalidError):
-        look.preview_unsaved(HOURLY, "", count=1001)
+        await look.preview_unsaved(HOURLY, (DEFAULT_TENANT, ""), count=1001)
 
 
 @virtually
@@ -53,3 +57,27 @@ async def test_occurrences_are_listed() -> None:
     firing = Firing(tenant_id=DEFAULT_TENANT, task_type=EMAIL, seen_at=now, next_fire_at=None, occurrences=(skipped,))
     await store.schedules.fire([firing])
     assert await LookAtSchedules(bench.node).list_occurrences(*KEY, limit=10) == [skipped]
+
+
+@virtually
+async def test_a_preview_says_what_calendars_do() -> None:
+    bench = await a_bench()
+    look, now = LookAtSchedules(bench.node), bench.clock.now()
+    days = (now + DAY).date(), (now + 2 * DAY).date()
+    closed = Calendar(name="closed", dates=frozenset(days), years=(now.year, now.year))
+    await bench.node.store.calendars.put(StoredCalendar(calendar=closed))
+    noon = (now + DAY).replace(hour=12, minute=0, second=0, microsecond=0)
+    unknown = noon.replace(year=now.year + 1)
+
+    skips = await look.preview_unsaved(Schedule(at=(noon, noon + 5 * DAY, unknown), exclude=("closed",)), KEY, count=5)
+    assert [(one.fire_at, one.kind, one.detail) for one in skips.effects] == [
+        (noon, "skipped", "in closed"),
+        (unknown, "unknown", f"closed knows the years {now.year} to {now.year}, not {now.year + 1}; put it anew"),
+    ]
+    moving = Schedule(at=(noon,), exclude=("closed",), on_excluded=OnExcluded.RUN_AFTER)
+    moves = await look.preview_unsaved(moving, KEY, count=5)
+    [moved] = moves.effects
+    assert (moved.fire_at, moved.kind, moved.detail) == (noon + 2 * DAY, "moved", "in closed")
+    assert moved.moved_from == noon
+    with pytest.raises(InvalidError, match="there is no calendar 'moon'"):
+        await look.preview_unsaved(Schedule(cron="0 9 * * *", only=("moon",)), KEY, count=5)

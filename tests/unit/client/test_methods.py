@@ -1,14 +1,29 @@
 """Every method of both clients, and what it asks for."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
 import pytest
 
 from tests.unit.client.dial import TASK, Dial
-from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, OCCURRENCE, PREVIEW, QUEUES, STATS, TOKEN, WORKER, page
+from tests.unit.interfaces.fake_api import (
+    CALENDAR,
+    CLUSTER,
+    CONFIG,
+    FORECAST,
+    OCCURRENCE,
+    PREVIEW,
+    QUEUES,
+    STATS,
+    TOKEN,
+    WORKER,
+    page,
+)
 
+NOON = datetime(2030, 6, 1, 12, tzinfo=UTC)
+TARGET = {"fire_at": "2030-06-01T09:00:00Z", "action": "run", "task_id": None, "reason": ""}
 NOTHING = httpx2.Response(204)
 AUDIT = {
     "id": "1",
@@ -51,6 +66,17 @@ METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "GET /task-configs/email/schedule": (lambda client: client.schedules.get("email", count=1), PREVIEW),
     "POST /schedules:preview": (lambda client: client.schedules.preview({"cron": "0 9 * * *"}), PREVIEW),
     "GET /task-configs/email/occurrences": (lambda client: client.schedules.occurrences("email"), page(OCCURRENCE)),
+    "POST /task-configs/email/schedule:pause": (lambda client: client.schedules.pause("email", note="x"), CONFIG),
+    "POST /task-configs/email/schedule:resume": (lambda client: client.schedules.resume("email"), CONFIG),
+    "GET /schedules:forecast": (lambda client: client.schedules.forecast(NOON, types=["email"]), FORECAST),
+    "POST /task-configs/email:backfill": (
+        lambda client: client.schedules.backfill("email", NOON, end=NOON, dry_run=True),
+        {"name": "backfill", "total": 1, "items": [TARGET], "next_cursor": None},
+    ),
+    "PUT /calendars/holidays": (lambda client: client.calendars.put("holidays", {"country": "DE"}), CALENDAR),
+    "GET /calendars/holidays": (lambda client: client.calendars.get("holidays"), CALENDAR),
+    "GET /calendars": (lambda client: client.calendars.list(), page(CALENDAR)),
+    "DELETE /calendars/holidays": (lambda client: client.calendars.delete("holidays"), NOTHING),
     "GET /workers": (lambda client: client.workers.list(), page(WORKER)),
     "GET /workers/9": (lambda client: client.workers.get("9"), WORKER),
     "POST /workers/9:drain": (lambda client: client.workers.drain("9"), WORKER),

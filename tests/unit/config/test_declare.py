@@ -25,6 +25,7 @@ from tests.support.clock import FakeClock
 DEFAULTS = TaskSettings(
     timeout=timedelta(seconds=77), max_retries=9, retry_delay=timedelta(seconds=4), backoff_rate=1.5
 )
+CALENDARS = memory_store(FakeClock()).calendars
 
 
 def a_function(task_type: str = "email", **options: Any) -> TaskFunction[[], None]:
@@ -41,7 +42,7 @@ def configs() -> ConfigStore:
 
 async def declared(configs: ConfigStore, task_type: str = "email", **options: Any) -> TaskConfig:
     """The config after a worker with this function has started."""
-    await declare([a_function(task_type, **options)], configs, defaults=DEFAULTS, now=NOW)
+    await declare([a_function(task_type, **options)], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)
     config = await configs.find(DEFAULT_TENANT, task_type)
     assert config is not None
     return config
@@ -107,7 +108,7 @@ async def test_a_first_pause_beyond_the_longest_is_the_longest(configs: ConfigSt
 
 
 async def test_every_function_is_declared(configs: ConfigStore) -> None:
-    await declare([a_function("email"), a_function("report")], configs, defaults=DEFAULTS, now=NOW)
+    await declare([a_function("email"), a_function("report")], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)
     assert await configs.find(DEFAULT_TENANT, "email")
     assert await configs.find(DEFAULT_TENANT, "report")
 
@@ -184,7 +185,9 @@ async def test_a_config_that_keeps_changing_does_not_keep_a_worker_from_starting
 
 async def test_a_changed_default_takes_effect(configs: ConfigStore) -> None:
     await declared(configs)
-    await declare([a_function()], configs, defaults=TaskSettings(timeout=timedelta(hours=2)), now=NOW)
+    await declare(
+        [a_function()], configs, calendars=CALENDARS, defaults=TaskSettings(timeout=timedelta(hours=2)), now=NOW
+    )
     config = await configs.find(DEFAULT_TENANT, "email")
     assert config is not None
     assert config.timeout == timedelta(hours=2)
@@ -211,7 +214,13 @@ def a_cron_function(**schedule: Any) -> TaskFunction[[], None]:
 
 async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_on(configs: ConfigStore) -> None:
     async def start(expression: str) -> TaskConfig:
-        await declare([a_cron_function(cron=expression, zone="Asia/Shanghai")], configs, defaults=DEFAULTS, now=NOW)
+        await declare(
+            [a_cron_function(cron=expression, zone="Asia/Shanghai")],
+            configs,
+            calendars=CALENDARS,
+            defaults=DEFAULTS,
+            now=NOW,
+        )
         config = await configs.find(DEFAULT_TENANT, "by_clock")
         assert config is not None
         return config
@@ -227,4 +236,4 @@ async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_o
 async def test_a_schedule_that_cannot_be_fired_keeps_the_worker_from_starting(configs: ConfigStore) -> None:
     function = a_cron_function(cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)
     with pytest.raises(InvalidError, match="max_concurrent"):
-        await declare([function], configs, defaults=DEFAULTS, now=NOW)
+        await declare([function], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)

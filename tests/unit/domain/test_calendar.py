@@ -1,9 +1,10 @@
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
 
-from rota.domain.calendar import MAX_DATES, BusinessDays, Calendar, Period, Window
+from rota.domain.calendar import MAX_DATES, BusinessDays, Calendar, Period, StoredCalendar, Window
 from rota.domain.errors import InvalidError
 from tests.support.builders import NOW
 
@@ -85,3 +86,20 @@ def test_a_period_ends_after_it_begins() -> None:
         Period(begin=NOW, end=NOW)
     with pytest.raises(InvalidError, match="time zone"):
         Period(begin=NOW.replace(tzinfo=None), end=NOW)
+
+
+def test_a_year_that_a_calendar_does_not_know_is_no_answer() -> None:
+    calendar = Calendar(name="cn", business_days=BusinessDays(), years=(2025, 2026))
+
+    assert calendar.covers(MONDAY)
+    with pytest.raises(InvalidError, match="cn knows the years 2025 to 2026, not 2027; put it anew"):
+        calendar.covers(MONDAY.replace(year=2027))
+
+
+def test_a_stored_calendar_is_recognised_when_it_is_stored_again() -> None:
+    wanted = StoredCalendar(calendar=Calendar(name="office"))
+    current = replace(wanted, revision=2, created_at=NOW, updated_at=NOW)
+
+    assert [wanted.is_repeat_of(current, expected_revision=one) for one in (None, 0, 1, 2)] == [True, False, True, True]
+    assert not replace(wanted, description="new").is_repeat_of(current, expected_revision=None)
+    assert wanted.name == "office"

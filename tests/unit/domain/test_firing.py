@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rota.domain.calendar import Calendar
 from rota.domain.errors import InvalidError
 from rota.domain.firing import (
     ERROR_PAUSE,
@@ -13,8 +14,10 @@ from rota.domain.firing import (
     Decision,
     Firing,
     LastRun,
+    aimed_anew,
     check_one_firing_each,
     check_schedule,
+    count_failures,
     decide,
     firing_failed,
     firing_of,
@@ -22,13 +25,15 @@ from rota.domain.firing import (
     skip_pause,
 )
 from rota.domain.ids import DEFAULT_TENANT, TaskId
-from rota.domain.schedule import Occurrence, OnMissed, Overlap, Schedule
+from rota.domain.schedule import Occurrence, OnExcluded, OnMissed, Overlap, Schedule
+from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
 from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import SkipReason, Timetable
 from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_task
 
 NOON = NOW.replace(hour=12, minute=0, second=0, microsecond=0)
 SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
 RUNS = LastRun(is_live=True, has_begun=True)
 WAITS = LastRun(is_live=True)
 NONE = LastRun()
@@ -70,6 +75,7 @@ def test_what_is_due_with_jitter_fires_for_the_target_before_it() -> None:
         (Overlap.QUEUE_ONE, RUNS, [None, "overlap", "overlap"]),
         (Overlap.QUEUE_ONE, WAITS, ["overlap"] * 3),
         (Overlap.CANCEL_RUNNING, RUNS, ["overlap", "overlap", None]),
+        (Overlap.KILL_RUNNING, RUNS, ["overlap", "overlap", None]),
     ],
 )
 def test_what_overlaps_is_skipped_or_fires_as_the_schedule_says(
@@ -78,7 +84,7 @@ def test_what_overlaps_is_skipped_or_fires_as_the_schedule_says(
     config = scheduled(cron="*/10 * * * * *", overlap=overlap)
     decision = decide(config, NOON + 20 * SECOND, last=last)
     assert reasons(decision) == expected
-    assert decision.ends_last_run is (overlap is Overlap.CANCEL_RUNNING)
+    assert decision.ends_last_run is (overlap in (Overlap.CANCEL_RUNNING, Overlap.KILL_RUNNING))
     assert decision.next_fire_at == NOON + 30 * SECOND
 
 
@@ -207,10 +213,8 @@ def test_what_a_call_wrote_before_is_recognised() -> None:
 @pytest.mark.parametrize(
     ("schedule", "config", "field"),
     [
-        ({"overlap": Overlap.KILL_RUNNING}, {}, "schedule.overlap"),
         ({"overlap": Overlap.QUEUE_ONE}, {}, "schedule.overlap"),
         ({"overlap": Overlap.QUEUE_ALL}, {"max_concurrent": 2}, "schedule.overlap"),
-        ({"pause_after_failures": 3}, {}, "schedule.pause_after_failures"),
         ({"payload": "[1]"}, {}, "schedule.payload"),
         ({"only": ("holidays",)}, {}, "schedule.only"),
     ],
@@ -226,3 +230,41 @@ def test_what_cannot_be_fired_as_it_is_meant_is_refused(
 def test_what_can_be_fired_is_accepted() -> None:
     check_schedule(a_config(EMAIL))
     check_schedule(replace(scheduled(overlap=Overlap.QUEUE_ALL, payload='{"a": 1}'), max_concurrent=1))
+
+
+def test_the_calendar_that_skips_a_target_is_on_record() -> None:
+    closed = Calendar(name="closed", dates=frozenset({NOON.date()}))
+    config = scheduled(exclude=("closed",))
+    decision = decide(config, NOON + SECOND, last=NONE, calendars={"closed": closed})
+    [skipped] = firing_of(config, decision, tasks=()).occurrences
+    assert skipped.reason == "calendar: in closed"
+
+
+def test_a_run_after_the_end_of_the_one_before_keeps_to_calendars() -> None:
+    closed = Calendar(name="closed", dates=frozenset({NOON.date()}))
+    config = scheduled(after_end=HOUR, exclude=("closed",))
+    decision = decide(config, NOON, last=NONE, calendars={"closed": closed})
+    assert reasons(decision) == [SkipReason.CALENDAR]
+
+
+def test_a_schedule_is_aimed_anew_unless_it_is_due_or_waits_for_its_jitter() -> None:
+    moving = scheduled(NOON + DAY, cron="0 12 * * *", exclude=("closed",), on_excluded=OnExcluded.RUN_AFTER)
+    closed = {"closed": Calendar(name="closed", dates=frozenset({(NOON + DAY).date()}))}
+    assert aimed_anew(moving, NOON, calendars=closed) == NOON + 2 * DAY
+    assert aimed_anew(moving, NOON + DAY, calendars=closed) == NOON + DAY
+    jittered = replace(moving, schedule=replace(moving.schedule or Schedule(every=DAY), jitter=2 * DAY))
+    assert aimed_anew(jittered, NOON, calendars=closed) == NOON + DAY
+    assert aimed_anew(a_config(EMAIL), NOON, calendars={}) is None
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ([], 0),
+        ([FAILED, TIMEOUT, SUCCESS, FAILED], 2),
+        ([PROCESSING, FAILED, CANCELLED, RETRYING, FAILED, PENDING], 2),
+        ([SUCCESS, FAILED], 0),
+    ],
+)
+def test_failures_in_a_row_are_counted_from_the_newest(statuses: list[TaskStatus], expected: int) -> None:
+    assert count_failures(statuses) == expected

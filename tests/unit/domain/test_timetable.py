@@ -267,7 +267,7 @@ def test_a_period_is_the_same_in_every_zone() -> None:
     freeze = Calendar(name="freeze", periods=(Period(begin=NOW, end=NOW + HOUR),))
     table = a_timetable(freeze, every=30 * MINUTE, exclude=("freeze",), zone="Asia/Tokyo")
 
-    assert [table.allows(NOW + number * 30 * MINUTE) for number in range(-1, 3)] == [True, False, False, True]
+    assert [table.objection(NOW + number * 30 * MINUTE) for number in range(-1, 3)] == ["", *2 * ["in freeze"], ""]
 
 
 @pytest.mark.parametrize(
@@ -277,3 +277,35 @@ def test_a_period_is_the_same_in_every_zone() -> None:
 def test_an_unknown_calendar_is_refused(field: str, schedule: Schedule) -> None:
     with pytest.raises(InvalidError, match=f"schedule.{field}: there is no calendar 'moon'"):
         Timetable(schedule, seed="report")
+
+
+def test_what_the_calendars_do_to_a_target_is_said() -> None:
+    table = a_timetable(COMPANY, cron="0 9 * * *", only=("company",))
+
+    [saturday] = table.plan_fires(datetime(2026, 1, 3, tzinfo=UTC), datetime(2026, 1, 4, tzinfo=UTC))
+
+    assert (saturday.reason, saturday.detail) == (SkipReason.CALENDAR, "not in company")
+    assert table.moved_from(saturday.target) is None
+
+
+def test_a_moved_target_knows_where_it_comes_from() -> None:
+    after = a_timetable(COMPANY, cron="0 9 * * 6", only=("company",), on_excluded=OnExcluded.RUN_AFTER)
+    before = a_timetable(COMPANY, cron="0 9 * * 6", only=("company",), on_excluded=OnExcluded.RUN_BEFORE)
+    nine = datetime(2026, 1, 17, 9, tzinfo=UTC)
+
+    assert after.moved_from(nine + 2 * DAY) == nine
+    assert before.moved_from(nine - DAY) == nine
+    assert after.moved_from(nine - 7 * DAY) is None  # a Saturday that is worked
+    assert after.moved_from(nine + 3 * DAY) is None
+
+
+def test_a_year_that_no_calendar_knows_is_skipped_as_an_error_and_nothing_moves_there() -> None:
+    known = Calendar(name="known", windows=(Window(weekdays=frozenset(range(1, 6))),), years=(2026, 2026))
+    new_year = datetime(2027, 1, 1, 9, tzinfo=UTC)
+    skips = a_timetable(known, cron="0 9 * * *", only=("known",))
+    moves = a_timetable(known, cron="0 9 * * 6", only=("known",), on_excluded=OnExcluded.RUN_BEFORE)
+
+    [plan] = skips.plan_fires(new_year - HOUR, new_year + HOUR)
+
+    assert (plan.reason, plan.detail) == (SkipReason.ERROR, "known knows the years 2026 to 2026, not 2027; put it anew")
+    assert moves.next(new_year - DAY) == new_year + DAY  # Saturday, 2 January: it stays, and is judged there

@@ -41,6 +41,8 @@ def test_the_weekend_is_that_of_the_country() -> None:
     ("field", "country", "subdivision", "years"),
     [
         ("calendar.country", "XX", None, [2026]),
+        ("calendar.country", "utils", None, [2026]),
+        ("calendar.country", "__class__", None, [2026]),
         ("calendar.subdivision", "US", "ZZ", [2026]),
         ("calendar.years", "US", None, []),
         ("calendar.years", "US", None, range(2000, 2099)),

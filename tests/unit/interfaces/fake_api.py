@@ -52,8 +52,40 @@ PREVIEW = {
     "in_chinese": "在 09:00 (UTC)",
     "upcoming": ["2030-06-02T09:00:00Z"],
     "recent": ["2030-06-01T09:00:00Z"],
+    "effects": [
+        {"fire_at": "2030-06-02T09:00:00Z", "effect": "skipped", "detail": "in holidays", "moved_from": None},
+        {
+            "fire_at": "2030-06-01T09:00:00Z",
+            "effect": "moved",
+            "detail": "in holidays",
+            "moved_from": "2030-05-31T09:00:00Z",
+        },
+    ],
     "next_fire_at": "2030-06-02T09:00:00Z",
     "runs": 3,
+}
+FORECAST = {
+    "begin": "2030-06-01T00:00:00Z",
+    "end": "2030-06-02T00:00:00Z",
+    "runs": 3,
+    "buckets": [{"begin": "2030-06-01T00:00:00Z", "runs": 3, "work_seconds": 90.0, "busy": 1.25}],
+    "types": [],
+    "unforeseen": ["waits"],
+    "complete": False,
+}
+CALENDAR = {
+    "name": "holidays",
+    "tenant": "default",
+    "description": "",
+    "origin": "the holidays of DE",
+    "years": [2029, 2031],
+    "revision": 1,
+    "created_at": "2030-06-01T12:00:00Z",
+    "updated_at": "2030-06-01T12:00:00Z",
+    "dates": ["2030-12-25"],
+    "windows": [],
+    "periods": [],
+    "business_days": None,
 }
 OCCURRENCE = {
     "type": "email",

@@ -21,8 +21,10 @@ from rota.wire.task import Retry
 from tests.unit.client.dial import problem
 from tests.unit.client.test_calls import END, events
 from tests.unit.interfaces.fake_api import (
+    CALENDAR,
     CLUSTER,
     CONFIG,
+    FORECAST,
     OCCURRENCE,
     PREVIEW,
     QUEUES,
@@ -273,8 +275,8 @@ def test_a_schedule_is_told_in_words_and_in_times(api: FakeApi, capsys: Printed)
     shown = capsys.readouterr().out.splitlines()
     assert shown[:2] == ["at 09:00 (UTC)", "在 09:00 (UTC)"]
     assert [line.split() for line in shown[2:]] == [
-        ["2030-06-01T09:00:00+00:00", "past"],
-        ["2030-06-02T09:00:00+00:00"],
+        [*["2030-06-01T09:00:00+00:00", "past", "moved", "from", "2030-05-31T09:00:00+00:00:", "in", "holidays"]],
+        [*["2030-06-02T09:00:00+00:00", "skipped:", "in", "holidays"]],
     ]
     schedule = {"cron": "0 9 * * *", "zone": "Asia/Shanghai", "dialect": "vixie"}
     assert api.bodies() == [{"schedule": schedule, "type": "email", "count": 1}]
@@ -287,3 +289,88 @@ def test_the_schedule_and_the_occurrences_of_a_type_are_shown(api: FakeApi, caps
     api.on("GET /task-configs/email/occurrences", page(OCCURRENCE))
     assert run(["schedule", "occurrences", "email", "-o", "name"]) == 0
     assert capsys.readouterr().out == "2030-06-01T09:00:00+00:00\n"
+
+
+def test_a_schedule_is_paused_with_a_note_and_resumed(api: FakeApi, capsys: Printed) -> None:
+    api.on("POST /task-configs/email/schedule:pause", CONFIG)
+    assert run(["schedule", "pause", "email", "--note", "the disk is full"]) == 0
+    assert api.bodies() == [{"note": "the disk is full"}]
+    api.on("POST /task-configs/email/schedule:resume", CONFIG)
+    assert run(["schedule", "resume", "email"]) == 0
+    assert capsys.readouterr().out == "the schedule of email is paused\nthe schedule of email fires again\n"
+
+
+def test_a_calendar_is_put_from_files_and_a_country(api: FakeApi, capsys: Printed, tmp_path: Path) -> None:
+    api.on("PUT /calendars/holidays", CALENDAR)
+    file, ics = tmp_path / "calendar.yaml", tmp_path / "days.ics"
+    file.write_text("name: holidays\norigin: x\ndates: [2026-12-24]\nwindows: [{weekdays: [6], begin: '22:00'}]\n")
+    ics.write_text("BEGIN:VCALENDAR")
+    options = ["-f", str(file), "--country", "DE", "--holidays", "--years", "2026-2027", "--ics", str(ics)]
+    assert run(["calendar", "put", "holidays", *options]) == 0
+    assert capsys.readouterr().out == "holidays is at revision 1\n"
+    written = {"dates": ["2026-12-24"], "windows": [{"weekdays": [6], "begin": "22:00"}], "ics": "BEGIN:VCALENDAR"}
+    country = {"country": "DE", "country_days": "holidays", "first_year": 2026, "last_year": 2027}
+    assert api.bodies() == [{**written, **country}]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "--country or --ics is needed"),
+        (["--country", "DE", "--years", "soon"], "'soon' is not a year"),
+        (["-f", "{}/list.yaml"], "is no calendar"),
+        (["-f", "{}/broken.yaml"], "cannot be read"),
+        (["-f", "{}/none.yaml"], "cannot be read"),
+    ],
+)
+def test_a_calendar_that_cannot_be_read_is_not_sent(
+    options: list[str], told: str, capsys: Printed, tmp_path: Path
+) -> None:
+    (tmp_path / "list.yaml").write_text("[1]")
+    (tmp_path / "broken.yaml").write_text("{")
+    assert run(["calendar", "put", "x", *(one.replace("{}", str(tmp_path)) for one in options)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_calendars_are_listed_shown_and_deleted(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /calendars", page(CALENDAR))
+    assert run(["calendar", "ls"]) == 0
+    assert "2029-2031" in capsys.readouterr().out
+    api.on("GET /calendars/holidays", CALENDAR)
+    assert run(["calendar", "get", "holidays", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dates"] == ["2030-12-25"]
+    api.on("DELETE /calendars/holidays", httpx2.Response(204))
+    assert run(["calendar", "rm", "holidays", "-y"]) == 0
+    assert capsys.readouterr().out == "holidays is deleted\n"
+
+
+def test_a_forecast_is_a_table_and_says_what_it_leaves_out(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /schedules:forecast", FORECAST)
+    assert run(["schedule", "forecast", "--from", "2030-06-01T00:00:00Z", "--type", "email"]) == 0
+    printed = capsys.readouterr()
+    assert all(part in printed.out for part in ("1.2", "3 runs of 0 types", "not foreseen: waits"))
+    assert "there is more" in printed.err
+    api.on("GET /schedules:forecast", {**FORECAST, "unforeseen": [], "complete": True})
+    assert run(["schedule", "forecast", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 3
+    assert run(["schedule", "forecast", "--from", "noon"]) == 2
+
+
+def test_a_backfill_waits_for_a_page_before_it_asks_for_the_next(api: FakeApi, capsys: Printed) -> None:
+    target = {"fire_at": "2030-06-01T09:00:00Z", "action": "run", "task_id": "7", "reason": ""}
+    skipped = {"fire_at": "2030-06-01T10:00:00Z", "action": "skip", "task_id": None, "reason": "in holidays"}
+    page = {"name": "backfill", "total": 2, "items": [target], "next_cursor": "abc"}
+    last = {**page, "items": [skipped], "next_cursor": None}
+    pages = iter([page, last])
+    api.on("POST /task-configs/email:backfill", lambda _: httpx2.Response(200, json=next(pages)))
+    api.on("GET /tasks/7", task_like(status="SUCCESS"))
+    times = ["--from", "2030-06-01T00:00:00Z", "--to", "2030-06-02T00:00:00Z"]
+    assert run(["schedule", "backfill", "email", *times, "--concurrency", "1", "--newest-first", "--all"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2030-06-01T09:00:00+00:00  run  7",
+        "2030-06-01T10:00:00+00:00  skip  in holidays",
+        "1 run, 0 ran before under this name, 1 skipped",
+    ]
+    asked = [one for one in api.bodies() if one]
+    assert [(one["limit"], one.get("cursor")) for one in asked] == [(1, None), (1, "abc")]
+    assert (asked[0]["order"], asked[0]["only_missing"]) == ("newest", False)

@@ -42,6 +42,8 @@ def test_the_commands_that_are_promised_are_there() -> None:
         task/submit task/ls task/get task/cancel task/retry task/logs task/watch task/explain
         config-type/apply config-type/ls config-type/get config-type/pause config-type/resume config-type/trigger
         config-type/rm schedule/preview schedule/next schedule/occurrences
+        schedule/pause schedule/resume schedule/forecast schedule/backfill
+        calendar/put calendar/ls calendar/get calendar/rm
         worker/ls worker/get worker/drain worker/resume worker/capacity queue/ls
         token/create token/ls token/revoke db/upgrade db/status db/check settings/show settings/check
     """
@@ -62,7 +64,10 @@ ASKING = """
     task cancel --type email --yes | task retry --type email --yes | task logs 7 | task explain 7
     config-type ls | config-type get email | config-type apply -f email.yaml | config-type pause email
     config-type resume email | config-type trigger email | config-type rm email --yes
-    schedule next email | schedule occurrences email | schedule preview @daily
+    schedule next email | schedule occurrences email | schedule preview @daily | schedule forecast
+    schedule pause email | schedule resume email
+    schedule backfill email --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z
+    calendar ls | calendar get cn | calendar put cn --country CN | calendar rm cn --yes
     worker ls | worker get 9 | worker drain 9 | worker resume 9 | worker capacity 9 4
     queue ls | stats | cluster | events | token create ci | token ls | token revoke 5 | audit ls
 """

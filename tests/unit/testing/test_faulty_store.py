@@ -10,6 +10,7 @@ import pytest
 
 from rota.application.ports.store import (
     AuditStore,
+    CalendarStore,
     ConfigStore,
     LogStore,
     NodeRegistry,
@@ -23,6 +24,7 @@ from rota.application.ports.store import (
     WorkerRegistry,
     Written,
 )
+from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import IdempotencyMismatchError, StoreUnavailableError
 from rota.domain.firing import Firing
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, WorkerId
@@ -68,11 +70,13 @@ def a_firing(occurrence: Occurrence, *, seen_at: datetime, next_fire_at: datetim
 
 SKIPPED = Occurrence(task_type=EMAIL, fire_at=NOW, reason="disabled")
 FIRING = a_firing(SKIPPED, seen_at=NOW, next_fire_at=NOW + HOUR)
+CALENDAR = StoredCalendar(calendar=Calendar(name="closed"))
 PARTS = {
     "tasks": TaskStore,
     "logs": LogStore,
     "configs": ConfigStore,
     "schedules": ScheduleStore,
+    "calendars": CalendarStore,
     "workers": WorkerRegistry,
     "tokens": TokenStore,
     "audit": AuditStore,
@@ -107,6 +111,14 @@ CALLS: dict[str, Call] = {
     "configs.find": lambda s: s.configs.find(DEFAULT_TENANT, EMAIL),
     "configs.list_page": lambda s: s.configs.list_page(DEFAULT_TENANT, after="a", limit=1),
     "configs.list_revisions": lambda s: s.configs.list_revisions(DEFAULT_TENANT, EMAIL, limit=1),
+    "schedules.aim": lambda s: s.schedules.aim(DEFAULT_TENANT, EMAIL, seen_at=NOW, next_fire_at=None),
+    "schedules.list_runs": lambda s: s.schedules.list_runs(DEFAULT_TENANT, EMAIL, since=NOW, until=NOW, limit=1),
+    "calendars.put": lambda s: s.calendars.put(CALENDAR, expected_revision=0, audit=[ENTRY]),
+    "calendars.find": lambda s: s.calendars.find(DEFAULT_TENANT, "closed"),
+    "calendars.load": lambda s: s.calendars.load([(DEFAULT_TENANT, "closed")]),
+    "calendars.list_page": lambda s: s.calendars.list_page(DEFAULT_TENANT, after="a", limit=1),
+    "calendars.list_users": lambda s: s.calendars.list_users(DEFAULT_TENANT, "closed", after="a", limit=1),
+    "calendars.delete": lambda s: s.calendars.delete(DEFAULT_TENANT, "closed", audit=[ENTRY]),
     "configs.delete": lambda s: s.configs.delete(DEFAULT_TENANT, EMAIL, audit=[ENTRY]),
     "schedules.list_due": lambda s: s.schedules.list_due(1),
     "schedules.fire": lambda s: s.schedules.fire([FIRING]),

@@ -24,6 +24,9 @@ class Job:
     callback: str = ""  # the URL that finishes it from outside, but for the verb (`:complete`); empty: there is none
 
 
+HARD_STOP = "hard stop"  # the message of a cancellation that allows no grace
+
+
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -57,7 +60,8 @@ class Executor(Protocol):
     async def execute(self, job: Job, reports: Reports) -> Outcome:
         """Run one attempt to its end, or to where a callback will end it: then the answer is `Deferred`.
 
-        Cancelling the call asks the attempt to stop: softly, then hard after a short grace. The call ends only when
+        Cancelling the call asks the attempt to stop: softly, then hard after a short grace; with the message
+        `HARD_STOP`, hard at once where that can be done. The call ends only when
         the attempt has truly ended, so that its slot is free. It then either raises `CancelledError` or answers with
         the outcome, should the attempt have made it after all. Which reason (timeout, cancel, drain), and whether such
         an outcome still counts, is the worker's to know.

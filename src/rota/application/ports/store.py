@@ -20,6 +20,7 @@ from typing import Protocol
 
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
+from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.firing import Firing
 from rota.domain.ids import TIME_SHIFT, NodeId, TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry, Progress
@@ -30,6 +31,8 @@ from rota.domain.submission import NewTask
 from rota.domain.task import LiveTask, Task, TaskStatus, Transition
 from rota.domain.task_config import ConfigKey, TaskConfig
 from rota.domain.worker import Worker, WorkerOrders
+
+CalendarKey = tuple[TenantId, str]  # its tenant and its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,8 @@ class ConfigStore(Protocol):
     ) -> TaskConfig:
         """Create or replace a config as a new revision, which is returned.
 
-        With `expected_revision` (0: must not exist) raises `RevisionConflictError` when another is current. The next
+        With `expected_revision` (0: must not exist) raises `RevisionConflictError` when another is current, and
+        `InvalidError` when its schedule names a calendar that is not there: none can be deleted meanwhile. The next
         fire time is the store's own once there is one: it stays while the schedule stays the same, and a config that
         differs from the current one in nothing else makes no new revision.
         """
@@ -193,8 +197,24 @@ class ScheduleStore(Protocol):
         """
         ...
 
+    async def aim(
+        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
+    ) -> bool:
+        """Move the next fire time of a config, earlier or later, while it is still the one that was seen.
+
+        False when it is not, or there is no such config. May be repeated: then the answer is False."""
+        ...
+
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
         """What became of the target times, newest first."""
+        ...
+
+    async def list_runs(
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+    ) -> list[Occurrence]:
+        """Those of the occurrences from one moment to another, both included, that made a task, newest first.
+
+        They are looked for among the newest `MOST_LOOKED_THROUGH` alone: a schedule may skip far more than it fires."""
         ...
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
@@ -203,6 +223,42 @@ class ScheduleStore(Protocol):
         Says how many. Their tasks stay. A target whose occurrence is gone could be fired again, so keep those that a
         late leader may still ask for.
         """
+        ...
+
+
+MOST_LOOKED_THROUGH = 5_000
+
+
+class CalendarStore(Protocol):
+    async def put(
+        self, calendar: StoredCalendar, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> StoredCalendar:
+        """Create or replace a calendar under its name, with the next revision, and say what is stored.
+
+        With `expected_revision` (0: must not exist) raises `RevisionConflictError` when another is current. What
+        differs in nothing from the current one makes no new revision. May be repeated."""
+        ...
+
+    async def find(self, tenant_id: TenantId, name: str) -> StoredCalendar | None:
+        """The calendar, or None. Raises `InvalidError` when what is stored cannot be read."""
+        ...
+
+    async def load(self, keys: Collection[CalendarKey]) -> dict[CalendarKey, Calendar]:
+        """Those of the calendars that exist and can be read, of any tenant."""
+        ...
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[StoredCalendar]:
+        """A page of the tenant's calendars by name; those that cannot be read are left out."""
+        ...
+
+    async def list_users(
+        self, tenant_id: TenantId, name: str, *, after: str = "", limit: int = 100
+    ) -> list[TaskConfig]:
+        """A page, by type, of the configs whose schedule names the calendar, enabled or not."""
+        ...
+
+    async def delete(self, tenant_id: TenantId, name: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        """Remove it. False when there was none; raises `CalendarInUseError` while a schedule names it."""
         ...
 
 
@@ -400,6 +456,7 @@ class Store:
     logs: LogStore
     configs: ConfigStore
     schedules: ScheduleStore
+    calendars: CalendarStore
     workers: WorkerRegistry
     tokens: TokenStore
     audit: AuditStore

@@ -6,6 +6,8 @@ So the row decides here too. An attempt whose row is still its own runs on.
 A signal may be lost: whoever made the row's step may die before it has asked, or the coordinator be away. So every now
 and then the rows of all running attempts are read, in one call, and those that are over by their row are stopped too.
 
+Whoever wants it ended hard marks it first, so that the mark is there when the request is found.
+
 An operator's order to this worker is announced in the same way, under the worker's own id; its record is read then.
 """
 
@@ -17,7 +19,7 @@ from rota.application.work.hands import Hands, Holding, Stop
 from rota.application.work.nudge import Nudge
 from rota.application.work.running import Running
 from rota.application.work.standing import Standing
-from rota.domain.worker import order_mark
+from rota.domain.worker import kill_mark, order_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,10 @@ class StopCancelled:
         await self._stop_foreign([holding for holding in self.hands.running.values() if holding.stop is None])
 
     async def _stop_foreign(self, holdings: list[Holding]) -> None:
-        for holding in await find_foreign(self.tasks, holdings):
-            self.running.stop(holding, Stop.CANCEL)
+        foreign = await find_foreign(self.tasks, holdings)
+        hard = await self.signals.find_cancelled([kill_mark(one.attempt.task_id) for one in foreign]) if foreign else ()
+        for holding in foreign:
+            self.running.stop(holding, Stop.CANCEL, is_hard=kill_mark(holding.attempt.task_id) in hard)
 
 
 async def find_foreign(tasks: TaskStore, holdings: list[Holding]) -> list[Holding]:

@@ -18,7 +18,7 @@ import structlog
 
 from rota.application import metrics
 from rota.application.loop import FatalError
-from rota.application.ports.executor import Job, Reports
+from rota.application.ports.executor import HARD_STOP, Job, Reports
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock
 from rota.application.work.hands import Hands, Holding, Stop
@@ -111,13 +111,13 @@ class Running:
         runner.add_done_callback(partial(self._end, holding))
         self.deadlines.add(holding)
 
-    def stop(self, holding: Holding, reason: Stop) -> None:
+    def stop(self, holding: Holding, reason: Stop, *, is_hard: bool = False) -> None:
         """Ask an attempt to end. The first reason counts, but that a fence silences it."""
         if holding.runner is None:
             return
         if holding.stop is None:
             holding.stop, holding.stopped_at = reason, self.clock.monotonic()
-            holding.runner.cancel()
+            holding.runner.cancel(HARD_STOP if is_hard else None)
         elif reason is Stop.FENCED:
             holding.stop = reason
 

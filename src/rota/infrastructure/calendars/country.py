@@ -22,6 +22,8 @@ def country_business_days(country: str, years: Iterable[int], *, subdivision: st
     except ImportError as exc:
         raise ConfigError("the package holidays is not installed", fix="pip install 'rota[calendars]'") from exc
     check_text("calendar.country", country, longest=16)
+    if country not in holidays.list_supported_countries():  # the package would take any name of its own for one
+        raise InvalidError("calendar.country", f"{country!r} is not the code of a country that is known, such as CN")
     try:
         found = holidays.country_holidays(country, subdiv=subdivision, years=wanted)
     except NotImplementedError as exc:

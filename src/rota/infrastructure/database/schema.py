@@ -186,6 +186,30 @@ schedule_occurrence = Table(
     **MYSQL,
 )
 
+calendar = Table(
+    "calendar",
+    metadata,
+    Column("tenant_id", String(SHORT), nullable=False),
+    Column("name", sorted_text(LONG), nullable=False),
+    count("revision"),
+    number("created_us"),
+    number("updated_us"),
+    Column("calendar_json", big_text(), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "name"),
+    **MYSQL,
+)
+
+calendar_use = Table(  # which schedules name a calendar: it cannot be deleted under them
+    "calendar_use",
+    metadata,
+    Column("tenant_id", String(SHORT), nullable=False),
+    Column("name", String(LONG), nullable=False),
+    Column("type", sorted_text(LONG), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "name", "type"),
+    Index("calendar_use_type", "tenant_id", "type"),
+    **MYSQL,
+)
+
 worker_registry = Table(
     "worker_registry",
     metadata,

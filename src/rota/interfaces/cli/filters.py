@@ -51,9 +51,12 @@ def read_filters(given: Mapping[str, Any]) -> "TaskFilters":
 
 
 def read_time(option: str, text: str | None) -> datetime | None:
+    """A time with its zone, if one is given."""
+    return None if text is None else read_moment(option, text)
+
+
+def read_moment(option: str, text: str) -> datetime:
     """A time with its zone."""
-    if text is None:
-        return None
     try:
         read = datetime.fromisoformat(text)
     except ValueError as exc:

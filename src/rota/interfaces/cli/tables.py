@@ -84,6 +84,26 @@ OCCURRENCES = Table(
     ),
     lambda occurrence: str(occurrence.fire_at.isoformat()),
 )
+FORECASTS = Table(
+    (
+        _field("FROM", "begin"),
+        _field("RUNS", "runs"),
+        _field("WORK_S", "work_seconds"),
+        Column("BUSY", lambda bucket: f"{bucket.busy:.1f}"),
+    ),
+    lambda bucket: str(bucket.begin.isoformat()),
+)
+CALENDARS = Table(
+    (
+        _field("NAME", "name"),
+        _field("ORIGIN", "origin"),
+        Column("YEARS", lambda calendar: "-".join(map(str, calendar.years))),
+        _field("REVISION", "revision"),
+        _field("UPDATED", "updated_at"),
+        _field("DESCRIPTION", "description", is_wide=True),
+    ),
+    attrgetter("name"),
+)
 WORKERS = Table(
     (
         _field("ID", "id"),

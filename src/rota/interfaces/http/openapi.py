@@ -26,6 +26,7 @@ PATH_SCHEMAS = {
         "description": "The number of an attempt; in the link of one, its proof follows and no token is needed.",
     },
     "type": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$", "maxLength": 200},
+    "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$", "maxLength": 200},
 }
 WITH_BODY = ("body_too_large", "unsupported_media_type", "request_timeout", "too_many_bodies")
 ABOUT = f"""\

@@ -3,7 +3,18 @@
 from collections.abc import Sequence
 
 from rota.domain.callback import API_BASE
-from rota.interfaces.operations import access, bulk, callbacks, cluster, configs, schedules, streams, tasks
+from rota.interfaces.operations import (
+    access,
+    bulk,
+    calendars,
+    callbacks,
+    cluster,
+    configs,
+    foresight,
+    schedules,
+    streams,
+    tasks,
+)
 from rota.interfaces.operations.operation import Operation
 
 OPERATIONS: Sequence[Operation] = (
@@ -13,6 +24,8 @@ OPERATIONS: Sequence[Operation] = (
     *streams.OPERATIONS,
     *configs.OPERATIONS,
     *schedules.OPERATIONS,
+    *foresight.OPERATIONS,
+    *calendars.OPERATIONS,
     *cluster.OPERATIONS,
     *access.OPERATIONS,
 )

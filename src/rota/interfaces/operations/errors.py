@@ -111,6 +111,7 @@ CODES: Mapping[str, Code] = {
     "task_not_found": Code(404, "No such task, or not in the tenant of the token."),
     "task_config_not_found": Code(404, "No config for this type, or not in the tenant of the token."),
     "schedule_not_found": Code(404, "The config of this type has no schedule."),
+    "calendar_not_found": Code(404, "No such calendar, or not in the tenant of the token."),
     "worker_not_found": Code(404, "No such worker."),
     "token_not_found": Code(404, "No such token, or not in the tenant of the token that asks."),
     "method_not_allowed": Code(405, "The path has no such method; the header Allow names those it has."),
@@ -121,7 +122,8 @@ CODES: Mapping[str, Code] = {
         409, "The attempt does not run: it has ended, or the task is at another. Nothing was changed."
     ),
     "idempotency_mismatch": Code(409, "The idempotency key was used before, for a different request."),
-    "revision_conflict": Code(409, "The config was changed by somebody else in the meantime: read it again."),
+    "revision_conflict": Code(409, "It was changed by somebody else in the meantime: read it again."),
+    "calendar_in_use": Code(409, "Schedules name the calendar: change those first."),
     "body_too_large": Code(413, "The body has more bytes, or more values, than the operation allows."),
     "address_too_long": Code(414, "Path and query are longer than 8 KiB."),
     "unsupported_media_type": Code(415, "A body must be application/json."),

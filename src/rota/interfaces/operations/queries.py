@@ -59,6 +59,13 @@ class PreviewQuery(Query):
     count: Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many targets before and after now.")] = 5
 
 
+class ForecastQuery(Query):
+    begin: Annotated[datetime, msgspec.Meta(description="From when; now by default.")] | None = None
+    end: Annotated[datetime, msgspec.Meta(description="Until when; a day after `begin` by default.")] | None = None
+    buckets: Annotated[int, msgspec.Meta(ge=1, le=1000, description="Pieces of the time to sum up.")] = 24
+    type: list[Annotated[str, msgspec.Meta(max_length=200, description="Only these types.")]] = []
+
+
 class OccurrencesQuery(Query):
     limit: Limit = 50
 

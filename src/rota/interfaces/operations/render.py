@@ -166,6 +166,10 @@ def preview_answer(found: schedules.Preview) -> schedule.SchedulePreview:
         in_chinese=found.in_chinese,
         upcoming=list(found.upcoming),
         recent=list(found.recent),
+        effects=[
+            schedule.CalendarEffect(fire_at=one.fire_at, effect=one.kind, detail=one.detail, moved_from=one.moved_from)
+            for one in found.effects
+        ],
         next_fire_at=found.next_fire_at,
         runs=found.runs,
     )

@@ -5,10 +5,11 @@ from rota.domain.checks import check_name
 from rota.domain.schedule_form import schedule_from
 from rota.interfaces.operations import render
 from rota.interfaces.operations.configs import ABSENT
-from rota.interfaces.operations.operation import Call, NoQuery, Operation, Reply
+from rota.interfaces.operations.operation import Call, NoBody, NoQuery, Operation, Reply
 from rota.interfaces.operations.queries import OccurrencesQuery, PreviewQuery
 from rota.wire.base import Page
-from rota.wire.schedule import Occurrence, PreviewSchedule, SchedulePreview
+from rota.wire.config import TaskConfig
+from rota.wire.schedule import Occurrence, PauseSchedule, PreviewSchedule, SchedulePreview
 
 
 async def preview_config(call: Call[PreviewQuery, None]) -> Reply:
@@ -19,8 +20,20 @@ async def preview_config(call: Call[PreviewQuery, None]) -> Reply:
 async def preview_schedule(call: Call[NoQuery, PreviewSchedule]) -> Reply:
     task_type = check_name("type", call.body.type) if call.body.type else ""
     schedule = schedule_from(call.body.schedule)
-    found = call.services.schedules.preview_unsaved(schedule, task_type, count=call.body.count)
+    key = (call.tenant_id, task_type)
+    found = await call.services.schedules.preview_unsaved(schedule, key, count=call.body.count)
     return Reply(200, render.preview_answer(found))
+
+
+async def pause_schedule(call: Call[NoQuery, PauseSchedule]) -> Reply:
+    configs, note = call.services.configs, call.body.note
+    stored = await configs.pause_schedule(call.tenant_id, call.task_type, note=note, actor=call.actor)
+    return Reply(200, render.config_answer(stored))
+
+
+async def resume_schedule(call: Call[NoQuery, NoBody]) -> Reply:
+    stored = await call.services.configs.resume_schedule(call.tenant_id, call.task_type, actor=call.actor)
+    return Reply(200, render.config_answer(stored))
 
 
 async def list_occurrences(call: Call[OccurrencesQuery, None]) -> Reply:
@@ -39,6 +52,30 @@ OPERATIONS = (
         query=PreviewQuery,
         answers={200: SchedulePreview},
         errors=(ABSENT, "schedule_not_found"),
+    ),
+    Operation(
+        name="pause_schedule",
+        method="POST",
+        path="/task-configs/{type}/schedule:pause",
+        summary="Let a schedule fire nothing, with a note why; tasks of the type are accepted as before.",
+        role=Role.OPERATOR,
+        handler=pause_schedule,
+        body=PauseSchedule,
+        needs_body=False,
+        answers={200: TaskConfig},
+        errors=(ABSENT, "schedule_not_found", "conflict"),
+    ),
+    Operation(
+        name="resume_schedule",
+        method="POST",
+        path="/task-configs/{type}/schedule:resume",
+        summary="Let a schedule fire again, whoever paused it.",
+        role=Role.OPERATOR,
+        handler=resume_schedule,
+        body=NoBody,
+        needs_body=False,
+        answers={200: TaskConfig},
+        errors=(ABSENT, "schedule_not_found", "conflict"),
     ),
     Operation(
         name="list_occurrences",

@@ -13,6 +13,7 @@ from rota.testing.contract.store_add import TestAdd, TestIdempotencyKey
 from rota.testing.contract.store_advance import TestAdvance, TestOutcome, TestStaleStep
 from rota.testing.contract.store_audit import TestAudit, TestAuditOfConfigs, TestAuditOfTasks, TestAuditOfTokens
 from rota.testing.contract.store_backend import StoreBackend
+from rota.testing.contract.store_calendars import TestCalendars, TestCalendarUse
 from rota.testing.contract.store_configs import TestConfigs, TestDeleteConfig, TestExpectedRevision
 from rota.testing.contract.store_counts import TestCounts, TestPurge
 from rota.testing.contract.store_find import (
@@ -42,6 +43,8 @@ __all__ = [
     "TestAuditOfConfigs",
     "TestAuditOfTasks",
     "TestAuditOfTokens",
+    "TestCalendarUse",
+    "TestCalendars",
     "TestClock",
     "TestConfigs",
     "TestCounts",

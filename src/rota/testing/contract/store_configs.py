@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from rota.application.ports.store import Store
+from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.checks import to_json
 from rota.domain.cron.dialect import Dialect
 from rota.domain.errors import RevisionConflictError
@@ -30,7 +32,7 @@ from rota.testing.contract.store_backend import (
 @pytest.mark.asyncio
 class TestConfigs:
     async def test_a_config_comes_back_whole(self, backend: StoreBackend) -> None:
-        store = await backend.connect()
+        store = await _connect_with_calendar(backend)
         config = TaskConfig(
             type="billing_invoice.send-v2",
             tenant_id=OTHER_TENANT,
@@ -306,6 +308,12 @@ class TestDeleteConfig:
         again = await store.configs.put(_config(name="three"), expected_revision=0)
         assert again.revision == 3
         assert [config.revision for config in await store.configs.list_revisions(DEFAULT_TENANT, REPORT)] == [3, 2, 1]
+
+
+async def _connect_with_calendar(backend: StoreBackend) -> Store:
+    store = await backend.connect()
+    await store.calendars.put(StoredCalendar(calendar=Calendar(name="freeze"), tenant_id=OTHER_TENANT))
+    return store
 
 
 def _config(task_type: str = REPORT, **changes: Any) -> TaskConfig:

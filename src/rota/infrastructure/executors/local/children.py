@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import structlog
 
-from rota.application.ports.executor import Reports
+from rota.application.ports.executor import HARD_STOP, Reports
 from rota.domain.attempt import Cancelled, Failed, Outcome
 from rota.infrastructure.executors.local.frames import Ended, Hello, Run
 from rota.infrastructure.executors.local.process import ChildDiedError, ChildProcess
@@ -59,8 +59,8 @@ class Children:
                 ended = await child.run(job, reports)
             except ChildDiedError as exc:
                 return Failed(exc.error)
-            except asyncio.CancelledError:
-                return await self._stop(child)
+            except asyncio.CancelledError as exc:
+                return await self._stop(child, is_hard=HARD_STOP in exc.args)
             self._give_back(child, ended)
             return ended.outcome()
 
@@ -102,10 +102,11 @@ class Children:
         else:
             self._rest(child)
 
-    async def _stop(self, child: ChildProcess) -> Outcome:
+    async def _stop(self, child: ChildProcess, *, is_hard: bool) -> Outcome:
         """Softly, then hard. The process is not used again: an interrupted function leaves anything behind."""
-        child.ask_to_stop()
-        await wait_out(child.answer, self._settings.grace)
+        if not is_hard:
+            child.ask_to_stop()
+            await wait_out(child.answer, self._settings.grace)
         made = child.answer.result() if _has_answer(child) else None
         child.quieten()
         await child.kill()

@@ -4,8 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from rota.application.ports.store import MOST_LOOKED_THROUGH
 from rota.domain.audit import AuditEntry
-from rota.domain.errors import RevisionConflictError
+from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.firing import Firing, check_one_firing_each
 from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
@@ -28,6 +29,7 @@ class MemoryConfigStore:
         revision = current.revision if current is not None else 0
         if expected_revision is not None and expected_revision != revision:
             raise RevisionConflictError(config.type, expected=expected_revision, current=revision)
+        self._check_calendars(config)
         now = self._state.clock.now()
         revisions = self._state.revisions.setdefault(key, [])
         created_at = current.created_at if current is not None else now
@@ -57,6 +59,11 @@ class MemoryConfigStore:
             return False
         self._state.record(audit)
         return True
+
+    def _check_calendars(self, config: TaskConfig) -> None:
+        for name in sorted(config.schedule.calendars) if config.schedule else ():
+            if (config.tenant_id, name) not in self._state.calendars:
+                raise InvalidError("schedule", f"there is no calendar {name!r}")
 
 
 class MemoryScheduleStore:
@@ -99,9 +106,26 @@ class MemoryScheduleStore:
         )
         return new.occurrences
 
+    async def aim(
+        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
+    ) -> bool:
+        key = (tenant_id, task_type)
+        config = self._state.configs.get(key)
+        if config is None or config.next_fire_at != seen_at:
+            return False
+        self._state.configs[key] = replace(config, next_fire_at=next_fire_at)
+        return True
+
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
         occurrences = self._state.occurrences.get((tenant_id, task_type), {})
         return [occurrences[fire_at] for fire_at in sorted(occurrences, reverse=True)[:limit]]
+
+    async def list_runs(
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+    ) -> list[Occurrence]:
+        known = self._state.occurrences.get((tenant_id, task_type), {})
+        times = sorted((at for at in known if since <= at <= (until or at)), reverse=True)[:MOST_LOOKED_THROUGH]
+        return [known[at] for at in times if known[at].task_id is not None][:limit]
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
         times = [(key, at) for key, known in self._state.occurrences.items() for at in known if at < fired_before]

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rota.application.ports.store import NodeRecord, SlotLease, WorkerRecord
+from rota.application.ports.store import CalendarKey, NodeRecord, SlotLease, WorkerRecord
 from rota.application.ports.system import Clock
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
+from rota.domain.calendar import StoredCalendar
 from rota.domain.errors import IdTakenError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry, first_entry
@@ -44,6 +45,7 @@ class MemoryState:
     configs: dict[ConfigKey, TaskConfig] = field(default_factory=dict)
     revisions: dict[ConfigKey, list[TaskConfig]] = field(default_factory=dict)  # oldest first
     occurrences: dict[ConfigKey, dict[datetime, Occurrence]] = field(default_factory=dict)
+    calendars: dict[CalendarKey, StoredCalendar] = field(default_factory=dict)
     workers: dict[WorkerId, WorkerRecord] = field(default_factory=dict)
     nodes: dict[NodeId, NodeRecord] = field(default_factory=dict)
     tokens: dict[str, AccessToken] = field(default_factory=dict)

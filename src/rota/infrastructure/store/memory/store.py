@@ -3,6 +3,7 @@
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock
 from rota.infrastructure.store.memory.audit import MemoryAuditStore
+from rota.infrastructure.store.memory.calendars import MemoryCalendarStore
 from rota.infrastructure.store.memory.configs import MemoryConfigStore, MemoryScheduleStore
 from rota.infrastructure.store.memory.leadership import MemorySlotStore, MemoryTermStore
 from rota.infrastructure.store.memory.nodes import MemoryNodeRegistry
@@ -25,6 +26,7 @@ def join_memory(state: MemoryState) -> Store:
         logs=MemoryLogStore(state),
         configs=MemoryConfigStore(state),
         schedules=MemoryScheduleStore(state),
+        calendars=MemoryCalendarStore(state),
         workers=MemoryWorkerRegistry(state),
         tokens=MemoryTokenStore(state),
         audit=MemoryAuditStore(state),

@@ -15,6 +15,7 @@ from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import task_config, task_config_revision
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.sql.audit import insert_audit
+from rota.infrastructure.store.sql.calendars import forget_uses, note_uses
 from rota.infrastructure.store.sql.config_rows import config_to_json, to_config
 
 MOST_NAMED = 500  # types in one statement
@@ -75,6 +76,7 @@ class SqlConfigStore:
         def work(connection: Connection) -> bool:
             if connection.execute(statement).rowcount != 1:
                 return False
+            forget_uses(connection, tenant_id, task_type=task_type)
             insert_audit(self._database.bulk, connection, audit=audit)
             return True
 
@@ -93,6 +95,7 @@ class SqlConfigStore:
         revision = current.revision if current is not None else 0
         if expected is not None and expected != revision:
             raise RevisionConflictError(config.type, expected=expected, current=revision)
+        note_uses(connection, config, before=current)
         now_us = self._database.now_us(connection)
         kept = config.in_place_of(current)
         state = {"runs": kept.runs, "last_run": kept.last_run or 0}

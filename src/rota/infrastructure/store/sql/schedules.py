@@ -11,8 +11,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, text
+from sqlalchemy import Connection, delete, func, select, text, update
 
+from rota.application.ports.store import MOST_LOOKED_THROUGH
+from rota.domain.checks import LATEST
 from rota.domain.errors import IdTakenError
 from rota.domain.firing import Firing, check_one_firing_each
 from rota.domain.ids import TaskId, TenantId
@@ -57,11 +59,33 @@ class SqlScheduleStore:
         careful = partial(self._fire, firings=firings, is_careful=True)
         return await self._database.transact(partial(self._fire, firings=firings), again=careful)
 
+    async def aim(
+        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
+    ) -> bool:
+        own = (task_config.c.tenant_id == tenant_id, task_config.c.type == task_type)
+        seen = task_config.c.next_fire_us == to_us(seen_at)
+        statement = update(task_config).where(*own, seen).values(next_fire_us=to_us(next_fire_at))
+        return await self._database.transact(lambda connection: connection.execute(statement).rowcount == 1)
+
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
         table = schedule_occurrence
         query = select(table).where(table.c.tenant_id == tenant_id, table.c.type == task_type)
         newest = query.order_by(table.c.fire_us.desc()).limit(limit)
         rows = await self._database.read(lambda connection: connection.execute(newest).fetchall())
+        return [_to_occurrence(row) for row in rows]
+
+    async def list_runs(
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+    ) -> list[Occurrence]:
+        table = schedule_occurrence
+        latest = to_us(LATEST if until is None else until)
+        own = (table.c.tenant_id == tenant_id, table.c.type == task_type)
+        within = table.c.fire_us.between(to_us(since), latest)
+        newest = (
+            select(table).where(*own, within).order_by(table.c.fire_us.desc()).limit(MOST_LOOKED_THROUGH).subquery()
+        )
+        query = select(newest).where(newest.c.task_id > 0).order_by(newest.c.fire_us.desc()).limit(limit)
+        rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
         return [_to_occurrence(row) for row in rows]
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:

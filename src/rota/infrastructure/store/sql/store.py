@@ -9,6 +9,7 @@ from rota.application.ports.system import Clock, Random
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.store.sql.audit import SqlAuditStore
+from rota.infrastructure.store.sql.calendars import SqlCalendarStore
 from rota.infrastructure.store.sql.configs import SqlConfigStore
 from rota.infrastructure.store.sql.leadership import SqlSlotStore, SqlTermStore
 from rota.infrastructure.store.sql.logs import SqlLogStore
@@ -39,6 +40,7 @@ def sql_store(database: Database, random: Random) -> Store:
         logs=SqlLogStore(database),
         configs=SqlConfigStore(database),
         schedules=SqlScheduleStore(database),
+        calendars=SqlCalendarStore(database),
         workers=SqlWorkerRegistry(database),
         tokens=SqlTokenStore(database),
         audit=SqlAuditStore(database),

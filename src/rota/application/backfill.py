@@ -1,0 +1,159 @@
+"""Backfill: the runs of past targets, made up for on request.
+
+A backfill has a name, and each of its targets makes one task under it, however often it is asked for: whoever lost
+count asks again. It is done page by page, in an order that can be told, so that whoever asks decides how many run at
+once by waiting for those of a page before asking for the next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from rota.application.audit import Actor
+from rota.application.calendars import calendars_of
+from rota.application.node import Node
+from rota.application.ports.store import Added
+from rota.application.submit import SubmitTasks
+from rota.domain.checks import check_instant, check_name, check_number
+from rota.domain.errors import InvalidError, NotFoundError
+from rota.domain.ids import TaskId, TenantId
+from rota.domain.schedule import Schedule
+from rota.domain.submission import wish_for
+from rota.domain.task_config import TaskConfig
+from rota.domain.timetable import Planned, SkipReason, Timetable
+
+MOST_TARGETS = 10_000  # of one backfill
+MOST_PAGE = 1_000
+SLICE = 200  # targets in one go: some 5 ms
+_TICK = timedelta(microseconds=1)
+
+
+class Order(StrEnum):
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+
+class Action(StrEnum):
+    """What becomes of a target of a backfill."""
+
+    RUN = "run"  # a task was made; in a dry run: would be
+    REPEAT = "repeat"  # this backfill made its task before
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Which targets of a type are made up for, and how."""
+
+    begin: datetime
+    end: datetime  # the first moment that is not in it
+    name: str = "backfill"
+    order: Order = Order.OLDEST
+    only_missing: bool = True  # leave out what fired in its time
+    payload: Any = None  # None: that of the schedule, or of the config
+    is_dry: bool = False
+
+    def __post_init__(self) -> None:
+        check_instant("begin", self.begin)
+        check_instant("end", self.end)
+        check_name("name", self.name, longest=63)
+        if self.begin >= self.end:
+            raise InvalidError("end", "must be later than begin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What became of one target."""
+
+    fire_at: datetime
+    action: Action
+    task_id: TaskId | None = None
+    reason: str = ""  # of a skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    total: int  # targets in the whole range
+    made: Sequence[Made]
+    next_place: int | None  # None: that was the last page
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    node: Node
+    submit: SubmitTasks
+
+    async def __call__(
+        self, key: tuple[TenantId, str], wanted: Range, *, place: int, limit: int, actor: Actor | None = None
+    ) -> Page:
+        """Make the tasks of one page of the targets, or with `is_dry` say which they would be."""
+        check_number("limit", limit, least=1, most=MOST_PAGE)
+        check_number("cursor", place, least=0, most=MOST_TARGETS)
+        if wanted.end > self.node.time.now():
+            raise InvalidError("end", "must not lie in the future: the schedule itself fires what is to come")
+        config = await self.node.store.configs.find(*key)
+        if config is None:
+            raise NotFoundError("task config", key[1])
+        if config.schedule is None:
+            raise NotFoundError("schedule", config.type)
+        plans = await self._list_plans(config, config.schedule, wanted=wanted)
+        page = plans[place : place + limit]
+        judged = await self._without_fired(config, page) if wanted.only_missing else page
+        made = await self._run(config, judged, wanted=wanted, actor=actor)
+        following = place + limit
+        return Page(total=len(plans), made=made, next_place=following if following < len(plans) else None)
+
+    async def _list_plans(self, config: TaskConfig, schedule: Schedule, *, wanted: Range) -> Sequence[Planned]:
+        """All targets of the range, in the order wanted, as the calendars judge them."""
+        if schedule.after_end is not None:
+            raise InvalidError("type", "has a schedule that waits for the end of its runs: no target was missed")
+        calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=schedule)
+        table = Timetable(schedule, seed=config.type, calendars=calendars)
+        plans: list[Planned] = []
+        at = table.next(wanted.begin - _TICK)
+        while at is not None and at < wanted.end:
+            if len(plans) == MOST_TARGETS:
+                problem = f"leaves more than {MOST_TARGETS} targets since begin; make up for a shorter range first"
+                raise InvalidError("end", problem)
+            plans.append(table.judge(Planned(target=at, due_at=at)))
+            if len(plans) % SLICE == 0:
+                await self.node.clock.sleep(timedelta(0))
+            at = table.next(at)
+        return plans if wanted.order is Order.OLDEST else plans[::-1]
+
+    async def _without_fired(self, config: TaskConfig, page: Sequence[Planned]) -> Sequence[Planned]:
+        if not page:
+            return page
+        ends = sorted((page[0].target, page[-1].target))
+        runs = await self.node.store.schedules.list_runs(
+            config.tenant_id, config.type, since=ends[0], until=ends[1], limit=MOST_PAGE
+        )
+        fired = {one.fire_at for one in runs}
+        return [
+            Planned(target=one.target, due_at=one.due_at, reason=SkipReason.COALESCED, detail="fired in its time")
+            if one.target in fired and one.fires
+            else one
+            for one in page
+        ]
+
+    async def _run(
+        self, config: TaskConfig, page: Sequence[Planned], *, wanted: Range, actor: Actor | None
+    ) -> Sequence[Made]:
+        firing = [plan.target for plan in page if plan.fires]
+        added = {}
+        if firing and not wanted.is_dry:
+            wishes = [wish_for(config, target, backfill=wanted.name, payload=wanted.payload) for target in firing]
+            answers = await self.submit.submit_many(wishes, actor=actor)
+            added = dict(zip(firing, answers, strict=True))
+        return [_made(plan, added.get(plan.target)) for plan in page]
+
+
+def _made(plan: Planned, added: Added | None) -> Made:
+    if not plan.fires:
+        return Made(fire_at=plan.target, action=Action.SKIP, reason=plan.detail)
+    if added is None:
+        return Made(fire_at=plan.target, action=Action.RUN)
+    action = Action.REPEAT if added.is_repeat else Action.RUN
+    return Made(fire_at=plan.target, action=action, task_id=added.task_id)

@@ -1,0 +1,139 @@
+"""What people do with calendars: look, define, delete. Schedules that name one follow its changes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import structlog
+
+from rota.application.audit import Actor, record
+from rota.application.calendars import calendars_of
+from rota.application.node import Node
+from rota.application.ports.days import DaySource
+from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.checks import check_number
+from rota.domain.errors import InvalidError, NotFoundError
+from rota.domain.firing import aimed_anew
+from rota.domain.ids import TenantId
+from rota.domain.paging import MAX_PAGE
+from rota.domain.schedule import OnExcluded
+from rota.domain.task_config import TaskConfig
+
+MOST_YEARS = 30
+YEARS_AHEAD = 1  # holidays are decided from year to year: later ones would be guesses
+
+log = structlog.get_logger(__name__)
+
+
+class CountryDays(StrEnum):
+    """Which days of a country a calendar holds."""
+
+    BUSINESS_DAYS = "business_days"
+    HOLIDAYS = "holidays"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What a calendar gets its days from, beside those that are written down."""
+
+    country: str | None = None
+    subdivision: str | None = None
+    days: CountryDays = CountryDays.BUSINESS_DAYS
+    first_year: int | None = None  # None: the one before this
+    last_year: int | None = None  # None: the next
+    ics: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManageCalendars:
+    node: Node
+    days: DaySource | None = field(default=None)
+
+    async def get(self, tenant_id: TenantId, name: str) -> StoredCalendar:
+        found = await self.node.store.calendars.find(tenant_id, name)
+        if found is None:
+            raise NotFoundError("calendar", name)
+        return found
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> Sequence[StoredCalendar]:
+        """A page of the tenant's calendars by name."""
+        check_number("limit", limit, least=1, most=MAX_PAGE)
+        return await self.node.store.calendars.list_page(tenant_id, after=after, limit=limit)
+
+    async def put(
+        self,
+        wanted: StoredCalendar,
+        *,
+        sources: Sources | None = None,
+        expected_revision: int | None = None,
+        actor: Actor | None = None,
+    ) -> StoredCalendar:
+        """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced.
+
+        Schedules whose targets it moves are aimed anew, from now on."""
+        if expected_revision is not None:
+            check_number("revision", expected_revision, least=0, most=2**31 - 1)
+        if sources is not None:
+            wanted = await self._filled(wanted, sources)
+        audit = record(self.node, actor, action="calendar.put", subject=wanted.name, detail=wanted.origin)
+        stored = await self.node.store.calendars.put(wanted, expected_revision=expected_revision, audit=audit)
+        await self._aim_users(stored)
+        return stored
+
+    async def delete(self, tenant_id: TenantId, name: str, *, actor: Actor | None = None) -> None:
+        """Remove it, unless a schedule names it."""
+        audit = record(self.node, actor, action="calendar.delete", subject=name)
+        if not await self.node.store.calendars.delete(tenant_id, name, audit=audit):
+            raise NotFoundError("calendar", name)
+
+    async def _filled(self, wanted: StoredCalendar, sources: Sources) -> StoredCalendar:
+        """The calendar with the days of its sources: what is stored is complete, whoever fires with it."""
+        if self.days is None:
+            raise InvalidError("country", "and ics cannot be read by this program")
+        calendar, origins = wanted.calendar, []
+        if sources.ics is not None:
+            read = await self.days.of_ics(calendar.name, sources.ics)
+            calendar = replace(calendar, dates=calendar.dates | read.dates, periods=(*calendar.periods, *read.periods))
+            origins.append("an iCalendar file")
+        if sources.country is not None:
+            calendar = await self._with_country(calendar, sources, days=self.days)
+            origins.append(f"the {sources.days} of {sources.country} {sources.subdivision or ''}".rstrip())
+        return replace(wanted, calendar=calendar, origin=", ".join(origins))
+
+    async def _with_country(self, calendar: Calendar, sources: Sources, *, days: DaySource) -> Calendar:
+        if calendar.business_days is not None:
+            raise InvalidError("business_days", "cannot be given beside country")
+        if calendar.years is not None:
+            raise InvalidError("years", "cannot be given beside country; give first_year and last_year")
+        this_year = self.node.time.now().year
+        first = this_year - 1 if sources.first_year is None else sources.first_year
+        last = max(this_year + YEARS_AHEAD, first) if sources.last_year is None else sources.last_year
+        if not 0 <= last - first < MOST_YEARS:
+            raise InvalidError("last_year", f"must be 0 to {MOST_YEARS - 1} years after first_year, {first}")
+        found = await days.of_country(sources.country or "", range(first, last + 1), subdivision=sources.subdivision)
+        if sources.days is CountryDays.HOLIDAYS:
+            return replace(calendar, dates=calendar.dates | found.holidays, years=(first, last))
+        return replace(calendar, business_days=found, years=(first, last))
+
+    async def _aim_users(self, stored: StoredCalendar) -> None:
+        """Let the schedules that it moves know: their next fire time was found with what it said before."""
+        after = ""
+        while page := await self.node.store.calendars.list_users(stored.tenant_id, stored.name, after=after):
+            for config in page:
+                await self._aim(config)
+            after = page[-1].type
+
+    async def _aim(self, config: TaskConfig) -> None:
+        schedule, seen_at = config.schedule, config.next_fire_at
+        if schedule is None or seen_at is None or schedule.on_excluded is OnExcluded.SKIP:
+            return
+        calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=schedule)
+        try:
+            next_fire_at = aimed_anew(config, self.node.time.now(), calendars=calendars)
+        except InvalidError as exc:  # firing says so, on record
+            log.warning("calendar.user_unreadable", task_type=config.type, error=str(exc))
+            return
+        if next_fire_at != seen_at:
+            await self.node.store.schedules.aim(
+                config.tenant_id, config.type, seen_at=seen_at, next_fire_at=next_fire_at
+            )

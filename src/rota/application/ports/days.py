@@ -1,0 +1,20 @@
+"""Where the days of calendars come from: the holidays of countries, and files of other programs."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rota.domain.calendar import BusinessDays, Calendar
+
+
+class DaySource(Protocol):
+    """What others know about days: no network, no clock. It may take a second, in which the loop goes on."""
+
+    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
+        """The business days of a country, or of a part of it, in some years.
+
+        Raises `InvalidError` for a country that nobody knows, and where the package that knows them is missing."""
+        ...
+
+    async def of_ics(self, name: str, text: str) -> Calendar:
+        """The calendar that an iCalendar file holds. Raises `InvalidError` that says which event cannot be read."""
+        ...

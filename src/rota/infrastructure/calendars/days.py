@@ -1,0 +1,20 @@
+"""The source of days that calendars are made of: the `holidays` package and iCalendar files."""
+
+import asyncio
+from collections.abc import Sequence
+
+from rota.domain.calendar import BusinessDays, Calendar
+from rota.domain.errors import ConfigError, InvalidError
+from rota.infrastructure.calendars.country import country_business_days
+from rota.infrastructure.calendars.ics import calendar_from_ics
+
+
+class KnownDays:
+    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
+        try:
+            return await asyncio.to_thread(country_business_days, country, years, subdivision=subdivision)
+        except ConfigError as exc:  # whoever asked over the API can be told, and somebody else can install it
+            raise InvalidError("country", f"is not known to this server: {exc}") from exc
+
+    async def of_ics(self, name: str, text: str) -> Calendar:
+        return await asyncio.to_thread(calendar_from_ics, name, text)

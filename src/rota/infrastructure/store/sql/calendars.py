@@ -1,0 +1,197 @@
+"""Calendars in SQL, and which schedules name them.
+
+Whoever stores a config locks the calendars that its schedule names, and whoever deletes a calendar locks it before
+looking who names it: so none is deleted under a schedule. A release that knows no calendars may have changed a config
+and left its entries in `calendar_use` behind; that is why the configs themselves are asked.
+"""
+
+from collections.abc import Collection, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import msgspec
+import structlog
+from sqlalchemy import Connection, and_, delete, insert, select, tuple_, update
+
+from rota.application.ports.store import CalendarKey
+from rota.domain.audit import AuditEntry
+from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.calendar_form import calendar_from, calendar_to
+from rota.domain.errors import CalendarInUseError, InvalidError, RevisionConflictError
+from rota.domain.ids import TenantId
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.database.database import Database, DuplicateKeyError
+from rota.infrastructure.database.schema import calendar as table
+from rota.infrastructure.database.schema import calendar_use, task_config
+from rota.infrastructure.instants import find_us
+from rota.infrastructure.store.sql.audit import insert_audit
+from rota.infrastructure.store.sql.config_rows import to_config
+
+NAMED_USERS = 5
+_KEPT = 64  # calendars that are read already: firing asks for the same ones again and again
+
+log = structlog.get_logger(__name__)
+
+
+class _Document(msgspec.Struct, frozen=True):
+    calendar: dict[str, Any]
+    description: str = ""
+    origin: str = ""
+
+
+class SqlCalendarStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(
+        self, calendar: StoredCalendar, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> StoredCalendar:
+        work = partial(self._put, wanted=calendar, expected=expected_revision, audit=audit)
+        try:
+            return await self._database.transact(work)
+        except DuplicateKeyError:  # two created it at once: now there is one to replace, or to conflict with
+            return await self._database.transact(work)
+
+    async def find(self, tenant_id: TenantId, name: str) -> StoredCalendar | None:
+        query = select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
+        row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else _to_stored(row)
+
+    async def load(self, keys: Collection[CalendarKey]) -> dict[CalendarKey, Calendar]:
+        if not keys:
+            return {}
+        query = select(table).where(tuple_(table.c.tenant_id, table.c.name).in_(sorted(keys)))
+        rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
+        return {(one.tenant_id, one.name): one.calendar for one in _readable(rows)}
+
+    async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[StoredCalendar]:
+        own = select(table).where(table.c.tenant_id == tenant_id, table.c.name > after)
+        page = own.order_by(table.c.name).limit(limit)
+        rows = await self._database.read(lambda connection: connection.execute(page).fetchall())
+        return _readable(rows)
+
+    async def list_users(
+        self, tenant_id: TenantId, name: str, *, after: str = "", limit: int = 100
+    ) -> list[TaskConfig]:
+        return await self._database.read(
+            lambda connection: _users(connection, tenant_id, name=name, after=after, limit=limit)
+        )
+
+    async def delete(self, tenant_id: TenantId, name: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        own = (table.c.tenant_id == tenant_id, table.c.name == name)
+
+        def work(connection: Connection) -> bool:
+            if connection.execute(select(table.c.revision).where(*own).with_for_update()).one_or_none() is None:
+                return False
+            users = _users(connection, tenant_id, name=name, limit=NAMED_USERS)
+            if users:
+                raise CalendarInUseError(name, types=[one.type for one in users])
+            connection.execute(delete(table).where(*own))
+            uses = (calendar_use.c.tenant_id == tenant_id, calendar_use.c.name == name)
+            connection.execute(delete(calendar_use).where(*uses))
+            insert_audit(self._database.bulk, connection, audit=audit)
+            return True
+
+        return await self._database.transact(work)
+
+    def _put(
+        self, connection: Connection, *, wanted: StoredCalendar, expected: int | None, audit: Sequence[AuditEntry]
+    ) -> StoredCalendar:
+        own = (table.c.tenant_id == wanted.tenant_id, table.c.name == wanted.name)
+        row = connection.execute(select(table).where(*own).with_for_update()).one_or_none()
+        current = next(iter(_readable([row])), None) if row is not None else None
+        if current is not None and wanted.is_repeat_of(current, expected_revision=expected):
+            return current
+        revision = 0 if row is None else row.revision
+        if expected is not None and expected != revision:
+            raise RevisionConflictError(wanted.name, expected=expected, current=revision, kind="calendar")
+        now_us = self._database.now_us(connection)
+        values = {"revision": revision + 1, "updated_us": now_us, "calendar_json": _write(wanted)}
+        if row is None:
+            key = {"tenant_id": wanted.tenant_id, "name": wanted.name, "created_us": now_us}
+            connection.execute(insert(table).values(**key, **values))
+        else:
+            connection.execute(update(table).where(*own).values(**values))
+        insert_audit(self._database.bulk, connection, audit=audit)
+        return _to_stored(connection.execute(select(table).where(*own)).one())
+
+
+def note_uses(connection: Connection, config: TaskConfig, *, before: TaskConfig | None) -> None:
+    """Note which calendars a config names, which must be there; the caller owns the transaction."""
+    names, named = _names(config), _names(before)
+    if names:
+        own = (table.c.tenant_id == config.tenant_id, table.c.name.in_(sorted(names)))
+        query = select(table.c.name).where(*own).order_by(table.c.name).with_for_update()
+        missing = names - set(connection.execute(query).scalars())
+        if missing:
+            raise InvalidError("schedule", f"there is no calendar {min(missing)!r}")
+    if names != named:
+        forget_uses(connection, config.tenant_id, task_type=config.type)
+        uses = [{"tenant_id": config.tenant_id, "name": name, "type": config.type} for name in sorted(names)]
+        if uses:
+            connection.execute(insert(calendar_use), uses)
+
+
+def forget_uses(connection: Connection, tenant_id: str, *, task_type: str) -> None:
+    """The config names no calendars any more."""
+    own = (calendar_use.c.tenant_id == tenant_id, calendar_use.c.type == task_type)
+    connection.execute(delete(calendar_use).where(*own))
+
+
+def _names(config: TaskConfig | None) -> frozenset[str]:
+    return frozenset() if config is None or config.schedule is None else config.schedule.calendars
+
+
+def _users(connection: Connection, tenant_id: str, *, name: str, after: str = "", limit: int) -> list[TaskConfig]:
+    found: list[TaskConfig] = []
+    while len(found) < limit:
+        noted = _noted(connection, tenant_id, name=name, after=after, limit=limit)
+        found += [one for one in noted if name in _names(one)]
+        if len(noted) < limit:
+            break
+        after = noted[-1].type
+    return found[:limit]
+
+
+def _noted(connection: Connection, tenant_id: str, *, name: str, after: str, limit: int) -> list[TaskConfig]:
+    is_same = and_(task_config.c.tenant_id == calendar_use.c.tenant_id, task_config.c.type == calendar_use.c.type)
+    uses = (calendar_use.c.tenant_id == tenant_id, calendar_use.c.name == name, calendar_use.c.type > after)
+    query = select(task_config).join(calendar_use, is_same).where(*uses).order_by(calendar_use.c.type).limit(limit)
+    return [to_config(row) for row in connection.execute(query)]
+
+
+def _write(stored: StoredCalendar) -> str:
+    document = _Document(calendar_to(stored.calendar), stored.description, stored.origin)
+    return msgspec.json.encode(document).decode()
+
+
+@lru_cache(maxsize=_KEPT)
+def _read(name: str, written: str) -> tuple[Calendar, _Document]:
+    try:
+        document = msgspec.json.decode(written, type=_Document)
+        return calendar_from(name, document.calendar), document
+    except (msgspec.DecodeError, InvalidError) as exc:
+        raise InvalidError("calendar", f"what is stored as {name!r} cannot be read: {exc}") from exc
+
+
+def _to_stored(row: Any) -> StoredCalendar:
+    calendar, document = _read(row.name, row.calendar_json)
+    return StoredCalendar(
+        calendar=calendar,
+        tenant_id=TenantId(row.tenant_id),
+        description=document.description,
+        origin=document.origin,
+        revision=row.revision,
+        created_at=find_us(row.created_us),
+        updated_at=find_us(row.updated_us),
+    )
+
+
+def _readable(rows: Sequence[Any]) -> list[StoredCalendar]:
+    found = []
+    for row in rows:
+        try:
+            found.append(_to_stored(row))
+        except InvalidError as exc:
+            log.warning("calendar.unreadable", tenant=row.tenant_id, calendar=row.name, error=str(exc))
+    return found

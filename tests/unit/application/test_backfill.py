@@ -1,0 +1,140 @@
+"""Making up for past targets."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rota.application import backfill as module
+from rota.application.backfill import Action, Backfill, Order, Range
+from rota.application.submit import SubmitTasks
+from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.errors import IdempotencyMismatchError, InvalidError, NotFoundError
+from rota.domain.firing import Firing
+from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.schedule import Occurrence, Schedule
+from tests.support.builders import EMAIL, HOUR, a_config, a_task
+from tests.support.virtual import Bench, a_bench, virtually
+
+KEY = (DEFAULT_TENANT, EMAIL)
+DAY = timedelta(days=1)
+
+
+async def a_backfill(schedule: Schedule | None = None) -> tuple[Bench, Backfill]:
+    bench = await a_bench()
+    wanted = schedule or Schedule(every=HOUR, payload='{"from":"schedule"}', priority=7)
+    await bench.node.store.configs.put(a_config(EMAIL, schedule=wanted))
+    return bench, Backfill(bench.node, SubmitTasks(bench.node))
+
+
+def a_range(bench: Bench, hours: int = 3, **facts: Any) -> Range:
+    end = bench.node.time.now().replace(minute=0, second=0, microsecond=0)
+    return Range(begin=end - hours * HOUR, end=end, **facts)
+
+
+@virtually
+async def test_every_target_makes_one_task_however_often_it_is_asked_for() -> None:
+    bench, backfill = await a_backfill()
+    wanted = a_range(bench)
+    page = await backfill(KEY, wanted, place=0, limit=10)
+    assert [(one.fire_at, one.action) for one in page.made] == [
+        (wanted.begin + number * HOUR, Action.RUN) for number in range(3)
+    ]
+    assert (page.total, page.next_place) == (3, None)
+    ids = [one.task_id for one in page.made if one.task_id is not None]
+    tasks = await bench.node.store.tasks.load(ids)
+    assert [tasks[one].spec.scheduled_at for one in ids] == [one.fire_at for one in page.made]
+    first = tasks[ids[0]]
+    assert (json.loads(first.spec.payload), first.state.priority) == ({"from": "schedule"}, 7)
+    assert first.spec.metadata == {"backfill": "backfill"}
+    again = await backfill(KEY, wanted, place=0, limit=10)
+    assert [(one.action, one.task_id) for one in again.made] == [(Action.REPEAT, one) for one in ids]
+    other = await backfill(KEY, a_range(bench, name="other"), place=0, limit=10)
+    assert {one.action for one in other.made} == {Action.RUN}
+    with pytest.raises(IdempotencyMismatchError):
+        await backfill(KEY, a_range(bench, payload={"n": 1}), place=0, limit=10)
+
+
+@virtually
+async def test_a_dry_run_makes_nothing() -> None:
+    bench, backfill = await a_backfill()
+    page = await backfill(KEY, a_range(bench, is_dry=True), place=0, limit=10)
+    assert [(one.action, one.task_id) for one in page.made] == [(Action.RUN, None)] * 3
+    assert await bench.node.store.tasks.count_by_status(DEFAULT_TENANT) == {}
+
+
+@virtually
+async def test_it_goes_page_by_page_in_either_order() -> None:
+    bench, backfill = await a_backfill()
+    wanted = a_range(bench, order=Order.NEWEST)
+    first = await backfill(KEY, wanted, place=0, limit=2)
+    assert (first.total, first.next_place) == (3, 2)
+    last = await backfill(KEY, wanted, place=2, limit=2)
+    assert last.next_place is None
+    targets = [one.fire_at for one in (*first.made, *last.made)]
+    assert targets == [wanted.begin + number * HOUR for number in (2, 1, 0)]
+    assert (await backfill(KEY, wanted, place=4, limit=2)).made == []
+
+
+@virtually
+async def test_what_fired_in_its_time_or_a_calendar_excludes_is_left_out() -> None:
+    bench, backfill = await a_backfill()
+    store, wanted = bench.node.store, a_range(bench)
+    fired, skipped = wanted.begin, wanted.begin + HOUR
+    await store.configs.put(a_config("report", schedule=Schedule(every=HOUR), next_fire_at=fired))
+    task = a_task(5, type="report")
+    occurrences = (
+        Occurrence(task_type="report", fire_at=fired, task_id=task.id),
+        Occurrence(task_type="report", fire_at=skipped, reason="overlap"),
+    )
+    firing = Firing(
+        tenant_id=DEFAULT_TENANT,
+        task_type="report",
+        seen_at=fired,
+        next_fire_at=None,
+        occurrences=occurrences,
+        tasks=(task,),
+    )
+    await store.schedules.fire([firing])
+    key = (DEFAULT_TENANT, "report")
+    page = await backfill(key, a_range(bench, is_dry=True), place=0, limit=10)
+    assert [(one.action, one.reason) for one in page.made] == [
+        (Action.SKIP, "fired in its time"),
+        (Action.RUN, ""),
+        (Action.RUN, ""),
+    ]
+    everything = await backfill(key, a_range(bench, is_dry=True, only_missing=False), place=0, limit=10)
+    assert {one.action for one in everything.made} == {Action.RUN}
+    days = frozenset({wanted.begin.date(), wanted.end.date()})
+    await store.calendars.put(StoredCalendar(calendar=Calendar(name="closed", dates=days)))
+    await store.configs.put(a_config("report", schedule=Schedule(every=HOUR, exclude=("closed",))))
+    page = await backfill(key, a_range(bench), place=0, limit=10)
+    assert {(one.action, one.reason) for one in page.made} == {(Action.SKIP, "in closed")}
+
+
+@virtually
+async def test_what_cannot_be_made_up_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, backfill = await a_backfill()
+    now = bench.node.time.now()
+    with pytest.raises(InvalidError, match="end: must not lie in the future"):
+        await backfill(KEY, Range(begin=now - HOUR, end=now + HOUR), place=0, limit=10)
+    with pytest.raises(InvalidError, match="end: must be later than begin"):
+        Range(begin=now, end=now)
+    for place, limit in ((0, 0), (0, 1001), (-1, 10)):
+        with pytest.raises(InvalidError):
+            await backfill(KEY, a_range(bench), place=place, limit=limit)
+    monkeypatch.setattr(module, "MOST_TARGETS", 400)
+    assert (await backfill(KEY, a_range(bench, 400, is_dry=True), place=0, limit=1)).total == 400
+    with pytest.raises(InvalidError, match="more than 400 targets"):
+        await backfill(KEY, a_range(bench, 401), place=0, limit=10)
+    with pytest.raises(NotFoundError) as caught:
+        await backfill((DEFAULT_TENANT, "moon"), a_range(bench), place=0, limit=10)
+    assert caught.value.code == "task_config_not_found"
+    await bench.node.store.configs.put(a_config("plain"))
+    with pytest.raises(NotFoundError) as caught:
+        await backfill((DEFAULT_TENANT, "plain"), a_range(bench), place=0, limit=10)
+    assert caught.value.code == "schedule_not_found"
+    await bench.node.store.configs.put(a_config("waits", schedule=Schedule(after_end=HOUR)))
+    with pytest.raises(InvalidError, match="no target was missed"):
+        await backfill((DEFAULT_TENANT, "waits"), a_range(bench), place=0, limit=10)

@@ -1,0 +1,187 @@
+"""Calendars, as people change them, and the schedules that follow."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rota.application.audit import Actor
+from rota.application.manage_calendars import CountryDays, ManageCalendars, Sources
+from rota.application.manage_configs import ManageConfigs
+from rota.application.submit import SubmitTasks
+from rota.domain.calendar import BusinessDays, Calendar, Period, StoredCalendar
+from rota.domain.errors import CalendarInUseError, InvalidError, NotFoundError
+from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.schedule import OnExcluded, Schedule
+from tests.support.builders import EMAIL, HOUR, a_config
+from tests.support.virtual import Bench, a_bench, virtually
+
+ADA = Actor(tenant_id=DEFAULT_TENANT, name="ada")
+KEY = (DEFAULT_TENANT, EMAIL)
+DAY = timedelta(days=1)
+HOLIDAYS = frozenset({date(2026, 10, 1)})
+PERIOD = Period(begin=datetime(2026, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC))
+
+
+class FewDays:
+    """A source that knows one country, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[int], str | None]] = []
+
+    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
+        self.asked.append((country, list(years), subdivision))
+        return BusinessDays(holidays=HOLIDAYS)
+
+    async def of_ics(self, name: str, text: str) -> Calendar:
+        return Calendar(name=name, dates=frozenset({date(2026, 5, 1)}), periods=(PERIOD,))
+
+
+async def a_manager() -> tuple[Bench, ManageCalendars, FewDays]:
+    bench, days = await a_bench(), FewDays()
+    return bench, ManageCalendars(bench.node, days), days
+
+
+def a_calendar(*days: date, **facts: Any) -> StoredCalendar:
+    return StoredCalendar(calendar=Calendar(name="closed", dates=frozenset(days)), **facts)
+
+
+@virtually
+async def test_a_calendar_is_put_found_listed_and_deleted_on_record() -> None:
+    bench, calendars, _ = await a_manager()
+    stored = await calendars.put(a_calendar(date(2026, 1, 1)), expected_revision=0, actor=ADA)
+    assert await calendars.get(DEFAULT_TENANT, "closed") == stored
+    assert await calendars.list_page(DEFAULT_TENANT) == [stored]
+    await calendars.delete(DEFAULT_TENANT, "closed", actor=ADA)
+    with pytest.raises(NotFoundError) as caught:
+        await calendars.get(DEFAULT_TENANT, "closed")
+    assert caught.value.code == "calendar_not_found"
+    with pytest.raises(NotFoundError):
+        await calendars.delete(DEFAULT_TENANT, "closed")
+    actions = [one.action for one in await bench.node.store.audit.list_page(DEFAULT_TENANT)]
+    assert actions == ["calendar.delete", "calendar.put"]
+
+
+@virtually
+async def test_what_is_out_of_range_is_refused() -> None:
+    _, calendars, _ = await a_manager()
+    with pytest.raises(InvalidError, match="revision"):
+        await calendars.put(a_calendar(), expected_revision=-1)
+    with pytest.raises(InvalidError, match="limit"):
+        await calendars.list_page(DEFAULT_TENANT, limit=0)
+
+
+@virtually
+async def test_a_calendar_in_use_is_not_deleted() -> None:
+    bench, calendars, _ = await a_manager()
+    await calendars.put(a_calendar())
+    await bench.node.store.configs.put(a_config(EMAIL, schedule=Schedule(every=HOUR, exclude=("closed",))))
+    with pytest.raises(CalendarInUseError, match=EMAIL):
+        await calendars.delete(DEFAULT_TENANT, "closed", actor=ADA)
+    assert await bench.node.store.audit.list_page(DEFAULT_TENANT) == []
+
+
+@virtually
+async def test_the_business_days_of_a_country_come_from_last_year_to_next_year() -> None:
+    bench, calendars, days = await a_manager()
+    this_year = bench.node.time.now().year
+    stored = await calendars.put(a_calendar(), sources=Sources(country="CN"))
+    assert days.asked == [("CN", [this_year - 1, this_year, this_year + 1], None)]
+    assert stored.calendar.business_days == BusinessDays(holidays=HOLIDAYS)
+    assert stored.calendar.years == (this_year - 1, this_year + 1)
+    assert stored.origin == "the business_days of CN"
+
+
+@virtually
+async def test_the_holidays_of_a_country_and_the_days_of_a_file_are_added() -> None:
+    _, calendars, days = await a_manager()
+    sources = Sources(
+        country="DE", subdivision="BY", days=CountryDays.HOLIDAYS, first_year=2030, last_year=2031, ics="BEGIN…"
+    )
+    stored = await calendars.put(a_calendar(date(2026, 1, 6)), sources=sources)
+    assert days.asked == [("DE", [2030, 2031], "BY")]
+    assert stored.calendar.dates == HOLIDAYS | {date(2026, 1, 6), date(2026, 5, 1)}
+    assert (stored.calendar.periods, stored.calendar.business_days) == ((PERIOD,), None)
+    assert (stored.calendar.years, stored.origin) == ((2030, 2031), "an iCalendar file, the holidays of DE BY")
+
+
+@virtually
+async def test_a_file_alone_says_nothing_about_years() -> None:
+    _, calendars, days = await a_manager()
+    stored = await calendars.put(a_calendar(), sources=Sources(ics="BEGIN…"))
+    assert (stored.calendar.dates, stored.calendar.years, days.asked) == (frozenset({date(2026, 5, 1)}), None, [])
+
+
+@virtually
+async def test_a_first_year_in_the_future_is_the_last_one_too() -> None:
+    _, calendars, days = await a_manager()
+    await calendars.put(a_calendar(), sources=Sources(country="CN", first_year=2090))
+    assert days.asked == [("CN", [2090], None)]
+
+
+@pytest.mark.parametrize(
+    ("calendar", "sources", "field"),
+    [
+        (Calendar(name="c", business_days=BusinessDays()), Sources(country="CN"), "business_days"),
+        (Calendar(name="c", years=(2026, 2027)), Sources(country="CN"), "years"),
+        (Calendar(name="c"), Sources(country="CN", first_year=2028, last_year=2027), "last_year"),
+        (Calendar(name="c"), Sources(country="CN", first_year=2000, last_year=2030), "last_year"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(calendar: Calendar, sources: Sources, field: str) -> None:
+    @virtually
+    async def scene() -> None:
+        _, calendars, _ = await a_manager()
+        with pytest.raises(InvalidError) as caught:
+            await calendars.put(StoredCalendar(calendar=calendar), sources=sources)
+        assert caught.value.field == field
+
+    scene()
+
+
+@virtually
+async def test_a_program_without_a_source_of_days_says_so() -> None:
+    bench = await a_bench()
+    with pytest.raises(InvalidError, match="cannot be read by this program"):
+        await ManageCalendars(bench.node).put(a_calendar(), sources=Sources(country="CN"))
+
+
+@virtually
+async def test_schedules_whose_runs_a_calendar_moves_follow_its_changes() -> None:
+    bench, calendars, _ = await a_manager()
+    configs, now = ManageConfigs(bench.node, SubmitTasks(bench.node)), bench.node.time.now()
+    await calendars.put(a_calendar())
+    cron = f"0 {(now + HOUR).hour} * * *"
+    moving = Schedule(cron=cron, exclude=("closed",), on_excluded=OnExcluded.RUN_AFTER)
+    before = (await configs.put(a_config(EMAIL, schedule=moving))).next_fire_at
+    assert before is not None
+    skipping = await configs.put(a_config("skipping", schedule=Schedule(cron=cron, exclude=("closed",))))
+    over = await configs.put(a_config("over", schedule=Schedule(at=(now - DAY,), only=("closed",))))
+    await calendars.put(a_calendar(before.date()))
+    assert (await configs.get(*KEY)).next_fire_at == before + DAY
+    assert await configs.get(DEFAULT_TENANT, "skipping") == skipping
+    assert await configs.get(DEFAULT_TENANT, "over") == over
+    await calendars.put(a_calendar(before.date(), description="the same days"))
+    assert (await configs.get(*KEY)).next_fire_at == before + DAY
+    await calendars.put(a_calendar())
+    assert (await configs.get(*KEY)).next_fire_at == before
+
+
+@virtually
+async def test_a_schedule_with_another_calendar_that_is_gone_does_not_hold_up_a_change() -> None:
+    bench, calendars, _ = await a_manager()
+    store = bench.node.store
+    await calendars.put(a_calendar())
+    await store.calendars.put(StoredCalendar(calendar=Calendar(name="gone")))
+    moving = Schedule(cron="0 9 * * *", exclude=("closed", "gone"), on_excluded=OnExcluded.RUN_BEFORE)
+    put = await store.configs.put(a_config(EMAIL, schedule=moving, next_fire_at=bench.node.time.now() + DAY))
+    forget_calendar(bench, "gone")
+    await calendars.put(a_calendar(date(2026, 1, 1)))
+    assert await store.configs.find(*KEY) == put
+
+
+def forget_calendar(bench: Bench, name: str) -> None:
+    """As if its row could not be read."""
+    inner = vars(bench.node.store.calendars)["_inner"]
+    del vars(inner)["_state"].calendars[DEFAULT_TENANT, name]
