@@ -1,19 +1,31 @@
 """What the store and the coordinator on etcd do beyond their contracts."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
+from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.store import Store
 from rota.config.doctor import examine
 from rota.config.load import Sources, load
-from rota.domain.errors import ConfigError, InvalidError, StoreUnavailableError
+from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.errors import (
+    CalendarInUseError,
+    ConfigError,
+    InvalidError,
+    RevisionConflictError,
+    StoreUnavailableError,
+)
+from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.priority import LEVELS
+from rota.domain.schedule import Schedule
 from rota.domain.submission import NewTask
+from rota.domain.task_config import TaskConfig
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
-from rota.infrastructure.etcd.client import EtcdClient
-from rota.infrastructure.etcd.ops import count, put, under
+from rota.infrastructure.etcd.client import Done, EtcdClient
+from rota.infrastructure.etcd.ops import Op, count, put, scan, under
 from rota.infrastructure.store.etcd.space import EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
@@ -23,6 +35,9 @@ from rota.testing.contract.store_backend import HOUR, NOON, add, end, grant, mak
 from tests.support.names import fresh_name
 from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.process import free_port
+
+OFFICE = StoredCalendar(calendar=Calendar(name="office"))
+OUT_OF_OFFICE = TaskConfig(type="report", schedule=Schedule(cron="0 9 * * *", exclude=("office",)), next_fire_at=NOON)
 
 
 @pytest.fixture
@@ -62,6 +77,77 @@ async def test_a_purge_leaves_no_key_of_a_task_behind(store: Store, client: Etcd
     assert await store.tasks.purge(completed_before=NOON + HOUR, limit=100) == 3
     left = (await client.read([count(under(f"/{prefix}/"))])).answers[0].range.count
     assert left == 1, "how many were purged"
+
+
+@pytest.mark.parametrize("written", [b"no json", b'{"calendar": {"moons": 1}, "created_us": 0, "updated_us": 0}'])
+async def test_a_calendar_that_cannot_be_read_is_no_calendar(
+    store: Store, client: EtcdClient, prefix: str, written: bytes
+) -> None:
+    sound = await store.calendars.put(StoredCalendar(calendar=Calendar(name="sound")))
+    await client.write([put(f"/{prefix}/calendars/default/office", written)])
+    with pytest.raises(InvalidError, match="what is stored as 'office' cannot be read"):
+        await store.calendars.find(DEFAULT_TENANT, "office")
+    keys = [(DEFAULT_TENANT, "office"), (DEFAULT_TENANT, "sound")]
+    assert await store.calendars.load(keys) == {(DEFAULT_TENANT, "sound"): sound.calendar}
+    assert await store.calendars.list_page(DEFAULT_TENANT) == [sound]
+    with pytest.raises(RevisionConflictError):
+        await store.calendars.put(OFFICE, expected_revision=0)
+    assert (await store.calendars.put(OFFICE, expected_revision=1)).revision == 2
+    assert (await store.calendars.load(keys)).keys() == set(keys)
+
+
+class OvertakenClient(EtcdClient):
+    """Before its first write, somebody else is faster."""
+
+    def __init__(self, server: EtcdServer, rival: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(server.url(), unavailable=StoreUnavailableError)
+        self._rivals = [rival]
+
+    async def write(
+        self, ops: Sequence[Op], *, when: Iterable[wire.Compare] = (), otherwise: Sequence[Op] = ()
+    ) -> Done:
+        while self._rivals:
+            await self._rivals.pop()()
+        return await super().write(ops, when=when, otherwise=otherwise)
+
+
+@asynccontextmanager
+async def overtaken(server: EtcdServer, prefix: str, *, by: Callable[[], Awaitable[object]]) -> AsyncIterator[Store]:
+    client = OvertakenClient(server, by)
+    yield etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
+    await client.close()
+
+
+async def test_a_calendar_that_a_schedule_comes_to_name_is_not_deleted(
+    store: Store, etcd_server: EtcdServer, prefix: str
+) -> None:
+    await store.calendars.put(OFFICE)
+    async with overtaken(etcd_server, prefix, by=lambda: store.configs.put(OUT_OF_OFFICE)) as slower:
+        with pytest.raises(CalendarInUseError, match="report"):
+            await slower.calendars.delete(DEFAULT_TENANT, "office")
+    assert await store.calendars.find(DEFAULT_TENANT, "office") is not None
+
+
+async def test_a_schedule_cannot_name_a_calendar_that_is_deleted_meanwhile(
+    store: Store, etcd_server: EtcdServer, prefix: str
+) -> None:
+    await store.calendars.put(OFFICE)
+    async with overtaken(etcd_server, prefix, by=lambda: store.calendars.delete(DEFAULT_TENANT, "office")) as slower:
+        with pytest.raises(InvalidError, match="there is no calendar 'office'"):
+            await slower.configs.put(OUT_OF_OFFICE)
+    assert await store.configs.find(DEFAULT_TENANT, "report") is None
+
+
+async def test_a_config_that_is_deleted_leaves_its_revision_alone(
+    store: Store, client: EtcdClient, prefix: str
+) -> None:
+    await store.calendars.put(OFFICE)
+    await store.configs.put(OUT_OF_OFFICE)
+    await store.configs.delete(DEFAULT_TENANT, "report")
+    await store.calendars.delete(DEFAULT_TENANT, "office")
+    left = await client.read([scan(under(f"/{prefix}/"), keys_only=True)])
+    kinds = [kv.key.decode().split("/")[2] for kv in left.answers[0].range.kvs]
+    assert kinds == ["revision", "revisions"]
 
 
 async def test_what_strangers_leave_among_the_keys_is_left_out(client: EtcdClient, prefix: str) -> None:
