@@ -57,10 +57,25 @@ $(STAMP): requirements/uv.txt requirements/dev.txt pyproject.toml hatch_build.py
 
 .PHONY: proto
 proto: setup ## Make the code of proto/ anew (setup does it whenever a file there changes)
-	@$(PY) hatch_build.py
+	@$(PY) hatch_build.py proto
+
+CONSOLE_STAMP := $(VENV)/.console-stamp
+CONSOLE_TOOLS := $(VENV)/console-tools
+CONSOLE_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*')
+
+.PHONY: console
+console: setup $(CONSOLE_STAMP) ## Build the console from web/ (what `make dev` and the browser tests need)
+	@:
+
+# Apart from setup: node has 200 MB, and most work needs no console. In a folder of its own, which `uv pip sync` leaves alone.
+$(CONSOLE_STAMP): requirements/console.txt hatch_build.py $(CONSOLE_SOURCES)
+	@echo "==> console: web/ to src/rota/_console"
+	@$(UV) pip install --quiet --python $(PY) --target $(CONSOLE_TOOLS) --require-hashes -r requirements/console.txt
+	@PYTHONPATH=$(CONSOLE_TOOLS) $(PY) hatch_build.py console
+	@touch $@
 
 .PHONY: dev
-dev: setup ## See Rota at work: API, scheduler, worker and SQLite in one process, with sample tasks
+dev: setup console ## See Rota at work: API, scheduler, worker and SQLite in one process, with sample tasks
 	@$(BIN)/rota dev
 
 .PHONY: up
@@ -140,6 +155,7 @@ lock: ## Regenerate requirements/*.txt from pyproject.toml (UPGRADE=1 takes newe
 	@$(PY) -c '' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
 	@[ -x $(UV) ] || $(PY) -m pip install --quiet --disable-pip-version-check uv
 	@echo uv | $(COMPILE) --output-file requirements/uv.txt -
+	@sed -nE 's/^NODE = "(.*)".*/\1/p' hatch_build.py | $(COMPILE) --output-file requirements/console.txt -
 	@$(COMPILE) --all-extras --group dev --constraints requirements/uv.txt --output-file requirements/dev.txt pyproject.toml
 
 # No annotations, no index: the files say what is installed, not where they were made.
