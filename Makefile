@@ -115,15 +115,19 @@ servers: setup
 	@$(PY) -m tests.support.servers.install
 
 .PHONY: test
-test: setup servers check ## Everything a change must pass (PYTEST_ARGS="-k name" narrows the tests)
+test: setup servers console check ## Everything a change must pass (PYTEST_ARGS="-k name" narrows the tests)
 	@echo "==> tests"
 	@$(BIN)/pytest $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(WHOLE))
 
 .PHONY: test-all
-test-all: setup servers check ## The same with the slow tests, and the coverage judged (takes three times as long)
+test-all: setup servers console check ## The same with the slow tests, and the coverage judged (takes three times as long)
 	@echo "==> tests"
 	@$(BIN)/pytest -m "" $(WHOLE) $(COVERED)
 	@$(PY) tools/check_coverage.py $(COVERAGE_JSON)
+
+.PHONY: screenshots
+screenshots: setup servers console ## Pictures of every page of the console, in both languages and themes, in screenshots/
+	@$(PY) -m tools.screenshots
 
 SEEDS ?= 1000
 .PHONY: sim

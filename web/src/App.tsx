@@ -74,7 +74,7 @@ function Frame(): ReactNode {
   }, [path, t]);
 
   return (
-    <AppShell header={{ height: 56 }} navbar={{ width: 230, breakpoint: "sm", collapsed: { mobile: !isOpen } }} padding="md">
+    <AppShell header={{ height: 56 }} navbar={{ width: 270, breakpoint: "sm", collapsed: { mobile: !isOpen } }} padding="md">
       <a href="#main" className="skip-link" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>
         {t("nav.skip")}
       </a>

@@ -10,9 +10,10 @@ export function Preferences({ withTime = false }: { withTime?: boolean }): React
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const time = useTimeKind();
   return (
-    <Group gap="xs" grow={withTime}>
+    <Group gap={6} grow={withTime} preventGrowOverflow={false} wrap="nowrap">
       <NativeSelect
         size="xs"
+        styles={{ input: { paddingInline: "8px 20px" } }}
         aria-label={t("preferences.language")}
         value={language()}
         onChange={(event) => void speak(event.currentTarget.value as Language)}
@@ -20,6 +21,7 @@ export function Preferences({ withTime = false }: { withTime?: boolean }): React
       />
       <NativeSelect
         size="xs"
+        styles={{ input: { paddingInline: "8px 20px" } }}
         aria-label={t("preferences.colors")}
         value={colorScheme}
         onChange={(event) => setColorScheme(event.currentTarget.value as "light" | "dark" | "auto")}
@@ -28,6 +30,7 @@ export function Preferences({ withTime = false }: { withTime?: boolean }): React
       {withTime && (
         <NativeSelect
           size="xs"
+        styles={{ input: { paddingInline: "8px 20px" } }}
           aria-label={t("preferences.time")}
           value={time}
           onChange={(event) => chooseTime(event.currentTarget.value as TimeKind)}

@@ -40,7 +40,8 @@ export function useNow(everyMs = 1000): number {
 }
 
 export function absolute(iso: string, zone?: string): string {
-  return new Intl.DateTimeFormat(language(), {
+  return new Intl.DateTimeFormat(language() === "en" ? "sv-SE" : language(), {
+    // 2026-01-31 09:00:00 rather than the order of one English-speaking country
     year: "numeric",
     month: "2-digit",
     day: "2-digit",
@@ -69,10 +70,15 @@ export function duration(seconds: number): string {
   const sign = seconds < 0 ? "−" : "";
   const all = Math.abs(seconds);
   if (all < 0.9995) return `${sign}${Math.round(all * 1000)} ms`;
-  if (all < 60) return `${sign}${all.toFixed(all < 10 ? 2 : 1)} s`;
-  if (all < 3600) return `${sign}${Math.floor(all / 60)} min ${Math.floor(all % 60)} s`;
-  if (all < 86_400) return `${sign}${Math.floor(all / 3600)} h ${Math.floor((all % 3600) / 60)} min`;
-  return `${sign}${Math.floor(all / 86_400)} d ${Math.floor((all % 86_400) / 3600)} h`;
+  if (all < 60) return `${sign}${Number(all.toFixed(all < 10 ? 2 : 1))} s`;
+  if (all < 3600) return sign + parts(all, 60, "min", "s");
+  if (all < 86_400) return sign + parts(all / 60, 60, "h", "min");
+  return sign + parts(all / 3600, 24, "d", "h");
+}
+
+function parts(value: number, size: number, large: string, small: string): string {
+  const rest = Math.floor(value % size);
+  return `${Math.floor(value / size)} ${large}${rest > 0 ? ` ${rest} ${small}` : ""}`;
 }
 
 export const between = (from: string, to: string | number): number =>

@@ -3,7 +3,7 @@
 
 import type { Stats } from "./types";
 
-const MOST = 400;
+const MOST = 200;
 export const samples: [at: number[], created: number[], completed: number[], failed: number[]] = [[], [], [], []];
 
 export function addSample(at: number, stats: Stats): void {

@@ -13,7 +13,7 @@ import { useLive } from "../live";
 import { follow } from "../stream";
 import { clip, save, visible } from "../text";
 import type { LogLine } from "../types";
-import { COLORS, Empty } from "./bits";
+import { Empty, paint } from "./bits";
 import { ProblemAlert } from "./problem";
 
 const MOST_LINES = 100_000; // of a longer record the first ones are let go
@@ -150,16 +150,18 @@ function Line({ line }: { line: LogLine }): ReactNode {
       <span className="log-dim">#{line.attempt}</span>
       <div className="foreign">
         {line.to_status && (
-          <Text span inherit fw={700} c={line.to_status === "CANCELLED" ? undefined : `${COLORS[line.to_status]}.7`}>
+          <Text span inherit fw={700} style={{ color: paint(line.to_status) }}>
             → {t(`status.${line.to_status}`)}{line.message ? ": " : ""}
           </Text>
         )}
         <Text span inherit c={line.to_status ? undefined : color}>{clip(visible(line.message), LONGEST)}</Text>
-        {line.detail && <pre>{clip(visible(line.detail), LONGEST)}</pre>}
+        {isShort(line.detail) ? <span className="log-dim"> {visible(line.detail)}</span> : <pre>{clip(visible(line.detail), LONGEST)}</pre>}
       </div>
     </div>
   );
 }
+
+const isShort = (detail: string): boolean => detail.length < 300 && !detail.includes("\n");
 
 function toText(line: LogLine): string {
   const what = line.to_status ? `→ ${line.to_status} ${line.message}` : line.message;

@@ -4,9 +4,15 @@ import { useComputedColorScheme } from "@mantine/core";
 import { type ReactNode, useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
+import { language } from "../i18n";
 import { samples } from "../samples";
 
 const HEIGHT = 220;
+const SHOWN_SECONDS = 300;
+
+function clock(seconds: number): string {
+  return new Intl.DateTimeFormat(language(), { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }).format(seconds * 1000);
+}
 
 export default function RateChart({ version }: { version: number }): ReactNode {
   const { t, i18n } = useTranslation();
@@ -24,8 +30,9 @@ export default function RateChart({ version }: { version: number }): ReactNode {
         width: parent.clientWidth,
         height: HEIGHT,
         cursor: { y: false },
-        scales: { y: { range: (_, __, max) => [0, Math.max(1, max * 1.1)] } },
-        axes: [axis, { ...axis, size: 44 }],
+        legend: { live: false },
+        scales: { x: { range: (_, __, max) => [max - SHOWN_SECONDS, max] }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.1)] } },
+        axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 44 }],
         series: [
           { label: t("overview.time") },
           { label: t("overview.created"), stroke: "#4c6ef5", width: 2 },

@@ -22,20 +22,26 @@ import { clip, oneLine, save, visible } from "../text";
 import type { TaskStatus } from "../types";
 
 export const COLORS: Record<TaskStatus, string> = {
-  PENDING: "gray",
+  PENDING: "cyan",
   BLOCKED: "grape",
   PROCESSING: "blue",
   RETRYING: "yellow",
   SUCCESS: "teal",
   FAILED: "red",
   TIMEOUT: "orange",
-  CANCELLED: "dark",
+  CANCELLED: "gray.6",
 };
+
+/** The colour of a state as CSS has it. */
+export function paint(status: TaskStatus): string {
+  const [name = "gray", shade] = COLORS[status].split(".");
+  return `var(--mantine-color-${name}-${shade ?? "filled"})`;
+}
 
 export function StatusBadge({ status }: { status: TaskStatus }): ReactNode {
   const { t } = useTranslation();
   return (
-    <Badge variant="dot" color={COLORS[status]} tt="none" fw={600} title={status}>
+    <Badge variant="dot" color={COLORS[status]} tt="none" fw={600} title={status} miw="max-content">
       {t(`status.${status}`)}
     </Badge>
   );
@@ -43,7 +49,7 @@ export function StatusBadge({ status }: { status: TaskStatus }): ReactNode {
 
 export function PageHead({ title, children, note }: { title: ReactNode; children?: ReactNode; note?: ReactNode }): ReactNode {
   return (
-    <Group justify="space-between" align="flex-start" mb="md" wrap="wrap">
+    <Group justify="space-between" align="flex-start" wrap="wrap">
       <Stack gap={2}>
         <Title order={1} size="h2">
           {title}

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy, type ReactNode, Suspense, useEffect, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part } from "../api";
-import { COLORS, Empty, Foreign, Loading, PageHead, Panel, TextLink } from "../components/bits";
+import { Empty, Foreign, Loading, PageHead, paint, Panel, TextLink } from "../components/bits";
 import { ProblemAlert } from "../components/problem";
 import { between, count, duration, percent, rate, Relative, Time } from "../format";
 import { useLive } from "../live";
@@ -65,7 +65,7 @@ function Counts({ stats }: { stats: Stats }): ReactNode {
     <SimpleGrid cols={{ base: 2, xs: 4, lg: 8 }} spacing="sm">
       {STATUSES.map((status) => (
         <UnstyledButton key={status} component={Link} to={`/tasks?status=${status}`} data-testid={`count-${status}`}>
-          <Paper withBorder p="sm" style={{ borderTop: `3px solid var(--mantine-color-${COLORS[status]}-filled)` }}>
+          <Paper withBorder p="sm" style={{ borderTop: `3px solid ${paint(status)}` }}>
             <Text size="xs" c="dimmed" truncate>
               {t(`status.${status}`)}
             </Text>

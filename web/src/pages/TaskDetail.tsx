@@ -4,7 +4,7 @@ import { Copy, Pencil, RotateCcw, XCircle } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part, post } from "../api";
-import { COLORS, CopyIcon, Empty, Field, Foreign, JsonView, Loading, PageHead, Panel, StatusBadge, TextLink, TextView } from "../components/bits";
+import { COLORS, CopyIcon, Empty, Field, Foreign, JsonView, Loading, PageHead, paint, Panel, StatusBadge, TextLink, TextView } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
@@ -218,7 +218,7 @@ function Why({ task }: { task: Task }): ReactNode {
   return (
     <Alert variant="light" color={COLORS[task.status]} title={`${t("task.why")} ${title}`} data-testid="why">
       <Text size="sm" lang="en">{why.data.sentence}</Text>
-      {why.data.due_at && <Text size="sm">{t("task.due")}: <Time at={why.data.due_at} /></Text>}
+      {why.data.due_at && task.status !== "PROCESSING" && <Text size="sm">{t("task.due")}: <Time at={why.data.due_at} /></Text>}
       {why.data.reason === "no_worker_for_type" && <Text size="sm" className="mono" mt={4}>rota worker --app FILE.py</Text>}
     </Alert>
   );
@@ -303,7 +303,7 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
           const left = (between(first.from, one.from) / total) * 100;
           return (
             <Tooltip key={one.from + one.status} label={`${t(`status.${one.status}`)} · ${duration(length)}`}>
-              <div className="lane-part" style={{ left: `${left}%`, width: `${Math.max((length / total) * 100, 0.3)}%`, background: `var(--mantine-color-${COLORS[one.status]}-filled)`, opacity: one.status === "PENDING" ? 0.35 : 1 }} />
+              <div className="lane-part" style={{ left: `${left}%`, width: `${Math.max((length / total) * 100, 0.3)}%`, background: paint(one.status), opacity: one.status === "PENDING" ? 0.35 : 1 }} />
             </Tooltip>
           );
         })}

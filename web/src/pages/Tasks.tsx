@@ -135,7 +135,7 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
   const known = new Set([...(types.data?.items ?? []).map((config) => config.type), ...query.getAll("type")]);
   const facts = query.getAll("fact").join(" ");
   return (
-    <Group gap="xs" align="flex-end">
+    <Group gap="xs" align="flex-end" className="filters">
       <Typed label={t("tasks.search")} hint={t("tasks.search_hint")} value={query.get("q") ?? ""} onChange={(q) => change({ q })} icon />
       <MultiSelect
         label={t("tasks.status")}
@@ -270,7 +270,7 @@ function List({ items, columns, chosen, onChoose }: ListProps): ReactNode {
                 </Text>
               )}
             </Table.Td>
-            <Table.Td>
+            <Table.Td w={1}>
               <StatusBadge status={task.status} />
             </Table.Td>
             {columns.has("attempt") && <Table.Td visibleFrom="sm" className="number">{task.attempt === 0 ? "–" : `${task.attempt} / ${task.max_retries + 1}`}</Table.Td>}
