@@ -25,7 +25,7 @@ WITHOUT_CONSOLE = "ROTA_SKIP_CONSOLE"  # set to 1 where no package of npm can be
 BUILD_WITHIN = 600  # seconds
 
 
-class ProtoBuildHook(BuildHookInterface[Any]):
+class RotaBuildHook(BuildHookInterface[Any]):
     """Called by hatchling for wheels, sdists and editable installs."""
 
     def dependencies(self) -> list[str]:

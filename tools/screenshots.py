@@ -22,6 +22,7 @@ FOLDER = ROOT / "screenshots"
 IMAGES = ROOT / "docs" / "images"
 LANGUAGES = {"en": "en-GB", "zh": "zh-CN"}
 PHONE = 390  # pixels
+BUSY_SECONDS = 45  # of load, for a chart with something in it
 SETTLE_MS = 1_200  # charts and lists have drawn themselves
 
 
@@ -35,12 +36,12 @@ def main() -> None:
             print(picture.relative_to(ROOT))
     if chosen.readme:
         IMAGES.mkdir(exist_ok=True)
-        shutil.copy(FOLDER / "en-light-overview.png", IMAGES / "console-overview.png")
+        shutil.copy(FOLDER / "busy-overview.png", IMAGES / "console-overview.png")
         shutil.copy(FOLDER / "en-dark-task-running.png", IMAGES / "console-task.png")
 
 
-def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
-    """Make something to see; the name and the place of each page."""
+def define(client: rota.Client) -> None:
+    """Types beside those of the app."""
     client.configs.put(
         "shop.report",
         {
@@ -55,6 +56,11 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     )
     client.configs.put("shop.nightly", {"executor": {"type": "local"}, "schedule": {"cron": "0 2 * * *"}})
     client.configs.put("shop.nobody", {"name": "Nobody takes this", "executor": {"type": "local"}})
+
+
+def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
+    """Make something to see; the name and the place of each page."""
+    define(client)
     for name in ("Ada", "Grace", "Edsger", "Barbara", "Alan", "Katherine", "Linus", "Margaret"):
         client.submit("shop.greet", {"name": name}, name=f"Greet {name}", metadata={"customer": name.lower()})
     failed = [
@@ -96,6 +102,13 @@ def take_all(browser: Browser, dev: Dev) -> Iterator[Path]:
                 yield from _take(visitor.page, f"{language}-{theme}", dev=dev, pages=pages)
     with a_visitor(browser, dev.url, width=PHONE) as visitor:
         yield from _take(visitor.page, "phone", dev=dev, pages=pages)
+    with a_visitor(browser, dev.url) as visitor, rota.Client(dev.url, dev.token) as client:
+        visitor.log_in(dev.token)
+        for second in range(BUSY_SECONDS):
+            client.submit_many("shop.greet", [{"name": str(second)}] * (20 + 15 * (second % 5)))
+            client.submit_many("shop.charge", [{"order": second}] * (second % 4))
+            visitor.page.wait_for_timeout(1_000)
+        yield _shoot(visitor.page, "busy-overview")
 
 
 def _take(page: Page, name: str, *, dev: Dev, pages: dict[str, str]) -> Iterator[Path]:

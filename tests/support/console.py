@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, StorageState, sync_playwright
 
 from rota.interfaces.http.console import is_built
 from tests.support.cluster import bare_environment, wait_until
@@ -108,8 +108,12 @@ class Visitor:
 
 
 @contextmanager
-def a_visitor(browser: Browser, url: str, *, language: str = "en-GB", width: int = 1280) -> Iterator[Visitor]:
-    context = browser.new_context(locale=language, viewport={"width": width, "height": 900}, timezone_id="UTC")
+def a_visitor(
+    browser: Browser, url: str, *, language: str = "en-GB", width: int = 1280, session: StorageState | None = None
+) -> Iterator[Visitor]:
+    context = browser.new_context(
+        locale=language, viewport={"width": width, "height": 900}, timezone_id="UTC", storage_state=session
+    )
     context.set_default_timeout(PATIENCE_MS)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()
@@ -119,7 +123,8 @@ def a_visitor(browser: Browser, url: str, *, language: str = "en-GB", width: int
         "console",
         lambda said: (
             visitor.complaints.append(said.text)
-            if said.type in ("error", "warning") and "401" not in said.text
+            if said.type in ("error", "warning")
+            and "Failed to load resource" not in said.text  # what is refused on purpose
             else None
         ),
     )

@@ -64,7 +64,7 @@ export function Login(): ReactNode {
             </Stack>
           </form>
         </Paper>
-        <Alert variant="light" color="gray" title={t("login.where")}>
+        <Alert role="note" variant="light" color="gray" title={t("login.where")}>
           <Stack gap="xs">
             <Text size="sm">
               {t("login.where_dev")} <Code>.rota/token</Code>

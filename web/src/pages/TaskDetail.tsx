@@ -1,9 +1,9 @@
-import { Alert, Badge, Button, Group, Menu, Modal, Progress as Bar, SimpleGrid, Stack, Table, Tabs, Text, Textarea, Tooltip } from "@mantine/core";
+import { Alert, Badge, Button, Group, Menu, Modal, NativeSelect, Progress as Bar, SimpleGrid, Stack, Table, Tabs, Text, Textarea, Tooltip } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Copy, Pencil, RotateCcw, XCircle } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { get, part, post } from "../api";
+import { get, part, patch, post } from "../api";
 import { COLORS, CopyIcon, Empty, Field, Foreign, JsonView, Loading, PageHead, paint, Panel, StatusBadge, TextLink, TextView } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
@@ -15,6 +15,7 @@ import { useSession } from "../session";
 import { python, shell } from "../text";
 import type { Explanation, LogLine, Task, TaskStatus } from "../types";
 
+const WAITING: readonly TaskStatus[] = ["PENDING", "RETRYING"];
 const ENDED: readonly TaskStatus[] = ["SUCCESS", "FAILED", "TIMEOUT", "CANCELLED"];
 
 export default function TaskDetail({ id }: { id: string }): ReactNode {
@@ -216,7 +217,7 @@ function Why({ task }: { task: Task }): ReactNode {
   const reason = why.data.reason as "running";
   const title = i18n.exists(`why.${reason}`) ? t(`why.${reason}`) : why.data.reason;
   return (
-    <Alert variant="light" color={COLORS[task.status]} title={`${t("task.why")} ${title}`} data-testid="why">
+    <Alert role="note" variant="light" color={COLORS[task.status]} title={`${t("task.why")} ${title}`} data-testid="why">
       <Text size="sm" lang="en">{why.data.sentence}</Text>
       {why.data.due_at && task.status !== "PROCESSING" && <Text size="sm">{t("task.due")}: <Time at={why.data.due_at} /></Text>}
       {why.data.reason === "no_worker_for_type" && <Text size="sm" className="mono" mt={4}>rota worker --app FILE.py</Text>}
@@ -232,7 +233,7 @@ function Facts({ task }: { task: Task }): ReactNode {
         <Field label={t("tasks.attempt")}>{task.attempt} / {task.max_retries + 1}</Field>
         <Field label={t("tasks.duration")}><Elapsed from={task.started_at} to={task.status === "PROCESSING" ? null : (task.completed_at ?? task.started_at)} /></Field>
         <Field label={t("task.timeout")}>{duration(task.timeout_seconds)}</Field>
-        <Field label={t("tasks.priority")}>{task.priority}</Field>
+        <Priority task={task} />
         <Field label={t("tasks.worker")}>{task.worker_id ? <TextLink to={`/tasks?worker=${task.worker_id}`}><span className="mono">{task.worker_id}</span></TextLink> : "–"}</Field>
         <Field label={t("tasks.created")}><Time at={task.created_at} /></Field>
         <Field label={t("task.scheduled")}><Time at={task.scheduled_at} /></Field>
@@ -242,6 +243,24 @@ function Facts({ task }: { task: Task }): ReactNode {
       </SimpleGrid>
     </Panel>
   );
+}
+
+/** Of a task that waits it can be changed. */
+function Priority({ task }: { task: Task }): ReactNode {
+  const { t } = useTranslation();
+  const { can } = useSession();
+  const queries = useQueryClient();
+  if (!can("operator") || !WAITING.includes(task.status)) return <Field label={t("tasks.priority")}>{task.priority}</Field>;
+  const change = async (priority: number): Promise<void> => {
+    try {
+      await patch(`/tasks/${task.id}`, { priority });
+      notifyDone(t("task.priority_set"));
+    } catch (error) {
+      notifyProblem(error);
+    }
+    void queries.invalidateQueries({ queryKey: ["task", task.id] });
+  };
+  return <NativeSelect label={t("tasks.priority")} size="xs" w={90} data={[..."0123456789"]} value={String(task.priority)} onChange={(event) => void change(Number(event.currentTarget.value))} />;
 }
 
 function Failure({ task }: { task: Task }): ReactNode {

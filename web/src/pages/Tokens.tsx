@@ -114,7 +114,7 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
     <Modal opened onClose={onClose} title={t("tokens.new")} closeOnClickOutside={made === null} closeButtonProps={{ "aria-label": t("common.close") }}>
       {made ? (
         <Stack>
-          <Alert color="yellow" title={t("tokens.once")}>{t("tokens.once_text")}</Alert>
+          <Alert role="note" color="yellow" title={t("tokens.once")}>{t("tokens.once_text")}</Alert>
           <Command text={made.secret} />
           <Group justify="flex-end"><Button onClick={onClose}>{t("common.close")}</Button></Group>
         </Stack>
