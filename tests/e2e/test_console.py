@@ -12,6 +12,8 @@ from tests.support.console import Dev, Visitor, a_browser, a_dev, a_visitor, req
 
 pytestmark = pytest.mark.timeout(240)
 expect.set_options(timeout=30_000)
+PAGES = ("/", "/tasks", "/task-configs", "/task-configs/+new", "/workers", "/cluster", "/audit", "/tokens")
+AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 MOST_BYTES = 260_000  # of scripts and styles, compressed, that the first page loads
 
 
@@ -98,6 +100,7 @@ def test_language_and_theme_are_chosen_and_remembered(visitor: Visitor) -> None:
     expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "dark")
 
 
+@pytest.mark.slow
 def test_a_viewer_sees_and_changes_nothing(browser: Browser, dev: Dev, client: rota.Client) -> None:
     secret = client.tokens.create("viewer of the test", role="viewer").secret
     task = client.submit("shop.greet").wait("30s")
@@ -276,9 +279,7 @@ def test_a_secret_is_shown_once_and_the_token_revoked(visitor: Visitor) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "path", ["/", "/tasks", "/task-configs", "/task-configs/+new", "/workers", "/cluster", "/audit", "/tokens"]
-)
+@pytest.mark.parametrize("path", PAGES)
 def test_a_phone_shows_every_page_without_scrolling_sideways(
     browser: Browser, dev: Dev, session: StorageState, path: str
 ) -> None:
@@ -286,3 +287,40 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(
         visitor.go(path)
         expect(visitor.page.get_by_role("heading").first).to_be_visible()
         assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.slow
+def test_it_works_behind_a_path_that_a_proxy_takes_away(browser: Browser, dev: Dev) -> None:
+    with a_visitor(browser, f"{dev.url}/rota/") as visitor:
+        visitor.page.route(
+            re.compile("/rota/"), lambda route: route.continue_(url=route.request.url.replace("/rota/", "/", 1))
+        )
+        asked: set[str] = set()
+        visitor.page.on("request", lambda request: asked.add(request.url))
+        visitor.log_in(dev.token)
+        visitor.page.get_by_role("link", name="Workers", exact=True).click()
+        expect(visitor.page.get_by_test_id("workers")).to_contain_text("Ready")
+        assert all(url.startswith(f"{dev.url}/rota/") for url in asked), asked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everybody_can_use_it(
+    browser: Browser, dev: Dev, session: StorageState, *, client: rota.Client, theme: str
+) -> None:
+    if not AXE.exists():
+        pytest.skip("axe-core is not there: make console")
+    task = client.submit("shop.charge", {"order": 1}).wait("30s")
+    with a_visitor(browser, dev.url, session=session) as visitor:
+        visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        for path in (*PAGES, f"/tasks/{task.id}", "/task-configs/shop.greet"):
+            visitor.go(path)
+            visitor.wait_until_live()
+            expect(visitor.page.get_by_role("heading").first).to_be_visible()
+            visitor.page.evaluate(AXE.read_text("utf-8"))
+            found = visitor.page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa']})")
+            said = [
+                (one["id"], one["impact"], [node["html"][:150] for node in one["nodes"][:3]])
+                for one in found["violations"]
+            ]
+            assert said == [], path

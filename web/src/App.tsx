@@ -164,7 +164,7 @@ function Navigation({ path }: { path: string }): ReactNode {
 function LiveIndicator(): ReactNode {
   const { t } = useTranslation();
   const { state, isPaused, setPaused } = useLive();
-  const color = { live: "teal", reconnecting: "yellow", paused: "gray" }[state];
+  const color = { live: "teal", reconnecting: "yellow", paused: "gray.5" }[state];
   return (
     <Group gap={4} wrap="nowrap">
       <Badge variant="dot" color={color} tt="none" data-testid="live" data-state={state} role="status">

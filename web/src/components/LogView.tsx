@@ -111,7 +111,7 @@ export function LogView({ record, name }: { record: TaskRecord; name: string }):
           <Switch size="xs" label={t("log.own")} checked={isOwnOnly} onChange={(event) => setOwnOnly(event.currentTarget.checked)} />
         </Group>
         <Group gap="xs">
-          <Badge variant="dot" color={record.state === "live" ? "teal" : record.state === "reconnecting" ? "yellow" : "gray"} tt="none" data-testid="log-state" data-state={record.state}>
+          <Badge variant="dot" color={record.state === "live" ? "teal" : record.state === "reconnecting" ? "yellow" : "gray.5"} tt="none" data-testid="log-state" data-state={record.state}>
             {t(`log.${record.state}`)}
           </Badge>
           <Text size="xs" c="dimmed">{t("log.lines", { number: count(shown.length) })}</Text>

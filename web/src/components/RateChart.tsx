@@ -32,7 +32,7 @@ export default function RateChart({ version }: { version: number }): ReactNode {
         cursor: { y: false },
         legend: { live: false },
         scales: { x: { range: (_, __, max) => [max - SHOWN_SECONDS, max] }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.1)] } },
-        axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 44 }],
+        axes: [{ ...axis, space: 90, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 44 }],
         series: [
           { label: t("overview.time") },
           { label: t("overview.created"), stroke: "#4c6ef5", width: 2 },

@@ -52,7 +52,7 @@ export default function Cluster(): ReactNode {
                 <Table.Tbody>
                   {found.nodes.map((node) => (
                     <Table.Tr key={node.id}>
-                      <Table.Td><Group gap="xs"><Foreign text={node.id} />{node.is_leader && <Badge variant="light">{t("cluster.leader")}</Badge>}</Group></Table.Td>
+                      <Table.Td><Group gap="xs"><Foreign text={node.id} />{node.is_leader && <Badge variant="light" tt="none">{t("cluster.leader")}</Badge>}</Group></Table.Td>
                       <Table.Td><Group gap={4}>{node.roles.map((role) => <Badge key={role} variant="outline" color="gray" tt="none">{role}</Badge>)}</Group></Table.Td>
                       <Table.Td>{node.version}</Table.Td>
                       <Table.Td><Time at={node.seen_at} /></Table.Td>

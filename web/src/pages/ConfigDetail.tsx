@@ -180,7 +180,7 @@ function Occurrences({ type }: { type: string }): ReactNode {
             {items.map((one) => (
               <Table.Tr key={one.fire_at}>
                 <Table.Td><Time at={one.fire_at} /></Table.Td>
-                <Table.Td><Badge variant="dot" color={one.status === "FIRED" ? "teal" : "gray"} tt="none">{t(one.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge></Table.Td>
+                <Table.Td><Badge variant="dot" color={one.status === "FIRED" ? "teal" : "gray.5"} tt="none">{t(one.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge></Table.Td>
                 <Table.Td>{one.task_id ? <TextLink to={`/tasks/${one.task_id}`}><span className="mono">{one.task_id}</span></TextLink> : <Foreign text={one.reason} />}</Table.Td>
               </Table.Tr>
             ))}

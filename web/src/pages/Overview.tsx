@@ -253,7 +253,7 @@ function Nodes(): ReactNode {
               {node.id}
             </Text>
             <Group gap={4}>
-              {node.is_leader && <Badge variant="light">{t("cluster.leader")}</Badge>}
+              {node.is_leader && <Badge variant="light" tt="none">{t("cluster.leader")}</Badge>}
               {node.roles.map((role) => (
                 <Badge key={role} variant="outline" color="gray" tt="none">
                   {role}

@@ -68,7 +68,7 @@ function Row({ worker }: { worker: Worker }): ReactNode {
   const now = useNow();
   const age = Math.max(between(worker.seen_at, now), 0);
   const state = worker.retired_at ? "retired" : !worker.alive ? "lost" : worker.draining ? "draining" : "ready";
-  const color = { retired: "gray", lost: "red", draining: "yellow", ready: "teal" }[state];
+  const color = { retired: "gray.5", lost: "red", draining: "yellow", ready: "teal" }[state];
   const share = worker.capacity > 0 ? (worker.load / worker.capacity) * 100 : 0;
   return (
     <Table.Tr data-worker={worker.id}>
