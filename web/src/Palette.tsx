@@ -74,7 +74,7 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
   };
 
   return (
-    <Modal opened={opened} onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="10vh" title={undefined} aria-label={t("palette.open")}>
+    <Modal opened={opened} onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="10vh" title={t("palette.open")} styles={{ header: { display: "none" } }}>
       <TextInput
         data-autofocus
         placeholder={t("palette.hint")}

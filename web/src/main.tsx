@@ -29,6 +29,7 @@ const queries = new QueryClient({
 
 const theme = createTheme({
   primaryColor: "indigo",
+  primaryShade: { light: 7, dark: 8 }, // links are read on white, too
   defaultRadius: "md",
   fontFamily: 'system-ui, -apple-system, "Segoe UI", "Noto Sans", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", sans-serif',
   fontFamilyMonospace: 'ui-monospace, "SFMono-Regular", Menlo, Consolas, "Noto Sans Mono CJK SC", monospace',

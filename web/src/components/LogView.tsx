@@ -13,7 +13,7 @@ import { useLive } from "../live";
 import { follow } from "../stream";
 import { clip, save, visible } from "../text";
 import type { LogLine } from "../types";
-import { Empty, paint } from "./bits";
+import { Empty, ink } from "./bits";
 import { ProblemAlert } from "./problem";
 
 const MOST_LINES = 100_000; // of a longer record the first ones are let go
@@ -143,18 +143,18 @@ function Line({ line }: { line: LogLine }): ReactNode {
   const { t } = useTranslation();
   const isUtc = useTimeKind() === "utc";
   const clock = new Intl.DateTimeFormat(language(), { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23", timeZone: isUtc ? "UTC" : undefined }).format(new Date(line.at));
-  const color = line.kind === "ERROR" ? "red" : line.kind === "RETRY" ? "yellow.8" : undefined;
+  const color = line.kind === "ERROR" ? ink("FAILED") : line.kind === "RETRY" ? ink("RETRYING") : undefined;
   return (
     <div className="log-line">
       <span className="log-dim number" title={line.at}>{clock}</span>
       <span className="log-dim">#{line.attempt}</span>
       <div className="foreign">
         {line.to_status && (
-          <Text span inherit fw={700} style={{ color: paint(line.to_status) }}>
+          <Text span inherit fw={700} style={{ color: ink(line.to_status) }}>
             → {t(`status.${line.to_status}`)}{line.message ? ": " : ""}
           </Text>
         )}
-        <Text span inherit c={line.to_status ? undefined : color}>{clip(visible(line.message), LONGEST)}</Text>
+        <Text span inherit style={{ color: line.to_status ? undefined : color }}>{clip(visible(line.message), LONGEST)}</Text>
         {isShort(line.detail) ? <span className="log-dim"> {visible(line.detail)}</span> : <pre>{clip(visible(line.detail), LONGEST)}</pre>}
       </div>
     </div>

@@ -38,6 +38,12 @@ export function paint(status: TaskStatus): string {
   return `var(--mantine-color-${name}-${shade ?? "filled"})`;
 }
 
+/** The same for words, which must be read on either ground. */
+export function ink(status: TaskStatus): string {
+  const [name = "gray"] = COLORS[status].split(".");
+  return `light-dark(var(--mantine-color-${name}-9), var(--mantine-color-${name}-4))`;
+}
+
 export function StatusBadge({ status }: { status: TaskStatus }): ReactNode {
   const { t } = useTranslation();
   return (

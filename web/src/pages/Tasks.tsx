@@ -5,7 +5,7 @@ import { ChevronRight, ChevronsLeft, Download, RotateCcw, Search, SlidersHorizon
 import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { at, get, post } from "../api";
-import { Empty, Foreign, Loading, PageHead, StatusBadge, TextLink } from "../components/bits";
+import { Empty, Foreign, ink, Loading, PageHead, StatusBadge, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
 import { count, Elapsed, Time } from "../format";
@@ -265,7 +265,7 @@ function List({ items, columns, chosen, onChoose }: ListProps): ReactNode {
                 <span className="mono">{task.id}</span>
               </Text>
               {task.error && task.status !== "SUCCESS" && (
-                <Text size="xs" c="red" lineClamp={1} visibleFrom="md">
+                <Text size="xs" style={{ color: ink("FAILED") }} lineClamp={1} visibleFrom="md">
                   <Foreign text={`${task.error.code}: ${task.error.message}`} />
                 </Text>
               )}

@@ -131,7 +131,7 @@ function Actions({ worker }: { worker: Worker }): ReactNode {
       {worker.draining ? (
         <Button size="compact-xs" variant="light" onClick={() => void run(() => post(`/workers/${worker.id}:resume`), t("workers.is_resumed"))}>{t("workers.resume")}</Button>
       ) : (
-        <Button size="compact-xs" variant="light" color="orange" onClick={() => void drain()}>{t("workers.drain")}</Button>
+        <Button size="compact-xs" variant="light" color="red" onClick={() => void drain()}>{t("workers.drain")}</Button>
       )}
     </Group>
   );
