@@ -12,7 +12,8 @@ import { addSample } from "../samples";
 import { type Cluster, type Page, type Queues, STATUSES, type Stats, type Task, type TaskConfig, type Worker } from "../types";
 
 const RateChart = lazy(() => import("../components/RateChart"));
-const RECENT = 200;
+const RECENT = 100;
+const RECENT_MS = 10_000;
 const SAMPLE_MS = 3_000;
 
 export default function Overview(): ReactNode {
@@ -22,9 +23,9 @@ export default function Overview(): ReactNode {
   const stats = useQuery({ queryKey: ["stats"], queryFn: ({ signal }) => get<Stats>("/stats", {}, signal), refetchInterval: often });
   const queues = useQuery({ queryKey: ["queues"], queryFn: ({ signal }) => get<Queues>("/queues", {}, signal), refetchInterval: every });
   const recent = useQuery({
-    queryKey: ["tasks", "recent"],
+    queryKey: ["recent"], // not at every event: it is the heaviest question here
     queryFn: ({ signal }) => get<Page<Task>>("/tasks", { limit: RECENT, status: ["SUCCESS", "FAILED", "TIMEOUT"] }, signal),
-    refetchInterval: every,
+    refetchInterval: state === "paused" ? false : RECENT_MS,
   });
   useEffect(() => {
     if (stats.data) addSample(stats.dataUpdatedAt / 1000, stats.data);
