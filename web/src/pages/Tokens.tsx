@@ -79,7 +79,7 @@ function Row({ token }: { token: Token }): ReactNode {
     void queries.invalidateQueries({ queryKey: ["tokens"] });
   };
   return (
-    <Table.Tr style={{ opacity: isOver ? 0.6 : 1 }}>
+    <Table.Tr c={isOver ? "dimmed" : undefined}>
       <Table.Td>
         <Group gap="xs"><Foreign text={token.name} />{isOwn && <Badge size="sm" variant="light" tt="none">{t("tokens.yours")}</Badge>}</Group>
         <span className="mono log-dim">{token.id}</span>
