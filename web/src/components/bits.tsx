@@ -133,7 +133,7 @@ export function Loading(): ReactNode {
   const { t } = useTranslation();
   return (
     <Group justify="center" py="xl">
-      <Loader size="sm" aria-label={t("common.loading")} />
+      <Loader size="sm" role="status" aria-label={t("common.loading")} />
     </Group>
   );
 }
