@@ -13,11 +13,11 @@ REQUIRED = [
     *(f"C{number}" for number in range(1, 9)),
     *(f"T{number}" for number in range(1, 8)),
     *(f"F{number}" for number in range(1, 9)),
-    "L1",
+    *("L1", "L5", "L6", "L7", "L10"),
     *("X1", "X2", "X3"),
     "S1",
 ]
-ROW = re.compile(r"^\| ([A-Z]\d) \| (.+?) \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+?) \| (.+) \|$", re.MULTILINE)
 TEST = re.compile(r"`([\w/.]+\.py)::(test_\w+)`")
 NAME = re.compile(r"`(test_\w+)`")
 PROSE = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path != TABLE]

@@ -86,7 +86,7 @@ def serve_http(services: Services, api: ApiSettings) -> HttpServer:
     """A server that listens already, so that a port that is taken is known before anything runs."""
     state = ServerState(services, most_streams=api.max_streams)
     limiter = RateLimiter(services.node.clock, api.rate)
-    app = build_app(state, limiter, hosts=_hosts(api), is_tls=api.tls_cert is not None)
+    app = build_app(state, limiter, hosts=_hosts(api), is_tls=api.tls_cert is not None, is_proxied=api.behind_tls_proxy)
     config = uvicorn.Config(
         app,
         http=PromptProtocol,
