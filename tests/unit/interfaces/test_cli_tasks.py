@@ -12,6 +12,7 @@ import pytest
 import yaml
 from rich.text import Text
 
+from rota.interfaces.cli.errors import USAGE
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
 from tests.unit.client.test_calls import END, events, line
@@ -429,3 +430,20 @@ def test_on_a_terminal_a_table_has_colours_and_no_markup(
     printed = capsys.readouterr().out
     assert "\x1b[31mFAILED" in printed
     assert "[red]email" in printed
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ('{"name": NaN}', "payload.name: is NaN"),
+        ('{"a": [1e999]}', "payload.a[0]: is infinite or too large"),
+        ('{"a": {"b": 1, "b": 2}}', "payload.a.b: is given twice"),
+        ('{"a": "\\ud800"}', "payload.a: is not valid Unicode"),
+    ],
+)
+def test_a_payload_that_the_api_refuses_is_not_sent(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], payload: str, told: str
+) -> None:
+    assert run(["task", "submit", "email", "--payload", payload]) == USAGE
+    assert told in capsys.readouterr().err
+    assert not api.bodies()

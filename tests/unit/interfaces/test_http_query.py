@@ -6,7 +6,7 @@ from rota.domain.errors import InvalidError
 from rota.domain.task import FAILED, TIMEOUT
 from rota.interfaces.http.query import parse_query
 from rota.interfaces.operations.operation import NoQuery
-from rota.interfaces.operations.queries import GetTaskQuery, ListTasksQuery, ListWorkersQuery
+from rota.interfaces.operations.queries import EventsQuery, GetTaskQuery, ListTasksQuery, ListWorkersQuery
 
 
 def test_an_empty_query_has_all_defaults() -> None:
@@ -61,3 +61,11 @@ def test_where_nothing_is_taken_anything_is_too_much() -> None:
 def test_a_wait_is_a_short_duration(raw: bytes) -> None:
     with pytest.raises(InvalidError):
         parse_query(raw, GetTaskQuery)
+
+
+def test_a_kind_of_event_that_there_is_not_is_refused() -> None:
+    with pytest.raises(
+        InvalidError, match=r"must be one of task\.created, .*not 'task.complete'; did you mean"
+    ) as caught:
+        parse_query(b"kind=task.complete", EventsQuery)
+    assert caught.value.field.startswith("kind")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.interfaces.cli.connect import connect, find_token, server_option
+from rota.interfaces.cli.connect import connect, find_token, read_token_file, server_option
 from rota.interfaces.cli.errors import FAILURE, OK
 from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option, sources_of
 from rota.interfaces.cli.refused import advise
@@ -32,7 +32,7 @@ def doctor(config: Path | None, *, changes: tuple[str, ...], security: bool, url
     findings = [*asyncio.run(examine(loaded)), *_examine_server(url)]
     if security:
         findings += examine_network(loaded.settings)
-        findings += asyncio.run(examine_tokens(loaded.settings))
+        findings += asyncio.run(examine_tokens(loaded.settings, own=read_token_file() or ""))
         findings += examine_files(loaded, sources_of(config, flags).find_file())
         findings += _examine_token_way(url)
     for finding in findings:
