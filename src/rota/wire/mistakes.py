@@ -4,7 +4,7 @@ have been meant."""
 import re
 from collections.abc import Iterator
 
-from msgspec.inspect import CollectionType, EnumType, StructType, Type, UnionType, type_info
+from msgspec.inspect import CollectionType, EnumType, Metadata, StructType, Type, UnionType, type_info
 
 from rota.domain.errors import InvalidError
 from rota.domain.spelling import find_near, hint
@@ -110,5 +110,7 @@ def _unfold(kind: Type) -> Iterator[Type]:
             yield from _unfold(part)
     elif isinstance(kind, CollectionType):
         yield from _unfold(kind.item_type)
+    elif isinstance(kind, Metadata):
+        yield from _unfold(kind.type)
     else:
         yield kind

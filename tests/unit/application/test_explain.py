@@ -5,9 +5,10 @@ import pytest
 
 from rota.application import explain
 from rota.application.explain import ExplainTask, Explanation
+from rota.domain.attempt import TaskError
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, TenantId
-from rota.domain.task import BLOCKED, CANCELLED, PENDING, PROCESSING, TaskError
+from rota.domain.task import BLOCKED, CANCELLED, PENDING, PROCESSING
 from rota.domain.waiting import Reason
 from tests.support.builders import EMAIL, MINUTE, NOW, a_config, a_new_task, a_state, an_error
 from tests.support.stage import Stage, staged

@@ -305,16 +305,17 @@ def test_a_conflict_says_where_to_look(api: FakeApi, capsys: Printed) -> None:
 def test_all_that_match_are_counted_and_asked_for_first(
     api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
+    status = {"cancel": "PENDING", "retry": "FAILED"}[verb]
     api.on("GET /tasks", page(*[task_like()] * 3))
     api.on(f"POST /tasks:{verb}", {"matched": 3, "changed": 2, "skipped": 1, "has_more": False})
     monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
-    chosen = ["task", verb, "--type", "email", "--status", "FAILED"]
+    chosen = ["task", verb, "--type", "email", "--status", status]
     assert run(chosen) == 1
     assert [request.method for request in api.sent] == ["GET"]
     assert run(chosen) == 0
     assert run([*chosen, "--yes"]) == 0
     printed = capsys.readouterr()
-    assert f"{verb} 3 tasks with status FAILED, type email?" in printed.err
+    assert f"{verb} 3 tasks with status {status}, type email?" in printed.err
     assert f"2 of 3 tasks: {verb} done, 1 skipped" in printed.out
     assert [body["type"] for body in api.bodies()] == [["email"]] * 2
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+YES = "--yes"  # of every command that asks
 FORMS = ("table", "wide", "json", "yaml", "name")
 COLOURS = {
     "SUCCESS": "green",
@@ -102,7 +103,7 @@ def confirm(question: str) -> None:
         if sys.stdin.isatty():
             raise
         click.echo(err=True)  # ends the line of the question
-        raise ConfigError("nobody is there to answer, so nothing was done", fix="--yes") from exc
+        raise ConfigError("nobody is there to answer, so nothing was done", fix=YES) from exc
     if not is_meant:
         click.echo("nothing was done", err=True)
         raise click.exceptions.Exit(1)

@@ -26,7 +26,13 @@ class Typed:
 
     def again(self, more: str = "", *, without: str = "") -> str:
         """The same with something more, or without one of its options."""
-        kept = [word for name, words in self._pieces() if name != without for word in words]
+        replaced = {word.partition("=")[0] for word in more.split()}  # `api.port` of `--set api.port=1`
+        kept = [
+            word
+            for name, words in self._pieces()
+            if name != without and words[-1].removeprefix("--set=").partition("=")[0] not in replaced - {"--set"}
+            for word in words
+        ]
         line = shlex.join(["rota", *kept]) if self.words else self.command
         return f"{line} {more}" if more else line
 
