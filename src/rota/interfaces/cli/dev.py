@@ -17,7 +17,7 @@ from rota.domain.access import find_token_id
 from rota.domain.errors import ConfigError, UnauthenticatedError
 from rota.interfaces.cli.connect import PLACE_FILE, TOKEN_FILE, read_place_file
 from rota.interfaces.cli.dev_banner import MEMORY, Banner
-from rota.interfaces.cli.options import load_settings, read_changes, set_option, sources_of
+from rota.interfaces.cli.options import WholeNumber, load_settings, read_changes, set_option, sources_of
 
 if TYPE_CHECKING:
     from rota.application.services import Services
@@ -37,7 +37,7 @@ MOST_PORTS = 100
 
 @click.command()
 @click.argument("file", metavar="[FILE.py|MODULE]", required=False)
-@click.option("--port", type=click.IntRange(0, 65535), help="Of the API.  [default: the setting api.port, 8420]")
+@click.option("--port", type=WholeNumber(0, 65535), help="Of the API.  [default: the setting api.port, 8420]")
 @click.option("--ephemeral", is_flag=True, help="Keep nothing: the store is in memory.")
 @set_option
 def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[str, ...]) -> None:
