@@ -25,8 +25,8 @@ unexport PYTHONDONTWRITEBYTECODE
 CODE = $(wildcard src tests tools bench examples)
 COVERAGE_JSON := .coverage.json
 PYTEST_ARGS ?=
-# A test process per core, each with servers of its own; more than four gain little and cost memory.
-WHOLE := -n auto --maxprocesses 4 --dist worksteal
+# Each process has servers of its own. Also on two cores: while one waits for a cluster to recover, others compute.
+WHOLE := -n 4 --dist worksteal
 COVERED := --cov --cov-report=term --cov-report=json:$(COVERAGE_JSON)
 
 .PHONY: help
@@ -119,13 +119,18 @@ servers: setup
 	@echo "==> servers"
 	@$(PY) -m tests.support.servers.install
 
+# The console is built while the checks run: neither keeps more than a core busy.
+.PHONY: checked
+checked: setup servers
+	@$(MAKE) try-console & console=$$!; $(MAKE) check; wait $$console
+
 .PHONY: test
-test: setup servers try-console check ## Everything a change must pass (PYTEST_ARGS="-k name" narrows the tests)
+test: checked ## Everything a change must pass (PYTEST_ARGS="-k name" narrows the tests)
 	@echo "==> tests"
 	@$(BIN)/pytest $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(WHOLE))
 
 .PHONY: test-all
-test-all: setup servers try-console check ## The same with the slow tests, and the coverage judged (takes three times as long)
+test-all: checked ## The same with the slow tests, and the coverage judged (takes three times as long)
 	@echo "==> tests"
 	@$(BIN)/pytest -m "" $(WHOLE) $(COVERED)
 	@$(PY) tools/check_coverage.py $(COVERAGE_JSON)
