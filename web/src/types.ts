@@ -123,6 +123,13 @@ export interface TaskConfig {
   updated_at: string | null;
 }
 
+export interface CalendarEffect {
+  fire_at: string;
+  effect: string;
+  detail: string;
+  moved_from: string | null;
+}
+
 export interface SchedulePreview {
   type: string;
   schedule: Record<string, Json>;
@@ -132,6 +139,7 @@ export interface SchedulePreview {
   recent: string[];
   next_fire_at: string | null;
   runs: number;
+  effects: CalendarEffect[];
 }
 
 export interface Occurrence {

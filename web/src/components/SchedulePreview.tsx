@@ -25,6 +25,11 @@ export function SchedulePreviewBox({ preview, zone }: { preview: SchedulePreview
           </List>
         </>
       )}
+      {preview.effects.map((one) => (
+        <Text key={`${one.fire_at} ${one.effect}`} size="xs" c="dimmed">
+          <Time at={one.fire_at} zone={zone} />: {one.detail}
+        </Text>
+      ))}
     </Stack>
   );
 }
