@@ -109,6 +109,7 @@ CALLS: dict[str, Call] = {
     "logs.find_progress": lambda s: s.logs.find_progress(TASK, 1),
     "configs.put": lambda s: s.configs.put(a_config("sms"), expected_revision=0, audit=[ENTRY]),
     "configs.find": lambda s: s.configs.find(DEFAULT_TENANT, EMAIL),
+    "configs.find_many": lambda s: s.configs.find_many([(DEFAULT_TENANT, EMAIL)]),
     "configs.list_page": lambda s: s.configs.list_page(DEFAULT_TENANT, after="a", limit=1),
     "configs.list_revisions": lambda s: s.configs.list_revisions(DEFAULT_TENANT, EMAIL, limit=1),
     "schedules.aim": lambda s: s.schedules.aim(DEFAULT_TENANT, EMAIL, seen_at=NOW, next_fire_at=None),
