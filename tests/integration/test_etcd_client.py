@@ -143,7 +143,7 @@ async def test_a_closed_client_refuses(etcd_server: EtcdServer) -> None:
 
 async def test_a_call_that_was_cancelled_spoils_no_later_one(client: EtcdClient, key: str) -> None:
     for _ in range(20):
-        call = asyncio.create_task(client.write([put(key, b"1")]))
+        call = asyncio.create_task(client.write([put(f"{key}-cancelled", b"1")]))  # it may be written at any time
         await asyncio.wait([call], timeout=0)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
