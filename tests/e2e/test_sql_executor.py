@@ -18,6 +18,7 @@ from rota.domain.errors import ConfigError, InvalidError
 from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.sdk.views import TaskView
 from tests.support.cluster import wait_until
+from tests.support.names import fresh_name
 from tests.support.sample_plugin.install import installed
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.process import free_port
@@ -106,9 +107,10 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def database(postgres_server: PostgresServer) -> str:
-    postgres_server.create_database("sql_executor")
-    postgres_server.execute(SCHEMA.format(date="DATE") + CONTENDED, database="sql_executor")
-    return "sql_executor"
+    name = fresh_name("sql_executor")
+    postgres_server.create_database(name)
+    postgres_server.execute(SCHEMA.format(date="DATE") + CONTENDED, database=name)
+    return name
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +166,7 @@ def test_rows_are_the_result_and_values_stay_values(client: rota.Client, db: str
     assert data(sly) == {"rows": [], "has_more": False}
 
 
+@pytest.mark.slow
 @each
 def test_a_change_is_made_once_for_each_task(client: rota.Client, db: str) -> None:
     assert data(run(client, f"{db}_pay", payload={"order": 7})) == {"changed": 1}
@@ -172,6 +175,7 @@ def test_a_change_is_made_once_for_each_task(client: rota.Client, db: str) -> No
     assert failure(run(client, f"{db}_pay_twice", payload={"order": 7})) == ("FAILED", 1, code)
 
 
+@pytest.mark.slow
 @each
 def test_what_is_wrong_with_a_task_is_final(client: rota.Client, db: str) -> None:
     assert failure(run(client, f"{db}_find", payload={"customer": "Ada"})) == ("FAILED", 1, "missing_parameter")
@@ -181,18 +185,21 @@ def test_what_is_wrong_with_a_task_is_final(client: rota.Client, db: str) -> Non
     assert failure(broken) == ("FAILED", 1, {"lite": "sqlite_error", "post": "sql_42p01"}[db])
 
 
+@pytest.mark.slow
 @each
 def test_rows_beyond_the_bound_are_not_even_read(client: rota.Client, db: str) -> None:
     task = run(client, f"{db}_count", executor={"max_rows": 3})
     assert data(task) == {"rows": [{"i": 1}, {"i": 2}, {"i": 3}], "has_more": True}
 
 
+@pytest.mark.slow
 @each
 def test_what_cannot_be_told_is_undone(client: rota.Client, db: str) -> None:
     for _ in range(2):  # the second one would be a duplicate
         assert failure(run(client, f"{db}_book")) == ("FAILED", 1, "result_too_large")
 
 
+@pytest.mark.slow
 @each
 def test_a_statement_ends_at_its_deadline(client: rota.Client, postgres_server: PostgresServer, db: str) -> None:
     task = run(client, f"{db}_endless", timeout_seconds=0.3, retry={"max_retries": 0})
@@ -200,6 +207,7 @@ def test_a_statement_ends_at_its_deadline(client: rota.Client, postgres_server: 
     wait_until(lambda: postgres_server.execute(BUSY).strip() == "0", "the statement to end in the server")
 
 
+@pytest.mark.slow
 @each
 def test_a_statement_ends_with_its_task(client: rota.Client, postgres_server: PostgresServer, db: str) -> None:
     put(client, f"{db}_endless", timeout_seconds=600)  # so that nothing but the cancel ends it
@@ -214,21 +222,25 @@ def test_a_statement_ends_with_its_task(client: rota.Client, postgres_server: Po
     assert data(run(client, f"{db}_count", executor={"max_rows": 1}))["has_more"]  # there is room for more
 
 
+@pytest.mark.slow
 def test_the_server_knows_the_deadline_should_the_worker_be_gone_by_then(client: rota.Client) -> None:
     ((most,),) = [row.values() for row in data(run(client, "limit", timeout_seconds=20))["rows"]]
     assert 0 < int(most.removesuffix("ms")) <= 20_000
 
 
+@pytest.mark.slow
 def test_what_another_try_may_mend_is_tried_again(client: rota.Client) -> None:
     task = run(client, "contended")
     assert (data(task)["rows"], task.attempt) == ([{"contended": 2}], 2)
     assert failure(run(client, "down")) == ("FAILED", 3, "connection_failed")
 
 
+@pytest.mark.slow
 def test_a_statement_whose_entry_lists_too_few_parameters_is_told(client: rota.Client) -> None:
     assert failure(run(client, "uneven")) == ("FAILED", 1, "bad_statement")
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_there_is_not_made(client: rota.Client) -> None:
     assert failure(run(client, "gone")) == ("FAILED", 1, "sqlite_cantopen")
 

@@ -324,7 +324,7 @@ async def test_configs_are_defined_paused_triggered_and_deleted(http: httpx2.Asy
         ({"executor": {}}, "executor.type"),
         ({"executor": {"type": "no such thing"}}, "executor.type"),
         ({"schedule": {"cron": "61 * * * *"}}, "schedule.cron"),
-        ({"schedule": {"cron": "0 9 * * *", "overlap": "kill_running"}}, "schedule.overlap"),
+        ({"schedule": {"cron": "0 9 * * *", "overlap": "sometimes"}}, "schedule.overlap"),
         ({"schedule": {"cron": "0 9 * * *", "exclude": ["holidays"]}}, "schedule.exclude"),
         ({"schedule": {"crn": "0 9 * * *"}}, "schedule.crn"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
