@@ -34,7 +34,7 @@ from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import LiveTask, Task, TaskStatus, Transition
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.domain.worker import Worker
 from rota.testing.faults import Faults
 
@@ -178,8 +178,11 @@ class FaultyScheduleStore:
         self._inner = inner
         self._faults = faults
 
-    async def list_due(self, limit: int) -> list[TaskConfig]:
+    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
         return await _around(self._faults, "schedules.list_due", call=lambda: self._inner.list_due(limit))
+
+    async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
+        return await _around(self._faults, "schedules.list_unreadable", call=lambda: self._inner.list_unreadable(limit))
 
     async def find_next(self) -> datetime | None:
         return await _around(self._faults, "schedules.find_next", call=self._inner.find_next)

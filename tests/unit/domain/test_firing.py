@@ -11,6 +11,7 @@ from rota.domain.firing import (
     ERROR_PAUSE,
     SHORTEST_LOOK,
     Decision,
+    Decisions,
     Firing,
     LastRun,
     check_one_firing_each,
@@ -20,10 +21,11 @@ from rota.domain.firing import (
     firing_of,
     first_fire_at,
     skip_pause,
+    skip_unreadable,
 )
-from rota.domain.ids import DEFAULT_TENANT, TaskId
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
 from rota.domain.schedule import Occurrence, OnMissed, Overlap, Schedule
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.domain.timetable import SkipReason, Timetable
 from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_task
 
@@ -226,3 +228,34 @@ def test_what_cannot_be_fired_as_it_is_meant_is_refused(
 def test_what_can_be_fired_is_accepted() -> None:
     check_schedule(a_config(EMAIL))
     check_schedule(replace(scheduled(overlap=Overlap.QUEUE_ALL, payload='{"a": 1}'), max_concurrent=1))
+
+
+def test_configs_whose_schedules_say_the_same_share_a_decision() -> None:
+    decisions = Decisions(NOON)
+    plain = [a_config(name, schedule=Schedule(cron="* * * * *"), next_fire_at=NOON) for name in ("a", "b")]
+    first, second = (decisions.about(config, LastRun()) for config in plain)
+    assert first is second
+    assert decisions.about(plain[0], LastRun(is_live=True)) is not first
+    assert decisions.about(replace(plain[0], tenant_id=TenantId("other")), LastRun()) is not first
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Schedule(cron="H H * * *"),
+        Schedule(cron="* * * * *", jitter=timedelta(seconds=30)),
+        Schedule(cron="* * * * *", max_runs=2),
+    ],
+)
+def test_what_depends_on_the_config_itself_is_decided_for_each(schedule: Schedule) -> None:
+    decisions = Decisions(NOON)
+    for name, runs in (("a", 0), ("b", 2)):
+        config = a_config(name, schedule=schedule, next_fire_at=NOON, runs=runs)
+        assert decisions.about(config, LastRun()) == decide(config, NOON, last=LastRun())
+
+
+def test_what_only_a_newer_release_can_read_is_skipped_on_record_and_looked_at_again() -> None:
+    config = UnreadableConfig(tenant_id=TenantId("t"), type="moon", next_fire_at=NOON, problem="moon is not known")
+    firing = skip_unreadable(config, NOON)
+    assert [one.reason for one in firing.occurrences] == ["unreadable: moon is not known"]
+    assert (firing.task_type, firing.seen_at, firing.next_fire_at) == ("moon", NOON, NOON + ERROR_PAUSE)

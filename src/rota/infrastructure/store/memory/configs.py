@@ -10,7 +10,7 @@ from rota.domain.firing import Firing, check_one_firing_each
 from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.store.memory.state import MemoryState
 
 
@@ -59,7 +59,7 @@ class MemoryScheduleStore:
     def __init__(self, state: MemoryState) -> None:
         self._state = state
 
-    async def list_due(self, limit: int) -> list[TaskConfig]:
+    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
         now = self._state.clock.now()
         fire_times = [
             (config.next_fire_at, config.type, config.tenant_id)
@@ -67,6 +67,9 @@ class MemoryScheduleStore:
             if config.is_enabled and config.next_fire_at is not None and config.next_fire_at <= now
         ]
         return [self._state.configs[tenant, task_type] for _, task_type, tenant in sorted(fire_times)[:limit]]
+
+    async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
+        return []  # they are kept as they were given
 
     async def find_next(self) -> datetime | None:
         configs = self._state.configs.values()
