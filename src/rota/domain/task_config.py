@@ -37,6 +37,7 @@ class TaskConfig:
     rate_per_second: float | None = None  # attempts granted, cluster-wide, on average
     payload: str = "{}"  # JSON text, the default
     schedule: Schedule | None = None
+    source: str = ""  # the set of files that it was applied from, which may prune it; empty: none
     next_fire_at: datetime | None = None  # when its next target is due; None: never
     runs: int = 0  # how often the schedule has fired
     last_run: TaskId | None = None  # the task that it made last
@@ -51,6 +52,8 @@ class TaskConfig:
         check_text("name", self.name, longest=200)
         check_text("description", self.description, longest=2000)
         check_name("executor.type", self.executor_type, longest=63)
+        if self.source:
+            check_name("source", self.source, longest=63)
         check_json("executor", self.executor_config)
         check_json("payload", self.payload)
         check_duration("timeout_seconds", self.timeout, least=SHORTEST_TIMEOUT)

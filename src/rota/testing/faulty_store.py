@@ -160,6 +160,13 @@ class FaultyConfigStore:
             call=lambda: self._inner.list_page(tenant_id, after=after, limit=limit),
         )
 
+    async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
+        return await _around(
+            self._faults,
+            "configs.find_revision",
+            call=lambda: self._inner.find_revision(tenant_id, task_type, revision=revision),
+        )
+
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         return await _around(
             self._faults,

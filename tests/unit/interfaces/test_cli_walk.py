@@ -41,7 +41,9 @@ def test_the_commands_that_are_promised_are_there() -> None:
         server api scheduler worker version top events stats cluster doctor completion
         task/submit task/ls task/get task/cancel task/retry task/logs task/watch task/explain
         config-type/apply config-type/ls config-type/get config-type/pause config-type/resume config-type/trigger
-        config-type/rm schedule/preview schedule/next schedule/occurrences
+        config-type/rm config-type/revisions config-type/diff config-type/rollback
+        import/crontab import/systemd import/celery-beat import/xxl-job
+        schedule/preview schedule/next schedule/occurrences
         worker/ls worker/get worker/drain worker/resume worker/capacity queue/ls
         token/create token/ls token/revoke db/upgrade db/status db/check settings/show settings/check
     """
@@ -62,6 +64,7 @@ ASKING = """
     task cancel --type email --yes | task retry --type email --yes | task logs 7 | task explain 7
     config-type ls | config-type get email | config-type apply -f email.yaml | config-type pause email
     config-type resume email | config-type trigger email | config-type rm email --yes
+    config-type revisions email | config-type rollback email 1
     schedule next email | schedule occurrences email | schedule preview @daily
     worker ls | worker get 9 | worker drain 9 | worker resume 9 | worker capacity 9 4
     queue ls | stats | cluster | events | token create ci | token ls | token revoke 5 | audit ls

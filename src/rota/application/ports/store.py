@@ -160,6 +160,10 @@ class ConfigStore(Protocol):
         """A page of the tenant's configs by type."""
         ...
 
+    async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
+        """The definition as it was then, also of a type that was deleted since."""
+        ...
+
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         """The revisions, newest first, also of a deleted config."""
         ...

@@ -20,6 +20,7 @@ PLACES = {
     "task": f"{HERE}.task",
     "config-type": f"{HERE}.config_type",
     "schedule": f"{HERE}.schedule",
+    "import": f"{HERE}.imports.command",
     "queue": f"{HERE}.cluster",
     "cluster": f"{HERE}.cluster",
     "stats": f"{HERE}.cluster",

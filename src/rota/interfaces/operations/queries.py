@@ -59,6 +59,10 @@ class PreviewQuery(Query):
     count: Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many targets before and after now.")] = 5
 
 
+class RevisionsQuery(Query):
+    limit: Limit = 20
+
+
 class OccurrencesQuery(Query):
     limit: Limit = 50
 

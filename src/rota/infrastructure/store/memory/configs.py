@@ -45,6 +45,10 @@ class MemoryConfigStore:
         keys = sorted(key for key in self._state.configs if key[0] == tenant_id and key[1] > after)
         return [self._state.configs[key] for key in keys[:limit]]
 
+    async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
+        known = self._state.revisions.get((tenant_id, task_type), [])
+        return next((one for one in known if one.revision == revision), None)
+
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         return self._state.revisions.get((tenant_id, task_type), [])[::-1][:limit]
 

@@ -31,6 +31,7 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
     cron: str | None = None
     zone: str = "UTC"
     retry_rules: str | None = None
+    source: str = ""
     schedule: msgspec.Raw = _NOTHING  # what it says beyond cron and zone, which every release knows
 
 
@@ -55,6 +56,7 @@ def config_to_json(config: TaskConfig) -> str:
         retry_rules=rules_to_json(config.retry),
         cron=cron,
         zone=zone,
+        source=config.source,
         schedule=msgspec.Raw(msgspec.json.encode(schedule)) if schedule else _NOTHING,
     )
     return msgspec.json.encode(document).decode()
@@ -77,6 +79,7 @@ def to_config(row: Any) -> TaskConfig:
         rate_per_second=document.rate_per_second,
         payload=document.payload,
         schedule=_schedule(document.cron, document.zone, written=bytes(document.schedule)),
+        source=document.source,
         next_fire_at=find_us(row.next_fire_us),
         runs=getattr(row, "runs", 0),
         last_run=TaskId(last_run) if (last_run := getattr(row, "last_run", 0)) else None,
