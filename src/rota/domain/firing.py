@@ -45,10 +45,6 @@ class Decision:
     next_fire_at: datetime | None
     ends_last_run: bool = False  # the run that goes on makes room
 
-    @property
-    def fires(self) -> int:
-        return sum(plan.fires for plan in self.plans)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:

@@ -259,3 +259,10 @@ def test_what_only_a_newer_release_can_read_is_skipped_on_record_and_looked_at_a
     firing = skip_unreadable(config, NOON)
     assert [one.reason for one in firing.occurrences] == ["unreadable: moon is not known"]
     assert (firing.task_type, firing.seen_at, firing.next_fire_at) == ("moon", NOON, NOON + ERROR_PAUSE)
+
+
+def test_a_list_of_instants_is_made_up_for_from_its_first_one() -> None:
+    config = scheduled(at=(NOON, NOON + MINUTE), on_missed=OnMissed.RUN_ALL, overlap=Overlap.ALLOW)
+    decision = decide(config, NOON + HOUR, last=NONE)
+    assert [plan.target for plan in decision.plans] == [NOON, NOON + MINUTE]
+    assert (reasons(decision), decision.next_fire_at) == ([None, None], None)
