@@ -266,7 +266,8 @@ class Scene:
         return {"type": await self._config(), "limit": 2}
 
     async def roll_back_config(self) -> dict[str, Any]:
-        return {"type": "email", "revision": 1}
+        await self.http.put("/task-configs/again", json={"name": "Again"})
+        return {"type": "again", "revision": 1}
 
     async def trigger_config(self) -> dict[str, Any]:
         await self.http.post("/task-configs/email:resume")
