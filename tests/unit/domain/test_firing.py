@@ -281,6 +281,19 @@ def test_configs_whose_schedules_say_the_same_share_a_decision() -> None:
     assert decisions.about(replace(plain[0], tenant_id=TenantId("other")), LastRun()) is not first
 
 
+def test_a_shared_decision_keeps_to_the_calendars_of_its_tenant() -> None:
+    other = TenantId("other")
+    closed, never = Calendar(name="closed", dates=frozenset({NOON.date()})), Calendar(name="closed")
+    decisions = Decisions(NOON, {DEFAULT_TENANT: {"closed": closed}, other: {"closed": never}})
+    config = a_config("a", schedule=Schedule(cron="* * * * *", exclude=("closed",)), next_fire_at=NOON)
+    ours = decisions.about(config, LastRun())
+    assert reasons(ours) == [SkipReason.CALENDAR]
+    assert decisions.about(replace(config, type="b"), LastRun()) is ours
+    assert reasons(decisions.about(replace(config, tenant_id=other), LastRun())) == [None]
+    with pytest.raises(InvalidError, match="closed"):
+        decisions.about(replace(config, tenant_id=TenantId("third")), LastRun())
+
+
 @pytest.mark.parametrize(
     "schedule",
     [
