@@ -25,8 +25,8 @@ unexport PYTHONDONTWRITEBYTECODE
 CODE = $(wildcard src tests tools bench examples)
 COVERAGE_JSON := .coverage.json
 PYTEST_ARGS ?=
-# A test process per core, each with servers of its own; more than four gain little and cost memory.
-WHOLE := -n auto --maxprocesses 4 --dist worksteal
+# Each process has servers of its own. Also on two cores: while one waits for a cluster to recover, others compute.
+WHOLE := -n 4 --dist worksteal
 COVERED := --cov --cov-report=term --cov-report=json:$(COVERAGE_JSON)
 
 .PHONY: help
@@ -57,10 +57,30 @@ $(STAMP): requirements/uv.txt requirements/dev.txt pyproject.toml hatch_build.py
 
 .PHONY: proto
 proto: setup ## Make the code of proto/ anew (setup does it whenever a file there changes)
-	@$(PY) hatch_build.py
+	@$(PY) hatch_build.py proto
+
+CONSOLE_STAMP := $(VENV)/.console-stamp
+CONSOLE_TOOLS := $(VENV)/console-tools
+CONSOLE_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*')
+
+.PHONY: console
+console: setup $(CONSOLE_STAMP) ## Build the console from web/ (what `make dev` and the browser tests need)
+	@:
+
+# Where no package of npm can be had, all but the console works.
+.PHONY: try-console
+try-console: setup
+	@$(MAKE) console || echo "make console failed: going on without the console" >&2
+
+# Apart from setup: node has 200 MB, and most work needs no console. In a folder of its own, which `uv pip sync` leaves alone.
+$(CONSOLE_STAMP): requirements/console.txt hatch_build.py $(CONSOLE_SOURCES)
+	@echo "==> console: web/ to src/rota/_console"
+	@$(UV) pip install --quiet --python $(PY) --target $(CONSOLE_TOOLS) --require-hashes -r requirements/console.txt
+	@PYTHONPATH=$(CONSOLE_TOOLS) $(PY) hatch_build.py console
+	@touch $@
 
 .PHONY: dev
-dev: setup ## See Rota at work: API, scheduler, worker and SQLite in one process, with sample tasks
+dev: setup try-console ## See Rota at work: API, scheduler, worker and SQLite in one process, with sample tasks
 	@$(BIN)/rota dev
 
 .PHONY: up
@@ -99,16 +119,25 @@ servers: setup
 	@echo "==> servers"
 	@$(PY) -m tests.support.servers.install
 
+# The console is built while the checks run: neither keeps more than a core busy.
+.PHONY: checked
+checked: setup servers
+	@$(MAKE) try-console & console=$$!; $(MAKE) check; wait $$console
+
 .PHONY: test
-test: setup servers check ## Everything a change must pass (PYTEST_ARGS="-k name" narrows the tests)
+test: checked ## Everything a change must pass (PYTEST_ARGS="-k name" narrows the tests)
 	@echo "==> tests"
 	@$(BIN)/pytest $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(WHOLE))
 
 .PHONY: test-all
-test-all: setup servers check ## The same with the slow tests, and the coverage judged (takes three times as long)
+test-all: checked ## The same with the slow tests, and the coverage judged (takes three times as long)
 	@echo "==> tests"
 	@$(BIN)/pytest -m "" $(WHOLE) $(COVERED)
 	@$(PY) tools/check_coverage.py $(COVERAGE_JSON)
+
+.PHONY: screenshots
+screenshots: setup servers console ## Pictures of every page of the console, in both languages and themes, in screenshots/
+	@$(PY) -m tools.screenshots
 
 SEEDS ?= 1000
 .PHONY: sim
@@ -140,6 +169,7 @@ lock: ## Regenerate requirements/*.txt from pyproject.toml (UPGRADE=1 takes newe
 	@$(PY) -c '' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
 	@[ -x $(UV) ] || $(PY) -m pip install --quiet --disable-pip-version-check uv
 	@echo uv | $(COMPILE) --output-file requirements/uv.txt -
+	@sed -nE 's/^NODE = "(.*)".*/\1/p' hatch_build.py | $(COMPILE) --output-file requirements/console.txt -
 	@$(COMPILE) --all-extras --group dev --constraints requirements/uv.txt --output-file requirements/dev.txt pyproject.toml
 
 # No annotations, no index: the files say what is installed, not where they were made.

@@ -57,5 +57,5 @@ async def refuse(_: Request, error: Exception) -> Response:
 app = Starlette(
     routes=[Route("/reports", order, methods=["POST"]), Route("/reports/{id}", show)],
     lifespan=lifespan,
-    exception_handlers={InvalidError: refuse, NotFoundError: refuse},
+    exception_handlers={InvalidError: refuse, NotFoundError: refuse, ValueError: refuse},  # or what is no JSON
 )

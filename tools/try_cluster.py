@@ -117,7 +117,9 @@ def describe(state: dict[str, Any]) -> str:
         f"  export ROTA_URL={first} ROTA_TOKEN={state['token']}",
         '  rota task submit sample_hello --payload \'{"name": "Ada"}\' --wait',
         "  rota cluster            # who leads? kill that pod and look again",
+        f"  rota doctor --config {FOLDER}/rota.yaml   # without it, it looks at the settings of this folder",
         "  make down               # ends everything",
+        "Another shell needs the same export: a token that make dev left in this folder is not one of this cluster.",
     ]
     return "\n".join(lines)
 

@@ -67,3 +67,9 @@ async def test_a_token_without_an_end_is_a_finding(loaded: Loaded) -> None:
     token, _ = await issue_token(loaded.settings, "endless", role="admin", expires_in=None)
     (finding,) = await examine_tokens(loaded.settings)
     assert finding.fix == f"rota token revoke {token.id}"
+
+
+async def test_the_token_of_this_folder_is_not_to_be_revoked(loaded: Loaded) -> None:
+    _, secret = await issue_token(loaded.settings, "rota dev", role="admin", expires_in=None)
+    (finding,) = await examine_tokens(loaded.settings, own=secret)
+    assert finding.is_sound

@@ -348,9 +348,7 @@ async def test_a_port_that_is_taken_is_told_with_what_to_try() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(
-            ConfigError, match=f"port {port} of 127.0.0.1 is in use; try: --set api.grpc_port={port + 1}"
-        ):
+        with pytest.raises(ConfigError, match=f"port {port} of 127.0.0.1 is in use; try: --set api.grpc_port="):
             async with a_front(grpc_port=port):
                 pass
 

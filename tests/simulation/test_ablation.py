@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.ablation import SAFEGUARDS, Safeguard
 from tests.simulation.play import play
 
-MOST_SEEDS = 60
+MOST_SEEDS = 240
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "guarantees.md"
 MARK = "<!-- tests/simulation/ablation.py -->"
 

@@ -7,7 +7,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
-    path for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    path
+    for path in ROOT.rglob("*.md")
+    if not any(part.startswith(".") or part == "node_modules" for part in path.relative_to(ROOT).parts)
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 ELSEWHERE = ("http://", "https://", "mailto:", "#")

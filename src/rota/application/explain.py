@@ -14,7 +14,7 @@ from rota.application.ports.store import ConfigStore, TaskStore
 from rota.application.store_time import CLOCK_SLACK
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
-from rota.domain.task import BLOCKED, PENDING, PROCESSING, Task, TaskState, TaskStatus
+from rota.domain.task import BLOCKED, PENDING, PROCESSING, RETRYING, Task, TaskStatus
 from rota.domain.task_config import TaskConfig
 from rota.domain.waiting import Reason
 
@@ -76,7 +76,7 @@ class ExplainTask:
             return _outline(task, settled)
         now = await self.tasks.now()
         if task.state.due_at > now + CLOCK_SLACK:
-            return _outline(task, (Reason.NOT_DUE, _tell_pause(task.state)))
+            return _outline(task, (Reason.NOT_DUE, _tell_pause(task)))
         return self._explain_due(await self._look(task, now))
 
     async def _look(self, task: Task, now: datetime) -> _Scene:
@@ -170,9 +170,12 @@ def _explain_settled(task: Task) -> tuple[Reason, str] | None:
     return None
 
 
-def _tell_pause(state: TaskState) -> str:
+def _tell_pause(task: Task) -> str:
     """Of a task that is not due; one whose attempt came back without an end was perhaps none for its worker."""
-    at = _spell(state.due_at)
+    state, error, at = task.state, task.error, _spell(task.state.due_at)
+    if state.status is RETRYING and error is not None:
+        text = f", {error.message}" if error.message else ""
+        return f"Attempt {state.attempt} failed with {error.code}{text}; the next is not before {at}."
     if state.status is PENDING and state.attempt:
         return f"Attempt {state.attempt} was given back by its worker, its log says why; the next is not before {at}."
     return f"It is not to start before {at}."

@@ -52,8 +52,15 @@ class Tokens:
         now = self._node.time.now()
         if token is None or not token.admits(secret, at=now):
             raise UnauthenticatedError
-        self._note_use(token, now)
-        return Principal(token_id=token.id, name=token.name, tenant_id=token.tenant_id, role=token.role)
+        return self._admit(token, now)
+
+    async def readmit(self, token_id: str) -> Principal:
+        """Whoever has shown the secret of this token before and can prove that; the proof is the caller's to judge.
+        Raises `UnauthenticatedError` once the token has ended."""
+        token, now = await self._find(token_id), self._node.time.now()
+        if token is None or not token.is_good(now):
+            raise UnauthenticatedError
+        return self._admit(token, now)
 
     async def issue(
         self, *, tenant_id: TenantId, name: str, role: Role, expires_in: timedelta | None, actor: Actor | None
@@ -128,6 +135,10 @@ class Tokens:
         else:
             _keep(self._known, token_id, value=(token, keep_until))
         return token
+
+    def _admit(self, token: AccessToken, now: datetime) -> Principal:
+        self._note_use(token, now)
+        return Principal(token_id=token.id, name=token.name, tenant_id=token.tenant_id, role=token.role)
 
     def _note_use(self, token: AccessToken, now: datetime) -> None:
         last = token.last_used_at

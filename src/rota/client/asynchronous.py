@@ -181,7 +181,7 @@ class AsyncTasks:
 
     def list(self, *, page_size: int = PAGE, **filters: Unpack[TaskFilters]) -> AsyncIterator[TaskView]:
         """All tasks that match, newest first; pages are fetched as they are needed."""
-        return self._wire.pages(lambda cursor: task_calls.list_page(filters, cursor, size=page_size))
+        return self._wire.pages(task_calls.list_pages(filters, size=page_size))
 
     async def cancel(self, task_id: str, *, reason: str = "") -> TaskView:
         """End a task, waiting or running."""

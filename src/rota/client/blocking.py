@@ -179,7 +179,7 @@ class Tasks:
 
     def list(self, *, page_size: int = PAGE, **filters: Unpack[TaskFilters]) -> Iterator[TaskView]:
         """All tasks that match, newest first; pages are fetched as they are needed."""
-        return self._wire.pages(lambda cursor: task_calls.list_page(filters, cursor, size=page_size))
+        return self._wire.pages(task_calls.list_pages(filters, size=page_size))
 
     def cancel(self, task_id: str, *, reason: str = "") -> TaskView:
         """End a task, waiting or running."""

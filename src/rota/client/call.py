@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from rota.domain.errors import InvalidError, UnavailableError
+from rota.wire.strict_json import check_values
 
 T = TypeVar("T")
 PREFIX = "/api/v1"
@@ -57,12 +58,18 @@ def path_of(*parts: str, verb: str = "") -> str:
     return f"{PREFIX}/{path}:{verb}" if verb else f"{PREFIX}/{path}"
 
 
-def to_body(body: Any) -> bytes:
-    """JSON, or `InvalidError` for what JSON cannot hold."""
+def to_body(body: Any, *, within: str = "") -> bytes:
+    """JSON, or `InvalidError` for what JSON cannot hold. `within` is where it will stand in a larger body."""
     try:
-        return msgspec.json.encode(body)
+        written = msgspec.json.encode(body)
+        if b"null" in written:  # which is also what becomes of NaN
+            check_values(msgspec.to_builtins(body), within=within)
+    except UnicodeEncodeError:
+        check_values(msgspec.to_builtins(body), within=within)
+        raise
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
-        raise InvalidError("body", f"cannot be written as JSON: {exc}") from exc
+        raise InvalidError(within or "body", f"cannot be written as JSON: {exc}") from exc
+    return written
 
 
 def as_kind(kind: type[T]) -> Callable[[bytes], T]:

@@ -1,7 +1,7 @@
 """The requests that concern tasks."""
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
@@ -13,6 +13,7 @@ from rota.domain.checks import check_aware, check_number
 from rota.domain.durations import parse_duration
 from rota.domain.errors import InvalidError
 from rota.domain.retry import RetryPolicy
+from rota.domain.spelling import hint
 from rota.domain.task import TaskStatus
 from rota.sdk.options import SubmitOptions
 from rota.sdk.views import TaskView
@@ -51,16 +52,18 @@ class TaskFilters(TypedDict, total=False):
 
 def submit(type: str, payload: Any, *, options: SubmitOptions) -> Call[TaskView]:
     """Create one task. It has a key, so that it may be sent again and is created once."""
+    _check_known(options, SubmitOptions)
     wish = _wish(type, payload, options=options, key=options.get("idempotency_key") or new_key())
     return Call(method="POST", path=path_of("tasks"), read=read_task, body=to_body(wish), may_repeat=True)
 
 
 def submit_many(type: str, payloads: Iterable[Any], *, options: SubmitOptions) -> Iterator[Call[CreatedTasks]]:
     """Create tasks in batches; each task has a key of its own, made of one for all and its number."""
+    _check_known(options, SubmitOptions)
     key = options.get("idempotency_key") or new_key()
     batch, size = bytearray(), 0
     for place, payload in enumerate(payloads):
-        wish = to_body(_wish(type, payload, options=options, key=f"{key}:{place}"))
+        wish = to_body(_wish(type, payload, options=options, key=f"{key}:{place}"), within=f"tasks[{place}]")
         if size == BATCH or (len(batch) + len(wish) > BATCH_BYTES and size):
             yield _batch(batch)
             batch, size = bytearray(), 0
@@ -87,10 +90,15 @@ def get(task_id: str, wait: timedelta = timedelta(0)) -> Call[TaskView]:
     return Call(method="GET", path=path_of("tasks", task_id), read=read_task, query=query, may_repeat=True, waits=wait)
 
 
-def list_page(filters: TaskFilters, cursor: str | None, *, size: int) -> Call[Page[TaskView]]:
-    """A page of the tasks that match."""
-    query = [*page_query(cursor, size), *_query(filters)]
-    return Call(method="GET", path=path_of("tasks"), read=read_tasks, query=query, may_repeat=True)
+def list_pages(filters: TaskFilters, *, size: int) -> Callable[[str | None], Call[Page[TaskView]]]:
+    """From a cursor to the request for the page there, of the tasks that match."""
+    _check_known(filters, TaskFilters)
+
+    def ask(cursor: str | None) -> Call[Page[TaskView]]:
+        query = [*page_query(cursor, size), *_query(filters)]
+        return Call(method="GET", path=path_of("tasks"), read=read_tasks, query=query, may_repeat=True)
+
+    return ask
 
 
 def patch(task_id: str, *, priority: int | str | None, scheduled_at: datetime | None) -> Call[TaskView]:
@@ -127,6 +135,7 @@ class BulkAction:
     """The same for all tasks that match, a bounded number in each request. The shell sends `next` until it is None."""
 
     def __init__(self, filters: TaskFilters, verb: str, *, reason: str = "") -> None:
+        _check_known(filters, TaskFilters)
         self._selection = _selection(filters, reason=reason)
         self._path = path_of("tasks", verb=verb)
         self._is_over = False
@@ -156,6 +165,14 @@ def page_query(cursor: str | None, size: int) -> list[tuple[str, str]]:
     """The part of a query that every list has."""
     check_number("page_size", size, least=1, most=LARGEST_PAGE)
     return [("limit", str(size)), *([("cursor", cursor)] if cursor is not None else [])]
+
+
+def _check_known(given: Mapping[str, Any], kind: type) -> None:
+    """As Python itself refuses an argument that a function does not have."""
+    known = [*kind.__annotations__]
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{name!r} is not known; {hint(name, known)}")
 
 
 def _wish(type: str, payload: Any, *, options: SubmitOptions, key: str) -> CreateTask:

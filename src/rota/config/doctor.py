@@ -159,8 +159,8 @@ async def _try(subject: str, looking: Awaitable[Finding]) -> Finding:
         return Finding(subject, str(error), fix=LOOK_AT_SETTINGS)
 
 
-async def examine_tokens(settings: Settings) -> list[Finding]:
-    """Who can come in for ever."""
+async def examine_tokens(settings: Settings, *, own: str = "") -> list[Finding]:
+    """Who can come in for ever; but for the token that `rota dev` left in this folder for its own commands."""
     if not _has_file(settings):
         return []
     around = Surroundings(settings, SystemClock(), SystemRandom())
@@ -169,11 +169,16 @@ async def examine_tokens(settings: Settings) -> list[Finding]:
             found = await store.tokens.list_page(DEFAULT_TENANT, limit=MOST_TOKENS)
     except RotaError as error:
         return [Finding("tokens", str(error), fix="rota db upgrade")]
-    endless = [token for token in found if token.expires_at is None and token.revoked_at is None]
+    lasting = [token for token in found if token.expires_at is None and token.revoked_at is None]
+    endless = [token for token in lasting if not own.startswith(f"rota_{token.id}_")]
     return [
         Finding("tokens", f"{token.id} ({token.name}) never expires", fix=f"rota token revoke {token.id}")
         for token in endless
-    ] or [Finding("tokens", f"all {len(found)} expire or are revoked")]
+    ] or [Finding("tokens", _tell_sound(len(found), kept=len(lasting)))]
+
+
+def _tell_sound(number: int, *, kept: int) -> str:
+    return f"all {number} expire or are revoked" + (", but for the one of this folder" if kept else "")
 
 
 def examine_files(loaded: Loaded, settings_file: Path | None) -> Iterator[Finding]:

@@ -52,8 +52,11 @@ class AccessToken:
 
     def admits(self, secret: str, *, at: datetime) -> bool:
         """Whether this is its secret, and it is still good. Takes the same time for every wrong secret."""
-        is_its_secret = hmac.compare_digest(self.digest, digest_of(secret))
-        return is_its_secret and self.revoked_at is None and (self.expires_at is None or at < self.expires_at)
+        return hmac.compare_digest(self.digest, digest_of(secret)) and self.is_good(at)
+
+    def is_good(self, at: datetime) -> bool:
+        """Whether it was neither revoked nor has expired."""
+        return self.revoked_at is None and (self.expires_at is None or at < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

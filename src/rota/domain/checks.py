@@ -60,8 +60,9 @@ def check_duration(field: str, value: timedelta, *, least: timedelta = timedelta
     if not isinstance(value, timedelta):
         raise InvalidError(field, f"must be a duration, not {type(value).__name__}")
     if not least <= value <= MAX_DURATION:
-        limits = f"between {least.total_seconds():g} and {MAX_DURATION.total_seconds():g} seconds"
-        raise InvalidError(field, f"{value.total_seconds():g} seconds is not {limits}")
+        lowest = f"{least.total_seconds():g} seconds" if least else "0"
+        problem = f"{value.total_seconds():.15g} seconds is not between {lowest} and {MAX_DURATION.days} days"
+        raise InvalidError(field, problem)
     return value
 
 

@@ -176,7 +176,7 @@ class TaskState:
         if not changes:
             raise InvalidError("priority", "or scheduled_at is needed: without them nothing is changed")
         if self.status not in WAITING and self.status is not BLOCKED:
-            wanted = f"one with {', '.join(notes)}: only a task that waits can be changed"
+            wanted = "different: only a task that waits can be changed"
             raise IllegalTransitionError(self.id, present=self.status, wanted=wanted)
         return self._noted(", ".join(notes), at=at, **changes)
 

@@ -10,6 +10,7 @@ import structlog
 from rota.application.services import Services
 from rota.config.quiet_grpc import quiet_grpc
 from rota.config.settings import ApiSettings
+from rota.interfaces.http.console import is_built
 from rota.interfaces.http.server import HttpServer, serve_http
 
 if TYPE_CHECKING:
@@ -63,6 +64,13 @@ class ApiFront:
 def grpc_address(front: object) -> str | None:
     """Where gRPC is served, if it is."""
     return front.grpc.address if isinstance(front, ApiFront) and front.grpc is not None else None
+
+
+def console_link(front: object, token_id: str) -> str | None:
+    """An address that opens the console once, as whoever holds this token; None where no console was built."""
+    if not isinstance(front, ApiFront) or not is_built():
+        return None
+    return f"{front.address}/#/login?code={front.http.state.codes.make(token_id)}"
 
 
 def serve_api(services: Services, api: ApiSettings) -> ApiFront:

@@ -4,7 +4,7 @@ have been meant."""
 import re
 from collections.abc import Iterator
 
-from msgspec.inspect import CollectionType, EnumType, StructType, Type, UnionType, type_info
+from msgspec.inspect import CollectionType, EnumType, Metadata, StructType, Type, UnionType, type_info
 
 from rota.domain.errors import InvalidError
 from rota.domain.spelling import find_near, hint
@@ -24,14 +24,21 @@ _UNKNOWN = re.compile(r"(?s)Object contains unknown field `(.*)`")
 _MISSING = re.compile(r"(?s)Object missing required field `(.*)`")
 _CHOICE = re.compile(r"(?s)Invalid enum value '?(.*?)'?")
 _KIND = re.compile(r"Expected `([^`]*)`(?:, got `([^`]*)`)?")
+_KINDS = {str: "str", int: "int", float: "float", bool: "bool", dict: "object", list: "array", type(None): "null"}
+_BOUND = re.compile(r"Expected `([^`]*)` ([<>]=) ([-0-9.]+)")
+_LENGTH = re.compile(r"Expected `([^`]*)` of length ([<>]=) (\d+)")
+_BOUNDS = {"<=": "at most", ">=": "at least"}
+_NO_TIME = "Invalid RFC3339 encoded datetime"
 
 
-def explain(error: Exception, wanted: object, *, within: str = "", whole: str = "body") -> InvalidError:
-    """The mistake as Rota tells it. `within` is where the value stands itself, `whole` what it is called if it is wrong
-    as a whole."""
+def explain(
+    error: Exception, wanted: object, *, given: object = None, within: str = "", whole: str = "body"
+) -> InvalidError:
+    """The mistake as Rota tells it. `given` is the value, `within` where it stands itself, `whole` what it is called if
+    it is wrong as a whole."""
     found = _PLACE.fullmatch(str(error))
     problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
-    place = ".".join(part for part in (within, path.replace("[...]", "")) if part)
+    place = ".".join(part for part in (within, _find_key(problem, path, given=given)) if part)
     if named := _UNKNOWN.fullmatch(problem):
         name = named[1][:MOST_NAME]
         meant = hint(name, _names_at(wanted, path))
@@ -39,6 +46,20 @@ def explain(error: Exception, wanted: object, *, within: str = "", whole: str = 
     if named := _MISSING.fullmatch(problem):
         return InvalidError(f"{place}.{named[1]}" if place else named[1], "is missing")
     return InvalidError(place or whole, _reword(problem, wanted, path=path))
+
+
+def _find_key(problem: str, path: str, *, given: object) -> str:
+    """The path with the key for which msgspec writes `[...]`: the first whose value is of the kind that is wrong."""
+    before, is_open, after = path.partition("[...]")
+    held = given
+    for name in before.split("."):
+        held = held.get(name) if isinstance(held, dict) else None
+    kind = _KIND.fullmatch(problem)
+    if is_open and not after and kind and isinstance(held, dict):
+        for key, value in held.items():
+            if _KINDS.get(type(value)) == kind[2]:
+                return f"{before}.{key[:MOST_NAME]}"
+    return path.replace("[...]", "")
 
 
 def _reword(problem: str, wanted: object, *, path: str) -> str:
@@ -49,6 +70,13 @@ def _reword(problem: str, wanted: object, *, path: str) -> str:
         return f"must be one of {', '.join(choices)}, not {given!r}{meant}"
     if (kind := _KIND.fullmatch(problem)) and kind[2]:
         return f"must be {_spell(kind[1])}, not {_spell(kind[2])}"
+    if bound := _BOUND.fullmatch(problem):
+        return f"must be {_spell(bound[1])}, {_BOUNDS[bound[2]]} {bound[3]}"
+    if length := _LENGTH.fullmatch(problem):
+        unit = "characters" if length[1] == "str" else "items"
+        return f"must be {_spell(length[1])} of {_BOUNDS[length[2]]} {length[3]} {unit}"
+    if problem == _NO_TIME:
+        return f"must be {WORDS['datetime']}"
     return problem[:1].lower() + problem[1:]
 
 
@@ -82,5 +110,7 @@ def _unfold(kind: Type) -> Iterator[Type]:
             yield from _unfold(part)
     elif isinstance(kind, CollectionType):
         yield from _unfold(kind.item_type)
+    elif isinstance(kind, Metadata):
+        yield from _unfold(kind.type)
     else:
         yield kind

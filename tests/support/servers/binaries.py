@@ -44,6 +44,9 @@ SERVERS = {
         ),
         ServerKind("postgres", (("postgres",), ("initdb",), ("psql",), ("pg_isready",)), ("postgresql",)),
         ServerKind("etcd", (("etcd",),), ("etcd-server",)),
+        ServerKind(  # the console is looked at in it, also in Chinese
+            "chromium", (("chromium", "chromium-browser", "google-chrome"),), ("chromium", "fonts-wqy-microhei")
+        ),
         ServerKind("promtool", (("promtool",),), ("prometheus",)),  # no server of ours: it judges what we measure
     )
 }

@@ -5,6 +5,7 @@ import pytest
 
 from rota.application import explain
 from rota.application.explain import ExplainTask, Explanation
+from rota.domain.attempt import TaskError
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, TenantId
 from rota.domain.task import BLOCKED, CANCELLED, PENDING, PROCESSING
@@ -98,6 +99,19 @@ async def test_a_task_that_its_worker_gave_back_says_so(stage: Stage) -> None:
         answer = await ask(stage, 1)
     assert (answer.status, answer.reason) == (PENDING, Reason.NOT_DUE)
     assert answer.sentence.startswith("Attempt 1 was given back by its worker, its log says why; the next is not ")
+
+
+@staged
+async def test_a_task_that_is_tried_again_says_why(stage: Stage) -> None:
+    await stage.hire(3)
+    await stage.submit(1)
+    now, error = stage.clock.now(), TaskError("ValueError", "no such address", retryable=True)
+    async with stage.reigning():
+        [live] = await stage.truth.tasks.find_live([TaskId(1)])
+        await stage.truth.tasks.advance([live.state.retried(error, at=now, due_at=now + MINUTE)])
+        answer = await ask(stage, 1)
+    assert answer.reason is Reason.NOT_DUE
+    assert answer.sentence.startswith("Attempt 1 failed with ValueError, no such address; the next is not before ")
 
 
 @staged

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rota.client import asynchronous, blocking
-from rota.domain.errors import NotFoundError, UnavailableError
+from rota.domain.errors import InvalidError, NotFoundError, UnavailableError
 from rota.domain.retry import RetryPolicy
 from tests.unit.client.dial import TASK, Dial, problem, task
 
@@ -241,3 +241,36 @@ def test_events_that_were_missed_are_told(dial: Dial) -> None:
     assert (found, told) == ([], ["!"])
     assert dial.sent[0].headers["last-event-id"] == "3"
     assert dict(dial.sent[0].url.params) == {"type": "email", "kind": "task.failed"}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.submit("email", prioritty=9),
+        lambda client: client.submit_many("email", [1], prioritty=9),
+        lambda client: client.tasks.list(prioritty=9),
+        lambda client: client.tasks.cancel_all(prioritty=9),
+        lambda client: client.tasks.retry_all(prioritty=9),
+    ],
+)
+def test_an_option_that_nobody_knows_is_refused_before_anything_is_sent(dial: Dial, ask: Any) -> None:
+    with pytest.raises(TypeError, match=r"'prioritty' is not known; did you mean priority\?"):
+        dial.ask(ask, task())
+    assert not dial.sent
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (float("nan"), "is NaN"),
+        (float("inf"), "is infinite or too large"),
+        ("\ud800", "lone surrogate"),
+    ],
+)
+def test_what_json_cannot_hold_is_refused_with_its_place(dial: Dial, value: Any, problem: str) -> None:
+    with pytest.raises(InvalidError, match=problem) as one:
+        dial.ask(lambda client: client.submit("email", {"to": [None, value]}), task())
+    with pytest.raises(InvalidError, match=problem) as many:
+        dial.ask(lambda client: client.submit_many("email", [{}, {"to": value}]), task())
+    assert (one.value.field, many.value.field) == ("payload.to[1]", "tasks[1].payload.to")
+    assert not dial.sent

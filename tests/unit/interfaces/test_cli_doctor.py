@@ -41,6 +41,13 @@ def test_all_is_well(api: FakeApi, capsys: Printed) -> None:
     assert "ok    server: answers, nodes 1" in printed
 
 
+def test_a_server_of_other_settings_is_a_finding(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /cluster", {**CLUSTER, "store": "mysql", "coordinator": "redis"})
+    assert run(["db", "upgrade"]) == 0
+    assert run(["doctor"]) == 1
+    assert failures(capsys.readouterr().out) == {"settings": "try: rota settings show --origin"}
+
+
 def test_a_server_that_nobody_named_may_be_missing(
     api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +85,7 @@ def test_a_store_that_is_away_is_a_finding(api: FakeApi, capsys: Printed) -> Non
     url = "postgresql://rota:hunter2@127.0.0.1:1/rota"
     assert run(["doctor", "--set", f"store.url={url}", "--set", "coordinator.url=redis://127.0.0.1:1"]) == 1
     printed = capsys.readouterr().out
-    assert set(failures(printed)) == {"store", "coordinator"}
+    assert set(failures(printed)) == {"store", "coordinator", "settings"}
     assert "hunter2" not in printed
 
 

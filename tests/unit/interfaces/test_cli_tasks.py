@@ -12,6 +12,7 @@ import pytest
 import yaml
 from rich.text import Text
 
+from rota.interfaces.cli.errors import USAGE
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
 from tests.unit.client.test_calls import END, events, line
@@ -304,16 +305,17 @@ def test_a_conflict_says_where_to_look(api: FakeApi, capsys: Printed) -> None:
 def test_all_that_match_are_counted_and_asked_for_first(
     api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
+    status = {"cancel": "PENDING", "retry": "FAILED"}[verb]
     api.on("GET /tasks", page(*[task_like()] * 3))
     api.on(f"POST /tasks:{verb}", {"matched": 3, "changed": 2, "skipped": 1, "has_more": False})
     monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
-    chosen = ["task", verb, "--type", "email", "--status", "FAILED"]
+    chosen = ["task", verb, "--type", "email", "--status", status]
     assert run(chosen) == 1
     assert [request.method for request in api.sent] == ["GET"]
     assert run(chosen) == 0
     assert run([*chosen, "--yes"]) == 0
     printed = capsys.readouterr()
-    assert f"{verb} 3 tasks with status FAILED, type email?" in printed.err
+    assert f"{verb} 3 tasks with status {status}, type email?" in printed.err
     assert f"2 of 3 tasks: {verb} done, 1 skipped" in printed.out
     assert [body["type"] for body in api.bodies()] == [["email"]] * 2
 
@@ -429,3 +431,20 @@ def test_on_a_terminal_a_table_has_colours_and_no_markup(
     printed = capsys.readouterr().out
     assert "\x1b[31mFAILED" in printed
     assert "[red]email" in printed
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ('{"name": NaN}', "payload.name: is NaN"),
+        ('{"a": [1e999]}', "payload.a[0]: is infinite or too large"),
+        ('{"a": {"b": 1, "b": 2}}', "payload.a.b: is given twice"),
+        ('{"a": "\\ud800"}', "payload.a: is not valid Unicode"),
+    ],
+)
+def test_a_payload_that_the_api_refuses_is_not_sent(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], payload: str, told: str
+) -> None:
+    assert run(["task", "submit", "email", "--payload", payload]) == USAGE
+    assert told in capsys.readouterr().err
+    assert not api.bodies()

@@ -14,9 +14,10 @@ import rota
 from rota.client.call import Reply
 from rota.client.problems import error_from
 from rota.domain.errors import ConfigError
-from rota.interfaces.cli.errors import PROGRAMS, Typed, report
+from rota.interfaces.cli.errors import PROGRAMS, report
 from rota.interfaces.cli.main import _typed, cli
 from rota.interfaces.cli.refused import EXPORT
+from rota.interfaces.cli.typed import Typed
 from rota.interfaces.operations.errors import CODES
 from rota.wire.base import FieldError, Problem
 from tests.unit.interfaces.test_cli_walk import ASKING

@@ -1,6 +1,7 @@
 """What is told of a value that msgspec refuses."""
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -51,3 +52,22 @@ def test_a_mistake_in_a_list_and_within_another_value_has_its_place() -> None:
     assert mistake(value, CreateTasks).field == "tasks[1].retry.jiter"
     assert str(mistake({"tasks": [{}]}, CreateTasks, within="x")) == "x.tasks[0].type: is missing"
     assert "did you mean jitter?" in mistake(value, CreateTasks).problem
+
+
+class Bounded(msgspec.Struct):
+    count: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    name: Annotated[str, msgspec.Meta(max_length=3)] = ""
+    at: datetime | None = None
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"count": 1001}, "count: must be a whole number, at most 1000"),
+        ({"count": 0}, "count: must be a whole number, at least 1"),
+        ({"name": "long"}, "name: must be text of at most 3 characters"),
+        ({"at": "soon"}, "at: must be a time such as 2030-01-31T09:00:00Z"),
+    ],
+)
+def test_a_bound_is_told_in_plain_words(value: Any, told: str) -> None:
+    assert str(mistake(value, Bounded)) == told

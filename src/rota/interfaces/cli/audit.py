@@ -3,6 +3,7 @@
 import click
 
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
+from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, show_list
 from rota.interfaces.cli.tables import AUDIT
 
@@ -13,7 +14,7 @@ def audit() -> None:
 
 
 @audit.command()
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, help="The most to show.  [default: 50]")
+@click.option("--limit", type=WholeNumber(1, 100_000), default=50, help="The most to show.  [default: 50]")
 @output_option
 @watch_option
 @server_option

@@ -18,7 +18,7 @@ from rota.interfaces.cli.config_files import (
     with_source,
 )
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
-from rota.interfaces.cli.output import output_option, show_list, show_one
+from rota.interfaces.cli.output import confirm, output_option, show_list, show_one
 from rota.interfaces.cli.tables import CONFIGS
 from rota.interfaces.cli.task_submit import read_payload
 from rota.interfaces.cli.text import safe
@@ -178,7 +178,7 @@ def trigger(task_type: str, *, payload: str | None, url: str | None) -> None:
 def rm(task_type: str, *, yes: bool, url: str | None) -> None:
     """Delete a type; its tasks stay."""
     if not yes:
-        click.confirm(f"delete the type {safe(task_type)}?", abort=True, err=True)
+        confirm(f"delete the type {safe(task_type)}?")
     with connect(url) as client:
         client.configs.delete(task_type)
     click.echo(f"{safe(task_type)} is deleted")

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.domain.access import find_token_id
 from rota.domain.errors import ConfigError, UnauthenticatedError
 from rota.interfaces.cli.connect import PLACE_FILE, TOKEN_FILE, read_place_file
 from rota.interfaces.cli.dev_banner import MEMORY, Banner
-from rota.interfaces.cli.options import load_settings, read_changes, set_option, sources_of
+from rota.interfaces.cli.options import WholeNumber, load_settings, read_changes, set_option, sources_of
 
 if TYPE_CHECKING:
     from rota.application.services import Services
@@ -36,7 +37,7 @@ MOST_PORTS = 100
 
 @click.command()
 @click.argument("file", metavar="[FILE.py|MODULE]", required=False)
-@click.option("--port", type=click.IntRange(0, 65535), help="Of the API.  [default: the setting api.port, 8420]")
+@click.option("--port", type=WholeNumber(0, 65535), help="Of the API.  [default: the setting api.port, 8420]")
 @click.option("--ephemeral", is_flag=True, help="Keep nothing: the store is in memory.")
 @set_option
 def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[str, ...]) -> None:
@@ -134,7 +135,7 @@ def _plan(
 ) -> "ProcessPlan":
     from rota.config.process import ProcessPlan
     from rota.config.wiring import Role
-    from rota.interfaces.front import grpc_address, serve_dev
+    from rota.interfaces.front import console_link, grpc_address, serve_dev
 
     async def welcome(front: "TunableFront") -> None:
         place = flags["store.url"]
@@ -145,6 +146,7 @@ def _plan(
         banner = Banner(address=front.address, token=token, place=place, functions=functions, asked_port=asked_port)
         words = "" if file is not None else _describe(service)
         called = "" if service is None else service.task_type
+        banner = replace(banner, console=console_link(front, find_token_id(token) or ""))
         click.echo(replace(banner, grpc_address=grpc_address(front), service=words, service_type=called))
         if file is None:
             await _submit_samples(front.services, service)

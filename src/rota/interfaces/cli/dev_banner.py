@@ -28,6 +28,7 @@ class Banner:
     place: str
     functions: "Sequence[TaskFunction[..., Any]]"
     asked_port: int  # 0: any
+    console: str | None = None  # a link that opens it once
     grpc_address: str | None = None
     service: str = ""  # what there is to say of the sample service
     service_type: str = ""  # of the tasks that it does
@@ -37,7 +38,7 @@ class Banner:
         return f"""\
 Rota {__version__} runs in this process. Ctrl-C ends it. Not for production: see rota server.
 
-  API     {self.address}/api/v1{self._moved()}{self._grpc()}
+{self._console()}  API     {self.address}/api/v1{self._moved()}{self._grpc()}
   Docs    {self.address}/docs
   Data    {"in memory, gone at the end" if self.is_ephemeral else self.place.removeprefix("sqlite:///")}
   Types   {types}{self._service()}
@@ -51,6 +52,9 @@ Next, in another terminal in this folder:
     @property
     def is_ephemeral(self) -> bool:
         return self.place == MEMORY
+
+    def _console(self) -> str:
+        return "" if self.console is None else f"  Console {self.console} (good once; then log in with the token)\n"
 
     def _grpc(self) -> str:
         return "" if self.grpc_address is None else f"\n  gRPC    {self.grpc_address}"

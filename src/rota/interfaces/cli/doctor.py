@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.interfaces.cli.connect import connect, find_token, server_option
+from rota.interfaces.cli.connect import connect, find_token, read_token_file, server_option
 from rota.interfaces.cli.errors import FAILURE, OK
 from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option, sources_of
 from rota.interfaces.cli.refused import advise
@@ -16,6 +16,8 @@ from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
     from rota.config.doctor import Finding
+    from rota.config.settings import Settings
+    from rota.wire.cluster import Cluster
 
 
 @click.command()
@@ -29,10 +31,10 @@ def doctor(config: Path | None, *, changes: tuple[str, ...], security: bool, url
 
     flags = read_changes(changes)
     loaded = load_settings(config, flags)
-    findings = [*asyncio.run(examine(loaded)), *_examine_server(url)]
+    findings = [*asyncio.run(examine(loaded)), *_examine_server(url, loaded.settings)]
     if security:
         findings += examine_network(loaded.settings)
-        findings += asyncio.run(examine_tokens(loaded.settings))
+        findings += asyncio.run(examine_tokens(loaded.settings, own=read_token_file() or ""))
         findings += examine_files(loaded, sources_of(config, flags).find_file())
         findings += _examine_token_way(url)
     for finding in findings:
@@ -42,7 +44,7 @@ def doctor(config: Path | None, *, changes: tuple[str, ...], security: bool, url
     return OK if all(finding.is_sound for finding in findings) else FAILURE
 
 
-def _examine_server(url: str | None) -> "Iterator[Finding]":
+def _examine_server(url: str | None, settings: "Settings") -> "Iterator[Finding]":
     """The server that commands would ask; none is no fault unless somebody named one."""
     from rota.__about__ import __version__
     from rota.config.doctor import Finding
@@ -63,12 +65,25 @@ def _examine_server(url: str | None) -> "Iterator[Finding]":
         else:
             yield Finding("server", "none answers here; ROTA_URL says where another one is")
         return
+    yield from _compare(found, settings)
     versions = {__version__, found.version, *(node.version for node in found.nodes)}
     if len(versions) > 1:
         text = f"the nodes and this command have different releases: {', '.join(sorted(versions))}"
         yield Finding("server", text, fix="pip install --upgrade rota")
     else:
         yield Finding("server", f"answers, nodes {len(found.nodes)}, release {found.version}")
+
+
+def _compare(found: "Cluster", settings: "Settings") -> "Iterator[Finding]":
+    """Whether the server and what else was looked at are of one cluster."""
+    from rota.config.doctor import LOOK_AT_SETTINGS, Finding
+    from rota.config.registry import scheme_of
+
+    served = f"{found.store} and {found.coordinator}"
+    meant = f"{scheme_of(settings.store.url)} and {scheme_of(settings.coordinator.url)}"
+    if served != meant:
+        text = f"the server is on {served}, and these settings name {meant}: give those of the server with --config"
+        yield Finding("settings", text, fix=LOOK_AT_SETTINGS)
 
 
 def _examine_token_way(url: str | None) -> "Iterator[Finding]":

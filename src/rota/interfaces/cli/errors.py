@@ -1,6 +1,8 @@
 """What a command says when it fails, and with which exit code: nearest base class wins."""
 
-from dataclasses import dataclass
+import os
+import re
+from urllib.parse import urlsplit
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -19,6 +21,7 @@ from rota.domain.errors import (
 )
 from rota.interfaces.cli.refused import advise
 from rota.interfaces.cli.text import safe
+from rota.interfaces.cli.typed import Typed
 
 OK, FAILURE, USAGE, NOT_FOUND, CONFLICT, UNAVAILABLE, DENIED = range(7)
 
@@ -44,6 +47,8 @@ LISTS = {  # where to find what there is
 
 PROGRAMS = ("rota", "pip", "python")  # a fix that begins with one of these can be typed as it is
 UNREACHED = "server_unreachable"  # as the client calls it
+CHECK = "rota settings check"
+SUBMIT = "rota task submit"
 GETTERS = ("rota task", "rota config-type", "rota worker")
 
 
@@ -63,30 +68,29 @@ def exit_code_for(error: RotaError) -> int:
     return next(EXIT_CODES[cls] for cls in type(error).__mro__ if cls in EXIT_CODES)
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """A command as it was typed: `rota task cancel`, and the first of what stood behind it."""
-
-    command: str = "rota"
-    subject: str = ""
-
-
 def report(error: RotaError, typed: Typed | None = None) -> int:
     """Say what went wrong and what to type next; the exit code."""
     known = typed or Typed()
     if exit_code_for(error) == DENIED:
         _say(*advise(error, role=_role_for(known)))
-    elif not isinstance(error, ConfigError | CheckFailedError):
-        _say(str(error), _next_command(error, known))
-    elif error.fix.startswith("--app ") or error.fix == known.command:  # which is what was typed
-        _say(error.problem, f"{known.command} --help")
-    elif error.fix.startswith("--set "):
-        _say(error.problem, f"{known.command} {error.fix}")
-    elif error.fix.partition(" ")[0] in PROGRAMS:
-        _say(error.problem, error.fix)
+    elif isinstance(error, ConfigError | CheckFailedError):
+        _say(*_remedy(error, known))
     else:
-        _say(f"{error.problem}; {error.fix}" if error.fix else error.problem, "rota settings show --origin")
+        _say(str(error), _next_command(error, known))
     return exit_code_for(error)
+
+
+def _remedy(error: ConfigError | CheckFailedError, typed: Typed) -> tuple[str, str]:
+    """The problem and the way out that came with it, as a command."""
+    if error.fix == CHECK and typed.names_absent_file():
+        return error.problem, typed.again(without="--config")
+    if error.fix.startswith("--app ") or error.fix == typed.command:  # which is what was typed
+        return error.problem, f"{typed.command} --help"
+    if error.fix.startswith(("--set ", "--yes")):
+        return error.problem, typed.again(error.fix)
+    if error.fix.partition(" ")[0] in PROGRAMS:
+        return error.problem, typed.beside(error.fix)
+    return f"{error.problem}; {error.fix}" if error.fix else error.problem, typed.beside("rota settings show --origin")
 
 
 def report_usage(error: click.ClickException, typed: Typed) -> int:
@@ -96,7 +100,7 @@ def report_usage(error: click.ClickException, typed: Typed) -> int:
         return USAGE
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = typed.command if context is None else context.command_path  # click does not always know it
-    _say(error.format_message(), f"{command} --help")
+    _say(" ".join(error.format_message().split()), f"{command} --help")  # click writes choices on lines of their own
     return USAGE if isinstance(error, click.UsageError) else FAILURE
 
 
@@ -111,11 +115,33 @@ def _next_command(error: RotaError, typed: Typed) -> str:
     if code == NOT_FOUND and (kind := error.code.removesuffix("_not_found")) in LISTS:
         return LISTS[kind]
     if code == CONFLICT:
-        group = " ".join(typed.command.split()[:2])
-        return f"{group} get {typed.subject}" if group in GETTERS and typed.subject else "rota cluster"
+        return _look_at(error, typed)
     if error.code == UNREACHED:
+        return _find_server(typed)
+    return f"{typed.command} --help" if code in (USAGE, NOT_FOUND) else typed.beside("rota doctor")
+
+
+def _look_at(error: RotaError, typed: Typed) -> str:
+    """What the present state is of what a command was for."""
+    if typed.command == SUBMIT:  # whose subject is a type; of a key that was used it is told for which task
+        made = re.search(r"\btask (\d+)\b", str(error))
+        return f"rota task get {made[1]}" if made else f"rota config-type get {typed.subject}"
+    group = " ".join(typed.command.split()[:2])
+    return f"{group} get {typed.subject}" if group in GETTERS and typed.subject else "rota cluster"
+
+
+def _find_server(typed: Typed) -> str:
+    """Where nobody listens: start one there if it is here, else ask the usual one."""
+    from rota.client.place import Place
+
+    given = typed.find("--url")
+    named = given or os.environ.get("ROTA_URL")
+    if named is None:
         return "rota dev"
-    return f"{typed.command} --help" if code in (USAGE, NOT_FOUND) else "rota doctor"
+    if not Place(named, "").is_local:
+        return "unset ROTA_URL" if given is None else typed.again(without="--url")
+    port = urlsplit(named).port
+    return "rota dev" if port is None else f"rota dev --port {port}"
 
 
 def _role_for(typed: Typed) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rota.domain.errors import InvalidError
+from rota.domain.priority import parse_priority
 from rota.domain.task import TaskStatus
 from rota.interfaces.cli.text import cell
 
@@ -23,7 +24,7 @@ def filter_options(command: Command) -> Command:
     options = [
         click.option("--status", "statuses", multiple=True, type=STATUSES, help="In this state; may be repeated."),
         click.option("--type", "types", multiple=True, metavar="TYPE", help="Of this type; may be repeated."),
-        click.option("--priority", "levels", multiple=True, type=click.IntRange(0, 9), help="Of this level."),
+        click.option("--priority", "levels", multiple=True, metavar="0..9|normal|high|urgent", help="Of this level."),
         click.option("--worker", "worker_id", metavar="ID", help="Held by this worker."),
         click.option("--created-after", metavar="TIME", help="Created after this time."),
         click.option("--created-before", metavar="TIME", help="Created before this time."),
@@ -40,7 +41,7 @@ def read_filters(given: Mapping[str, Any]) -> "TaskFilters":
     found = {
         "status": given["statuses"],
         "type": given["types"],
-        "priority": given["levels"],
+        "priority": [_read_level(text) for text in given["levels"]],
         "worker": given["worker_id"],
         "created_after": read_time("--created-after", given["created_after"]),
         "created_before": read_time("--created-before", given["created_before"]),
@@ -48,6 +49,10 @@ def read_filters(given: Mapping[str, Any]) -> "TaskFilters":
         "metadata": read_pairs("--metadata", given["facts"]),
     }
     return {key: value for key, value in found.items() if value}  # type: ignore[return-value] # the keys of TaskFilters
+
+
+def _read_level(text: str) -> int:
+    return parse_priority(int(text) if text.isascii() and text.isdigit() else text)
 
 
 def read_time(option: str, text: str | None) -> datetime | None:

@@ -7,8 +7,9 @@ import click
 
 from rota.__about__ import __version__
 from rota.domain.errors import RotaError
-from rota.interfaces.cli.errors import FAILURE, OK, Typed, report, report_usage
+from rota.interfaces.cli.errors import FAILURE, OK, report, report_usage
 from rota.interfaces.cli.lazy import LazyGroup
+from rota.interfaces.cli.typed import Typed
 
 HERE = "rota.interfaces.cli"
 PLACES = {
@@ -37,6 +38,7 @@ PLACES = {
 
 
 @click.group(cls=LazyGroup, places=PLACES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="rota %(version)s", help="Print the version.")
 def cli() -> None:
     """Rota, a distributed task scheduler.
 
@@ -82,7 +84,7 @@ def _typed(arguments: Sequence[str]) -> Typed:
         path.append(words.pop(0))
         command = inner
     ids = [word for word in words if word.isdigit()]  # the longest: a number may also be the value of an option
-    return Typed(" ".join(path), max(ids, key=len, default=words[0] if words else ""))
+    return Typed(" ".join(path), max(ids, key=len, default=words[0] if words else ""), tuple(arguments))
 
 
 if __name__ == "__main__":

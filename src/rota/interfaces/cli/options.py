@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, called so."""
+
+    name = "whole number"
+
+
 def config_option(command: Command) -> Command:
     """`--config FILE`, on every command that reads settings."""
     option = click.option(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rota.domain.errors import ConfigError
 from rota.interfaces.cli.text import cell, compact, is_safe, safe, safe_json, safe_lines
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+YES = "--yes"  # of every command that asks
 FORMS = ("table", "wide", "json", "yaml", "name")
 COLOURS = {
     "SUCCESS": "green",
@@ -91,6 +93,20 @@ def show_one(item: Any, table: Table, *, output: str) -> None:
 def is_terminal() -> bool:
     """Whether somebody looks at what is printed."""
     return sys.stdout.isatty()
+
+
+def confirm(question: str) -> None:
+    """Go on only if somebody says yes; a script says it beforehand."""
+    try:
+        is_meant = click.confirm(question, err=True)
+    except click.Abort as exc:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)  # ends the line of the question
+        raise ConfigError("nobody is there to answer, so nothing was done", fix=YES) from exc
+    if not is_meant:
+        click.echo("nothing was done", err=True)
+        raise click.exceptions.Exit(1)
 
 
 def spinner(text: str) -> AbstractContextManager[Any]:

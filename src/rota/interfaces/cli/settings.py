@@ -7,6 +7,7 @@ from typing import Any
 import click
 import yaml
 
+from rota.config.exposure import check_exposure
 from rota.config.load import DEFAULT_ORIGIN, Described, load
 from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option, sources_of
 
@@ -39,6 +40,7 @@ def show(config: Path | None, *, changes: tuple[str, ...], origin: bool, output:
 def check(config: Path | None, *, changes: tuple[str, ...]) -> None:
     """Read all sources and say everything that is wrong with them."""
     loaded = load_settings(config, read_changes(changes))
+    check_exposure(loaded.settings.api)
     count = sum(loaded.is_set(key) for key in loaded.origins)
     source = sources_of(config).find_file() or "no file"
     click.echo(f"settings are sound: {count} set, {len(loaded.origins) - count} by default ({source})")

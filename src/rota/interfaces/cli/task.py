@@ -8,6 +8,7 @@ from rota.interfaces.cli.connect import connect, repeat, server_option, watch_op
 from rota.interfaces.cli.errors import FAILURE, OK
 from rota.interfaces.cli.filters import filter_options, read_filters, read_time
 from rota.interfaces.cli.lazy import LazyGroup
+from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import document, output_option, show_list, show_one
 from rota.interfaces.cli.tables import TASKS
 from rota.interfaces.cli.text import compact, moment, safe, safe_lines
@@ -29,7 +30,7 @@ def task() -> None:
 
 @task.command()
 @filter_options
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, help="The most to show.  [default: 50]")
+@click.option("--limit", type=WholeNumber(1, 100_000), default=50, help="The most to show.  [default: 50]")
 @output_option
 @watch_option
 @server_option

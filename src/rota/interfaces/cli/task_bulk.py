@@ -13,6 +13,7 @@ from rota.domain.task import TaskStatus
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import CONFLICT, OK, exit_code_for
 from rota.interfaces.cli.filters import describe, filter_options, read_filters
+from rota.interfaces.cli.output import confirm
 from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ Told = Callable[["BulkCount"], None]
 def cancel(ids: tuple[str, ...], reason: str, *, yes: bool, url: str | None, **given: Any) -> int:
     """End tasks, waiting or running: those with these ids, or all that match."""
     filters = _choose(ids, given)
+    _check_statuses(filters, "cancel", are_final=False)
     with connect(url) as client:
         if ids:
             return _each(ids, lambda task_id: f"{task_id} {client.tasks.cancel(task_id, reason=reason).status}")
@@ -55,6 +57,7 @@ def cancel(ids: tuple[str, ...], reason: str, *, yes: bool, url: str | None, **g
 def retry(ids: tuple[str, ...], *, yes: bool, url: str | None, **given: Any) -> int:
     """Do the work of ended tasks again, as new tasks; the new ids are printed."""
     filters = _choose(ids, given)
+    _check_statuses(filters, "retry", are_final=True)
     with connect(url) as client:
         if ids:
             return _each(ids, lambda task_id: client.tasks.retry(task_id).id)
@@ -74,6 +77,14 @@ def _choose(ids: Sequence[str], given: dict[str, Any]) -> "TaskFilters":
     if bool(ids) == bool(filters):
         raise click.UsageError("Give ids or filters." if not ids else "Give ids or filters, not both.")
     return filters
+
+
+def _check_statuses(filters: "TaskFilters", verb: str, *, are_final: bool) -> None:
+    """Only those states from which it can be done: nobody is to be asked about what would do nothing."""
+    fit = [status for status in TaskStatus if status.is_final is are_final]
+    for status in filters.get("status", ()):
+        if status not in fit:
+            raise click.UsageError(f"{verb} is for tasks that are {', '.join(fit)}; {status} is not among them.")
 
 
 def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
@@ -101,7 +112,7 @@ def _all(
         return OK
     number = f"more than {COUNT_TO}" if count > COUNT_TO else str(count)
     if not is_sure:
-        click.confirm(f"{verb} {number} tasks with {safe(describe(filters))}?", abort=True, err=True)
+        confirm(f"{verb} {number} tasks with {safe(describe(filters))}?")
     with _progress(verb, count) as told:
         done = act(told)
     click.echo(f"{done.changed} of {done.matched} tasks: {verb} done, {done.skipped} skipped")

@@ -1,6 +1,5 @@
 """`rota task submit`."""
 
-import json
 import sys
 from contextlib import suppress
 from datetime import timedelta
@@ -17,9 +16,11 @@ from rota.domain.errors import ConfigError, InvalidError
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import FAILURE, OK, report_failure
 from rota.interfaces.cli.filters import read_pairs, read_time
+from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, restate, show_one, spinner
 from rota.interfaces.cli.tables import TASKS
 from rota.interfaces.cli.text import safe
+from rota.wire.strict_json import read_strictly
 
 if TYPE_CHECKING:
     from rota.client.blocking import Client, Handle
@@ -38,7 +39,7 @@ OPTIONS = (
     click.option("--delay", metavar="DURATION", help="Start it after this time, such as 5m."),
     click.option("--at", metavar="TIME", help="Start it at this time, such as 2026-01-31T09:00:00Z."),
     click.option("--timeout", metavar="DURATION", help="How long an attempt may take."),
-    click.option("--retries", type=click.IntRange(0, 1000), help="How often it is tried again."),
+    click.option("--retries", type=WholeNumber(0, 1000), help="How often it is tried again."),
     click.option(
         "--retry-on", multiple=True, metavar="KIND", help="Only such failures: 503, 5xx, UNAVAILABLE, ValueError, …"
     ),
@@ -183,6 +184,8 @@ def _retry(given: dict[str, Any]) -> "RetryPolicy | None":
 
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise InvalidError("--payload", f'is not JSON: {exc}; write it like \'{{"to": "ada"}}\'') from exc
+        return read_strictly(text, whole="--payload", within="payload")
+    except InvalidError as exc:
+        if exc.field != "--payload":
+            raise
+        raise InvalidError("--payload", f'{exc.problem}; write it like \'{{"to": "ada"}}\'') from exc

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
-from rota.interfaces.cli.options import process_options
+from rota.interfaces.cli.options import WholeNumber, process_options
 from rota.interfaces.cli.output import output_option, show_list, show_one
 from rota.interfaces.cli.tables import WORKERS
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group(invoke_without_command=True)
 @process_options
-@click.option("--processes", type=click.IntRange(1, 256), help="Worker processes, to use several cores.")
+@click.option("--processes", type=WholeNumber(1, 256), help="Worker processes, to use several cores.")
 @click.pass_context
 def worker(  # fixed signature: click
     context: click.Context, config: Path | None, app: str | None, *, changes: tuple[str, ...], processes: int | None
@@ -72,7 +72,7 @@ def resume(worker_id: str, *, url: str | None) -> None:
 
 @worker.command()
 @click.argument("worker_id", metavar="ID")
-@click.argument("capacity", metavar="TASKS", type=click.IntRange(1))
+@click.argument("capacity", metavar="TASKS", type=WholeNumber(1))
 @server_option
 def capacity(worker_id: str, capacity: int, *, url: str | None) -> None:
     """Change how many tasks a worker runs at once."""

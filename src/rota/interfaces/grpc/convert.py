@@ -15,10 +15,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from rota.domain.errors import InvalidError
-from rota.interfaces.http.body import check_values, count_marks, parse_json
+from rota.interfaces.http.body import count_marks, parse_json
 from rota.interfaces.operations.errors import TooLargeError
 from rota.interfaces.operations.operation import Frame
 from rota.wire.base import Answer
+from rota.wire.strict_json import check_values
 
 JSON = "_json"
 STAMP = Timestamp.DESCRIPTOR.full_name
@@ -65,7 +66,8 @@ class Reader:
         try:
             return parse_json(raw)
         except InvalidError as exc:
-            raise InvalidError(name if exc.field == "body" else f"{name}.{exc.field}", exc.problem) from exc
+            inner = "" if exc.field == "body" else exc.field if exc.field.startswith("[") else f".{exc.field}"
+            raise InvalidError(name + inner, exc.problem) from exc
 
 
 def is_map(field: Any) -> bool:

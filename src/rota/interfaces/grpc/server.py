@@ -26,6 +26,7 @@ from rota.interfaces.http.gate import MOST_HEADER_BYTES
 from rota.interfaces.http.probes import Probes
 from rota.interfaces.http.server import STOP_WITHIN, HttpServer
 from rota.interfaces.operations.tasks import MOST_BATCH_BYTES, MOST_PAGE_BYTES
+from rota.interfaces.ports import suggest_ports
 
 SLACK = 1024 * 1024  # between the most of ours and where the library itself cuts: ours has the better words
 OPTIONS: Sequence[tuple[str, Any]] = (
@@ -104,19 +105,21 @@ def _listen(server: grpc.aio.Server, api: ApiSettings, *, port: int) -> int:
             else:
                 port = server.add_secure_port(place, credentials)
         except RuntimeError as exc:
-            raise _unusable(api.host, port) from exc
+            raise _unusable(api, port) from exc
     return port
 
 
-def _unusable(host: str, port: int) -> ConfigError:
+def _unusable(api: ApiSettings, port: int) -> ConfigError:
+    host = api.host
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         try:  # the library does not say why
             probe.bind((host, port))
         except OSError as exc:
             if exc.errno == errno.EADDRINUSE:
-                return ConfigError(f"port {port} of {host} is in use", fix=f"--set api.grpc_port={port + 1}")
+                return ConfigError(f"port {port} of {host} is in use", fix=suggest_ports(api, "grpc_port"))
             return ConfigError(f"cannot listen at {host} port {port}: {exc}", fix="--set api.grpc_port=8421")
-    return ConfigError(f"cannot listen at {host} port {port}", fix="--set api.grpc_port=null, to do without gRPC")
+    problem = f"cannot listen at {host} port {port}; with api.grpc_port=null there is no gRPC"
+    return ConfigError(problem, fix="--set api.grpc_port=null")
 
 
 def _credentials(api: ApiSettings) -> grpc.ServerCredentials | None:

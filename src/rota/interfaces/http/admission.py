@@ -1,12 +1,19 @@
 """Who comes in, by whichever interface: a good token, within the rate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rota.application.sessions import OVER
 from rota.application.tokens import Tokens
 from rota.domain.access import Principal, find_token_id
 from rota.domain.errors import UnauthenticatedError
+from rota.domain.session import Session
 from rota.interfaces.http.limiter import RateLimiter
+
+# The console sends it with every request. Another site cannot: a browser would ask first whether it may (CORS), and is
+# never told yes. SameSite alone would let in pages of other ports of the same host.
+FROM_CONSOLE = b"x-rota-console"
+FOREIGN = "a session counts only from the console itself, which sends X-Rota-Console; programs use a token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,27 @@ class Admission:
             raise
         self.limiter.take(f"token {principal.token_id}")
         return principal
+
+    async def readmit(self, session: Session | None, address: str) -> Principal:
+        """Whoever has this session; none, if it was not a good one. Raises as `admit` does."""
+        if session is None:
+            self.limiter.take(f"address {address}")
+            raise UnauthenticatedError(OVER)
+        principal = await self.tokens.readmit(session.token_id)
+        self.limiter.take(f"token {principal.token_id}")
+        return principal
+
+
+def read_session(found: Mapping[bytes, Sequence[bytes]], cookie: str) -> str | None:
+    """The session among the cookies, or None. One that comes without the mark of the console is refused."""
+    named = f"{cookie}=".encode()
+    for header in found.get(b"cookie", ()):
+        for part in header.split(b";"):
+            if part.strip().startswith(named):
+                if FROM_CONSOLE not in found:
+                    raise UnauthenticatedError(FOREIGN)
+                return part.strip().removeprefix(named).decode("latin-1")
+    return None
 
 
 def read_secret(given: Sequence[str]) -> str:

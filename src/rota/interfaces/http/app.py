@@ -7,17 +7,20 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rota.interfaces.http.console import Asset, FrontPage, list_assets
 from rota.interfaces.http.endpoint import Endpoint, Methods, Plain
 from rota.interfaces.http.gate import HTTPS_ONLY, STRICT, Gate
 from rota.interfaces.http.limiter import RateLimiter
 from rota.interfaces.http.pages import FILES, Page, serve_openapi
 from rota.interfaces.http.probes import Probes
+from rota.interfaces.http.session import LOGIN, SESSION, SessionEndpoint
 from rota.interfaces.http.state import ServerState
 from rota.interfaces.operations.catalogue import BASE, OPERATIONS
 from rota.interfaces.operations.errors import NoRouteError
 from rota.interfaces.operations.operation import Operation
 
-PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", *FILES})  # the description is the same for everybody
+# The description and the console are the same for everybody; whoever logs in has nothing to show yet.
+PUBLIC = frozenset({"/", "/livez", "/readyz", "/openapi.json", LOGIN, *FILES})
 
 
 class _Key(Convertor[str]):
@@ -36,18 +39,21 @@ register_url_convertor("key", _Key())
 
 
 def build_app(
-    state: ServerState, limiter: RateLimiter, *, hosts: frozenset[str] | None, is_tls: bool = False
+    state: ServerState, limiter: RateLimiter, *, hosts: frozenset[str] | None, is_tls: bool = False, is_proxied: bool
 ) -> ASGIApp:
     """The whole of it; who may come in is the gate's to say."""
-    routes = [*_list_operations(OPERATIONS, state), *_list_others(state)]
+    assets = list_assets()
+    sessions = SessionEndpoint(state, limiter, is_secure=is_tls or is_proxied)
+    routes = [*_list_operations(OPERATIONS, state), *_list_others(state), *_list_console(assets, sessions)]
     node = state.services.node
     return Gate(
         app=_Paths(routes),
         tokens=state.services.tokens,
+        sessions=state.sessions,
         callback_key=node.callback_key,
         limiter=limiter,
         collector=node.collector,
-        public=PUBLIC,
+        public=PUBLIC | {asset.path for asset in assets},
         hosts=hosts,
         headers=[*STRICT, *HTTPS_ONLY] if is_tls else STRICT,
     )
@@ -80,6 +86,14 @@ def _list_others(state: ServerState) -> Iterable[Route]:
         yield Route(path, Methods(_read_only(Plain(answer))))
     for path, (file, media_type) in FILES.items():
         yield Route(path, Methods(_read_only(Page(file, media_type))))
+
+
+def _list_console(assets: Sequence[Asset], sessions: SessionEndpoint) -> Iterable[Route]:
+    yield Route("/", Methods(_read_only(FrontPage())))
+    yield Route(LOGIN, Methods({"POST": sessions.log_in}))
+    yield Route(SESSION, Methods({"GET": sessions.show, "DELETE": sessions.log_out}))
+    for asset in assets:
+        yield Route(asset.path, Methods(_read_only(asset)))
 
 
 def _read_only(app: ASGIApp) -> dict[str, ASGIApp]:

@@ -6,12 +6,11 @@ here they are errors.
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import islice
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.types import Receive, Scope
@@ -21,6 +20,7 @@ from rota.domain.errors import InvalidError
 from rota.interfaces.operations.errors import MediaTypeError, SlowRequestError, TooLargeError
 from rota.interfaces.operations.operation import MOST_BODY_MARKS
 from rota.wire.mistakes import explain
+from rota.wire.strict_json import MOST_DIGITS, read_strictly
 from rota.wire.task import CreateTask, CreateTasks
 
 T = TypeVar("T")
@@ -28,7 +28,6 @@ T = TypeVar("T")
 BODY_TIMEOUT = timedelta(seconds=15)
 DEEPEST = MAX_DEPTH + 4  # a payload of the full depth, inside the request that carries it
 MOST_ERRORS = 100
-MOST_DIGITS = 1000  # the time that a number takes grows with their square
 _TEXTS = re.compile(rb'"[^"]*+(?:"|\Z)')  # one that does not end reaches to the end of the body
 _ODD_ESCAPE = re.compile(rb"\\u(?:[dD][89a-fA-F]|00(?:00|3[aA]))")  # half of a pair, a NUL, or a colon
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
@@ -36,7 +35,6 @@ _LONG = b"0" * (MOST_DIGITS + 1)
 _NEITHER = bytes(set(range(256)) - set(b'"[]{},'))
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _OPENING = ord("[")
-_BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 async def read_body(scope: Scope, receive: Receive, *, most: int, count: Callable[[int], None]) -> bytes:
@@ -119,16 +117,9 @@ def _parse_plain(raw: bytes) -> tuple[Any] | None:
 
 def _parse_carefully(raw: bytes) -> Any:
     try:
-        text = raw.decode("utf-8")
+        return read_strictly(raw.decode("utf-8"))
     except UnicodeDecodeError as exc:
         raise InvalidError("body", f"is not UTF-8 (at byte {exc.start})") from exc
-    try:
-        value = json.loads(text, object_pairs_hook=_to_object, parse_int=_to_int, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as exc:
-        raise InvalidError("body", f"is not JSON: {exc}") from exc
-    if "\\u" in text:  # only an escape can spell what a store cannot hold
-        check_values(value)
-    return value
 
 
 def check_structure(raw: bytes, *, most_marks: int) -> None:
@@ -179,58 +170,6 @@ def _too_many(most_marks: int) -> TooLargeError:
     return TooLargeError(f"{problem}; send less, or split it into several requests")
 
 
-def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise InvalidError(key[:100], "is given twice in one object; give it once")
-            seen.add(key)
-    return made
-
-
-def _to_int(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
-    return int(digits)
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise InvalidError("body", f"has {word}, which is not a JSON number")
-
-
-def check_values(value: Any) -> None:
-    """Refuse text that a store could not hold, wherever it stands."""
-    found = _find_bad(value)
-    if found is not None:
-        field, bad = found
-        problem = "must not contain a NUL character" if bad == "\x00" else "is not valid Unicode (lone surrogate)"
-        raise InvalidError(_printable(field.removeprefix(".")) or "body", problem)
-
-
-def _find_bad(value: Any) -> tuple[str, str] | None:
-    """Where the first bad character is, and which. The place is spelt on the way back: most bodies have none."""
-    if isinstance(value, str):
-        bad = _BAD_TEXT.search(value)
-        return None if bad is None else ("", bad[0])
-    if isinstance(value, dict):
-        for key, item in value.items():
-            found = _find_bad(key) or _find_bad(item)
-            if found is not None:
-                return f".{key}{found[0]}", found[1]
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            found = _find_bad(item)
-            if found is not None:
-                return f"[{place}]{found[0]}", found[1]
-    return None
-
-
-def _printable(field: str) -> str:
-    return field.encode("ascii", "backslashreplace").decode().replace("\x00", "\\x00")[:200]
-
-
 def to_struct(value: Any, wanted: type[T], *, strict: bool = True) -> T:
     """Values as they were parsed, in their places and of their types."""
     try:
@@ -238,7 +177,7 @@ def to_struct(value: Any, wanted: type[T], *, strict: bool = True) -> T:
     except (msgspec.ValidationError, OverflowError) as exc:
         items = value.get("tasks") if wanted is CreateTasks and isinstance(value, dict) else None
         errors = list(islice(_list_bad_items(items), MOST_ERRORS)) if isinstance(items, list) else []
-        raise InvalidError.of(errors or [explain(exc, wanted)]) from exc
+        raise InvalidError.of(errors or [explain(exc, wanted, given=value)]) from exc
 
 
 def _list_bad_items(items: list[Any]) -> Iterator[InvalidError]:
@@ -247,6 +186,6 @@ def _list_bad_items(items: list[Any]) -> Iterator[InvalidError]:
         try:
             msgspec.convert(item, CreateTask)
         except (msgspec.ValidationError, OverflowError) as exc:
-            error = explain(exc, CreateTask)
+            error = explain(exc, CreateTask, given=item)
             inner = "" if error.field == "body" else f".{error.field}"
             yield InvalidError(f"tasks[{place}]{inner}", error.problem)

@@ -16,7 +16,7 @@ from rota.domain.errors import RotaError
 from rota.domain.submission import MAX_KEY_LENGTH
 from rota.interfaces.http import sse
 from rota.interfaces.http.body import check_media_type, find_header, parse_body, read_body
-from rota.interfaces.http.gate import PRINCIPAL, SECRET
+from rota.interfaces.http.gate import PRINCIPAL, PROOF
 from rota.interfaces.http.query import parse_query
 from rota.interfaces.http.state import ServerState
 from rota.interfaces.operations.errors import MethodError, status_for
@@ -85,10 +85,10 @@ class Endpoint:
             return await asyncio.to_thread(parse_body, raw, wanted, most_marks=most_marks)
 
     async def _stream(self, answer: Stream, request: Request, *, send: Send) -> None:
-        tokens, secret = self._state.services.tokens, request.scope[SECRET]
+        sessions, proof = self._state.sessions, request.scope[PROOF]
         with self._state.streaming():
             stream = sse.SseStream(
-                answer.frames, stopping=self._state.stopping, check_token=lambda: tokens.authenticate(secret)
+                answer.frames, stopping=self._state.stopping, check_token=lambda: sessions.authenticate(proof)
             )
             await stream.response()(request.scope, request.receive, send)
 

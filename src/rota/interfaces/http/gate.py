@@ -14,11 +14,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.application import metrics
 from rota.application.ports.metrics import MetricsCollector
+from rota.application.sessions import Sessions
 from rota.application.tokens import Tokens
 from rota.domain.access import Principal, Role
 from rota.domain.callback import API_BASE, verify_link
 from rota.domain.errors import DeniedError, RateLimitedError, RotaError, UnauthenticatedError
-from rota.interfaces.http.admission import Admission, read_secret
+from rota.interfaces.http.admission import FROM_CONSOLE, Admission, read_secret, read_session
 from rota.interfaces.http.limiter import RateLimiter
 from rota.interfaces.http.problems import problem_response
 from rota.interfaces.operations.errors import (
@@ -33,11 +34,12 @@ MOST_ADDRESS_BYTES = 8 * 1024  # of path and query
 MOST_HEADER_BYTES = 16 * 1024
 MOST_HEADERS = 100
 LONGEST_LOGGED_PATH = 200
-PRINCIPAL, SECRET = "rota.principal", "rota.secret"
+PRINCIPAL, PROOF = "rota.principal", "rota.proof"  # the proof: what the token or the session reads
 CALLBACK = re.compile(rf"{API_BASE}/tasks/(?P<id>[^/:]+)/attempts/(?P<attempt>[^/:.]+\.[^/:]+)(?P<verb>:[a-z]+)?")
+WHO = frozenset({b"authorization", b"host", b"cookie", FROM_CONSOLE})  # the headers that say who asks for whom
 WRONG_LINK = "the signature of this link does not fit; use Rota-Callback as it came, with a verb behind it"
 BARE_LINK = "this link lacks what to do; append :complete, :fail, :heartbeat or :progress to it"
-PROOF = re.compile(r"(attempts/[^/.]*)\..*?(:[a-z]{1,20})?$", re.DOTALL | re.IGNORECASE)  # also in a link misspelt
+LINK_PROOF = re.compile(r"(attempts/[^/.]*)\..*?(:[a-z]{1,20})?$", re.DOTALL | re.IGNORECASE)  # also in a link misspelt
 STRICT: Sequence[tuple[bytes, bytes]] = (  # names in lower case, as ASGI has them
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -57,6 +59,7 @@ class Gate:
 
     app: ASGIApp
     tokens: Tokens
+    sessions: Sessions
     limiter: RateLimiter
     collector: MetricsCollector
     callback_key: bytes = field(repr=False)  # that the links of attempts are signed with
@@ -86,11 +89,15 @@ class Gate:
         if scope["path"] in self.public:
             return
         if b"authorization" not in found and (link := CALLBACK.fullmatch(scope["path"])) is not None:
-            scope[PRINCIPAL], scope[SECRET] = self._admit_link(link, f"address {_address(scope)}"), ""
+            scope[PRINCIPAL], scope[PROOF] = self._admit_link(link, f"address {_address(scope)}"), ""
+            return
+        admission = Admission(self.tokens, self.limiter)
+        if b"authorization" not in found and (session := read_session(found, self.sessions.cookie)) is not None:
+            scope[PRINCIPAL] = await admission.readmit(self.sessions.find(session), _address(scope))
+            scope[PROOF] = session
             return
         secret = read_secret([given.decode("latin-1") for given in found.get(b"authorization", [])])
-        principal = await Admission(self.tokens, self.limiter).admit(secret, _address(scope))
-        scope[PRINCIPAL], scope[SECRET] = principal, secret
+        scope[PRINCIPAL], scope[PROOF] = await admission.admit(secret, _address(scope)), secret
 
     def _admit_link(self, link: "re.Match[str]", address: str) -> Principal:
         """Whoever has the link of an attempt may speak for it: the path is all that this principal is good for."""
@@ -164,7 +171,7 @@ def _scan(scope: Scope) -> dict[bytes, list[bytes]]:
     found: dict[bytes, list[bytes]] = {}
     for name, value in scope["headers"]:
         size += len(name) + len(value)
-        if name in (b"authorization", b"host"):
+        if name in WHO:
             found.setdefault(name, []).append(value)
     if size > MOST_HEADER_BYTES or len(scope["headers"]) > MOST_HEADERS:
         raise HeadersTooLargeError(f"more than {MOST_HEADER_BYTES} bytes or {MOST_HEADERS} headers")
@@ -173,7 +180,7 @@ def _scan(scope: Scope) -> dict[bytes, list[bytes]]:
 
 def _path(scope: Scope) -> str:
     """The path, for the log. The proof in the link of an attempt is as good as a password: it is left out."""
-    return PROOF.sub(r"\1\2", str(scope["path"]))[:LONGEST_LOGGED_PATH]
+    return LINK_PROOF.sub(r"\1\2", str(scope["path"]))[:LONGEST_LOGGED_PATH]
 
 
 def _address(scope: Scope) -> str:

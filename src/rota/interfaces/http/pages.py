@@ -17,7 +17,6 @@ PAGE_POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 FILES: Mapping[str, tuple[str, str]] = {
-    "/": ("index.html", "text/html"),
     "/docs": ("docs.html", "text/html"),
     "/docs/docs.js": ("docs.js", "text/javascript"),
     "/docs/docs.css": ("docs.css", "text/css"),

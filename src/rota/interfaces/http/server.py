@@ -23,6 +23,7 @@ from rota.interfaces.http.app import build_app
 from rota.interfaces.http.limiter import RateLimiter
 from rota.interfaces.http.protocol import PromptProtocol
 from rota.interfaces.http.state import ServerState
+from rota.interfaces.ports import PortTakenError, is_taken, suggest_ports
 
 STOP_WITHIN = timedelta(seconds=10)
 IDLE = timedelta(seconds=60)  # how long a connection may wait for its next request
@@ -86,7 +87,7 @@ def serve_http(services: Services, api: ApiSettings) -> HttpServer:
     """A server that listens already, so that a port that is taken is known before anything runs."""
     state = ServerState(services, most_streams=api.max_streams)
     limiter = RateLimiter(services.node.clock, api.rate)
-    app = build_app(state, limiter, hosts=_hosts(api), is_tls=api.tls_cert is not None)
+    app = build_app(state, limiter, hosts=_hosts(api), is_tls=api.tls_cert is not None, is_proxied=api.behind_tls_proxy)
     config = uvicorn.Config(
         app,
         http=PromptProtocol,
@@ -108,7 +109,7 @@ def serve_http(services: Services, api: ApiSettings) -> HttpServer:
     )
     _load(config)
     scheme = "http" if api.tls_cert is None else "https"
-    return HttpServer(state, limiter, listen(api.host, api.port), Server(config), scheme)
+    return HttpServer(state, limiter, _listen(api), Server(config), scheme)
 
 
 def _load(config: uvicorn.Config) -> None:
@@ -130,6 +131,14 @@ def _hosts(api: ApiSettings) -> frozenset[str] | None:
     if is_loopback(api.host):
         return LOOPBACK_NAMES | {api.host.lower()} | named
     return named or None
+
+
+def _listen(api: ApiSettings) -> list[socket.socket]:
+    try:
+        return listen(api.host, api.port)
+    except PortTakenError as exc:  # most likely by another server like this one, which has the other port too
+        has_both = bool(api.grpc_port) and is_taken(api.host, api.grpc_port or 0)
+        raise ConfigError(exc.problem, fix=suggest_ports(api, "port", *(["grpc_port"] if has_both else []))) from exc
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
@@ -165,7 +174,7 @@ def _bind(family: int, address: tuple[object, ...], *, port: int) -> socket.sock
 
 def _unusable(host: str, port: int, *, exc: OSError) -> ConfigError:
     if exc.errno == errno.EADDRINUSE:
-        return ConfigError(f"port {port} of {host} is in use", fix=f"--set api.port={port + 1}")
+        return PortTakenError(f"port {port} of {host} is in use", fix="--set api.port=0")
     if exc.errno == errno.EACCES:
         return ConfigError(f"port {port} needs more rights than this user has", fix="--set api.port=8420")
     return ConfigError(f"cannot listen at {host} port {port}: {exc}", fix="--set api.host=127.0.0.1")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from rota.application import metrics
 from rota.application.services import Services
+from rota.application.sessions import Sessions
+from rota.interfaces.http.one_time import OneTimeCodes
 from rota.interfaces.operations.errors import BusyError, TooManyStreamsError
 from rota.interfaces.operations.operation import MIB
 
@@ -19,8 +21,13 @@ class ServerState:
     most_streams: int
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     parsing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))  # large bodies, one at a time
+    codes: OneTimeCodes = field(default_factory=OneTimeCodes)  # of links into the console
+    sessions: Sessions = field(init=False)
     held_bytes: int = 0  # of bodies
     _streams: int = 0
+
+    def __post_init__(self) -> None:
+        self.sessions = Sessions(self.services.node, self.services.tokens)
 
     @contextmanager
     def streaming(self) -> Iterator[None]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from rota.domain.events import EventKind
 from rota.domain.task import TaskStatus
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="The most items in one answer.")]
@@ -80,6 +81,4 @@ class ListWorkersQuery(ListQuery):
 
 class EventsQuery(Query):
     type: list[Annotated[str, msgspec.Meta(max_length=200, description="Only tasks of these types.")]] = []
-    kind: list[
-        Annotated[str, msgspec.Meta(max_length=64, description="Only these kinds, such as `task.completed`.")]
-    ] = []
+    kind: list[Annotated[EventKind, msgspec.Meta(description="Only these kinds, such as `task.completed`.")]] = []

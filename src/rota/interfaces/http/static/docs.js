@@ -111,7 +111,7 @@ function draw(spec) {
 
 async function load() {
   try {
-    const answer = await fetch("/openapi.json");
+    const answer = await fetch("openapi.json");
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     draw(await answer.json());
     if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();

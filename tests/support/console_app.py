@@ -1,0 +1,41 @@
+"""Tasks to look at in the console."""
+
+import asyncio
+
+import rota
+
+
+@rota.task("shop.greet")
+async def greet(ctx: rota.Context, name: str = "world") -> dict[str, str]:
+    ctx.log.info("greeting", name=name)
+    return {"greeting": f"Hello, {name}!"}
+
+
+@rota.task("shop.charge", retries=0)
+async def charge(ctx: rota.Context, order: int) -> None:
+    ctx.log.info("charging", order=order)
+    raise ValueError(f"order {order} has no card")
+
+
+@rota.task("shop.sync", retries=3, retry_delay="0.3s")
+async def sync(ctx: rota.Context) -> str:
+    if ctx.attempt < 3:
+        raise ConnectionError(f"the warehouse does not answer (attempt {ctx.attempt})")
+    return "in step"
+
+
+@rota.task("shop.export", timeout="30m")
+async def export(ctx: rota.Context, rows: int = 100) -> None:
+    """Goes on until somebody cancels it."""
+    for row in range(rows):
+        ctx.log.info("row written", row=row, total=rows)
+    await ctx.progress(0.42, "42 of 100 sheets")
+    await asyncio.Event().wait()
+
+
+@rota.task("shop.hostile", retries=0)
+async def hostile(ctx: rota.Context, text: str) -> None:
+    """What comes in goes to every place that the console shows."""
+    ctx.log.info(text[:2000])
+    await ctx.progress(0.5, text[:100])
+    raise RuntimeError(text)

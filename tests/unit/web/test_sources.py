@@ -1,0 +1,88 @@
+"""The source of the console: both languages say everything, and what it expects is what the API answers."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rota.interfaces.http.openapi import build_document
+from rota.interfaces.operations.catalogue import OPERATIONS
+
+WEB = Path(__file__).resolve().parents[3] / "web"
+LOCALES = WEB / "src" / "locales"
+INTERFACE = re.compile(r"export interface (\w+)(?:<\w+>)? \{(.*?)\n\}", re.DOTALL)
+OWN = {"Page", "Session"}  # made of others, or no operation of the API
+BLANK = re.compile(r"\{\{(\w+)\}\}")
+FOREIGN_WORDS = re.compile(r"[A-Za-z0-9 .,:/…()%{}“”=*-]*")
+
+
+def flatten(catalog: object, place: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(catalog, dict):
+        for key, value in catalog.items():
+            yield from flatten(value, f"{place}.{key}" if place else key)
+    else:
+        yield place, str(catalog)
+
+
+def read(language: str) -> dict[str, str]:
+    return dict(flatten(json.loads((LOCALES / f"{language}.json").read_text("utf-8"))))
+
+
+def test_both_languages_have_the_same_keys_and_blanks() -> None:
+    english, chinese = read("en"), read("zh-CN")
+    assert english.keys() == chinese.keys()
+    for key, text in english.items():
+        assert sorted(BLANK.findall(text)) == sorted(BLANK.findall(chinese[key])), key
+        assert text.strip(), key
+        assert chinese[key].strip(), key
+
+
+def test_chinese_is_chinese() -> None:
+    same = {key for key, text in read("zh-CN").items() if FOREIGN_WORDS.fullmatch(text)}
+    assert same == {"preferences.utc", "configs.mode_cron"}
+
+
+def test_no_key_is_left_that_nobody_says() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in (WEB / "src").rglob("*.ts*"))
+    spelt = set(re.findall(r"[\"`]([a-z_]+(?:\.[A-Za-z0-9_]+)+)[\"`]", code))
+    begun = tuple(set(re.findall(r"`([a-z_]+\.(?:[A-Za-z0-9_.]*))\$\{", code)))
+    unused = {key for key in read("en") if key not in spelt and not key.startswith(begun)}
+    assert unused == set()
+
+
+def fields(body: str) -> set[str]:
+    return set(re.findall(r"^  (\w+):", body, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("name", "body"), INTERFACE.findall((WEB / "src" / "types.ts").read_text("utf-8")), ids=lambda text: text[:12]
+)
+def test_what_the_console_reads_is_what_the_api_answers(name: str, body: str) -> None:
+    schemas = build_document(OPERATIONS)["components"]["schemas"]
+    if name in OWN:
+        return
+    assert fields(body) == set(schemas[name]["properties"])
+
+
+def test_the_lock_file_names_no_registry_and_has_the_bundler_of_every_platform() -> None:
+    lock = json.loads((WEB / "package-lock.json").read_text("utf-8"))
+    packages = {place: entry for place, entry in lock["packages"].items() if place}
+    assert not [place for place, entry in packages.items() if "resolved" in entry]
+    assert not [place for place, entry in packages.items() if "integrity" not in entry]
+    assert sum("@rolldown/binding-" in place for place in packages) >= 10
+
+
+def test_versions_are_exact() -> None:
+    package = json.loads((WEB / "package.json").read_text("utf-8"))
+    wanted = package["dependencies"] | package["devDependencies"] | package["overrides"]
+    assert not {name: version for name, version in wanted.items() if not re.fullmatch(r"\d+\.\d+\.\d+", version)}
+
+
+def test_nothing_is_written_into_the_page_as_markup() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in (WEB / "src").rglob("*.ts*"))
+    assert not re.findall(
+        r"dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", code
+    )
+    assert "<script>" not in (WEB / "index.html").read_text("utf-8")

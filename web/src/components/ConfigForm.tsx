@@ -1,0 +1,266 @@
+// Define a type, or change it. What the server would refuse is refused by the server, and shown at its field; what it
+// would fire is shown while the schedule is typed.
+
+import { Button, Group, NativeSelect, NumberInput, SegmentedControl, SimpleGrid, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { ApiError, part, post, put } from "../api";
+import { parse } from "../pages/TaskDetail";
+import type { SchedulePreview, TaskConfig } from "../types";
+import { PageHead, Panel } from "./bits";
+import { notifyDone, ProblemAlert } from "./problem";
+import { SchedulePreviewBox } from "./SchedulePreview";
+
+const EXECUTORS: Record<string, object> = {
+  local: {},
+  http: { url: "https://example.com/run" },
+  grpc: { target: "example.com:443" },
+};
+const MODES = ["none", "cron", "every_seconds", "after_end_seconds", "at"] as const;
+type Mode = (typeof MODES)[number];
+const MONO = { input: { fontFamily: "var(--mantine-font-family-monospace)" } };
+
+interface Draft {
+  type: string;
+  name: string;
+  description: string;
+  executor: string;
+  executorKeys: string; // JSON
+  payload: string; // JSON
+  timeout: number | string;
+  priority: number | string;
+  maxConcurrent: number | string;
+  rate: number | string;
+  retries: number | string;
+  strategy: string;
+  delay: number | string;
+  backoff: number | string;
+  enabled: boolean;
+  mode: Mode;
+  when: string; // the expression, the seconds or the times
+  zone: string;
+  dialect: string;
+  overlap: string;
+  onMissed: string;
+}
+
+function toDraft(config: TaskConfig | null): Draft {
+  const { type: executor = "local", ...keys } = config?.executor ?? { type: "http", ...EXECUTORS.http };
+  const schedule = config?.schedule ?? null;
+  const mode = MODES.find((one) => one !== "none" && schedule?.[one] !== undefined && schedule[one] !== null) ?? "none";
+  const when = mode === "none" ? "" : schedule?.[mode];
+  return {
+    type: config?.type ?? "",
+    name: config?.name ?? "",
+    description: config?.description ?? "",
+    executor: String(executor),
+    executorKeys: JSON.stringify(keys, null, 2),
+    payload: JSON.stringify(config?.payload ?? {}, null, 2),
+    timeout: config?.timeout_seconds ?? 300,
+    priority: config?.priority ?? 0,
+    maxConcurrent: config?.max_concurrent ?? "",
+    rate: config?.rate_per_second ?? "",
+    retries: config?.retry.max_retries ?? 3,
+    strategy: config?.retry.strategy ?? "EXPONENTIAL",
+    delay: config?.retry.delay_seconds ?? 10,
+    backoff: config?.retry.backoff_rate ?? 2,
+    enabled: config?.enabled ?? true,
+    mode,
+    when: Array.isArray(when) ? when.join("\n") : when === undefined ? "" : String(when),
+    zone: String(schedule?.zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC"),
+    dialect: String(schedule?.dialect ?? "vixie"),
+    overlap: String(schedule?.overlap ?? "skip"),
+    onMissed: String(schedule?.on_missed ?? "run_once"),
+  };
+}
+
+/** The schedule that the draft spells; keys that the form does not show stay as they are. */
+function toSchedule(draft: Draft, before: TaskConfig["schedule"]): Record<string, unknown> | null {
+  if (draft.mode === "none") return null;
+  const kept = Object.fromEntries(Object.entries(before ?? {}).filter(([key]) => !(MODES as readonly string[]).includes(key) && key !== "dialect"));
+  const times = draft.when.split(/\s+/).filter(Boolean);
+  const value = { cron: draft.when.trim(), at: times, every_seconds: Number(draft.when), after_end_seconds: Number(draft.when) }[draft.mode];
+  const schedule: Record<string, unknown> = { ...kept, [draft.mode]: value, zone: draft.zone || "UTC", overlap: draft.overlap, on_missed: draft.onMissed };
+  if (draft.mode === "cron") schedule.dialect = draft.dialect;
+  return schedule;
+}
+
+function toBody(draft: Draft, config: TaskConfig | null): object {
+  const keys = parse(draft.executorKeys).value;
+  return {
+    name: draft.name,
+    description: draft.description,
+    executor: { ...(typeof keys === "object" ? keys : {}), type: draft.executor },
+    payload: parse(draft.payload).value,
+    timeout_seconds: Number(draft.timeout),
+    priority: Number(draft.priority),
+    max_concurrent: draft.maxConcurrent === "" ? null : Number(draft.maxConcurrent),
+    rate_per_second: draft.rate === "" ? null : Number(draft.rate),
+    retry: { ...(config?.retry ?? {}), max_retries: Number(draft.retries), strategy: draft.strategy, delay_seconds: Number(draft.delay), backoff_rate: Number(draft.backoff) },
+    schedule: toSchedule(draft, config?.schedule ?? null),
+    enabled: draft.enabled,
+    revision: config?.revision ?? 0, // what it replaces: a change by somebody else meanwhile is never lost
+  };
+}
+
+type Put = <K extends keyof Draft>(key: K, value: Draft[K]) => void;
+type Faults = (field: string) => string | undefined;
+
+export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDone: (stored: TaskConfig | null) => void }): ReactNode {
+  const { t } = useTranslation();
+  const queries = useQueryClient();
+  const [draft, setDraft] = useState(() => toDraft(config));
+  const [error, setError] = useState<unknown>(null);
+  const [isBusy, setBusy] = useState(false);
+  const set: Put = (key, value) => setDraft((before) => ({ ...before, [key]: value }));
+  const isWellFormed = parse(draft.executorKeys).problem === null && parse(draft.payload).problem === null && draft.type.trim() !== "";
+  const faults: Faults = (field) =>
+    error instanceof ApiError ? error.problem.errors.find((one) => one.field === field || one.field.startsWith(`${field}.`))?.problem : undefined;
+
+  const store = async (event: FormEvent): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      const stored = await put<TaskConfig>(`/task-configs/${part(draft.type.trim())}`, toBody(draft, config));
+      void queries.invalidateQueries({ queryKey: ["configs"] });
+      notifyDone(t("configs.stored"));
+      onDone(stored);
+    } catch (problem) {
+      setError(problem);
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  return (
+    <form onSubmit={(event) => void store(event)}>
+      <Stack>
+        <PageHead title={config ? t("configs.edit_title", { type: config.type }) : t("configs.new")}>
+          <Button variant="default" size="xs" onClick={() => onDone(null)}>{t("common.back")}</Button>
+          <Button size="xs" type="submit" loading={isBusy} disabled={!isWellFormed}>{t("configs.store")}</Button>
+        </PageHead>
+        <ProblemAlert error={error} />
+        <SimpleGrid cols={{ base: 1, md: 2 }}>
+          <Basics draft={draft} set={set} faults={faults} isNew={config === null} />
+          <WhenFields draft={draft} set={set} faults={faults} config={config} />
+          <What draft={draft} set={set} faults={faults} />
+          <Limits draft={draft} set={set} faults={faults} />
+        </SimpleGrid>
+      </Stack>
+    </form>
+  );
+}
+
+interface Part {
+  draft: Draft;
+  set: Put;
+  faults: Faults;
+}
+
+function Basics({ draft, set, faults, isNew }: Part & { isNew: boolean }): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Panel title={t("configs.basics")}>
+      <Stack gap="sm">
+        <TextInput label={t("configs.type")} description={t("configs.type_note")} required disabled={!isNew} value={draft.type} onChange={(event) => set("type", event.currentTarget.value)} error={faults("type")} placeholder="send_email" maxLength={200} />
+        <TextInput label={t("configs.name")} value={draft.name} onChange={(event) => set("name", event.currentTarget.value)} error={faults("name")} />
+        <Textarea label={t("configs.description")} autosize minRows={2} value={draft.description} onChange={(event) => set("description", event.currentTarget.value)} error={faults("description")} />
+        <Switch label={t("configs.enabled")} checked={draft.enabled} onChange={(event) => set("enabled", event.currentTarget.checked)} />
+      </Stack>
+    </Panel>
+  );
+}
+
+function What({ draft, set, faults }: Part): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Panel title={t("configs.what")}>
+      <Stack gap="sm">
+        <NativeSelect
+          label={t("configs.executor")}
+          description={t("configs.executor_note")}
+          data={[...new Set([...Object.keys(EXECUTORS), draft.executor])]}
+          value={draft.executor}
+          onChange={(event) => {
+            const chosen = event.currentTarget.value;
+            set("executor", chosen);
+            set("executorKeys", JSON.stringify(EXECUTORS[chosen] ?? {}, null, 2));
+          }}
+          error={faults("executor.type")}
+        />
+        <Textarea label={t("configs.executor_keys")} autosize minRows={3} styles={MONO} value={draft.executorKeys} onChange={(event) => set("executorKeys", event.currentTarget.value)} error={parse(draft.executorKeys).problem ?? faults("executor")} />
+        <Textarea label={t("configs.payload")} description={t("configs.payload_note")} autosize minRows={3} styles={MONO} value={draft.payload} onChange={(event) => set("payload", event.currentTarget.value)} error={parse(draft.payload).problem ?? faults("payload")} />
+      </Stack>
+    </Panel>
+  );
+}
+
+function Limits({ draft, set, faults }: Part): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Panel title={t("configs.limits")}>
+      <SimpleGrid cols={{ base: 1, xs: 2 }}>
+        <NumberInput label={t("configs.timeout_seconds")} min={0} value={draft.timeout} onChange={(value) => set("timeout", value)} error={faults("timeout_seconds")} />
+        <NumberInput label={`${t("tasks.priority")} (0–9)`} min={0} max={9} value={draft.priority} onChange={(value) => set("priority", value)} error={faults("priority")} />
+        <NumberInput label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} value={draft.maxConcurrent} onChange={(value) => set("maxConcurrent", value)} error={faults("max_concurrent")} />
+        <NumberInput label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={draft.rate} onChange={(value) => set("rate", value)} error={faults("rate_per_second")} />
+        <NumberInput label={t("configs.retries")} min={0} value={draft.retries} onChange={(value) => set("retries", value)} error={faults("retry.max_retries")} />
+        <NativeSelect label={t("configs.strategy")} data={(["EXPONENTIAL", "FIXED"] as const).map((value) => ({ value, label: t(`configs.${value}`) }))} value={draft.strategy} onChange={(event) => set("strategy", event.currentTarget.value)} />
+        <NumberInput label={t("configs.delay_seconds")} min={0} value={draft.delay} onChange={(value) => set("delay", value)} error={faults("retry.delay_seconds")} />
+        {draft.strategy === "EXPONENTIAL" && <NumberInput label={t("configs.backoff")} min={1} step={0.5} value={draft.backoff} onChange={(value) => set("backoff", value)} error={faults("retry.backoff_rate")} />}
+      </SimpleGrid>
+    </Panel>
+  );
+}
+
+function WhenFields({ draft, set, faults, config }: Part & { config: TaskConfig | null }): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Panel title={t("configs.schedule")}>
+      <Stack gap="sm">
+        <SegmentedControl fullWidth size="xs" data={MODES.map((value) => ({ value, label: t(`configs.mode_${value}`) }))} value={draft.mode} onChange={(value) => setDraftMode(value as Mode, set)} aria-label={t("configs.schedule")} />
+        {draft.mode === "none" ? (
+          <Text size="sm" c="dimmed">{t("configs.no_schedule_text")}</Text>
+        ) : (
+          <>
+            {draft.mode === "at" ? (
+              <Textarea label={t("configs.times")} description={t("configs.times_note")} autosize minRows={2} styles={MONO} value={draft.when} onChange={(event) => set("when", event.currentTarget.value)} error={faults("schedule")} />
+            ) : (
+              <TextInput label={t(draft.mode === "cron" ? "configs.cron" : "configs.seconds")} styles={MONO} value={draft.when} onChange={(event) => set("when", event.currentTarget.value)} error={faults("schedule")} placeholder={draft.mode === "cron" ? "30 9 * * 1-5" : "90"} />
+            )}
+            <Group grow align="flex-start">
+              <TextInput label={t("configs.zone")} value={draft.zone} onChange={(event) => set("zone", event.currentTarget.value)} error={faults("schedule.zone")} />
+              {draft.mode === "cron" && <NativeSelect label={t("configs.dialect")} data={["vixie", "quartz"]} value={draft.dialect} onChange={(event) => set("dialect", event.currentTarget.value)} />}
+            </Group>
+            <Group grow align="flex-start">
+              <NativeSelect label={t("configs.overlap")} data={["skip", "allow", "queue_one", "queue_all", "cancel_running"].map((value) => ({ value, label: t(`configs.overlap_${value as "skip"}`) }))} value={draft.overlap} onChange={(event) => set("overlap", event.currentTarget.value)} error={faults("schedule.overlap")} />
+              <NativeSelect label={t("configs.on_missed")} data={["run_once", "run_all", "skip"].map((value) => ({ value, label: t(`configs.missed_${value as "skip"}`) }))} value={draft.onMissed} onChange={(event) => set("onMissed", event.currentTarget.value)} />
+            </Group>
+            <Preview draft={draft} config={config} />
+          </>
+        )}
+      </Stack>
+    </Panel>
+  );
+}
+
+function setDraftMode(mode: Mode, set: Put): void {
+  set("mode", mode);
+  set("when", { none: "", cron: "*/5 * * * *", every_seconds: "60", after_end_seconds: "60", at: new Date(Date.now() + 3_600_000).toISOString() }[mode]);
+}
+
+function Preview({ draft, config }: { draft: Draft; config: TaskConfig | null }): ReactNode {
+  const schedule = JSON.stringify(toSchedule(draft, config?.schedule ?? null));
+  const [settled] = useDebouncedValue(schedule, 300);
+  const preview = useQuery({
+    queryKey: ["preview", settled, draft.type],
+    queryFn: () => post<SchedulePreview>("/schedules:preview", { schedule: JSON.parse(settled) as object, type: draft.type.trim() || "new", count: 5 }),
+    placeholderData: undefined,
+    retry: false,
+  });
+  if (preview.error) return <ProblemAlert error={preview.error} />;
+  return preview.data ? <SchedulePreviewBox preview={preview.data} zone={draft.zone || "UTC"} /> : null;
+}

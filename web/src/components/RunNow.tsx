@@ -1,0 +1,40 @@
+import { Button, Group, Modal, Stack, Textarea } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { part, post } from "../api";
+import { parse } from "../pages/TaskDetail";
+import { go } from "../router";
+import { oneLine } from "../text";
+import type { Task, TaskConfig } from "../types";
+import { ProblemAlert } from "./problem";
+
+export function RunNow({ config, onClose }: { config: TaskConfig; onClose: () => void }): ReactNode {
+  const { t } = useTranslation();
+  const queries = useQueryClient();
+  const [text, setText] = useState(() => JSON.stringify(config.payload ?? {}, null, 2));
+  const [error, setError] = useState<unknown>(null);
+  const payload = parse(text);
+  const run = async (): Promise<void> => {
+    try {
+      const task = await post<Task>(`/task-configs/${part(config.type)}:trigger`, { payload: payload.value });
+      void queries.invalidateQueries({ queryKey: ["tasks"] });
+      onClose();
+      go(`/tasks/${task.id}`);
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  return (
+    <Modal opened onClose={onClose} title={`${t("configs.run_now")}: ${oneLine(config.type, 60)}`} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
+      <Stack>
+        <Textarea label={t("task.input")} description={t("configs.input_note")} autosize minRows={6} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }} data-autofocus />
+        <ProblemAlert error={error} />
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose}>{t("common.back")}</Button>
+          <Button disabled={payload.problem !== null} onClick={() => void run()}>{t("configs.run_now")}</Button>
+        </Group>
+      </Stack>
+    </Modal>
+  );
+}

@@ -1,0 +1,207 @@
+import {
+  ActionIcon,
+  Anchor,
+  Badge,
+  Button,
+  Code,
+  CopyButton,
+  Group,
+  Loader,
+  Paper,
+  Stack,
+  Text,
+  Title,
+  Tooltip,
+} from "@mantine/core";
+import { Check, Copy } from "lucide-react";
+import { type ReactNode, useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { count } from "../format";
+import { Link } from "../router";
+import { clip, oneLine, save, visible } from "../text";
+import type { TaskStatus } from "../types";
+
+export const COLORS: Record<TaskStatus, string> = {
+  PENDING: "cyan",
+  BLOCKED: "grape",
+  PROCESSING: "blue",
+  RETRYING: "yellow",
+  SUCCESS: "teal",
+  FAILED: "red",
+  TIMEOUT: "orange",
+  CANCELLED: "gray.6",
+};
+
+/** The colour of a state as CSS has it. */
+export function paint(status: TaskStatus): string {
+  const [name = "gray", shade] = COLORS[status].split(".");
+  return `var(--mantine-color-${name}-${shade ?? "filled"})`;
+}
+
+/** The same for words, which must be read on either ground. */
+export function ink(status: TaskStatus): string {
+  const [name = "gray"] = COLORS[status].split(".");
+  return `light-dark(var(--mantine-color-${name}-9), var(--mantine-color-${name}-4))`;
+}
+
+export function StatusBadge({ status }: { status: TaskStatus }): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Badge variant="dot" color={COLORS[status]} tt="none" fw={600} title={status} miw="max-content">
+      {t(`status.${status}`)}
+    </Badge>
+  );
+}
+
+export function PageHead({ title, children, note }: { title: ReactNode; children?: ReactNode; note?: ReactNode }): ReactNode {
+  return (
+    <Group justify="space-between" align="flex-start" wrap="wrap">
+      <Stack gap={2}>
+        <Title order={1} size="h2">
+          {title}
+        </Title>
+        {note && (
+          <Text size="sm" c="dimmed" component="div">
+            {note}
+          </Text>
+        )}
+      </Stack>
+      <Group gap="xs">{children}</Group>
+    </Group>
+  );
+}
+
+export function Panel({ title, children, aside }: { title?: ReactNode; children: ReactNode; aside?: ReactNode }): ReactNode {
+  return (
+    <Paper withBorder p="md">
+      {(title || aside) && (
+        <Group justify="space-between" mb="sm" gap="xs">
+          <Title order={2} size="h5">
+            {title}
+          </Title>
+          {aside}
+        </Group>
+      )}
+      {children}
+    </Paper>
+  );
+}
+
+/** Nothing is there yet: what would be, and exactly what to type to see it. */
+export function Empty({ title, text, command, children }: { title: string; text?: string; command?: string; children?: ReactNode }): ReactNode {
+  return (
+    <Stack align="center" gap="xs" py="xl" data-testid="empty">
+      <Text fw={600}>{title}</Text>
+      {text && (
+        <Text size="sm" c="dimmed" ta="center" maw={560}>
+          {text}
+        </Text>
+      )}
+      {command && <Command text={command} />}
+      {children}
+    </Stack>
+  );
+}
+
+export function Command({ text }: { text: string }): ReactNode {
+  return (
+    <Group gap={4} wrap="nowrap" maw="100%">
+      <Code block style={{ whiteSpace: "pre-wrap" }}>
+        {text}
+      </Code>
+      <CopyIcon text={text} />
+    </Group>
+  );
+}
+
+export function CopyIcon({ text }: { text: string }): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <CopyButton value={text}>
+      {({ copied, copy }) => (
+        <Tooltip label={copied ? t("common.copied") : t("common.copy")}>
+          <ActionIcon variant="subtle" color={copied ? "teal" : "gray"} onClick={copy} aria-label={t("common.copy")}>
+            {copied ? <Check size={16} /> : <Copy size={16} />}
+          </ActionIcon>
+        </Tooltip>
+      )}
+    </CopyButton>
+  );
+}
+
+export function Loading(): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Group justify="center" py="xl">
+      <Loader size="sm" role="status" aria-label={t("common.loading")} />
+    </Group>
+  );
+}
+
+const MOST_SHOWN = 20_000;
+
+/** A JSON value as text; much of it is shown when it is asked for. */
+export function JsonView({ value, name }: { value: unknown; name: string }): ReactNode {
+  const text = useMemo(() => (typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "null")), [value]);
+  return <TextView text={typeof value === "string" ? JSON.stringify(value) : text} whole={text} name={`${name}.json`} />;
+}
+
+export function TextView({ text, name, whole }: { text: string; name: string; whole?: string }): ReactNode {
+  const { t } = useTranslation();
+  const [isWhole, setWhole] = useState(false);
+  const isLong = text.length > MOST_SHOWN;
+  const shown = useMemo(() => visible(isWhole ? clip(text, 1_000_000) : clip(text, MOST_SHOWN)), [text, isWhole]);
+  return (
+    <Stack gap={4}>
+      <Code block className="foreign" style={{ whiteSpace: "pre-wrap", maxHeight: "24rem", overflow: "auto" }} tabIndex={0}>
+        {shown}
+      </Code>
+      {isLong && (
+        <Group gap="xs">
+          <Text size="xs" c="dimmed">
+            {t("common.characters", { number: count(text.length) })}
+          </Text>
+          {!isWhole && (
+            <Button size="compact-xs" variant="subtle" onClick={() => setWhole(true)}>
+              {t("common.show_all")}
+            </Button>
+          )}
+          <Button size="compact-xs" variant="subtle" onClick={() => save(name, whole ?? text)}>
+            {t("common.download")}
+          </Button>
+        </Group>
+      )}
+    </Stack>
+  );
+}
+
+/** Words of somebody else, in one line. */
+export function Foreign({ text, most = 120 }: { text: string; most?: number }): ReactNode {
+  const shown = oneLine(text, most);
+  return (
+    <span className="foreign" title={shown.endsWith("…") ? oneLine(text, 1000) : undefined}>
+      {shown}
+    </span>
+  );
+}
+
+export function TextLink({ to, children, ...rest }: { to: string; children: ReactNode; className?: string }): ReactNode {
+  return (
+    <Anchor component={Link} to={to} size="sm" {...rest}>
+      {children}
+    </Anchor>
+  );
+}
+
+export function Field({ label, children }: { label: string; children: ReactNode }): ReactNode {
+  return (
+    <Stack gap={0} miw={110}>
+      <Text size="xs" c="dimmed">
+        {label}
+      </Text>
+      <Text size="sm" component="div">
+        {children}
+      </Text>
+    </Stack>
+  );
+}

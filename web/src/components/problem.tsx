@@ -1,0 +1,90 @@
+// What the server refused or could not do, with what to do about it.
+
+import { Alert, Button, List, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import i18next from "i18next";
+import { type ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { ApiError } from "../api";
+import { clip, visible } from "../text";
+
+const KNOWN = [
+  "unreachable",
+  "unauthenticated",
+  "permission_denied",
+  "invalid_request",
+  "revision_conflict",
+  "illegal_transition",
+  "conflict",
+  "rate_limited",
+  "unavailable",
+  "internal",
+  "task_not_found",
+  "task_config_not_found",
+  "worker_not_found",
+  "token_not_found",
+  "too_many_streams",
+] as const;
+
+export interface Told {
+  title: string;
+  detail: string;
+  advice: string;
+}
+
+export function tell(error: unknown): Told {
+  const problem = error instanceof ApiError ? error.problem : null;
+  const code = problem?.code ?? "internal";
+  const known = KNOWN.find((one) => one === code);
+  return {
+    title: known ? i18next.t(`problem.${known}.title`) : (problem?.title ?? String(error)),
+    detail: problem ? clip(visible(problem.detail), 1000) : "",
+    advice: known ? i18next.t(`problem.${known}.advice`) : "",
+  };
+}
+
+export function ProblemAlert({ error, onRetry }: { error: unknown; onRetry?: () => void }): ReactNode {
+  const { t } = useTranslation();
+  if (!error) return null;
+  const told = tell(error);
+  const fields = error instanceof ApiError ? error.problem.errors : [];
+  return (
+    <Alert color="red" title={told.title} role="alert">
+      {fields.length > 0 ? (
+        <List size="sm">
+          {fields.slice(0, 20).map((one) => (
+            <List.Item key={`${one.field} ${one.problem}`}>
+              <b className="foreign">{clip(visible(one.field), 100)}</b>{" "}
+              <span className="foreign">{clip(visible(one.problem), 500)}</span>
+            </List.Item>
+          ))}
+        </List>
+      ) : (
+        <Text size="sm" className="foreign">
+          {told.detail}
+        </Text>
+      )}
+      {told.advice && (
+        <Text size="sm" mt={4}>
+          {told.advice}
+        </Text>
+      )}
+      {onRetry && (
+        <Button mt="sm" size="xs" variant="light" color="red" onClick={onRetry}>
+          {t("common.try_again")}
+        </Button>
+      )}
+    </Alert>
+  );
+}
+
+export function notifyProblem(error: unknown): void {
+  const told = tell(error);
+  const fields = error instanceof ApiError ? error.problem.errors.map((one) => `${one.field} ${one.problem}`) : [];
+  const text = [fields.length > 0 ? clip(visible(fields.join("; ")), 500) : told.detail, told.advice].filter(Boolean).join(" ");
+  notifications.show({ color: "red", title: told.title, message: text, autoClose: 10_000 });
+}
+
+export function notifyDone(message: string): void {
+  notifications.show({ color: "teal", message });
+}

@@ -1,0 +1,369 @@
+import { Alert, Badge, Button, Group, Menu, Modal, NativeSelect, Progress as Bar, SimpleGrid, Stack, Table, Tabs, Text, Textarea, Tooltip } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Copy, Pencil, RotateCcw, XCircle } from "lucide-react";
+import { type ReactNode, useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { get, part, patch, post } from "../api";
+import { COLORS, CopyIcon, Empty, Field, Foreign, JsonView, Loading, PageHead, paint, Panel, StatusBadge, TextLink, TextView } from "../components/bits";
+import { useConfirm } from "../components/confirm";
+import { LogView, useRecord } from "../components/LogView";
+import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { between, duration, Elapsed, percent, Time, useNow } from "../format";
+import { useLive } from "../live";
+import { go } from "../router";
+import { useSession } from "../session";
+import { python, shell } from "../text";
+import type { Explanation, LogLine, Task, TaskStatus } from "../types";
+
+const WAITING: readonly TaskStatus[] = ["PENDING", "RETRYING"];
+const ENDED: readonly TaskStatus[] = ["SUCCESS", "FAILED", "TIMEOUT", "CANCELLED"];
+
+export default function TaskDetail({ id }: { id: string }): ReactNode {
+  const { t } = useTranslation();
+  const { every } = useLive();
+  const task = useQuery({
+    queryKey: ["task", id],
+    queryFn: ({ signal }) => get<Task>(`/tasks/${part(id)}`, {}, signal),
+    refetchInterval: (query) => (query.state.data && ENDED.includes(query.state.data.status) ? false : every),
+  });
+  const record = useRecord(id);
+  if (task.isPending) return <Loading />;
+  if (task.isError && !task.data) return <ProblemAlert error={task.error} onRetry={() => void task.refetch()} />;
+  const shown = task.data;
+  if (!shown) return null;
+  return (
+    <Stack>
+      <Head task={shown} />
+      {!ENDED.includes(shown.status) && <Why task={shown} />}
+      {shown.progress && shown.status === "PROCESSING" && (
+        <Panel title={t("task.progress")} aside={<Text size="sm">{percent(shown.progress.fraction)}</Text>}>
+          <Bar value={shown.progress.fraction * 100} animated aria-label={t("task.progress")} />
+          <Text size="sm" c="dimmed" mt={4}>
+            <Foreign text={shown.progress.message} />
+          </Text>
+        </Panel>
+      )}
+      <Facts task={shown} />
+      {shown.error && <Failure task={shown} />}
+      <Timeline task={shown} lines={record.lines} />
+      <Panel>
+        <Tabs defaultValue="logs" keepMounted={false}>
+          <Tabs.List mb="sm">
+            <Tabs.Tab value="logs">{t("task.logs")}</Tabs.Tab>
+            <Tabs.Tab value="input">{t("task.input")}</Tabs.Tab>
+            <Tabs.Tab value="output">{t("task.output")}</Tabs.Tab>
+            <Tabs.Tab value="metadata">{t("task.metadata")}</Tabs.Tab>
+          </Tabs.List>
+          <Tabs.Panel value="logs">
+            <LogView record={record} name={`task-${id}.log`} />
+          </Tabs.Panel>
+          <Tabs.Panel value="input">
+            <JsonView value={shown.payload} name={`task-${id}-input`} />
+          </Tabs.Panel>
+          <Tabs.Panel value="output">
+            {shown.result ? <JsonView value={shown.result.data} name={`task-${id}-output`} /> : <Empty title={t("task.no_output")} />}
+          </Tabs.Panel>
+          <Tabs.Panel value="metadata">
+            {Object.keys(shown.metadata).length === 0 ? (
+              <Empty title={t("task.no_metadata")} text={t("task.no_metadata_text")} />
+            ) : (
+              <Table>
+                <Table.Tbody>
+                  {Object.entries(shown.metadata).map(([key, value]) => (
+                    <Table.Tr key={key}>
+                      <Table.Th><Foreign text={key} /></Table.Th>
+                      <Table.Td>
+                        <TextLink to={`/tasks?fact=${part(`${key}=${value}`)}`}><Foreign text={value} most={500} /></TextLink>
+                      </Table.Td>
+                    </Table.Tr>
+                  ))}
+                </Table.Tbody>
+              </Table>
+            )}
+          </Tabs.Panel>
+        </Tabs>
+      </Panel>
+    </Stack>
+  );
+}
+
+function Head({ task }: { task: Task }): ReactNode {
+  const { t } = useTranslation();
+  const { can } = useSession();
+  const confirm = useConfirm();
+  const queries = useQueryClient();
+  const [isEditing, setEditing] = useState(false);
+  const isEnded = ENDED.includes(task.status);
+
+  const act = async (action: "cancel" | "retry"): Promise<void> => {
+    if (action === "cancel" && !(await confirm({ title: t("tasks.cancel_title"), text: t("task.cancel_text"), action: t("tasks.cancel") }))) return;
+    try {
+      const changed = await post<Task>(`/tasks/${task.id}:${action}`);
+      notifyDone(t(action === "cancel" ? "task.cancelled" : "task.retried"));
+      if (action === "retry") go(`/tasks/${changed.id}`);
+    } catch (error) {
+      notifyProblem(error);
+    }
+    void queries.invalidateQueries();
+  };
+
+  return (
+    <PageHead
+      title={<Group gap="sm"><Foreign text={task.name || task.type} most={100} /><StatusBadge status={task.status} /></Group>}
+      note={
+        <Group gap={4}>
+          <TextLink to={`/task-configs/${part(task.type)}`}><Foreign text={task.type} /></TextLink>·<span className="mono">{task.id}</span>
+          <CopyIcon text={task.id} />
+        </Group>
+      }
+    >
+      <CopyAs task={task} />
+      {can("operator") && (
+        <>
+          <Button variant="default" size="xs" leftSection={<Pencil size={14} />} onClick={() => setEditing(true)}>
+            {t("task.run_edited")}
+          </Button>
+          {isEnded ? (
+            <Button size="xs" leftSection={<RotateCcw size={14} />} onClick={() => void act("retry")}>
+              {t("tasks.retry")}
+            </Button>
+          ) : (
+            <Button size="xs" color="red" variant="light" leftSection={<XCircle size={14} />} onClick={() => void act("cancel")}>
+              {t("tasks.cancel")}
+            </Button>
+          )}
+          <EditedRun task={task} opened={isEditing} onClose={() => setEditing(false)} />
+        </>
+      )}
+    </PageHead>
+  );
+}
+
+function EditedRun({ task, opened, onClose }: { task: Task; opened: boolean; onClose: () => void }): ReactNode {
+  const { t } = useTranslation();
+  const [text, setText] = useState(() => JSON.stringify(task.payload, null, 2));
+  const [error, setError] = useState<unknown>(null);
+  const payload = parse(text);
+  const run = async (): Promise<void> => {
+    try {
+      const wish = { type: task.type, name: task.name, priority: task.priority, metadata: task.metadata, payload: payload.value };
+      const made = await post<Task>("/tasks", wish);
+      onClose();
+      go(`/tasks/${made.id}`);
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  return (
+    <Modal opened={opened} onClose={onClose} title={t("task.run_edited")} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
+      <Stack>
+        <Textarea label={t("task.input")} autosize minRows={8} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }} data-autofocus />
+        <ProblemAlert error={error} />
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose}>{t("common.back")}</Button>
+          <Button disabled={payload.problem !== null} onClick={() => void run()}>{t("configs.run_now")}</Button>
+        </Group>
+      </Stack>
+    </Modal>
+  );
+}
+
+export function parse(text: string): { value: unknown; problem: string | null } {
+  try {
+    return { value: text.trim() ? JSON.parse(text) : null, problem: null };
+  } catch (error) {
+    return { value: null, problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function CopyAs({ task }: { task: Task }): ReactNode {
+  const { t } = useTranslation();
+  const body = JSON.stringify({ type: task.type, payload: task.payload });
+  const forms = {
+    curl: `curl "$ROTA_URL/api/v1/tasks" -H "Authorization: Bearer $ROTA_TOKEN" -H "Content-Type: application/json" -d ${shell(body)}`,
+    CLI: `rota task submit ${shell(task.type)} --payload ${shell(JSON.stringify(task.payload))} --wait`,
+    Python: `import rota\n\nwith rota.Client() as client:\n    client.submit(${JSON.stringify(task.type)}, ${python(task.payload)})\n`,
+  };
+  const copy = (text: string): void => {
+    navigator.clipboard.writeText(text).then(() => notifyDone(t("common.copied")), notifyProblem);
+  };
+  return (
+    <Menu>
+      <Menu.Target>
+        <Button variant="default" size="xs" leftSection={<Copy size={14} />}>
+          {t("task.copy_as")}
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {Object.entries(forms).map(([name, text]) => (
+          <Menu.Item key={name} onClick={() => copy(text)}>
+            {name}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+function Why({ task }: { task: Task }): ReactNode {
+  const { t, i18n } = useTranslation();
+  const { every } = useLive();
+  const why = useQuery({
+    queryKey: ["task", task.id, "why", task.status],
+    queryFn: ({ signal }) => get<Explanation>(`/tasks/${task.id}/explain`, {}, signal),
+    refetchInterval: every,
+  });
+  if (!why.data) return null;
+  const reason = why.data.reason as "running";
+  const title = i18n.exists(`why.${reason}`) ? t(`why.${reason}`) : why.data.reason;
+  return (
+    <Alert role="note" variant="light" color={COLORS[task.status]} title={`${t("task.why")} ${title}`} data-testid="why">
+      <Text size="sm" lang="en">{why.data.sentence}</Text>
+      {why.data.due_at && task.status !== "PROCESSING" && <Text size="sm">{t("task.due")}: <Time at={why.data.due_at} /></Text>}
+      {why.data.reason === "no_worker_for_type" && <Text size="sm" className="mono" mt={4}>rota worker --app FILE.py</Text>}
+    </Alert>
+  );
+}
+
+function Facts({ task }: { task: Task }): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Panel>
+      <SimpleGrid cols={{ base: 2, sm: 3, md: 5 }}>
+        <Field label={t("tasks.attempt")}>{task.attempt} / {task.max_retries + 1}</Field>
+        <Field label={t("tasks.duration")}><Elapsed from={task.started_at} to={task.status === "PROCESSING" ? null : (task.completed_at ?? task.started_at)} /></Field>
+        <Field label={t("task.timeout")}>{duration(task.timeout_seconds)}</Field>
+        <Priority task={task} />
+        <Field label={t("tasks.worker")}>{task.worker_id ? <TextLink to={`/tasks?worker=${task.worker_id}`}><span className="mono">{task.worker_id}</span></TextLink> : "–"}</Field>
+        <Field label={t("tasks.created")}><Time at={task.created_at} /></Field>
+        <Field label={t("task.scheduled")}><Time at={task.scheduled_at} /></Field>
+        <Field label={t("task.started")}><Time at={task.started_at} /></Field>
+        <Field label={t("task.completed")}><Time at={task.completed_at} /></Field>
+        {task.next_attempt_at ? <Field label={t("task.next_attempt")}><Time at={task.next_attempt_at} /></Field> : task.rerun_of ? <Field label={t("task.rerun_of")}><TextLink to={`/tasks/${task.rerun_of}`}><span className="mono">{task.rerun_of}</span></TextLink></Field> : null}
+      </SimpleGrid>
+    </Panel>
+  );
+}
+
+/** Of a task that waits it can be changed. */
+function Priority({ task }: { task: Task }): ReactNode {
+  const { t } = useTranslation();
+  const { can } = useSession();
+  const queries = useQueryClient();
+  if (!can("operator") || !WAITING.includes(task.status)) return <Field label={t("tasks.priority")}>{task.priority}</Field>;
+  const change = async (priority: number): Promise<void> => {
+    try {
+      await patch(`/tasks/${task.id}`, { priority });
+      notifyDone(t("task.priority_set"));
+    } catch (error) {
+      notifyProblem(error);
+    }
+    void queries.invalidateQueries({ queryKey: ["task", task.id] });
+  };
+  return <NativeSelect label={t("tasks.priority")} size="xs" w={90} data={[..."0123456789"]} value={String(task.priority)} onChange={(event) => void change(Number(event.currentTarget.value))} />;
+}
+
+function Failure({ task }: { task: Task }): ReactNode {
+  const { t } = useTranslation();
+  if (!task.error) return null;
+  const { code, message, detail, retryable } = task.error;
+  const color = task.status === "SUCCESS" || task.status === "RETRYING" ? "yellow" : "red";
+  return (
+    <Panel title={<Group gap="xs">{t("task.error")}<Badge color={color} variant="light" tt="none">{code}</Badge>{!retryable && <Badge color="gray" variant="light" tt="none">{t("task.final")}</Badge>}</Group>}>
+      <Stack gap="xs">
+        {message && <Text size="sm" fw={600}><Foreign text={message} most={2000} /></Text>}
+        {detail && <TextView text={detail} name={`task-${task.id}-error.txt`} />}
+      </Stack>
+    </Panel>
+  );
+}
+
+interface Stretch {
+  status: TaskStatus;
+  attempt: number;
+  worker: string | null;
+  from: string;
+  to: string | null;
+  message: string;
+}
+
+/** What state the task was in from when to when, from its record. */
+function stretches(lines: readonly LogLine[]): Stretch[] {
+  const found: Stretch[] = [];
+  for (const line of lines) {
+    if (line.to_status === null) continue;
+    const last = found.at(-1);
+    if (last) {
+      last.to = line.at;
+      last.message ||= line.message;
+    }
+    found.push({ status: line.to_status, attempt: line.attempt, worker: line.worker_id, from: line.at, to: null, message: "" });
+  }
+  return found;
+}
+
+function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): ReactNode {
+  const { t } = useTranslation();
+  const all = useMemo(() => stretches(lines), [lines]);
+  const isEnded = ENDED.includes(task.status);
+  const now = useNow(isEnded ? 60_000 : 1000);
+  const first = all[0];
+  if (!first) return null;
+  const last = all.at(-1);
+  const until = isEnded && last ? new Date(last.from).getTime() : now;
+  const total = Math.max(between(first.from, until), 0.001);
+  const drawn = all.filter((one) => !ENDED.includes(one.status));
+  const attempts = drawn.filter((one) => one.status === "PROCESSING");
+  return (
+    <Panel title={t("task.timeline")} aside={<Text size="sm" c="dimmed">{duration(total)}</Text>}>
+      <div className="lane" role="img" aria-label={t("task.timeline")}>
+        {drawn.map((one) => {
+          const length = between(one.from, one.to ?? until);
+          const left = (between(first.from, one.from) / total) * 100;
+          return (
+            <Tooltip key={one.from + one.status} label={`${t(`status.${one.status}`)} · ${duration(length)}`}>
+              <div className="lane-part" style={{ left: `${left}%`, width: `${Math.max((length / total) * 100, 0.3)}%`, background: paint(one.status), opacity: one.status === "PENDING" ? 0.35 : 1 }} />
+            </Tooltip>
+          );
+        })}
+      </div>
+      <Group gap="md" mt="xs">
+        {[...new Set(drawn.map((one) => one.status))].map((status) => (
+          <Badge key={status} variant="dot" color={COLORS[status]} tt="none" bd="none">{t(`status.${status}`)}</Badge>
+        ))}
+      </Group>
+      {attempts.length > 0 && (
+        <Table.ScrollContainer minWidth={480}>
+          <Table mt="xs" data-testid="attempts">
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>{t("tasks.attempt")}</Table.Th>
+                <Table.Th>{t("task.started")}</Table.Th>
+                <Table.Th>{t("tasks.duration")}</Table.Th>
+                <Table.Th>{t("tasks.worker")}</Table.Th>
+                <Table.Th>{t("task.outcome")}</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {attempts.slice(-50).map((one) => {
+                const next = all[all.indexOf(one) + 1];
+                return (
+                  <Table.Tr key={one.from}>
+                    <Table.Td className="number">{one.attempt}</Table.Td>
+                    <Table.Td><Time at={one.from} /></Table.Td>
+                    <Table.Td className="number"><Elapsed from={one.from} to={one.to} /></Table.Td>
+                    <Table.Td>{one.worker ? <span className="mono">…{one.worker.slice(-6)}</span> : "–"}</Table.Td>
+                    <Table.Td>
+                      <StatusBadge status={next?.status ?? "PROCESSING"} />
+                      {one.message && <Text size="xs" c="dimmed"><Foreign text={one.message} /></Text>}
+                    </Table.Td>
+                  </Table.Tr>
+                );
+              })}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+    </Panel>
+  );
+}

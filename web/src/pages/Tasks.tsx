@@ -1,0 +1,421 @@
+import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text, TextInput, Tooltip } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { ChevronRight, ChevronsLeft, Download, RotateCcw, Search, SlidersHorizontal, X, XCircle } from "lucide-react";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { at, get, post } from "../api";
+import { Empty, Foreign, ink, Loading, PageHead, StatusBadge, TextLink } from "../components/bits";
+import { useConfirm } from "../components/confirm";
+import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { count, Elapsed, Time } from "../format";
+import { useLive } from "../live";
+import { go, useQueryState } from "../router";
+import { useSession } from "../session";
+import { oneLine, save } from "../text";
+import { type BulkCount, type Page, STATUSES, type Task, type TaskConfig } from "../types";
+
+const LIMIT = 50;
+const SINCE = { "15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800 } as const;
+const COLUMNS = ["type", "attempt", "duration", "worker", "priority", "created"] as const;
+type Column = (typeof COLUMNS)[number];
+const KEPT = "rota-task-columns";
+const MOST_EXPORTED = 10_000;
+
+/** What the address says should be shown. */
+interface Filter {
+  status: string[];
+  type: string[];
+  worker: string;
+  priority: string[];
+  q: string;
+  metadata: Record<string, string>;
+  created_after?: string;
+}
+
+function readFilter(query: URLSearchParams): Filter {
+  const since = SINCE[query.get("since") as keyof typeof SINCE];
+  const facts = query.getAll("fact").map((fact) => [fact.slice(0, fact.indexOf("=")), fact.slice(fact.indexOf("=") + 1)] as const);
+  return {
+    status: query.getAll("status"),
+    type: query.getAll("type"),
+    worker: query.get("worker") ?? "",
+    priority: query.getAll("priority"),
+    q: query.get("q") ?? "",
+    metadata: Object.fromEntries(facts),
+    created_after: since ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - since * 1000).toISOString() : undefined,
+  };
+}
+
+function toQuery(filter: Filter): Record<string, string | string[] | undefined> {
+  const { metadata, ...rest } = filter;
+  return { ...rest, ...Object.fromEntries(Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value])) };
+}
+
+export default function Tasks(): ReactNode {
+  const { t } = useTranslation();
+  const { every } = useLive();
+  const [query, change] = useQueryState();
+  const filter = useMemo(() => readFilter(query), [query]);
+  const cursor = query.get("cursor") ?? "";
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [columns, setColumns] = useColumns();
+  const { can } = useSession();
+  const tasks = useQuery({
+    queryKey: ["tasks", "list", query.toString()],
+    queryFn: ({ signal }) => get<Page<Task>>("/tasks", { ...toQuery(readFilter(query)), limit: LIMIT, cursor }, signal),
+    refetchInterval: every,
+  });
+  useEffect(() => setChosen(new Set()), [query]);
+  const items = tasks.data?.items ?? [];
+  const isFiltered = [...query.keys()].some((name) => name !== "cursor");
+
+  return (
+    <Stack>
+      <PageHead title={t("nav.tasks")}>
+        <ColumnsMenu columns={columns} onChange={setColumns} />
+        <ExportButton filter={filter} />
+      </PageHead>
+      <Filters query={query} change={(changes) => change({ cursor: null, ...changes })} />
+      <ProblemAlert error={tasks.error} onRetry={() => void tasks.refetch()} />
+      {can("operator") && items.length > 0 && <Bulk filter={filter} chosen={chosen} onDone={() => setChosen(new Set())} />}
+      <Paper withBorder>
+        {tasks.isPending ? (
+          <Loading />
+        ) : items.length === 0 ? (
+          isFiltered ? (
+            <Empty title={t("tasks.none_match")}>
+              <Button variant="light" size="xs" onClick={() => go("/tasks")}>
+                {t("tasks.clear")}
+              </Button>
+            </Empty>
+          ) : (
+            <Empty title={t("tasks.empty")} text={t("tasks.empty_text")} command="rota task submit sample_hello --wait" />
+          )
+        ) : (
+          <List items={items} columns={columns} chosen={chosen} onChoose={setChosen} />
+        )}
+      </Paper>
+      <Group justify="space-between">
+        <Text size="sm" c="dimmed">
+          {items.length > 0 && t("tasks.shown", { number: count(items.length) })}
+        </Text>
+        <Group gap="xs">
+          <Button variant="default" size="xs" leftSection={<ChevronsLeft size={14} />} disabled={!cursor} onClick={() => change({ cursor: null })}>
+            {t("tasks.newest")}
+          </Button>
+          <Button
+            variant="default"
+            size="xs"
+            rightSection={<ChevronRight size={14} />}
+            disabled={!tasks.data?.next_cursor}
+            onClick={() => {
+              const next = new URLSearchParams(query);
+              next.set("cursor", tasks.data?.next_cursor ?? "");
+              go(`/tasks?${next.toString()}`); // a step of its own: the browser's way back leads to the page before
+            }}
+          >
+            {t("tasks.older")}
+          </Button>
+        </Group>
+      </Group>
+    </Stack>
+  );
+}
+
+type Change = (changes: Record<string, string | string[] | null>) => void;
+
+function Filters({ query, change }: { query: URLSearchParams; change: Change }): ReactNode {
+  const { t } = useTranslation();
+  const types = useQuery({
+    queryKey: ["configs", "types"],
+    queryFn: ({ signal }) => get<Page<TaskConfig>>("/task-configs", { limit: 1000 }, signal),
+    staleTime: 30_000,
+  });
+  const known = new Set([...(types.data?.items ?? []).map((config) => config.type), ...query.getAll("type")]);
+  const facts = query.getAll("fact").join(" ");
+  return (
+    <Group gap="xs" align="flex-end" className="filters">
+      <Typed label={t("tasks.search")} hint={t("tasks.search_hint")} value={query.get("q") ?? ""} onChange={(q) => change({ q })} icon />
+      <MultiSelect
+        label={t("tasks.status")}
+        placeholder={query.has("status") ? undefined : t("tasks.any")}
+        data={STATUSES.map((value) => ({ value, label: t(`status.${value}`) }))}
+        value={query.getAll("status")}
+        onChange={(status) => change({ status })}
+        clearable
+        miw={180}
+        clearButtonProps={{ "aria-label": t("tasks.clear") }}
+      />
+      <MultiSelect
+        label={t("tasks.type")}
+        placeholder={query.has("type") ? undefined : t("tasks.any")}
+        data={[...known].map((value) => ({ value, label: oneLine(value, 60) }))}
+        value={query.getAll("type")}
+        onChange={(type) => change({ type })}
+        searchable
+        clearable
+        miw={180}
+        clearButtonProps={{ "aria-label": t("tasks.clear") }}
+      />
+      <NativeSelect
+        label={t("tasks.since")}
+        value={query.get("since") ?? ""}
+        onChange={(event) => change({ since: event.currentTarget.value })}
+        data={[{ value: "", label: t("tasks.any") }, ...Object.keys(SINCE).map((value) => ({ value, label: t(`tasks.last_${value as keyof typeof SINCE}`) }))]}
+      />
+      <NativeSelect
+        label={t("tasks.priority")}
+        value={query.get("priority") ?? ""}
+        onChange={(event) => change({ priority: event.currentTarget.value })}
+        data={[{ value: "", label: t("tasks.any") }, ..."9876543210"].map((one) => (typeof one === "string" ? { value: one, label: one } : one))}
+      />
+      <Typed
+        label={t("tasks.metadata")}
+        hint="order=42"
+        value={facts}
+        onChange={(text) => change({ fact: text.split(/\s+/).filter((fact) => /^[^=]+=./.test(fact)) })}
+      />
+      {query.get("worker") && (
+        <Badge variant="light" size="lg" tt="none" rightSection={<ActionIcon size="xs" variant="transparent" aria-label={t("tasks.clear")} onClick={() => change({ worker: null })}><X size={12} /></ActionIcon>}>
+          {t("tasks.worker")}: {oneLine(query.get("worker") ?? "", 30)}
+        </Badge>
+      )}
+      {[...query.keys()].some((name) => name !== "cursor") && (
+        <Button variant="subtle" color="gray" onClick={() => go("/tasks", { replace: true })}>
+          {t("tasks.clear")}
+        </Button>
+      )}
+    </Group>
+  );
+}
+
+/** Text that is taken over when the typing rests. */
+function Typed({ label, hint, value, onChange, icon }: { label: string; hint: string; value: string; onChange: (text: string) => void; icon?: boolean }): ReactNode {
+  const [text, setText] = useState(value);
+  const [told, setTold] = useState(value);
+  if (value !== told) {
+    setTold(value);
+    setText(value);
+  }
+  const tell = useDebouncedCallback((next: string) => {
+    setTold(next);
+    onChange(next);
+  }, 350);
+  return (
+    <TextInput
+      label={label}
+      placeholder={hint}
+      value={text}
+      maxLength={200}
+      leftSection={icon ? <Search size={14} /> : undefined}
+      onChange={(event) => {
+        setText(event.currentTarget.value);
+        tell(event.currentTarget.value);
+      }}
+    />
+  );
+}
+
+interface ListProps {
+  items: Task[];
+  columns: ReadonlySet<Column>;
+  chosen: ReadonlySet<string>;
+  onChoose: (chosen: ReadonlySet<string>) => void;
+}
+
+function List({ items, columns, chosen, onChoose }: ListProps): ReactNode {
+  const { t } = useTranslation();
+  const { can } = useSession();
+  const flip = (id: string): void => {
+    const next = new Set(chosen);
+    if (!next.delete(id)) next.add(id);
+    onChoose(next);
+  };
+  const isAll = items.every((task) => chosen.has(task.id));
+  const cell = (column: Column): { visibleFrom?: string } | null => (columns.has(column) ? { visibleFrom: column === "type" ? undefined : "sm" } : null);
+  return (
+    <Table highlightOnHover data-testid="tasks">
+      <Table.Thead>
+        <Table.Tr>
+          {can("operator") && (
+            <Table.Th w={40}>
+              <Checkbox aria-label={t("tasks.choose_all")} checked={isAll} indeterminate={!isAll && chosen.size > 0} onChange={() => onChoose(new Set(isAll ? [] : items.map((task) => task.id)))} />
+            </Table.Th>
+          )}
+          <Table.Th>{t("tasks.name")}</Table.Th>
+          <Table.Th>{t("tasks.status")}</Table.Th>
+          {COLUMNS.map((column) => cell(column) && column !== "type" && <Table.Th key={column} {...cell(column)}>{t(`tasks.${column}`)}</Table.Th>)}
+        </Table.Tr>
+      </Table.Thead>
+      <Table.Tbody>
+        {items.map((task) => (
+          <Table.Tr key={task.id} data-task={task.id}>
+            {can("operator") && (
+              <Table.Td>
+                <Checkbox aria-label={t("tasks.choose", { id: task.id })} checked={chosen.has(task.id)} onChange={() => flip(task.id)} />
+              </Table.Td>
+            )}
+            <Table.Td>
+              <TextLink to={`/tasks/${task.id}`}>
+                <Foreign text={task.name || task.type} most={80} />
+              </TextLink>
+              <Text size="xs" c="dimmed">
+                {task.name && columns.has("type") ? <><Foreign text={task.type} most={60} /> · </> : null}
+                <span className="mono">{task.id}</span>
+              </Text>
+              {task.error && task.status !== "SUCCESS" && (
+                <Text size="xs" style={{ color: ink("FAILED") }} lineClamp={1} visibleFrom="md">
+                  <Foreign text={`${task.error.code}: ${task.error.message}`} />
+                </Text>
+              )}
+            </Table.Td>
+            <Table.Td w={1}>
+              <StatusBadge status={task.status} />
+            </Table.Td>
+            {columns.has("attempt") && <Table.Td visibleFrom="sm" className="number">{task.attempt === 0 ? "–" : `${task.attempt} / ${task.max_retries + 1}`}</Table.Td>}
+            {columns.has("duration") && <Table.Td visibleFrom="sm" className="number"><Elapsed from={task.started_at} to={task.status === "PROCESSING" ? null : (task.completed_at ?? task.started_at)} /></Table.Td>}
+            {columns.has("worker") && <Table.Td visibleFrom="sm">{task.worker_id ? <TextLink to={`/tasks?worker=${task.worker_id}`}><span className="mono">…{task.worker_id.slice(-6)}</span></TextLink> : "–"}</Table.Td>}
+            {columns.has("priority") && <Table.Td visibleFrom="sm" className="number">{task.priority}</Table.Td>}
+            {columns.has("created") && <Table.Td visibleFrom="sm"><Text size="sm"><Time at={task.created_at} /></Text></Table.Td>}
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  );
+}
+
+/** Retry or cancel what is chosen, or everything that matches, however many those are. */
+function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<string>; onDone: () => void }): ReactNode {
+  const { t } = useTranslation();
+  const confirm = useConfirm();
+  const queries = useQueryClient();
+  const [isAll, setAll] = useState(false);
+  const [isBusy, setBusy] = useState(false);
+  const isNothing = !isAll && chosen.size === 0;
+
+  const run = async (action: "retry" | "cancel"): Promise<void> => {
+    const text = isAll ? describe(filter, t("tasks.everything")) : t("tasks.chosen", { number: count(chosen.size) });
+    const agreed = await confirm({
+      title: t(`tasks.${action}_title`),
+      text: `${t(isAll ? `tasks.${action}_all_text` : `tasks.${action}_text`)} ${text}`,
+      action: t(`tasks.${action}`),
+    });
+    if (!agreed) return;
+    setBusy(true);
+    try {
+      const done = await apply(action, isAll ? selection(filter) : { ids: [...chosen] });
+      notifyDone(t("tasks.bulk_done", { changed: count(done.changed), matched: count(done.matched) }));
+      onDone();
+    } catch (error) {
+      notifyProblem(error);
+    } finally {
+      setBusy(false);
+      void queries.invalidateQueries();
+    }
+  };
+
+  return (
+    <Group gap="xs">
+      <Switch label={t("tasks.all_that_match")} checked={isAll} onChange={(event) => setAll(event.currentTarget.checked)} />
+      <Text size="sm" c="dimmed">
+        {isAll ? describe(filter, t("tasks.everything")) : t("tasks.chosen", { number: count(chosen.size) })}
+      </Text>
+      <Button size="xs" variant="light" leftSection={<RotateCcw size={14} />} disabled={isNothing} loading={isBusy} onClick={() => void run("retry")}>
+        {t("tasks.retry")}
+      </Button>
+      <Button size="xs" variant="light" color="red" leftSection={<XCircle size={14} />} disabled={isNothing} loading={isBusy} onClick={() => void run("cancel")}>
+        {t("tasks.cancel")}
+      </Button>
+    </Group>
+  );
+}
+
+function selection(filter: Filter): object {
+  return { ...filter, worker: filter.worker || null, priority: filter.priority.map(Number) };
+}
+
+function describe(filter: Filter, everything: string): string {
+  const parts = Object.entries(toQuery(filter))
+    .filter(([, value]) => value !== undefined && value.length > 0)
+    .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join("|") : value}`);
+  return oneLine(parts.length > 0 ? parts.join(" ") : everything, 200);
+}
+
+/** The server does up to ten thousand at a time, and says where to go on. */
+async function apply(action: "retry" | "cancel", wanted: object): Promise<{ changed: number; matched: number }> {
+  const done = { changed: 0, matched: 0 };
+  for (let cursor: string | null = null; ; ) {
+    const part: BulkCount = await post<BulkCount>(`/tasks:${action}`, cursor === null ? wanted : { ...wanted, cursor });
+    done.changed += part.changed;
+    done.matched += part.matched;
+    if (!part.has_more || part.next_cursor === null) return done;
+    cursor = part.next_cursor;
+  }
+}
+
+function useColumns(): [ReadonlySet<Column>, (columns: ReadonlySet<Column>) => void] {
+  const [columns, setColumns] = useState<ReadonlySet<Column>>(() => {
+    const kept = window.localStorage.getItem(KEPT)?.split(",");
+    return new Set(COLUMNS.filter((column) => (kept ? kept.includes(column) : column !== "priority")));
+  });
+  return [
+    columns,
+    (next) => {
+      window.localStorage.setItem(KEPT, [...next].join(","));
+      setColumns(next);
+    },
+  ];
+}
+
+function ColumnsMenu({ columns, onChange }: { columns: ReadonlySet<Column>; onChange: (columns: ReadonlySet<Column>) => void }): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Menu closeOnItemClick={false}>
+      <Menu.Target>
+        <Button variant="default" size="xs" leftSection={<SlidersHorizontal size={14} />} visibleFrom="sm">
+          {t("tasks.columns")}
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {COLUMNS.map((column) => (
+          <Menu.Item
+            key={column}
+            leftSection={<Checkbox size="xs" readOnly checked={columns.has(column)} tabIndex={-1} aria-hidden />}
+            onClick={() => onChange(new Set(COLUMNS.filter((one) => (one === column ? !columns.has(one) : columns.has(one)))))}
+          >
+            {t(`tasks.${column}`)}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+function ExportButton({ filter }: { filter: Filter }): ReactNode {
+  const { t } = useTranslation();
+  const [isBusy, setBusy] = useState(false);
+  const run = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      const lines: string[] = [];
+      for (let cursor: string | null = ""; cursor !== null && lines.length < MOST_EXPORTED; ) {
+        const page: Page<Task> = await get<Page<Task>>("/tasks", { ...toQuery(filter), limit: 1000, cursor });
+        lines.push(...page.items.map((task) => JSON.stringify(task)));
+        cursor = page.next_cursor;
+      }
+      save("tasks.jsonl", lines.join("\n"), "application/jsonl");
+    } catch (error) {
+      notifyProblem(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Tooltip label={t("tasks.export_note", { number: count(MOST_EXPORTED), path: at("/tasks") })}>
+      <Button variant="default" size="xs" leftSection={<Download size={14} />} loading={isBusy} onClick={() => void run()}>
+        {t("tasks.export")}
+      </Button>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,138 @@
+import { Badge, Button, Group, NumberInput, Paper, Popover, Progress, Stack, Switch, Table, Text } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { get, patch, post } from "../api";
+import { Empty, Foreign, Loading, PageHead, TextLink } from "../components/bits";
+import { useConfirm } from "../components/confirm";
+import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { between, duration, Time, useNow } from "../format";
+import { useLive } from "../live";
+import { useQueryState } from "../router";
+import { useSession } from "../session";
+import type { Page, Worker } from "../types";
+
+const LATE_SECONDS = 12;
+
+export default function Workers(): ReactNode {
+  const { t } = useTranslation();
+  const { state } = useLive();
+  const [query, change] = useQueryState();
+  const isAll = query.get("all") === "true";
+  const workers = useQuery({
+    queryKey: ["workers", "list", isAll],
+    queryFn: ({ signal }) => get<Page<Worker>>("/workers", { all: isAll, limit: 1000 }, signal),
+    refetchInterval: state === "paused" ? false : 3_000,
+  });
+  const items = workers.data?.items ?? [];
+  return (
+    <Stack>
+      <PageHead title={t("nav.workers")} note={t("workers.about")}>
+        <Switch label={t("workers.all")} checked={isAll} onChange={(event) => change({ all: event.currentTarget.checked ? "true" : null })} />
+      </PageHead>
+      <ProblemAlert error={workers.error} onRetry={() => void workers.refetch()} />
+      <Paper withBorder>
+        {workers.isPending ? (
+          <Loading />
+        ) : items.length === 0 ? (
+          <Empty title={t("workers.empty")} text={t("workers.empty_text")} command="rota worker --app app.py" />
+        ) : (
+          <Table.ScrollContainer minWidth={720}>
+            <Table data-testid="workers">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th>{t("workers.name")}</Table.Th>
+                  <Table.Th>{t("workers.state")}</Table.Th>
+                  <Table.Th w={180}>{t("workers.load")}</Table.Th>
+                  <Table.Th>{t("workers.heartbeat")}</Table.Th>
+                  <Table.Th>{t("workers.types")}</Table.Th>
+                  <Table.Th />
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {items.map((worker) => (
+                  <Row key={worker.id} worker={worker} />
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        )}
+      </Paper>
+    </Stack>
+  );
+}
+
+function Row({ worker }: { worker: Worker }): ReactNode {
+  const { t } = useTranslation();
+  const { can } = useSession();
+  const now = useNow();
+  const age = Math.max(between(worker.seen_at, now), 0);
+  const state = worker.retired_at ? "retired" : !worker.alive ? "lost" : worker.draining ? "draining" : "ready";
+  const color = { retired: "gray.5", lost: "red", draining: "yellow", ready: "teal" }[state];
+  const share = worker.capacity > 0 ? (worker.load / worker.capacity) * 100 : 0;
+  return (
+    <Table.Tr data-worker={worker.id}>
+      <Table.Td>
+        <TextLink to={`/tasks?worker=${worker.id}`}><Foreign text={worker.name} /></TextLink>
+        <Text size="xs" c="dimmed"><Foreign text={worker.address} /> · <span className="mono">{worker.id}</span></Text>
+        <Group gap={4}>{Object.entries(worker.labels).slice(0, 8).map(([key, value]) => <Badge key={key} size="xs" variant="outline" color="gray" tt="none"><Foreign text={`${key}=${value}`} most={40} /></Badge>)}</Group>
+      </Table.Td>
+      <Table.Td><Badge variant="dot" color={color} tt="none">{t(`workers.${state}`)}</Badge></Table.Td>
+      <Table.Td>
+        <Text size="sm" className="number">{worker.load} / {worker.capacity}</Text>
+        <Progress value={share} color={share >= 100 ? "orange" : "indigo"} aria-label={t("workers.load")} />
+      </Table.Td>
+      <Table.Td>
+        {worker.retired_at ? <Time at={worker.retired_at} /> : <Text size="sm" className="number" c={age > LATE_SECONDS ? "red" : undefined}>{t("workers.ago", { age: duration(age) })}</Text>}
+      </Table.Td>
+      <Table.Td maw={320}>
+        <Group gap={4}>
+          {worker.types.slice(0, 6).map((type) => <Badge key={type} size="sm" variant="light" color="gray" tt="none"><Foreign text={type} most={30} /></Badge>)}
+          {worker.types.length > 6 && <Text size="xs" c="dimmed">+{worker.types.length - 6}</Text>}
+        </Group>
+      </Table.Td>
+      <Table.Td ta="right">{can("operator") && worker.alive && !worker.retired_at && <Actions worker={worker} />}</Table.Td>
+    </Table.Tr>
+  );
+}
+
+function Actions({ worker }: { worker: Worker }): ReactNode {
+  const { t } = useTranslation();
+  const confirm = useConfirm();
+  const queries = useQueryClient();
+  const [capacity, setCapacity] = useState<number | string>(worker.capacity);
+  const [isOpen, setOpen] = useState(false);
+  const run = async (act: () => Promise<unknown>, done: string): Promise<void> => {
+    try {
+      await act();
+      notifyDone(done);
+    } catch (error) {
+      notifyProblem(error);
+    }
+    void queries.invalidateQueries({ queryKey: ["workers"] });
+  };
+  const drain = async (): Promise<void> => {
+    if (!(await confirm({ title: t("workers.drain_title"), text: t("workers.drain_text"), action: t("workers.drain") }))) return;
+    await run(() => post(`/workers/${worker.id}:drain`), t("workers.is_draining"));
+  };
+  return (
+    <Group gap="xs" justify="flex-end" wrap="nowrap">
+      <Popover opened={isOpen} onChange={setOpen} withArrow trapFocus>
+        <Popover.Target>
+          <Button size="compact-xs" variant="default" onClick={() => { setCapacity(worker.capacity); setOpen(!isOpen); }}>{t("workers.capacity")}</Button>
+        </Popover.Target>
+        <Popover.Dropdown>
+          <Group gap="xs" align="flex-end">
+            <NumberInput label={t("workers.capacity_label")} min={0} max={10_000} value={capacity} onChange={setCapacity} w={150} size="xs" />
+            <Button size="xs" disabled={capacity === ""} onClick={() => { setOpen(false); void run(() => patch(`/workers/${worker.id}`, { capacity: Number(capacity) }), t("workers.capacity_set")); }}>{t("common.apply")}</Button>
+          </Group>
+        </Popover.Dropdown>
+      </Popover>
+      {worker.draining ? (
+        <Button size="compact-xs" variant="light" onClick={() => void run(() => post(`/workers/${worker.id}:resume`), t("workers.is_resumed"))}>{t("workers.resume")}</Button>
+      ) : (
+        <Button size="compact-xs" variant="light" color="red" onClick={() => void drain()}>{t("workers.drain")}</Button>
+      )}
+    </Group>
+  );
+}

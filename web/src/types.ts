@@ -1,0 +1,278 @@
+// The answers of the API that the console reads. A test compares the names with openapi.json.
+
+export const STATUSES = [
+  "PENDING",
+  "BLOCKED",
+  "PROCESSING",
+  "RETRYING",
+  "SUCCESS",
+  "FAILED",
+  "TIMEOUT",
+  "CANCELLED",
+] as const;
+export type TaskStatus = (typeof STATUSES)[number];
+export type Json = unknown;
+export type Role = "viewer" | "operator" | "admin";
+
+export interface Page<T> {
+  items: T[];
+  next_cursor: string | null;
+}
+
+export interface TaskResult {
+  code: number;
+  message: string;
+  data: Json;
+}
+
+export interface TaskError {
+  code: string;
+  message: string;
+  detail: string;
+  retryable: boolean;
+}
+
+export interface Progress {
+  fraction: number;
+  message: string;
+}
+
+export interface Task {
+  id: string;
+  tenant: string;
+  type: string;
+  name: string;
+  status: TaskStatus;
+  priority: number;
+  payload: Json;
+  metadata: Record<string, string>;
+  attempt: number;
+  retry_count: number;
+  max_retries: number;
+  timeout_seconds: number;
+  worker_id: string | null;
+  scheduled_at: string | null;
+  created_at: string;
+  started_at: string | null;
+  completed_at: string | null;
+  next_attempt_at: string | null;
+  result: TaskResult | null;
+  error: TaskError | null;
+  rerun_of: string | null;
+  progress: Progress | null;
+}
+
+export interface LogLine {
+  seq: string;
+  kind: "ERROR" | "INFO" | "RETRY" | "STATE_CHANGE";
+  at: string;
+  from_status: TaskStatus | null;
+  to_status: TaskStatus | null;
+  attempt: number;
+  worker_id: string | null;
+  message: string;
+  detail: string;
+}
+
+export interface Explanation {
+  task_id: string;
+  status: TaskStatus;
+  reason: string;
+  sentence: string;
+  due_at: string | null;
+  attempt: number;
+  worker_id: string | null;
+  workers: number | null;
+  room: number | null;
+  running: number | null;
+  max_concurrent: number | null;
+  rate_per_second: number | null;
+  global_rate: number | null;
+  ready: number | null;
+}
+
+export interface Retry {
+  max_retries: number;
+  strategy: "EXPONENTIAL" | "FIXED";
+  delay_seconds: number;
+  backoff_rate: number;
+  max_delay_seconds: number;
+  jitter: number;
+  retry_on: string[];
+  give_up_on: string[];
+  total_timeout_seconds: number | null;
+}
+
+export interface TaskConfig {
+  type: string;
+  tenant: string;
+  name: string;
+  description: string;
+  executor: Record<string, Json>;
+  timeout_seconds: number;
+  retry: Retry;
+  priority: number;
+  max_concurrent: number | null;
+  rate_per_second: number | null;
+  payload: Json;
+  schedule: Record<string, Json> | null;
+  next_fire_at: string | null;
+  enabled: boolean;
+  revision: number;
+  created_at: string | null;
+  updated_at: string | null;
+}
+
+export interface CalendarEffect {
+  fire_at: string;
+  effect: string;
+  detail: string;
+  moved_from: string | null;
+}
+
+export interface SchedulePreview {
+  type: string;
+  schedule: Record<string, Json>;
+  in_english: string;
+  in_chinese: string;
+  upcoming: string[];
+  recent: string[];
+  next_fire_at: string | null;
+  runs: number;
+  effects: CalendarEffect[];
+}
+
+export interface Occurrence {
+  type: string;
+  fire_at: string;
+  status: string;
+  task_id: string | null;
+  reason: string;
+  since: string | null;
+}
+
+export interface Worker {
+  id: string;
+  name: string;
+  address: string;
+  capacity: number;
+  load: number;
+  types: string[];
+  weight: number;
+  labels: Record<string, string>;
+  draining: boolean;
+  alive: boolean;
+  registered_at: string;
+  seen_at: string;
+  retired_at: string | null;
+}
+
+export interface Queue {
+  priority: number;
+  ready: number;
+  oldest_age_seconds: number | null;
+}
+
+export interface Queues {
+  items: Queue[];
+  delayed: number;
+  assigned: number;
+  running: number;
+}
+
+export interface Stats {
+  tasks: Partial<Record<TaskStatus, number>>;
+  created_per_second: number;
+  completed_per_second: number;
+  failed_per_second: number;
+  window_seconds: number;
+}
+
+export interface Node {
+  id: string;
+  roles: string[];
+  is_leader: boolean;
+  version: string;
+  seen_at: string;
+}
+
+export interface Cluster {
+  leader: string | null;
+  term: number;
+  nodes: Node[];
+  store: string;
+  coordinator: string;
+  version: string;
+  now: string;
+}
+
+export interface Event {
+  id: string;
+  kind: string;
+  at: string;
+  task_id: string | null;
+  task_type: string;
+  status: TaskStatus | null;
+  attempt: number;
+  worker_id: string | null;
+  progress: Progress | null;
+}
+
+export interface Token {
+  id: string;
+  name: string;
+  role: Role;
+  tenant: string;
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  last_used_at: string | null;
+}
+
+export interface NewToken {
+  token: Token;
+  secret: string;
+}
+
+export interface AuditEntry {
+  id: string;
+  at: string;
+  actor: string;
+  token_id: string | null;
+  action: string;
+  object: string;
+  address: string;
+  detail: string;
+}
+
+export interface BulkCount {
+  matched: number;
+  changed: number;
+  skipped: number;
+  has_more: boolean;
+  next_cursor: string | null;
+}
+
+export interface FieldError {
+  field: string;
+  problem: string;
+}
+
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  code: string;
+  detail: string;
+  errors: FieldError[];
+}
+
+// Of /login and /session, which are no operations of the API.
+export interface Session {
+  name: string;
+  token_id: string;
+  role: Role;
+  tenant: string;
+  version: string;
+  expires_at: string;
+}
