@@ -1,24 +1,32 @@
 """What the store and the coordinator on etcd do beyond their contracts."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
+from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.store import Store
 from rota.config.doctor import examine
 from rota.config.load import Sources, load
-from rota.domain.errors import ConfigError, InvalidError, StoreUnavailableError
+from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.errors import (
+    CalendarInUseError,
+    ConfigError,
+    InvalidError,
+    RevisionConflictError,
+    StoreUnavailableError,
+)
 from rota.domain.firing import ERROR_PAUSE, skip_unreadable
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Schedule
 from rota.domain.submission import NewTask
-from rota.domain.task_config import UnreadableConfig
+from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
-from rota.infrastructure.etcd.client import EtcdClient
-from rota.infrastructure.etcd.ops import count, get, put, under
-from rota.infrastructure.store.etcd.configs import config_key
+from rota.infrastructure.etcd.client import Done, EtcdClient
+from rota.infrastructure.etcd.ops import Op, count, get, put, scan, under
 from rota.infrastructure.store.etcd.space import EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
@@ -29,6 +37,9 @@ from tests.support.builders import a_config
 from tests.support.names import fresh_name
 from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.process import free_port
+
+OFFICE = StoredCalendar(calendar=Calendar(name="office"))
+OUT_OF_OFFICE = TaskConfig(type="report", schedule=Schedule(cron="0 9 * * *", exclude=("office",)), next_fire_at=NOON)
 
 
 @pytest.fixture
@@ -70,12 +81,15 @@ async def test_a_purge_leaves_no_key_of_a_task_behind(store: Store, client: Etcd
     assert left == 1, "how many were purged"
 
 
-async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(store: Store, client: EtcdClient) -> None:
+async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
+    store: Store, client: EtcdClient, prefix: str
+) -> None:
+    folder = f"/{prefix}/configs/default"
     schedule, due_at = Schedule(every=timedelta(seconds=1)), NOON
     for task_type in ("newer", "newest", "old"):
         await store.configs.put(a_config(task_type, schedule=schedule, next_fire_at=due_at))
-    await _rewrite(store, client, "newer", b'"jitter":', b'"moon_phase":1,"jitter":')
-    await _rewrite(store, client, "newest", b'"overlap":"skip"', b'"overlap":"mirror"')
+    await rewrite(client, f"{folder}/newer", before=b'"jitter":', after=b'"moon_phase":1,"jitter":')
+    await rewrite(client, f"{folder}/newest", before=b'"skip"', after=b'"mirror"')
     newer, newest, old = await store.schedules.list_due(10)
     assert isinstance(newer, UnreadableConfig)
     assert isinstance(newest, UnreadableConfig)
@@ -86,21 +100,93 @@ async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(store: St
     assert await store.schedules.list_unreadable(1) == [newer]
     noted = await store.schedules.fire([skip_unreadable(one, NOON) for one in (newer, newest)])
     assert [one.reason.split(":")[0] for (one,) in noted] == ["unreadable"] * 2
-    assert {one.type: one.next_fire_at for one in await store.schedules.list_unreadable(10)} == {
-        "newer": NOON + ERROR_PAUSE,
-        "newest": NOON + ERROR_PAUSE,
-    }
-    await _rewrite(store, client, "newest", b'"overlap":"mirror"', b'"overlap":"skip"')
+    aim = {"seen_at": NOON + ERROR_PAUSE, "next_fire_at": NOON + HOUR}
+    assert await store.schedules.aim(DEFAULT_TENANT, "newer", **aim)
+    assert await store.schedules.aim(DEFAULT_TENANT, "newest", **aim)
+    assert await store.schedules.find_next() == NOON, "that of the old one"
+    unread = await store.schedules.list_unreadable(10)
+    assert [(one.type, one.next_fire_at) for one in unread] == [("newer", NOON + HOUR), ("newest", NOON + HOUR)]
+    await rewrite(client, f"{folder}/newest", before=b'"mirror"', after=b'"skip"')
     found = await store.configs.find(DEFAULT_TENANT, "newest")
     assert found is not None
-    assert (found.schedule, found.next_fire_at, found.runs) == (schedule, NOON + ERROR_PAUSE, 0)
+    assert (found.schedule, found.next_fire_at, found.runs) == (schedule, NOON + HOUR, 0)
 
 
-async def _rewrite(store: Store, client: EtcdClient, task_type: str, before: bytes, after: bytes) -> None:
-    key = config_key(vars(store.configs)["_space"], DEFAULT_TENANT, task_type=task_type)
+async def rewrite(client: EtcdClient, key: str, *, before: bytes, after: bytes) -> None:
     document = (await client.read([get(key)])).answers[0].range.kvs[0].value
     assert before in document
     await client.write([put(key, document.replace(before, after))])
+
+
+@pytest.mark.parametrize("written", [b"no json", b'{"calendar": {"moons": 1}, "created_us": 0, "updated_us": 0}'])
+async def test_a_calendar_that_cannot_be_read_is_no_calendar(
+    store: Store, client: EtcdClient, prefix: str, written: bytes
+) -> None:
+    sound = await store.calendars.put(StoredCalendar(calendar=Calendar(name="sound")))
+    await client.write([put(f"/{prefix}/calendars/default/office", written)])
+    with pytest.raises(InvalidError, match="what is stored as 'office' cannot be read"):
+        await store.calendars.find(DEFAULT_TENANT, "office")
+    keys = [(DEFAULT_TENANT, "office"), (DEFAULT_TENANT, "sound")]
+    assert await store.calendars.load(keys) == {(DEFAULT_TENANT, "sound"): sound.calendar}
+    assert await store.calendars.list_page(DEFAULT_TENANT) == [sound]
+    with pytest.raises(RevisionConflictError):
+        await store.calendars.put(OFFICE, expected_revision=0)
+    assert (await store.calendars.put(OFFICE, expected_revision=1)).revision == 2
+    assert (await store.calendars.load(keys)).keys() == set(keys)
+
+
+class OvertakenClient(EtcdClient):
+    """Before its first write, somebody else is faster."""
+
+    def __init__(self, server: EtcdServer, rival: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(server.url(), unavailable=StoreUnavailableError)
+        self._rivals = [rival]
+
+    async def write(
+        self, ops: Sequence[Op], *, when: Iterable[wire.Compare] = (), otherwise: Sequence[Op] = ()
+    ) -> Done:
+        while self._rivals:
+            await self._rivals.pop()()
+        return await super().write(ops, when=when, otherwise=otherwise)
+
+
+@asynccontextmanager
+async def overtaken(server: EtcdServer, prefix: str, *, by: Callable[[], Awaitable[object]]) -> AsyncIterator[Store]:
+    client = OvertakenClient(server, by)
+    yield etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
+    await client.close()
+
+
+async def test_a_calendar_that_a_schedule_comes_to_name_is_not_deleted(
+    store: Store, etcd_server: EtcdServer, prefix: str
+) -> None:
+    await store.calendars.put(OFFICE)
+    async with overtaken(etcd_server, prefix, by=lambda: store.configs.put(OUT_OF_OFFICE)) as slower:
+        with pytest.raises(CalendarInUseError, match="report"):
+            await slower.calendars.delete(DEFAULT_TENANT, "office")
+    assert await store.calendars.find(DEFAULT_TENANT, "office") is not None
+
+
+async def test_a_schedule_cannot_name_a_calendar_that_is_deleted_meanwhile(
+    store: Store, etcd_server: EtcdServer, prefix: str
+) -> None:
+    await store.calendars.put(OFFICE)
+    async with overtaken(etcd_server, prefix, by=lambda: store.calendars.delete(DEFAULT_TENANT, "office")) as slower:
+        with pytest.raises(InvalidError, match="there is no calendar 'office'"):
+            await slower.configs.put(OUT_OF_OFFICE)
+    assert await store.configs.find(DEFAULT_TENANT, "report") is None
+
+
+async def test_a_config_that_is_deleted_leaves_its_revision_alone(
+    store: Store, client: EtcdClient, prefix: str
+) -> None:
+    await store.calendars.put(OFFICE)
+    await store.configs.put(OUT_OF_OFFICE)
+    await store.configs.delete(DEFAULT_TENANT, "report")
+    await store.calendars.delete(DEFAULT_TENANT, "office")
+    left = await client.read([scan(under(f"/{prefix}/"), keys_only=True)])
+    kinds = [kv.key.decode().split("/")[2] for kv in left.answers[0].range.kvs]
+    assert kinds == ["revision", "revisions"]
 
 
 async def test_what_strangers_leave_among_the_keys_is_left_out(client: EtcdClient, prefix: str) -> None:

@@ -90,6 +90,11 @@ def is_present(key: str) -> wire.Compare:
     return wire.Compare(target=wire.Compare.CREATE, result=wire.Compare.GREATER, key=key.encode(), create_revision=0)
 
 
+def is_empty(span: Span) -> wire.Compare:
+    """No key of the span is there."""
+    return wire.Compare(target=wire.Compare.CREATE, key=span.start, range_end=span.end, create_revision=0)
+
+
 def is_created_at(key: str, revision: int) -> wire.Compare:
     return wire.Compare(target=wire.Compare.CREATE, key=key.encode(), create_revision=revision)
 

@@ -1,6 +1,8 @@
-"""Task configs in etcd, every change a revision of its own, and one more key for the time it fires next."""
+"""Task configs in etcd, every change a revision of its own.
 
-from collections.abc import Sequence
+One more key is for the time it fires next, and one for each calendar that its schedule names (`calendars.py`)."""
+
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
@@ -8,14 +10,15 @@ from typing import Protocol
 import msgspec
 
 from rota.domain.audit import AuditEntry
-from rota.domain.errors import RevisionConflictError
+from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.ids import TenantId
-from rota.domain.task_config import TaskConfig
-from rota.infrastructure.etcd.ops import Op, delete, put
+from rota.domain.task_config import ConfigKey, TaskConfig
+from rota.infrastructure.etcd.ops import Op, delete, exists, put
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.etcd.audit import audit_ops
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, spell, spell_time
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, present, spell, spell_time
 
+USES = "calendar_uses"
 _CONFIG = msgspec.json.Decoder(TaskConfig)
 
 
@@ -45,11 +48,23 @@ class EtcdConfigStore:
             changes = [*config_ops(self._space, wanted, before=current), put(kept, document)]
             return [*changes, put(last_key, str(wanted.revision).encode()), *audit_ops(self._space, audit)], wanted
 
-        return await self._space.decide([key, last_key], plan)
+        while True:
+            found = await self._space.find_all([key, last_key])
+            ops, stored = plan(found)
+            if not ops:
+                return stored
+            calendars = await self._find_calendars(stored)
+            if await self._space.write_if([key, last_key], found, ops=ops, needed=calendars):
+                return stored
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
         found = await self._space.find(config_key(self._space, tenant_id, task_type=task_type))
         return None if found is None else read_config(found)
+
+    async def find_many(self, keys: Collection[ConfigKey]) -> dict[ConfigKey, TaskConfig]:
+        wanted = [config_key(self._space, tenant_id, task_type=task_type) for tenant_id, task_type in keys]
+        configs = map(read_config, present(await self._space.find_all(wanted)))
+        return {(config.tenant_id, config.type): config for config in configs}
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
         found = map(read_config, await self._space.scan(self._space.all("configs", tenant_id)))
@@ -69,15 +84,35 @@ class EtcdConfigStore:
         def plan(found: Found) -> tuple[list[Op], bool]:
             if found[0] is None:
                 return [], False
-            fire = fire_key(self._space, read_config(found[0]))
-            gone = [delete(one) for one in (key, fire) if one is not None]
-            return [*gone, *audit_ops(self._space, audit)], True
+            config = read_config(found[0])
+            gone = [key, fire_key(self._space, config), *use_keys(self._space, config)]
+            return [*(delete(one) for one in gone if one is not None), *audit_ops(self._space, audit)], True
 
         return await self._space.decide([key], plan)
+
+    async def _find_calendars(self, config: TaskConfig) -> list[str]:
+        """The keys of the calendars that a config names, which must be there."""
+        names = sorted(config.schedule.calendars) if config.schedule is not None else []
+        keys = [calendar_key(self._space, config.tenant_id, name=name) for name in names]
+        answers = (await self._space.client.read([exists(key) for key in keys])).answers if keys else []
+        for name, answer in zip(names, answers, strict=True):
+            if not answer.range.count:
+                raise InvalidError("schedule", f"there is no calendar {name!r}")
+        return keys
 
 
 def config_key(space: EtcdSpace, tenant_id: TenantId, *, task_type: str) -> str:
     return space.key("configs", tenant_id, task_type)
+
+
+def calendar_key(space: EtcdSpace, tenant_id: TenantId, *, name: str) -> str:
+    return space.key("calendars", tenant_id, name)
+
+
+def use_keys(space: EtcdSpace, config: TaskConfig) -> set[str]:
+    """What says, for each calendar that a config names, that it does."""
+    names = config.schedule.calendars if config.schedule is not None else ()
+    return {space.key(USES, config.tenant_id, name, config.type) for name in names}
 
 
 class HasFireTime(Protocol):
@@ -107,7 +142,8 @@ def config_ops(space: EtcdSpace, config: TaskConfig, *, before: TaskConfig | Non
         ops.append(delete(old))
     if new is not None:
         ops.append(put(new))
-    return ops
+    named, names = set() if before is None else use_keys(space, before), use_keys(space, config)
+    return [*ops, *map(delete, sorted(named - names)), *map(put, sorted(names - named))]
 
 
 def read_config(kv: KV) -> TaskConfig:

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from rota.domain.errors import InvalidError
-from rota.domain.firing import Firing
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Schedule
 from rota.domain.task_config import TaskConfig, UnreadableConfig
@@ -56,18 +55,16 @@ def read_due(kv: KV) -> TaskConfig | UnreadableConfig | None:
         )
 
 
-def move_ops(space: EtcdSpace, kv: KV, *, firing: Firing) -> list[Op]:
-    """What moves the config of this document on to its next fire time."""
+def move_ops(space: EtcdSpace, kv: KV, *, changed: Mapping[str, Any]) -> list[Op]:
+    """What changes these parts of a config's document, and where it is found by the time that it fires next."""
     before = read_fire_time(kv)
-    changed: dict[str, Any] = {
-        "next_fire_at": firing.next_fire_at,
-        "runs": before.runs + len(firing.tasks),
-        "last_run": firing.last_run or before.last_run,
-    }
-    after = msgspec.structs.replace(before, **changed)
-    ops = [put(kv.key.decode(), msgspec.json.encode(msgspec.json.decode(kv.value) | changed))]
-    old, new = fire_key(space, before), fire_key(space, after)
-    return [*ops, *([delete(old)] if old is not None else []), *([put(new)] if new is not None else [])]
+    old, new = fire_key(space, before), fire_key(space, msgspec.structs.replace(before, **changed))
+    ops = [put(kv.key.decode(), msgspec.json.encode({**msgspec.json.decode(kv.value), **changed}))]
+    if old is not None and old != new:
+        ops.append(delete(old))
+    if new is not None:
+        ops.append(put(new))
+    return ops
 
 
 def _check_known(found: FireTime) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 import msgspec
 
+from rota.application.ports.store import MOST_LOOKED_THROUGH
 from rota.domain.errors import IdTakenError
 from rota.domain.firing import Firing, check_one_firing_each
 from rota.domain.ids import TenantId
@@ -23,7 +24,7 @@ from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.etcd.configs import config_key
 from rota.infrastructure.store.etcd.fire_times import move_ops, read_due, read_fire_time
 from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, name_of, present, spell_time, tenant_of
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, name_of, present, spell_time, tenant_of
 
 _OCCURRENCE = msgspec.json.Decoder(Occurrence)
 
@@ -50,9 +51,30 @@ class EtcdScheduleStore:
         await self._check_ids([task for firing in firings for task in firing.tasks])
         return [await self._fire(firing) for firing in firings]
 
+    async def aim(
+        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
+    ) -> bool:
+        def plan(found: Found) -> tuple[list[Op], bool]:
+            [config] = found
+            if config is None or read_fire_time(config).next_fire_at != seen_at:
+                return [], False
+            return move_ops(self._space, config, changed={"next_fire_at": next_fire_at}), True
+
+        return await self._space.decide([config_key(self._space, tenant_id, task_type=task_type)], plan)
+
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
         found = await self._space.scan(self._space.all("occurrences", tenant_id, task_type))
         return [_read(kv) for kv in found[::-1][:limit]]
+
+    async def list_runs(
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+    ) -> list[Occurrence]:
+        place = ("occurrences", tenant_id, task_type)
+        start = self._space.key(*place, spell_time(to_us(since))).encode()
+        last = None if until is None else self._space.key(*place, spell_time(to_us(until))).encode()
+        end = self._space.all(*place).end if last is None else last + b"\0"
+        newest = (await self._space.scan(Span(start, end)))[::-1][:MOST_LOOKED_THROUGH]
+        return [one for one in map(_read, newest) if one.task_id is not None][:limit]
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
         before = spell_time(to_us(fired_before))
@@ -97,7 +119,13 @@ class EtcdScheduleStore:
     def _ops(self, firing: Firing, found: KV) -> list[Op]:
         noted = [put(self._occurrence_key(firing, one), msgspec.json.encode(one)) for one in firing.occurrences]
         tasks = [together(new_task_ops(self._space, NewTask(task))) for task in firing.tasks]
-        return [*move_ops(self._space, found, firing=firing), *noted, *tasks]
+        before = read_fire_time(found)
+        changed = {
+            "next_fire_at": firing.next_fire_at,
+            "runs": before.runs + len(firing.tasks),
+            "last_run": firing.last_run or before.last_run,
+        }
+        return [*move_ops(self._space, found, changed=changed), *noted, *tasks]
 
     def _occurrence_key(self, firing: Firing, one: Occurrence) -> str:
         folder = self._space.key("occurrences", firing.tenant_id, firing.task_type)

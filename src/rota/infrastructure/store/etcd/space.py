@@ -10,7 +10,9 @@
     /rota/logs/{id}/{place}              what else is in its record
     /rota/keys/{tenant}/{key}            the task that an idempotency key stands for
     /rota/purged                         how many ended tasks were purged, by tenant and status
-    /rota/configs, revisions, fires, occurrences, workers, tokens, audit, processes, slots, secrets, leadership
+    /rota/calendar_uses/{tenant}/{calendar}/{type}   an empty key for each config whose schedule names a calendar
+    /rota/calendars, configs, revisions, fires, occurrences, workers, tokens, audit, processes, slots, secrets,
+    leadership
 
 A document is JSON. A change is a transaction under the condition that what it was decided from is still so; where it is
 not, it is decided anew (`decide`). Batches of tasks have a condition for each of them (`tasks.py`).
@@ -29,7 +31,7 @@ from rota.application.ports.system import Clock
 from rota.domain.errors import ConfigError
 from rota.domain.ids import MAX_ID, TaskId, TenantId, first_id_at
 from rota.infrastructure.etcd.client import EtcdClient
-from rota.infrastructure.etcd.ops import MOST_OPS, Op, Span, count, get, is_unchanged, scan, under
+from rota.infrastructure.etcd.ops import MOST_OPS, Op, Span, count, get, is_present, is_unchanged, scan, under
 
 T = TypeVar("T")
 KV = wire.KeyValue
@@ -63,6 +65,10 @@ class EtcdSpace:
     def all(self, kind: str, *names: str | int) -> Span:
         """All keys below a name."""
         return under(f"{self.key(kind, *names)}/")
+
+    def names_after(self, name: str, kind: str, *names: str) -> Span:
+        """The keys below a name whose own names, of letters, digits and `_ . -`, come after another."""
+        return Span(f"{self.key(kind, *names, name)}\0".encode(), self.all(kind, *names).end)
 
     def ids_from(self, kind: str, first: int, *, before: int = MAX_ID + 1) -> Span:
         """The keys of a kind whose ids are in a range."""
@@ -114,10 +120,12 @@ class EtcdSpace:
             if not ops or await self.write_if(keys, found, ops=ops):
                 return answer
 
-    async def write_if(self, keys: Sequence[str], found: Found, *, ops: Sequence[Op]) -> bool:
-        """Write if these keys, a few, are as they were found."""
+    async def write_if(
+        self, keys: Sequence[str], found: Found, *, ops: Sequence[Op], needed: Sequence[str] = ()
+    ) -> bool:
+        """Write if these keys, a few, are as they were found, and those that are needed are there."""
         unchanged = [is_unchanged(key, revision_of(kv)) for key, kv in zip(keys, found, strict=True)]
-        return (await self.client.write(ops, when=unchanged)).is_met
+        return (await self.client.write(ops, when=[*unchanged, *map(is_present, needed)])).is_met
 
     async def _find_lower(self, kind: str, *, below: int, least: int, needed: int) -> int:
         width, widest_empty = FIRST_WINDOW, 0

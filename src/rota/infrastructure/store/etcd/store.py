@@ -10,6 +10,7 @@ from rota.infrastructure.etcd.address import parse_address
 from rota.infrastructure.etcd.client import EtcdClient, EtcdOptions
 from rota.infrastructure.etcd.upkeep import looked_after
 from rota.infrastructure.store.etcd.audit import EtcdAuditStore
+from rota.infrastructure.store.etcd.calendars import EtcdCalendarStore
 from rota.infrastructure.store.etcd.configs import EtcdConfigStore
 from rota.infrastructure.store.etcd.leadership import EtcdSlotStore, EtcdTermStore
 from rota.infrastructure.store.etcd.logs import EtcdLogStore
@@ -29,6 +30,7 @@ def etcd_store(space: EtcdSpace) -> Store:
         logs=EtcdLogStore(space),
         configs=EtcdConfigStore(space),
         schedules=EtcdScheduleStore(space),
+        calendars=EtcdCalendarStore(space),
         workers=EtcdWorkerRegistry(space),
         tokens=EtcdTokenStore(space),
         audit=EtcdAuditStore(space),

@@ -11,6 +11,7 @@ What is added is all or nothing, in one transaction: more than fits one is refus
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from urllib.parse import unquote
 
 import msgspec
 
@@ -117,11 +118,12 @@ class EtcdTaskStore:
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
         return await list_page(self._space, wanted, load=load_tasks)
 
-    async def count_by_status(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
+    async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
         marks = [_marked(kv) for kv in await self._space.scan(self._space.all("due"))]
-        live = Counter(TaskStatus(status) for _, status, _, tenant in marks if tenant == tenant_id)
-        ended = await self._count_present(tenant_id)
-        return {status: number for status, number in (live + Counter(ended)).items() if number}
+        numbers = Counter(TaskStatus(status) for _, status, _, tenant in marks if tenant_id in (None, tenant))
+        for tenant in await self._find_tenants() if tenant_id is None else [tenant_id]:
+            numbers.update(await self._count_present(tenant))
+        return dict(numbers)
 
     async def count_ended(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
         found = await self._space.find(self._space.key("purged"))
@@ -158,6 +160,16 @@ class EtcdTaskStore:
             state.id: state for state in map(read_state, live)
         }
 
+    async def _find_tenants(self) -> list[TenantId]:
+        """Those of which tasks have ended, by one look for each: beyond the keys of the one before."""
+        tenants: list[TenantId] = []
+        span = self._space.all("ended")
+        while found := await self._space.scan(span, 1):
+            folder = found[0].key.rsplit(b"/", 2)[0]
+            tenants.append(TenantId(unquote(folder.rpartition(b"/")[2].decode())))
+            span = Span(folder + b"0", span.end)  # 0 follows the slash
+        return tenants
+
     async def _count_present(self, tenant_id: TenantId) -> dict[TaskStatus, int]:
         statuses = sorted(FINAL)
         asked = [count(self._space.all("ended", tenant_id, status)) for status in statuses]
@@ -178,8 +190,9 @@ class EtcdTaskStore:
             changes += [
                 put(due_key(self._space, after), mark(after)),
                 put(key("live", after.id), encode(state_document(after))),
-                put(log_key(self._space, entry_for(step)), encode(entry_for(step))),
             ]
+            if step.is_recorded:
+                changes.append(put(log_key(self._space, entry_for(step)), encode(entry_for(step))))
             if step.error is not None:
                 changes.append(put(key("errors", after.id), encode(step.error)))
         return when([has_value(old, mark(before))], [*changes, *audit_ops(self._space, audit)])
