@@ -18,20 +18,22 @@ from rota.domain.errors import (
     RevisionConflictError,
     StoreUnavailableError,
 )
+from rota.domain.firing import ERROR_PAUSE, skip_unreadable
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Schedule
 from rota.domain.submission import NewTask
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
 from rota.infrastructure.etcd.client import Done, EtcdClient
-from rota.infrastructure.etcd.ops import Op, count, put, scan, under
+from rota.infrastructure.etcd.ops import Op, count, get, put, scan, under
 from rota.infrastructure.store.etcd.space import EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
 from rota.testing.contract.coordinator_backend import make_entries, make_worker
 from rota.testing.contract.coordinator_backend import make_ids as make_task_ids
 from rota.testing.contract.store_backend import HOUR, NOON, add, end, grant, make_tasks
+from tests.support.builders import a_config
 from tests.support.names import fresh_name
 from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.process import free_port
@@ -77,6 +79,43 @@ async def test_a_purge_leaves_no_key_of_a_task_behind(store: Store, client: Etcd
     assert await store.tasks.purge(completed_before=NOON + HOUR, limit=100) == 3
     left = (await client.read([count(under(f"/{prefix}/"))])).answers[0].range.count
     assert left == 1, "how many were purged"
+
+
+async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
+    store: Store, client: EtcdClient, prefix: str
+) -> None:
+    folder = f"/{prefix}/configs/default"
+    schedule, due_at = Schedule(every=timedelta(seconds=1)), NOON
+    for task_type in ("newer", "newest", "old"):
+        await store.configs.put(a_config(task_type, schedule=schedule, next_fire_at=due_at))
+    await rewrite(client, f"{folder}/newer", before=b'"jitter":', after=b'"moon_phase":1,"jitter":')
+    await rewrite(client, f"{folder}/newest", before=b'"skip"', after=b'"mirror"')
+    newer, newest, old = await store.schedules.list_due(10)
+    assert isinstance(newer, UnreadableConfig)
+    assert isinstance(newest, UnreadableConfig)
+    assert (newer.type, newer.problem) == ("newer", "schedule.moon_phase: is not known")
+    assert newest.type == "newest"
+    assert old == await store.configs.find(DEFAULT_TENANT, "old")
+    assert await store.schedules.list_unreadable(10) == [newer, newest]
+    assert await store.schedules.list_unreadable(1) == [newer]
+    noted = await store.schedules.fire([skip_unreadable(one, NOON) for one in (newer, newest)])
+    assert [one.reason.split(":")[0] for (one,) in noted] == ["unreadable"] * 2
+    aim = {"seen_at": NOON + ERROR_PAUSE, "next_fire_at": NOON + HOUR}
+    assert await store.schedules.aim(DEFAULT_TENANT, "newer", **aim)
+    assert await store.schedules.aim(DEFAULT_TENANT, "newest", **aim)
+    assert await store.schedules.find_next() == NOON, "that of the old one"
+    unread = await store.schedules.list_unreadable(10)
+    assert [(one.type, one.next_fire_at) for one in unread] == [("newer", NOON + HOUR), ("newest", NOON + HOUR)]
+    await rewrite(client, f"{folder}/newest", before=b'"mirror"', after=b'"skip"')
+    found = await store.configs.find(DEFAULT_TENANT, "newest")
+    assert found is not None
+    assert (found.schedule, found.next_fire_at, found.runs) == (schedule, NOON + HOUR, 0)
+
+
+async def rewrite(client: EtcdClient, key: str, *, before: bytes, after: bytes) -> None:
+    document = (await client.read([get(key)])).answers[0].range.kvs[0].value
+    assert before in document
+    await client.write([put(key, document.replace(before, after))])
 
 
 @pytest.mark.parametrize("written", [b"no json", b'{"calendar": {"moons": 1}, "created_us": 0, "updated_us": 0}'])

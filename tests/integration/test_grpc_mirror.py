@@ -252,7 +252,7 @@ class Scene:
         return {
             **{"type": "report", "name": "Report", "description": "d", "executor": {"type": "local", "x": [1]}},
             **{"timeout_seconds": 5.0, "retry": rules, "priority": 3, "max_concurrent": 2},
-            **{"rate_per_second": 2.5, "payload": {"a": 1}, "enabled": True},
+            **{"rate_per_second": 2.5, "payload": {"a": 1}, "enabled": True, "source": "team-a"},
         }
 
     async def delete_config(self) -> dict[str, Any]:
@@ -262,6 +262,13 @@ class Scene:
         return {"type": "email"}
 
     resume_config = pause_config
+
+    async def list_revisions(self) -> dict[str, Any]:
+        return {"type": await self._config(), "limit": 2}
+
+    async def roll_back_config(self) -> dict[str, Any]:
+        await self.http.put("/task-configs/again", json={"name": "Again"})
+        return {"type": "again", "revision": 1}
 
     async def trigger_config(self) -> dict[str, Any]:
         await self.http.post("/task-configs/email:resume")

@@ -11,7 +11,7 @@ import structlog
 
 from rota.application import metrics
 from rota.application.node import Node
-from rota.domain.errors import CoordinatorUnavailableError, RevisionConflictError
+from rota.domain.errors import CoordinatorUnavailableError, InvalidError, RevisionConflictError
 from rota.domain.events import Event, EventKind
 from rota.domain.firing import count_failures
 from rota.domain.schedule import Schedule
@@ -47,12 +47,13 @@ async def _judge(node: Node, config: TaskConfig, *, schedule: Schedule) -> TaskC
     if count_failures(task.state.status for task in runs) < most:
         return config
     note = f"paused after {most} failed runs in a row; the last one was task {_last_failed(runs)}"
-    wanted = replace(config, schedule=replace(schedule, is_paused=True, pause_note=note))
     try:
+        wanted = replace(config, schedule=replace(schedule, is_paused=True, pause_note=note))
         stored = await node.store.configs.put(wanted, expected_revision=config.revision)
-    except (
-        RevisionConflictError
-    ):  # somebody just changed it, perhaps what was wrong; looked at again with the next target
+    except RevisionConflictError:  # somebody just changed it, perhaps what was wrong; judged with the next target
+        return config
+    except InvalidError as exc:  # nothing like it can be stored any more; it must not hold up the others
+        log.warning("schedule.not_paused", task_type=config.type, tenant=config.tenant_id, error=str(exc))
         return config
     node.configs.forget(config.tenant_id, config.type)
     log.warning("schedule.paused", task_type=config.type, tenant=config.tenant_id, failures=most)

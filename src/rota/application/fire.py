@@ -7,6 +7,7 @@ once, or one that dies anywhere in here, fire nothing twice and leave nothing ou
 queued is found by reconciliation.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,28 +22,30 @@ from rota.application.node import Node
 from rota.application.reign import Reign
 from rota.application.steer import SteerTasks
 from rota.application.submit import announce
-from rota.domain.errors import ConflictError, InvalidError, NotFoundError
-from rota.domain.firing import NO_CALENDARS, Calendars, Decision, Firing, LastRun, decide, firing_failed, firing_of
-from rota.domain.ids import TaskId, TenantId
+from rota.domain.errors import ConflictError, FencedError, InvalidError, NotFoundError
+from rota.domain.firing import (
+    Decision,
+    Decisions,
+    Firing,
+    LastRun,
+    firing_failed,
+    firing_of,
+    skip_unreadable,
+    task_for,
+)
+from rota.domain.ids import TaskId
 from rota.domain.schedule import Occurrence, Overlap, Schedule
-from rota.domain.submission import compose, wish_for
 from rota.domain.task import PENDING, Task
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import TaskConfig, UnreadableConfig
 
 LONGEST_SLEEP = timedelta(seconds=1)  # a new schedule, or a clock that was set, is noticed by then
 SHORTEST_SLEEP = timedelta(milliseconds=5)
-MOST_AT_ONCE = 500  # configs that are read, and occurrences that are written, in one go
+MOST_AT_ONCE = 500  # occurrences that are written in one go; a long catch-up of one config may be more
+READ_AHEAD = 4  # times as many configs are read in one go
+IN_FLIGHT = 3  # batches that are written or announced while the next one is prepared
+SLICE = 50  # configs that are decided upon in one go: some 2 ms, in which the loop does nothing else
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the decisions about one batch go by."""
-
-    now: datetime
-    last: Mapping[TaskId, LastRun]
-    calendars: Mapping[TenantId, Calendars]
 
 
 @dataclass(slots=True)
@@ -62,48 +65,78 @@ class FireSchedules:
     async def __call__(self, reign: Reign) -> None:
         schedules = self.node.store.schedules
         self._next_at = None
-        while due := await schedules.list_due(self.most):
+        while due := await schedules.list_due(self.most * READ_AHEAD):
             await self.node.time.sync()  # after the list: all of it is due by the time known now
-            await self._fire(due, reign)
+            try:
+                await self._fire(due, reign)
+            except ExceptionGroup as failures:  # of several that fail at once, that the reign is over counts most
+                fenced, others = failures.split(FencedError)
+                raise (fenced or others or failures).exceptions[0] from failures
         self._next_at = await schedules.find_next()
 
-    async def _fire(self, due: Sequence[TaskConfig], reign: Reign) -> None:
-        now = self.node.time.now()
-        due = await pause_failing(self.node, due)
-        last = await self._find_last_runs(due)
-        seen = _Seen(now, last, await calendars_of_all(self.node.store.calendars, due))
-        firings = [await self._prepare(config, seen, reign=reign) for config in due]
-        for part in _parts(firings, self.most):
+    async def _fire(self, due: Sequence[TaskConfig | UnreadableConfig], reign: Reign) -> None:
+        """Prepare and write in turns: the store works on one batch while the next one is made."""
+        now, room = self.node.time.now(), asyncio.Semaphore(IN_FLIGHT)
+        readable = await pause_failing(self.node, [one for one in due if isinstance(one, TaskConfig)])
+        looked_at: list[TaskConfig | UnreadableConfig] = [one for one in due if isinstance(one, UnreadableConfig)]
+        looked_at += readable
+        last = await self._find_last_runs(readable)
+        decisions = Decisions(now, await calendars_of_all(self.node.store.calendars, readable))
+        async with asyncio.TaskGroup() as writing:
+            part: list[Firing] = []
+            weight = 0
+            for place, config in enumerate(looked_at):
+                firing = await self._prepare(config, decisions, last=last, reign=reign)
+                if part and weight + firing.weight > self.most:
+                    await room.acquire()
+                    writing.create_task(self._write(part, decisions.now, reign=reign, room=room))
+                    part, weight = [], 0
+                part.append(firing)
+                weight += firing.weight
+                if place % SLICE == SLICE - 1:
+                    await self.node.clock.sleep(timedelta(0))
+            await room.acquire()
+            writing.create_task(self._write(part, decisions.now, reign=reign, room=room))
+
+    async def _write(self, part: Sequence[Firing], now: datetime, *, reign: Reign, room: asyncio.Semaphore) -> None:
+        try:
             reign.check()
             answers = await self.node.store.schedules.fire(part)
             noted = [one for answer in answers for one in answer]
             ids = {one.task_id for one in noted}
             self._count(noted, now)
             await announce(self.node, [task for firing in part for task in firing.tasks if task.id in ids])
+        finally:
+            room.release()
 
-    async def _prepare(self, config: TaskConfig, seen: "_Seen", *, reign: Reign) -> Firing:
+    async def _prepare(
+        self,
+        config: TaskConfig | UnreadableConfig,
+        decisions: Decisions,
+        *,
+        last: Mapping[TaskId, LastRun],
+        reign: Reign,
+    ) -> Firing:
         """What to write about one config. One that is broken must not hold up the others."""
-        now = seen.now
-        run = LastRun() if config.last_run is None else seen.last.get(config.last_run, LastRun())
+        if isinstance(config, UnreadableConfig):
+            log.error("schedule.unreadable", task_type=config.type, tenant=config.tenant_id, error=config.problem)
+            return skip_unreadable(config, decisions.now)
+        run = LastRun() if config.last_run is None else last.get(config.last_run, LastRun())
         try:
-            decision = decide(config, now, last=run, calendars=seen.calendars.get(config.tenant_id, NO_CALENDARS))
-            firing = firing_of(config, decision, tasks=self._make_tasks(config, decision, now=now))
+            decision = decisions.about(config, run)
+            firing = firing_of(config, decision, tasks=self._make_tasks(config, decision, now=decisions.now))
         except InvalidError as exc:
             log.warning("schedule.failed", task_type=config.type, tenant=config.tenant_id, error=str(exc))
-            return firing_failed(config, now, problem=str(exc))
+            return firing_failed(config, decisions.now, problem=str(exc))
         if decision.ends_last_run and config.last_run is not None:
             reign.check()
             await self._end(config, config.last_run)
         return firing
 
     def _make_tasks(self, config: TaskConfig, decision: Decision, *, now: datetime) -> list[Task]:
-        if not decision.fires:
-            return []
-        ids = self.node.ids.take(decision.fires)
         targets = [plan.target for plan in decision.plans if plan.fires]
-        wishes = [wish_for(config, target) for target in targets]
-        pairs = zip(wishes, ids, strict=True)
-        return [compose(wish, config, task_id=TaskId(task_id), now=now).task for wish, task_id in pairs]
+        pairs = zip(targets, self.node.ids.take(len(targets)), strict=True)
+        return [task_for(config, target, task_id=TaskId(task_id), now=now) for target, task_id in pairs]
 
     async def _find_last_runs(self, due: Sequence[TaskConfig]) -> Mapping[TaskId, LastRun]:
         """Where the last runs stand of those configs whose next one depends on it."""
@@ -136,17 +169,3 @@ class FireSchedules:
 def _looks_back(schedule: Schedule | None) -> bool:
     is_free = (Overlap.ALLOW, Overlap.QUEUE_ALL)
     return schedule is not None and (schedule.after_end is not None or schedule.overlap not in is_free)
-
-
-def _parts(firings: Sequence[Firing], most: int) -> list[list[Firing]]:
-    """The firings in batches that a transaction can hold; a long catch-up of one config may be one by itself."""
-    parts: list[list[Firing]] = []
-    size = most
-    for firing in firings:
-        weight = max(len(firing.occurrences), 1)
-        if size + weight > most:
-            parts.append([])
-            size = 0
-        parts[-1].append(firing)
-        size += weight
-    return parts

@@ -18,6 +18,7 @@ from rota.domain.task_config import TaskConfig
 
 ConfigKey = tuple[TenantId, str]
 ConfigCheck = Callable[[TaskConfig], None]  # raises `InvalidError` for what the executor could not run
+MOST_REVISIONS = 2**31 - 1
 MOST_TRIES = 10  # against a config that changes under our hands
 
 
@@ -53,7 +54,7 @@ class ManageConfigs:
         calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=config.schedule)
         check_schedule(config, calendars)
         if expected_revision is not None:
-            check_number("revision", expected_revision, least=0, most=2**31 - 1)
+            check_number("revision", expected_revision, least=0, most=MOST_REVISIONS)
         audit = record(self.node, actor, action="config.put", subject=config.type)
         if config.schedule is not None:
             config = replace(config, next_fire_at=first_fire_at(config, self.node.time.now(), calendars=calendars))
@@ -89,6 +90,25 @@ class ManageConfigs:
         """Let the schedule fire again. Targets that passed meanwhile stay skipped."""
         change = partial(_with_pause, is_paused=False, note="")
         return await self._change((tenant_id, task_type), change, actor=actor, action="schedule.resume")
+
+    async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int) -> Sequence[TaskConfig]:
+        """What the type was defined as, newest first, also if it was deleted since."""
+        check_number("limit", limit, least=1, most=MAX_PAGE)
+        found = await self.node.store.configs.list_revisions(tenant_id, task_type, limit=limit)
+        if not found:
+            raise NotFoundError("task config", task_type)
+        return found
+
+    async def roll_back(
+        self, tenant_id: TenantId, task_type: str, *, revision: int, actor: Actor | None = None
+    ) -> TaskConfig:
+        """Define the type as it was, in a new revision; one that was deleted is there again."""
+        check_number("revision", revision, least=1, most=MOST_REVISIONS)
+        then = await self.node.store.configs.find_revision(tenant_id, task_type, revision=revision)
+        if then is None:
+            raise NotFoundError("task config revision", f"{task_type} {revision}")
+        wanted = replace(then, next_fire_at=None, runs=0, last_run=None, revision=0, created_at=None, updated_at=None)
+        return await self.put(wanted, actor=actor)
 
     async def trigger(self, wish: Submission, *, actor: Actor | None = None) -> Created:
         """Create a task of the type now."""

@@ -18,6 +18,7 @@ import msgspec
 from rota.application.ports.system import System
 from rota.client import cluster_calls, schedule_calls, task_calls
 from rota.client.async_wire import AsyncWire
+from rota.client.cluster_calls import MOST_COMPARED
 from rota.client.following import Following
 from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
 from rota.client.schedule_calls import BackfillOptions
@@ -30,6 +31,7 @@ from rota.sdk.options import SubmitOptions
 from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, NewToken, Token
 from rota.wire.calendar import Calendar, CalendarSummary, PutCalendar
+from rota.wire.changes import Change
 from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
 from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
@@ -262,6 +264,18 @@ class AsyncConfigs:
     async def resume(self, type: str) -> TaskConfig:
         """Accept them again."""
         return await self._wire.send(cluster_calls.resume_config(type))
+
+    async def revisions(self, type: str, *, limit: int = 20) -> Sequence[TaskConfig]:
+        """What a type was defined as, newest first, also if it was deleted since."""
+        return (await self._wire.send(cluster_calls.list_revisions(type, limit))).items
+
+    async def diff(self, type: str, before: int, *, after: int) -> Sequence[Change]:
+        """What one revision says differently from another."""
+        return cluster_calls.compare(await self.revisions(type, limit=MOST_COMPARED), before, after=after)
+
+    async def roll_back(self, type: str, revision: int) -> TaskConfig:
+        """Define a type as it was in an earlier revision."""
+        return await self._wire.send(cluster_calls.roll_back_config(type, revision))
 
     async def trigger(self, type: str, payload: Any = None) -> AsyncHandle:
         """Run a type now, with its own payload or this one."""

@@ -10,20 +10,22 @@ import msgspec
 from rota.client.call import Call, path_of, reading, to_body, writing
 from rota.client.task_calls import KEY_HEADER, new_key, page_query
 from rota.client.views import read_task
-from rota.domain.errors import InvalidError
+from rota.domain.errors import InvalidError, NotFoundError
 from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, CreateToken, NewToken, Token
 from rota.wire.base import Page
+from rota.wire.changes import Change, changes
 from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, Stats, Worker
-from rota.wire.config import PutConfig, TaskConfig, TriggerTask
+from rota.wire.config import PutConfig, RollBackConfig, TaskConfig, TriggerTask
 from rota.wire.mistakes import explain
 
+MOST_COMPARED = 500  # revisions that are read to find two of them
 CONFIGS, WORKERS, TOKENS = "task-configs", "workers", "tokens"
 
 
 def put_config(type: str, definition: PutConfig | Mapping[str, Any]) -> Call[TaskConfig]:
     """Set the whole definition. The same again makes the same, unless a revision is expected."""
-    body = definition if isinstance(definition, PutConfig) else _read_definition(type, definition)
+    body = definition if isinstance(definition, PutConfig) else read_definition(type, definition)
     path = path_of(CONFIGS, type)
     return writing("PUT", path, kind=TaskConfig, body=body, may_repeat=body.revision is None)
 
@@ -46,6 +48,25 @@ def pause_config(type: str) -> Call[TaskConfig]:
 
 def resume_config(type: str) -> Call[TaskConfig]:
     return writing("POST", path_of(CONFIGS, type, verb="resume"), kind=TaskConfig, may_repeat=True)
+
+
+def list_revisions(type: str, limit: int) -> Call[Page[TaskConfig]]:
+    return reading(path_of(CONFIGS, type, "revisions"), Page[TaskConfig], query=[("limit", str(limit))])
+
+
+def compare(revisions: Sequence[TaskConfig], before: int, *, after: int) -> list[Change]:
+    """What one of the revisions says differently from another."""
+    known = {one.revision: one for one in revisions}
+    for number in (before, after):
+        if number not in known:
+            raise NotFoundError("task config revision", number)
+    return changes(known[before], known[after])
+
+
+def roll_back_config(type: str, revision: int) -> Call[TaskConfig]:
+    """The same again changes nothing more."""
+    body = RollBackConfig(revision=revision)
+    return writing("POST", path_of(CONFIGS, type, verb="rollback"), kind=TaskConfig, body=body, may_repeat=True)
 
 
 def trigger_config(type: str, payload: Any) -> Call[TaskView]:
@@ -108,7 +129,7 @@ def list_audit(cursor: str | None, size: int) -> Call[Page[AuditEntry]]:
     return reading(path_of("audit"), Page[AuditEntry], query=page_query(cursor, size))
 
 
-def _read_definition(type: str, definition: Mapping[str, Any]) -> PutConfig:
+def read_definition(type: str, definition: Mapping[str, Any]) -> PutConfig:
     fields = dict(definition)
     if fields.pop("type", type) != type:
         raise InvalidError("type", f"is {definition['type']!r} in the definition and {type!r} beside it")

@@ -23,6 +23,7 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 
 MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
 LOOK_AT_SETTINGS = "rota settings show --origin"
+MOST_UNREADABLE = 5  # schedules that are named
 MOST_TOKENS = 500  # that are looked at
 
 
@@ -53,7 +54,8 @@ async def _examine_store(settings: Settings) -> list[Finding]:
     if scheme_of(settings.store.url) in ETCD_SCHEMES:
         return await _examine_etcd("store", settings.store.url)  # it has no clock of its own
     clock = await _try("clock", _examine_clock(settings))
-    return [clock] if schema is None else [schema, clock]
+    schedules = await _try("schedules", _examine_schedules(settings))
+    return [*([] if schema is None else [schema]), clock, schedules]
 
 
 async def _examine_schema(settings: Settings) -> Finding:
@@ -78,6 +80,16 @@ async def _examine_clock(settings: Settings) -> Finding:
     if difference > MOST_CLOCK_DIFFERENCE:
         return Finding("clock", text, fix="timedatectl set-ntp true")
     return Finding("clock", "the store's and this machine's agree")
+
+
+async def _examine_schedules(settings: Settings) -> Finding:
+    around = Surroundings(settings, SystemClock(), SystemRandom())
+    async with Registries().stores.get(scheme_of(settings.store.url))(around) as store:
+        found = await store.schedules.list_unreadable(MOST_UNREADABLE)
+    if not found:
+        return Finding("schedules", "this release can read all of them")
+    named = "; ".join(f"{one.type} of tenant {one.tenant_id}: {one.problem}" for one in found)
+    return Finding("schedules", f"some cannot be read, and are skipped: {named}", fix="pip install --upgrade rota")
 
 
 async def _examine_coordinator(settings: Settings) -> list[Finding]:

@@ -11,7 +11,7 @@ and the delay.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from types import MappingProxyType
@@ -20,8 +20,8 @@ from rota.domain.calendar import Calendar
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Occurrence, Overlap, Schedule
-from rota.domain.task import FAILED, SUCCESS, TIMEOUT, Task, TaskStatus
-from rota.domain.task_config import TaskConfig, check_payload
+from rota.domain.task import FAILED, PENDING, SUCCESS, TIMEOUT, Task, TaskSpec, TaskState, TaskStatus
+from rota.domain.task_config import TaskConfig, UnreadableConfig, check_payload
 from rota.domain.timetable import Planned, SkipReason, Timetable
 
 SHORTEST_LOOK = timedelta(seconds=1)  # between two looks at a run whose end is waited for
@@ -52,10 +52,6 @@ class Decision:
     next_fire_at: datetime | None
     ends_last_run: bool = False  # the run that goes on makes room
 
-    @property
-    def fires(self) -> int:
-        return sum(plan.fires for plan in self.plans)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:
@@ -74,6 +70,11 @@ class Firing:
         fired = [one.task_id for one in self.occurrences if one.task_id is not None]
         if fired != [task.id for task in self.tasks]:
             raise InvalidError("tasks", "must be those of the occurrences, in order")
+
+    @property
+    def weight(self) -> int:
+        """How much there is to write."""
+        return max(len(self.occurrences), 1)
 
     @property
     def last_run(self) -> TaskId | None:
@@ -136,7 +137,9 @@ def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calen
     table = Timetable(schedule, seed=config.type, calendars=calendars)
     if schedule.after_end is not None:
         return _decide_after_end(table, config, now=now, last=last)
-    target = table.previous(seen_at + _TICK) or seen_at
+    # Without jitter the next fire time is the target, and what was asked about it is asked again below.
+    is_target = table.next(seen_at - _TICK) == seen_at
+    target = seen_at if is_target else table.previous(seen_at + _TICK) or seen_at
     plans = table.plan_fires(target - _TICK, now, runs=config.runs)
     if not plans:  # it has run as often as it may, or its times are others now
         return Decision(next_fire_at=None if _is_over(schedule, config.runs) else _due_after(table, now))
@@ -148,6 +151,29 @@ def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calen
         next_fire_at=None if _is_over(schedule, config.runs + fires) else next_fire_at,
         ends_last_run=bool(fires) and last.is_live and schedule.overlap in _ENDING,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What to do about many configs at one moment. Those of a tenant whose schedules say the same share a decision:
+    among a hundred thousand few expressions differ, and deciding takes longer than everything else about a fire."""
+
+    now: datetime
+    calendars: Mapping[TenantId, Calendars] = field(default_factory=dict)
+    _made: dict[tuple[TenantId, Schedule, datetime, LastRun], Decision] = field(default_factory=dict)
+
+    def about(self, config: TaskConfig, last: LastRun) -> Decision:
+        schedule, seen_at = _due(config)
+        if schedule.is_spread or schedule.jitter or schedule.max_runs is not None:  # by its type, or its runs so far
+            return self._decide(config, last)
+        key = (config.tenant_id, schedule, seen_at, last)
+        if key not in self._made:
+            self._made[key] = self._decide(config, last)
+        return self._made[key]
+
+    def _decide(self, config: TaskConfig, last: LastRun) -> Decision:
+        calendars = self.calendars.get(config.tenant_id, NO_CALENDARS)
+        return decide(config, self.now, last=last, calendars=calendars)
 
 
 def skip_pause(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS) -> Firing | None:
@@ -184,14 +210,46 @@ def firing_of(config: TaskConfig, decision: Decision, *, tasks: Sequence[Task]) 
     )
 
 
+def task_for(config: TaskConfig, target: datetime, *, task_id: TaskId, now: datetime) -> Task:
+    """The task of one target. `InvalidError` when the config cannot make one."""
+    schedule, _ = _due(config)
+    payload, priority = config.payload, config.priority
+    if schedule.payload is not None:
+        payload = check_payload(schedule.payload, executor_type=config.executor_type)
+    if schedule.priority is not None:
+        priority = schedule.priority
+    spec = TaskSpec(
+        id=task_id,
+        tenant_id=config.tenant_id,
+        type=config.type,
+        payload=payload,
+        created_at=now,
+        scheduled_at=target,
+        timeout=config.timeout,
+        retry=config.retry,
+    )
+    state = TaskState(id=task_id, tenant_id=config.tenant_id, status=PENDING, due_at=target, priority=priority)
+    return Task(spec=spec, state=state)
+
+
 def firing_failed(config: TaskConfig, now: datetime, *, problem: str) -> Firing:
     """No task can be made of this config: its target is skipped, on record, and it is looked at again later."""
     _, seen_at = _due(config)
-    reason = f"{SkipReason.ERROR}: {problem}"[:MAX_REASON]
-    skipped = Occurrence(task_type=config.type, tenant_id=config.tenant_id, fire_at=seen_at, reason=reason)
+    return _skip_one((config.tenant_id, config.type), seen_at, now=now, reason=f"{SkipReason.ERROR}: {problem}")
+
+
+def skip_unreadable(config: UnreadableConfig, now: datetime) -> Firing:
+    """What becomes of a config that only another release can read: the same."""
+    reason = f"{SkipReason.UNREADABLE}: {config.problem}"
+    return _skip_one((config.tenant_id, config.type), config.next_fire_at, now=now, reason=reason)
+
+
+def _skip_one(key: tuple[TenantId, str], seen_at: datetime, *, now: datetime, reason: str) -> Firing:
+    tenant_id, task_type = key
+    skipped = Occurrence(task_type=task_type, tenant_id=tenant_id, fire_at=seen_at, reason=reason[:MAX_REASON])
     return Firing(
-        tenant_id=config.tenant_id,
-        task_type=config.type,
+        tenant_id=tenant_id,
+        task_type=task_type,
         seen_at=seen_at,
         next_fire_at=max(now, seen_at) + ERROR_PAUSE,
         occurrences=(skipped,),

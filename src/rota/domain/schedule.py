@@ -120,6 +120,11 @@ class Schedule:
         """The names of all calendars that it keeps to or keeps out of."""
         return frozenset((*self.only, *self.exclude))
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether its times depend on the type of the config."""
+        return self.cron is not None and "H" in self.cron.upper()
+
     def has_targets_of(self, other: "Schedule") -> bool:
         """Whether both name the same moments, whatever else they say about them."""
         return all(getattr(self, name) == getattr(other, name) for name in _WHEN)
@@ -128,7 +133,7 @@ class Schedule:
         """The target times of a cron expression; `seed` is what `H` is spread by."""
         if self.cron is None:
             raise InvalidError("schedule.cron", "is not what this schedule goes by")
-        spread_by = seed if "H" in self.cron.upper() else ""  # without it, all configs share what was read once
+        spread_by = seed if self.is_spread else ""  # without it, all configs share what was read once
         return _recurrence((self.cron, self.dialect, spread_by), self.zone, dst=(self.dst_gap, self.dst_overlap))
 
     def _check_kind(self) -> None:

@@ -46,24 +46,23 @@ class NewTask:
     audit: tuple[AuditEntry, ...] = ()  # kept if the task is added; tasks that were asked for together may share one
 
 
-def wish_for(config: TaskConfig, target: datetime, *, backfill: str | None = None, payload: Any = None) -> Submission:
-    """The wish that a target of the config's schedule stands for; one that a backfill makes up for has its name and a
-    key, so that it makes one task under that name."""
+def wish_for(config: TaskConfig, target: datetime, *, backfill: str, payload: Any = None) -> Submission:
+    """The wish that a target of the config's schedule stands for which a backfill makes up for. It has the backfill's
+    name and a key, so that it makes one task under that name."""
     schedule = config.schedule
     if payload is None and schedule is not None and schedule.payload is not None:
         payload = json.loads(schedule.payload)
-    wish = Submission(
+    moment = target.astimezone(UTC).isoformat()
+    digest = hashlib.sha256(f"{config.type}\0{moment}".encode()).hexdigest()  # a type may be as long as a key
+    return Submission(
         type=config.type,
         tenant_id=config.tenant_id,
         payload=payload,
         priority=None if schedule is None else schedule.priority,
         scheduled_at=target,
+        metadata={"backfill": backfill},
+        idempotency_key=f"backfill:{backfill}:{digest}",
     )
-    if backfill is None:
-        return wish
-    moment = target.astimezone(UTC).isoformat()
-    digest = hashlib.sha256(f"{config.type}\0{moment}".encode()).hexdigest()  # a type may be as long as a key
-    return replace(wish, metadata={"backfill": backfill}, idempotency_key=f"backfill:{backfill}:{digest}")
 
 
 def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now: datetime) -> NewTask:

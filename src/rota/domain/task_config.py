@@ -1,7 +1,8 @@
 """The definition of a kind of task: how it is executed, its limits and its defaults."""
 
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import datetime, timedelta
+from typing import Any, Self
 
 from rota.domain.checks import check_duration, check_json, check_name, check_number, check_rate, check_text
 from rota.domain.errors import InvalidError
@@ -37,6 +38,7 @@ class TaskConfig:
     rate_per_second: float | None = None  # attempts granted, cluster-wide, on average
     payload: str = "{}"  # JSON text, the default
     schedule: Schedule | None = None
+    source: str = ""  # the set of files that it was applied from, which may prune it; empty: none
     next_fire_at: datetime | None = None  # when its next target is due; None: never
     runs: int = 0  # how often the schedule has fired
     last_run: TaskId | None = None  # the task that it made last
@@ -51,6 +53,8 @@ class TaskConfig:
         check_text("name", self.name, longest=200)
         check_text("description", self.description, longest=2000)
         check_name("executor.type", self.executor_type, longest=63)
+        if self.source:
+            check_name("source", self.source, longest=63)
         check_json("executor", self.executor_config)
         check_json("payload", self.payload)
         check_duration("timeout_seconds", self.timeout, least=SHORTEST_TIMEOUT)
@@ -59,6 +63,14 @@ class TaskConfig:
             check_number("max_concurrent", self.max_concurrent, least=1, most=1_000_000)
         if self.rate_per_second is not None:
             check_rate("rate_per_second", self.rate_per_second)
+
+    @classmethod
+    def as_stored(cls, **facts: Any) -> Self:
+        """One that a store kept: it was checked on its way in, and is not checked again."""
+        config = object.__new__(cls)
+        for name, value in (_DEFAULTS | facts).items():
+            object.__setattr__(config, name, value)
+        return config
 
     def is_repeat_of(self, current: "TaskConfig", *, expected_revision: int | None) -> bool:
         """Whether storing this would change nothing: it is the current one, perhaps stored by this very call."""
@@ -87,6 +99,19 @@ class TaskConfig:
             return replace(self, runs=0, last_run=current.last_run)
         next_fire_at = self.next_fire_at if current.next_fire_at is None else current.next_fire_at
         return replace(self, next_fire_at=next_fire_at, runs=current.runs, last_run=current.last_run)
+
+
+_DEFAULTS = {one.name: one.default for one in fields(TaskConfig) if one.default is not MISSING}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableConfig:
+    """A config that is due and that this release cannot read, such as one that a newer release wrote."""
+
+    tenant_id: TenantId
+    type: str
+    next_fire_at: datetime
+    problem: str
 
 
 def check_payload(payload: str, *, executor_type: str) -> str:

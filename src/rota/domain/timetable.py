@@ -34,6 +34,7 @@ class SkipReason(StrEnum):
     CALENDAR = "calendar"
     OVERLAP = "overlap"  # the run before goes on
     ERROR = "error"  # no task could be made for it
+    UNREADABLE = "unreadable"  # the leader is of a release that does not know what the schedule says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +93,15 @@ class Timetable:
         self._exclude = [known[name] for name in schedule.exclude]
         self._moves = schedule.on_excluded is not OnExcluded.SKIP and bool(self._only or self._exclude)
         self._zone = ZoneInfo(schedule.zone)
+        self._asked: tuple[datetime, datetime | None] | None = None  # the last question for the next target
 
     def next(self, after: datetime) -> datetime | None:
         """The first target later than this moment. With `after_end`, give the end of the run before."""
+        if self._asked is None or self._asked[0] != after:
+            self._asked = (after, self._find_next(after))
+        return self._asked[1]
+
+    def _find_next(self, after: datetime) -> datetime | None:
         begin = self.schedule.start_at
         if begin is not None and after < begin:
             if self.schedule.after_end is not None:
@@ -135,6 +142,8 @@ class Timetable:
         """Which calendar lets no target be at this moment, and why; empty: none.
 
         Raises `InvalidError` when a calendar does not know that year."""
+        if not self._only and not self._exclude:
+            return ""
         wall = at.astimezone(self._zone)
         missed = next((f"not in {one.name}" for one in self._only if not one.covers(wall)), "")
         return missed or next((f"in {one.name}" for one in self._exclude if one.covers(wall)), "")
@@ -163,24 +172,24 @@ class Timetable:
         No longer than `missed_limit` and one: of more targets the oldest are skipped as one range. `runs` is how often
         the schedule has fired so far.
         """
-        targets, older = self._due(after, now)
         first = self.next(after)
-        if not targets or first is None:
+        if first is None or self.due_at(first) > now:  # then nothing later is due either
             return []
+        targets, older = self._due(first, now)
         if self.schedule.is_paused:
             return [self._skip(targets[-1], SkipReason.PAUSED, since=first)]
         plans = [self._skip(older, SkipReason.MISSED_LIMIT, since=first)] if older is not None else []
         return _no_more(plans + self._decide(targets, now), left=self._left(runs))
 
-    def _due(self, after: datetime, now: datetime) -> tuple[list[datetime], datetime | None]:
+    def _due(self, first: datetime, now: datetime) -> tuple[list[datetime], datetime | None]:
         """The newest targets that are due, in order, and the newest of the older ones that are too many."""
-        if self.schedule.after_end is not None:
-            only = self.next(after)
-            return ([] if only is None or self.due_at(only) > now else [only]), None
+        following = self.next(first) if self.schedule.after_end is None else None
+        if following is None or self.due_at(following) > now:  # most are looked at in time, and have one
+            return [first], None
         most = 1 if self.schedule.is_paused else self.schedule.missed_limit  # a pause is one range
         found: list[datetime] = []
         for target in _walk(self.previous, now + _TICK):
-            if target <= after:
+            if target < first:
                 break
             if len(found) == most:
                 return found[::-1], target

@@ -37,7 +37,7 @@ from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import LiveTask, Task, TaskStatus, Transition
-from rota.domain.task_config import ConfigKey, TaskConfig
+from rota.domain.task_config import ConfigKey, TaskConfig, UnreadableConfig
 from rota.domain.worker import Worker
 from rota.testing.faults import Faults
 
@@ -167,6 +167,13 @@ class FaultyConfigStore:
             call=lambda: self._inner.list_page(tenant_id, after=after, limit=limit),
         )
 
+    async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
+        return await _around(
+            self._faults,
+            "configs.find_revision",
+            call=lambda: self._inner.find_revision(tenant_id, task_type, revision=revision),
+        )
+
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         return await _around(
             self._faults,
@@ -185,8 +192,11 @@ class FaultyScheduleStore:
         self._inner = inner
         self._faults = faults
 
-    async def list_due(self, limit: int) -> list[TaskConfig]:
+    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
         return await _around(self._faults, "schedules.list_due", call=lambda: self._inner.list_due(limit))
+
+    async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
+        return await _around(self._faults, "schedules.list_unreadable", call=lambda: self._inner.list_unreadable(limit))
 
     async def find_next(self) -> datetime | None:
         return await _around(self._faults, "schedules.find_next", call=self._inner.find_next)

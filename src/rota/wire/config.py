@@ -22,6 +22,7 @@ class PutConfig(Request):
     rate_per_second: float | None = None
     payload: Any = None
     schedule: dict[str, Any] | None = None
+    source: str = ""  # the set of files that it comes from, by which they are pruned
     enabled: bool = True
     revision: int | None = None  # what it is expected to replace; 0: it must be new
 
@@ -44,6 +45,13 @@ class TaskConfig(Answer):
     revision: int
     created_at: datetime | None
     updated_at: datetime | None
+    source: str = ""  # a server of an earlier release tells none
+
+
+class RollBackConfig(Request):
+    """Define a type again as it was."""
+
+    revision: int
 
 
 class TriggerTask(Request):

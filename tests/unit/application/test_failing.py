@@ -1,5 +1,6 @@
 """Schedules that pause themselves after failed runs, and runs that are ended hard."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
@@ -123,6 +124,20 @@ async def test_a_pause_holds_although_nobody_can_be_told() -> None:
     leader.faults.inject("signals.publish", Fault.GONE, times=None)
     assert await fire_next(leader) is None
     assert await is_paused(leader)
+
+
+@virtually
+async def test_a_failing_schedule_that_cannot_be_paused_holds_up_nobody_else() -> None:
+    leader = await a_leader()
+    await leader.truth.calendars.put(StoredCalendar(calendar=Calendar(name="closed")))
+    await leader.put(replace(PAUSES, exclude=("closed",)))
+    await leader.put(Schedule(every=MINUTE, overlap=Overlap.ALLOW), type="other")
+    for _ in range(2):
+        await fail(leader, await fire_next(leader))
+    vars(leader.truth.calendars)["_state"].calendars.clear()  # as a store is left by a restore that missed a table
+    assert await fire_next(leader) is None
+    assert not await is_paused(leader)
+    assert await leader.outcomes("other") == ["fired"] * 3
 
 
 @virtually

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from random import Random as ChanceOf
 from typing import Any
 
 import pytest
 
 from rota.application import metrics
-from rota.application.fire import LONGEST_SLEEP, SHORTEST_SLEEP, FireSchedules
+from rota.application.fire import LONGEST_SLEEP, SHORTEST_SLEEP, SLICE, FireSchedules
 from rota.application.manage_configs import ManageConfigs
 from rota.application.node import Node, join
 from rota.application.ports.store import Store
@@ -438,3 +439,50 @@ async def test_what_is_granted_meanwhile_is_live_for_the_next_decision() -> None
     await pass_time(60)
     await leader.fire()
     assert await leader.outcomes() == ["fired", "overlap"]
+
+
+KILLS = 50
+PLACES = ("schedules.list_due", "schedules.fire", "schedules.find_next", "queue.push", "tasks.now")
+
+
+@virtually
+@pytest.mark.parametrize("seed", range(3))
+async def test_fifty_leaders_killed_around_fire_times_with_wrong_clocks_leave_each_second_fired_once(seed: int) -> None:
+    chance, clock = ChanceOf(seed), VirtualClock(asyncio.get_running_loop())
+    truth = memory_store(clock)
+    first = await Leader.on(truth, clock)
+    await first.put(Schedule(every=SECOND, overlap=Overlap.ALLOW, on_missed=OnMissed.RUN_ALL))
+    begin = clock.now()
+    for _ in range(KILLS):
+        off_by = chance.choice([-HOUR, timedelta(0), HOUR])
+        old, new = await Leader.on(truth, clock), await Leader.on(truth, clock, off_by=off_by)
+        async with new.firing():
+            if chance.random() < 0.5:  # two at once, the old one not yet gone
+                async with old.firing():
+                    await pass_time(chance.uniform(0.2, 1.2))
+            await pass_time(chance.uniform(0, 2))
+            stuck = chance.choice([new.faults.before, new.faults.after])
+            stuck(chance.choice(PLACES), asyncio.Event().wait)
+            await pass_time(chance.uniform(1, 2))  # then it is killed, right before or after one of these calls
+    end = clock.now()
+    await first.fire()
+    occurrences = await first.occurrences()
+    # The oracle knows nothing of schedules: whole seconds after the beginning, up to the end.
+    whole = range(int(begin.timestamp()) + 1, int(end.timestamp()) + 1)
+    assert [one.fire_at.timestamp() for one in occurrences] == list(whole)
+    assert [one.reason for one in occurrences] == [""] * len(occurrences)
+    ids = [one.task_id for one in occurrences if one.task_id is not None]
+    assert len(set(ids)) == len(occurrences) == len(await truth.tasks.load(ids))
+
+
+@virtually
+async def test_while_many_are_decided_upon_others_get_their_turn() -> None:
+    leader = await a_leader()
+    for number in range(SLICE + 1):
+        await leader.put(Schedule(every=SECOND), type=f"{EMAIL}-{number}")
+    await pass_time(1.5)
+    had_turn = asyncio.Event()
+    asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(had_turn.set))
+    await leader.fire()
+    assert had_turn.is_set()
+    assert leader.counted("fired") == SLICE + 1

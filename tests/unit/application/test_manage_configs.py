@@ -173,3 +173,30 @@ async def test_putting_an_enabled_config_resumes_it_unless_another_revision_was_
     assert stored.next_fire_at is not None
     assert stored.next_fire_at > bench.clock.now()
     assert len(await bench.node.store.schedules.list_occurrences(*KEY)) == 1
+
+
+@virtually
+async def test_a_type_is_brought_back_as_it_was_in_a_new_revision() -> None:
+    bench, configs = await a_manager()
+    first = await configs.put(a_config(EMAIL, name="first", schedule=HOURLY))
+    await configs.put(a_config(EMAIL, name="second"))
+    assert [one.name for one in await configs.list_revisions(*KEY, limit=5)] == ["second", "first"]
+    back = await configs.roll_back(*KEY, revision=1, actor=ADA)
+    assert (back.name, back.revision, back.next_fire_at) == ("first", 3, first.next_fire_at)
+    await configs.delete(*KEY)
+    assert (await configs.roll_back(*KEY, revision=2)).name == "second"
+    assert [entry.action for entry in await bench.node.store.audit.list_page(DEFAULT_TENANT)] == ["config.put"]
+
+
+@virtually
+async def test_a_revision_that_is_not_there_is_told_as_such() -> None:
+    _, configs = await a_manager()
+    with pytest.raises(NotFoundError) as caught:
+        await configs.list_revisions(*KEY, limit=5)
+    assert caught.value.code == "task_config_not_found"
+    await configs.put(a_config(EMAIL))
+    with pytest.raises(NotFoundError) as caught:
+        await configs.roll_back(*KEY, revision=7)
+    assert caught.value.code == "task_config_revision_not_found"
+    with pytest.raises(InvalidError, match="revision"):
+        await configs.roll_back(*KEY, revision=0)

@@ -62,6 +62,8 @@ METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "DELETE /task-configs/email": (lambda client: client.configs.delete("email"), NOTHING),
     "POST /task-configs/email:pause": (lambda client: client.configs.pause("email"), CONFIG),
     "POST /task-configs/email:resume": (lambda client: client.configs.resume("email"), CONFIG),
+    "GET /task-configs/email/revisions": (lambda client: client.configs.revisions("email"), page(CONFIG)),
+    "POST /task-configs/email:rollback": (lambda client: client.configs.roll_back("email", 1), CONFIG),
     "POST /task-configs/email:trigger": (lambda client: client.configs.trigger("email"), TASK),
     "GET /task-configs/email/schedule": (lambda client: client.schedules.get("email", count=1), PREVIEW),
     "POST /schedules:preview": (lambda client: client.schedules.preview({"cron": "0 9 * * *"}), PREVIEW),

@@ -12,6 +12,7 @@ from rota.domain.firing import (
     ERROR_PAUSE,
     SHORTEST_LOOK,
     Decision,
+    Decisions,
     Firing,
     LastRun,
     aimed_anew,
@@ -23,11 +24,12 @@ from rota.domain.firing import (
     firing_of,
     first_fire_at,
     skip_pause,
+    skip_unreadable,
 )
-from rota.domain.ids import DEFAULT_TENANT, TaskId
+from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
 from rota.domain.schedule import Occurrence, OnExcluded, OnMissed, Overlap, Schedule
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.domain.timetable import SkipReason, Timetable
 from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_task
 
@@ -268,3 +270,54 @@ def test_a_schedule_is_aimed_anew_unless_it_is_due_or_waits_for_its_jitter() -> 
 )
 def test_failures_in_a_row_are_counted_from_the_newest(statuses: list[TaskStatus], expected: int) -> None:
     assert count_failures(statuses) == expected
+
+
+def test_configs_whose_schedules_say_the_same_share_a_decision() -> None:
+    decisions = Decisions(NOON)
+    plain = [a_config(name, schedule=Schedule(cron="* * * * *"), next_fire_at=NOON) for name in ("a", "b")]
+    first, second = (decisions.about(config, LastRun()) for config in plain)
+    assert first is second
+    assert decisions.about(plain[0], LastRun(is_live=True)) is not first
+    assert decisions.about(replace(plain[0], tenant_id=TenantId("other")), LastRun()) is not first
+
+
+def test_a_shared_decision_keeps_to_the_calendars_of_its_tenant() -> None:
+    other = TenantId("other")
+    closed, never = Calendar(name="closed", dates=frozenset({NOON.date()})), Calendar(name="closed")
+    decisions = Decisions(NOON, {DEFAULT_TENANT: {"closed": closed}, other: {"closed": never}})
+    config = a_config("a", schedule=Schedule(cron="* * * * *", exclude=("closed",)), next_fire_at=NOON)
+    ours = decisions.about(config, LastRun())
+    assert reasons(ours) == [SkipReason.CALENDAR]
+    assert decisions.about(replace(config, type="b"), LastRun()) is ours
+    assert reasons(decisions.about(replace(config, tenant_id=other), LastRun())) == [None]
+    with pytest.raises(InvalidError, match="closed"):
+        decisions.about(replace(config, tenant_id=TenantId("third")), LastRun())
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Schedule(cron="H H * * *"),
+        Schedule(cron="* * * * *", jitter=timedelta(seconds=30)),
+        Schedule(cron="* * * * *", max_runs=2),
+    ],
+)
+def test_what_depends_on_the_config_itself_is_decided_for_each(schedule: Schedule) -> None:
+    decisions = Decisions(NOON)
+    for name, runs in (("a", 0), ("b", 2)):
+        config = a_config(name, schedule=schedule, next_fire_at=NOON, runs=runs)
+        assert decisions.about(config, LastRun()) == decide(config, NOON, last=LastRun())
+
+
+def test_what_only_a_newer_release_can_read_is_skipped_on_record_and_looked_at_again() -> None:
+    config = UnreadableConfig(tenant_id=TenantId("t"), type="moon", next_fire_at=NOON, problem="moon is not known")
+    firing = skip_unreadable(config, NOON)
+    assert [one.reason for one in firing.occurrences] == ["unreadable: moon is not known"]
+    assert (firing.task_type, firing.seen_at, firing.next_fire_at) == ("moon", NOON, NOON + ERROR_PAUSE)
+
+
+def test_a_list_of_instants_is_made_up_for_from_its_first_one() -> None:
+    config = scheduled(at=(NOON, NOON + MINUTE), on_missed=OnMissed.RUN_ALL, overlap=Overlap.ALLOW)
+    decision = decide(config, NOON + HOUR, last=NONE)
+    assert [plan.target for plan in decision.plans] == [NOON, NOON + MINUTE]
+    assert (reasons(decision), decision.next_fire_at) == ([None, None], None)

@@ -27,6 +27,7 @@ def test_a_config_has_the_documented_defaults() -> None:
         ("name", {"name": "x" * 201}),
         ("description", {"description": "nul \x00"}),
         ("executor.type", {"executor_type": "local!"}),
+        ("source", {"source": "a b"}),
         ("timeout_seconds", {"timeout": timedelta(0)}),
         ("priority", {"priority": 10}),
         ("priority", {"priority": "high"}),

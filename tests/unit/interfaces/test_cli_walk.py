@@ -41,7 +41,9 @@ def test_the_commands_that_are_promised_are_there() -> None:
         server api scheduler worker version top events stats cluster doctor completion
         task/submit task/ls task/get task/cancel task/retry task/logs task/watch task/explain
         config-type/apply config-type/ls config-type/get config-type/pause config-type/resume config-type/trigger
-        config-type/rm schedule/preview schedule/next schedule/occurrences
+        config-type/rm config-type/revisions config-type/diff config-type/rollback
+        import/crontab import/systemd import/celery-beat import/xxl-job
+        schedule/preview schedule/next schedule/occurrences
         schedule/pause schedule/resume schedule/forecast schedule/backfill
         calendar/put calendar/ls calendar/get calendar/rm
         worker/ls worker/get worker/drain worker/resume worker/capacity queue/ls
@@ -64,6 +66,7 @@ ASKING = """
     task cancel --type email --yes | task retry --type email --yes | task logs 7 | task explain 7
     config-type ls | config-type get email | config-type apply -f email.yaml | config-type pause email
     config-type resume email | config-type trigger email | config-type rm email --yes
+    config-type revisions email | config-type rollback email 1
     schedule next email | schedule occurrences email | schedule preview @daily | schedule forecast
     schedule pause email | schedule resume email
     schedule backfill email --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z

@@ -29,7 +29,7 @@ from rota.domain.paging import Page, TaskFilter
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import LiveTask, Task, TaskStatus, Transition
-from rota.domain.task_config import ConfigKey, TaskConfig
+from rota.domain.task_config import ConfigKey, TaskConfig, UnreadableConfig
 from rota.domain.worker import Worker, WorkerOrders
 
 CalendarKey = tuple[TenantId, str]  # its tenant and its name
@@ -168,6 +168,10 @@ class ConfigStore(Protocol):
         """A page of the tenant's configs by type."""
         ...
 
+    async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
+        """The definition as it was then, also of a type that was deleted since."""
+        ...
+
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         """The revisions, newest first, also of a deleted config."""
         ...
@@ -178,8 +182,15 @@ class ConfigStore(Protocol):
 
 
 class ScheduleStore(Protocol):
-    async def list_due(self, limit: int) -> list[TaskConfig]:
-        """Enabled configs whose next fire time has come by the store's clock, longest due first."""
+    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
+        """Enabled configs whose next fire time has come by the store's clock, longest due first.
+
+        One that this release cannot read is told as such in its place, and keeps none of the others back.
+        """
+        ...
+
+    async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
+        """Up to `limit` enabled configs with a next fire time that this release cannot read. Looks at all of them."""
         ...
 
     async def find_next(self) -> datetime | None:

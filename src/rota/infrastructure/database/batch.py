@@ -1,7 +1,7 @@
 """Writes of one transaction that need no answer in between, so that they may travel together."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Table
 
@@ -10,6 +10,14 @@ Values = tuple[Any, ...]
 
 class FenceMissedError(Exception):
     """A row was not there as it was expected. What the batch has written must be rolled back."""
+
+
+class KeyedChange(NamedTuple):
+    """Which rows of a table change, and how: each row of values is (*keys, *columns, *added)."""
+
+    keys: tuple[str, ...]  # numbers, or a tenant, a name and numbers; the first of them are the primary key
+    columns: tuple[str, ...]  # are set
+    added: tuple[str, ...] = ()  # are added to
 
 
 class Batch(Protocol):
@@ -33,6 +41,10 @@ class Batch(Protocol):
 
     def update_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         """Set columns by id and version: each row is (id, version, *values). `FenceMissedError` if one is not there."""
+        ...
+
+    def update_keyed(self, table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> None:
+        """Change rows that have these keys. `FenceMissedError` if one is not there."""
         ...
 
     def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.batch import FenceMissedError, Values
+from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, Values
 from rota.infrastructure.database.bulk import without_defaults
 from rota.infrastructure.database.bulk_mysql_statements import (
     MOST_CHARACTERS,
@@ -29,6 +29,7 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     fill,
     fill_rows,
     insert_into,
+    keyed_updates,
     replacing,
     updates,
     write,
@@ -61,6 +62,9 @@ class MysqlBatch:
 
     def update_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self._add(fenced_updates(table, columns, rows=rows), must_meet=len(rows))
+
+    def update_keyed(self, table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> None:
+        self._add(keyed_updates(table, change, rows=rows), must_meet=len(rows))
 
     def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self._add([deletion(table, columns, rows=rows)], must_meet=len(rows))

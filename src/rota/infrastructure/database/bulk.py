@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Column, Connection, Table
 
-from rota.infrastructure.database.batch import Batch, Values
+from rota.infrastructure.database.batch import Batch, KeyedChange, Values
 
 
 class Bulk(Protocol):
@@ -65,6 +65,10 @@ class Bulk(Protocol):
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> int:
         """Set columns where the version is the expected one: each row is (id, version, *values). Says how many were."""
+        ...
+
+    def update_keyed(self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
+        """Change the rows that have these keys, in the order given. Says how many there were."""
         ...
 
     def together(self, connection: Connection, *, is_last: bool = False) -> AbstractContextManager[Batch]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.batch import Batch, Values
+from rota.infrastructure.database.batch import Batch, KeyedChange, Values
 from rota.infrastructure.database.batch_mysql import MysqlBatch
 from rota.infrastructure.database.bulk import without_defaults
 from rota.infrastructure.database.bulk_mysql_statements import (
@@ -16,6 +16,7 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     fenced_updates,
     insert_into,
     join,
+    keyed_updates,
     read,
     replacing,
     updates,
@@ -68,6 +69,9 @@ class MysqlBulk:
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> int:
         return write(connection, fenced_updates(table, columns, rows=rows))
+
+    def update_keyed(self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
+        return write(connection, keyed_updates(table, change, rows=rows))
 
     @contextmanager
     def together(self, connection: Connection, *, is_last: bool = False) -> Iterator[Batch]:

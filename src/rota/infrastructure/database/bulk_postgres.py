@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Integer, SmallInteger, Table
 
-from rota.infrastructure.database.batch import Batch, Values
+from rota.infrastructure.database.batch import Batch, KeyedChange, Values
 from rota.infrastructure.database.bulk import without_defaults
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
 from rota.infrastructure.database.direct import execute
@@ -49,12 +49,15 @@ class PostgresBulk:
         execute(connection, f"{_insert(table, columns)} {clause}", parameters=_arrays(rows))
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        _update(connection, table, keys=["id"], columns=columns, rows=rows)
+        _update(connection, table, change=KeyedChange(("id",), tuple(columns)), rows=rows)
 
     def update_fenced(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> int:
-        return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
+        return _update(connection, table, change=KeyedChange(("id", "version"), tuple(columns)), rows=rows)
+
+    def update_keyed(self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
+        return _update(connection, table, change=change, rows=rows)
 
     def together(self, connection: Connection, *, is_last: bool = False) -> AbstractContextManager[Batch]:
         return nullcontext(OneByOne(self, connection))
@@ -79,18 +82,17 @@ def _insert(table: Table, columns: Sequence[str]) -> str:
     return f"INSERT INTO {table.name} ({','.join(columns)}) SELECT * FROM unnest({_unnested(table, columns)})"
 
 
-def _update(
-    connection: Connection, table: Table, *, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Values]
-) -> int:
+def _update(connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
     # The new value of a fence column stands beside the expected one, so each array has a name of its own.
-    expected = [f"old_{name}" for name in keys]
-    given = [f"new_{name}" for name in columns]
-    changes = ",".join(f"{name}=g.new_{name}" for name in columns)
-    fence = " AND ".join(f"t.{name}=g.old_{name}" for name in keys)
+    expected = [f"old_{name}" for name in change.keys]
+    given = [f"new_{name}" for name in (*change.columns, *change.added)]
+    values = [f"{name}=g.new_{name}" for name in change.columns]
+    changes = ",".join([*values, *(f"{name}=t.{name}+g.new_{name}" for name in change.added)])
+    fence = " AND ".join(f"t.{name}=g.old_{name}" for name in change.keys)
+    arrays = _unnested(table, [*change.keys, *change.columns, *change.added])
     return execute(
         connection,
-        f"UPDATE {table.name} t SET {changes} FROM unnest({_unnested(table, [*keys, *columns])})"
-        f" AS g({','.join(expected + given)}) WHERE {fence}",
+        f"UPDATE {table.name} t SET {changes} FROM unnest({arrays}) AS g({','.join(expected + given)}) WHERE {fence}",
         parameters=_arrays(rows),
     ).rowcount
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.batch import Batch, Values
+from rota.infrastructure.database.batch import Batch, KeyedChange, Values
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
 from rota.infrastructure.database.direct import execute, execute_many
 from rota.infrastructure.database.one_by_one import OneByOne
@@ -50,12 +50,15 @@ class SqliteBulk:
         execute_many(connection, f"{_insert(table, columns)} {clause}", rows=rows)
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        _update(connection, table, keys=["id"], columns=columns, rows=rows)
+        _update(connection, table, change=KeyedChange(("id",), tuple(columns)), rows=rows)
 
     def update_fenced(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> int:
-        return _update(connection, table, keys=["id", "version"], columns=columns, rows=rows)
+        return _update(connection, table, change=KeyedChange(("id", "version"), tuple(columns)), rows=rows)
+
+    def update_keyed(self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
+        return _update(connection, table, change=change, rows=rows)
 
     def together(self, connection: Connection, *, is_last: bool = False) -> AbstractContextManager[Batch]:
         return nullcontext(OneByOne(self, connection))
@@ -77,9 +80,11 @@ def _insert(table: Table, columns: Sequence[str]) -> str:
     return f"INSERT INTO {table.name} ({','.join(columns)}) VALUES ({','.join('?' * len(columns))})"
 
 
-def _update(
-    connection: Connection, table: Table, *, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Values]
-) -> int:
-    fence = " AND ".join(f"{name}=?{place}" for place, name in enumerate(keys, start=1))
-    changes = ",".join(f"{name}=?{place}" for place, name in enumerate(columns, start=len(keys) + 1))
-    return execute_many(connection, f"UPDATE {table.name} SET {changes} WHERE {fence}", rows=rows).rowcount
+def _update(connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
+    given = (*change.keys, *change.columns, *change.added)
+    place = [f"?{number}" for number in range(1, len(given) + 1)]
+    fence = " AND ".join(map("{}={}".format, change.keys, place))
+    new = place[len(change.keys) :]
+    values = list(map("{}={}".format, change.columns, new))
+    values += [f"{name}={name}+{value}" for name, value in zip(change.added, new[len(change.columns) :], strict=True)]
+    return execute_many(connection, f"UPDATE {table.name} SET {','.join(values)} WHERE {fence}", rows=rows).rowcount

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.batch import FenceMissedError, Values
+from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, Values
 from rota.infrastructure.database.bulk import Bulk
 
 
@@ -30,6 +30,10 @@ class OneByOne:
 
     def update_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         if self.bulk.update_fenced(self.connection, table, columns=columns, rows=rows) != len(rows):
+            raise FenceMissedError
+
+    def update_keyed(self, table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> None:
+        if self.bulk.update_keyed(self.connection, table, change=change, rows=rows) != len(rows):
             raise FenceMissedError
 
     def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:

@@ -1,18 +1,33 @@
 """`rota config-type`: what types of task there are."""
 
-from typing import Any
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rota.domain.errors import InvalidError
+from rota.interfaces.cli.config_files import (
+    DEFAULT_SOURCE,
+    Definition,
+    Step,
+    plan,
+    read_definitions,
+    with_source,
+)
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
 from rota.interfaces.cli.output import confirm, output_option, show_list, show_one
 from rota.interfaces.cli.tables import CONFIGS
-from rota.interfaces.cli.task_submit import read_payload, read_text
+from rota.interfaces.cli.task_submit import read_payload
 from rota.interfaces.cli.text import safe
+from rota.wire.changes import Change
 
-MOST_BYTES = 4 * 1024**2
-TOLD_ONLY = ("tenant", "next_fire_at", "created_at", "updated_at")  # in what `get` shows, which can be applied again
+if TYPE_CHECKING:
+    from rota.client.blocking import Client
+
+SIGNS = {"+": "is new", "~": "changes", "-": "is deleted", "=": "stays"}
 
 FIELDS = """\
 \b
@@ -29,6 +44,7 @@ A definition, of which only the type is needed:
   payload: {format: pdf}
   schedule: {cron: "0 9 * * *", zone: Europe/Berlin}
   enabled: true
+  source: team-a
   revision: 3
 
 \b
@@ -44,16 +60,66 @@ def config_type() -> None:
 
 
 @config_type.command(epilog=FIELDS)
-@click.option("-f", "--file", required=True, metavar="FILE|-", help="YAML or JSON: one definition, or several.")
+@click.option("-f", "--file", required=True, metavar="FILE|FOLDER|-", help="YAML or JSON: definitions.")
+@click.option("--plan", "is_plan", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--prune", is_flag=True, help="Delete types that were applied from here before and are gone.")
+@click.option("--source", metavar="NAME", help="The name of this set of files (for a folder: files).")
 @server_option
-def apply(file: str, *, url: str | None) -> None:
-    """Create or change types as a file says; each has a `type` and the fields of the API."""
-    definitions = _read_definitions(file)
+def apply(file: str, *, is_plan: bool, prune: bool, source: str | None, url: str | None) -> None:
+    """Create or change types as files say; each has a `type` and the fields of the API."""
+    definitions = read_definitions(file)
+    named = source if source is not None else DEFAULT_SOURCE if Path(file).is_dir() else ""
+    if prune and not named:
+        raise InvalidError("--prune", "needs --source, the name of the set of files that may be pruned")
     with connect(url) as client:
-        for definition in definitions:
-            wanted = {key: value for key, value in definition.items() if key not in TOLD_ONLY}
-            stored = client.configs.put(definition["type"], wanted)
-            click.echo(f"{stored.type} is at revision {stored.revision}")
+        if not (named or is_plan):
+            _put_all(client, definitions)
+            return
+        wanted = with_source(definitions, named) if named else definitions
+        steps = plan(wanted, {one.type: one for one in client.configs.list()}, prune=named if prune else "")
+        for step in steps:
+            _show(step)
+        if not is_plan:
+            _put_all(client, [step.definition for step in steps if step.sign in "+~" and step.definition])
+            for step in steps:
+                if step.sign == "-":
+                    client.configs.delete(step.type)
+        counted = Counter(step.sign for step in steps)
+        told = ", ".join(f"{counted[sign]} {SIGNS[sign]}" for sign in SIGNS if counted[sign])
+        click.echo(f"{'planned' if is_plan else 'done'}: {told or 'nothing to do'}")
+
+
+@config_type.command()
+@click.argument("task_type", metavar="TYPE")
+@output_option
+@server_option
+def revisions(task_type: str, output: str, *, url: str | None) -> None:
+    """List what a type was defined as, newest first."""
+    with connect(url) as client:
+        show_list(client.configs.revisions(task_type), CONFIGS, output=output)
+
+
+@config_type.command()
+@click.argument("task_type", metavar="TYPE")
+@click.argument("before", type=click.IntRange(min=1), metavar="REVISION")
+@click.argument("after", type=click.IntRange(min=1), metavar="REVISION")
+@server_option
+def diff(task_type: str, before: int, *, after: int, url: str | None) -> None:
+    """Show what one revision of a type says differently from another."""
+    with connect(url) as client:
+        for change in client.configs.diff(task_type, before, after=after):
+            _show_change(change)
+
+
+@config_type.command()
+@click.argument("task_type", metavar="TYPE")
+@click.argument("revision", type=click.IntRange(min=1))
+@server_option
+def rollback(task_type: str, revision: int, *, url: str | None) -> None:
+    """Define a type as it was in an earlier revision."""
+    with connect(url) as client:
+        stored = client.configs.roll_back(task_type, revision)
+    click.echo(f"{stored.type} is at revision {stored.revision}, as it was at {revision}")
 
 
 @config_type.command()
@@ -118,21 +184,19 @@ def rm(task_type: str, *, yes: bool, url: str | None) -> None:
     click.echo(f"{safe(task_type)} is deleted")
 
 
-def _read_definitions(file: str) -> list[dict[str, Any]]:
-    import yaml
+def _put_all(client: "Client", definitions: Sequence[Definition]) -> None:
+    for definition in definitions:
+        stored = client.configs.put(definition["type"], definition)
+        click.echo(f"{stored.type} is at revision {stored.revision}")
 
-    try:
-        text = read_text(file, most=MOST_BYTES)
-        documents = [part for part in yaml.safe_load_all(text) if part is not None]
-    except yaml.MarkedYAMLError as exc:
-        line = f":{exc.problem_mark.line + 1}" if exc.problem_mark is not None else ""
-        raise InvalidError("--file", f"{file}{line} is not YAML: {exc.problem or exc.context}") from exc
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as exc:
-        raise InvalidError("--file", f"{file} cannot be read: {exc}") from exc
-    found = [definition for part in documents for definition in (part if isinstance(part, list) else [part])]
-    for place, definition in enumerate(found, 1):
-        if not isinstance(definition, dict) or not isinstance(definition.get("type"), str):
-            raise InvalidError("--file", f"definition {place} in {file} has no `type`")
-    if not found:
-        raise InvalidError("--file", f"{file} defines nothing")
-    return found
+
+def _show(step: Step) -> None:
+    if step.sign != "=":
+        click.echo(f"{step.sign} {safe(step.type)}")
+    for change in step.changes:
+        _show_change(change)
+
+
+def _show_change(change: Change) -> None:
+    before, after = (safe(json.dumps(value, ensure_ascii=False)) for value in (change.before, change.after))
+    click.echo(f"    {safe(change.field)}: {before} -> {after}")

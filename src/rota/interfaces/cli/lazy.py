@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
@@ -20,7 +21,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.commands and cmd_name in self.places:
             module = import_module(self.places[cmd_name])
-            self.add_command(getattr(module, cmd_name.replace("-", "_")), cmd_name)
+            name = cmd_name.replace("-", "_")
+            self.add_command(getattr(module, f"{name}_" if iskeyword(name) else name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(

@@ -22,6 +22,7 @@ PLACES = {
     "config-type": f"{HERE}.config_type",
     "schedule": f"{HERE}.schedule",
     "calendar": f"{HERE}.calendar",
+    "import": f"{HERE}.imports.command",
     "queue": f"{HERE}.cluster",
     "cluster": f"{HERE}.cluster",
     "stats": f"{HERE}.cluster",

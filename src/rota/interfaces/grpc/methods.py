@@ -35,6 +35,8 @@ NAMES: Mapping[str, str] = {
     "DeleteTaskConfig": "delete_config",
     "PauseTaskConfig": "pause_config",
     "ResumeTaskConfig": "resume_config",
+    "ListTaskConfigRevisions": "list_revisions",
+    "RollBackTaskConfig": "roll_back_config",
     "TriggerTaskConfig": "trigger_config",
     "PreviewTaskConfig": "preview_config",
     "PauseSchedule": "pause_schedule",

@@ -3,7 +3,7 @@
 from rota.domain.access import Role
 from rota.interfaces.operations import read, render
 from rota.interfaces.operations.operation import Call, NoBody, NoQuery, Operation, Reply
-from rota.interfaces.operations.queries import ListQuery
+from rota.interfaces.operations.queries import ListQuery, RevisionsQuery
 from rota.interfaces.operations.tasks import reply_created
 from rota.wire import config as wire
 from rota.wire.base import Page
@@ -40,6 +40,17 @@ async def pause_config(call: Call[NoQuery, NoBody]) -> Reply:
 
 async def resume_config(call: Call[NoQuery, NoBody]) -> Reply:
     stored = await call.services.configs.resume(call.tenant_id, call.task_type, actor=call.actor)
+    return Reply(200, render.config_answer(stored))
+
+
+async def list_revisions(call: Call[RevisionsQuery, None]) -> Reply:
+    found = await call.services.configs.list_revisions(call.tenant_id, call.task_type, limit=call.query.limit)
+    return Reply(200, Page[wire.TaskConfig](items=[render.config_answer(config) for config in found]))
+
+
+async def roll_back_config(call: Call[NoQuery, wire.RollBackConfig]) -> Reply:
+    revision = call.body.revision
+    stored = await call.services.configs.roll_back(call.tenant_id, call.task_type, revision=revision, actor=call.actor)
     return Reply(200, render.config_answer(stored))
 
 
@@ -114,6 +125,28 @@ OPERATIONS = (
         needs_body=False,
         answers={200: wire.TaskConfig},
         errors=(ABSENT, "conflict"),
+    ),
+    Operation(
+        name="list_revisions",
+        method="GET",
+        path="/task-configs/{type}/revisions",
+        summary="List what a type was defined as, newest first, also if it was deleted since.",
+        role=Role.VIEWER,
+        handler=list_revisions,
+        query=RevisionsQuery,
+        answers={200: Page[wire.TaskConfig]},
+        errors=(ABSENT,),
+    ),
+    Operation(
+        name="roll_back_config",
+        method="POST",
+        path="/task-configs/{type}:rollback",
+        summary="Define a type as it was in an earlier revision; one that was deleted is there again.",
+        role=Role.ADMIN,
+        handler=roll_back_config,
+        body=wire.RollBackConfig,
+        answers={200: wire.TaskConfig},
+        errors=("task_config_revision_not_found",),
     ),
     Operation(
         name="trigger_config",

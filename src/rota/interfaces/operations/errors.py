@@ -110,6 +110,7 @@ CODES: Mapping[str, Code] = {
     "no_such_route": Code(404, "There is no such path."),
     "task_not_found": Code(404, "No such task, or not in the tenant of the token."),
     "task_config_not_found": Code(404, "No config for this type, or not in the tenant of the token."),
+    "task_config_revision_not_found": Code(404, "The type has no such revision."),
     "schedule_not_found": Code(404, "The config of this type has no schedule."),
     "calendar_not_found": Code(404, "No such calendar, or not in the tenant of the token."),
     "worker_not_found": Code(404, "No such worker."),

@@ -67,6 +67,10 @@ class ForecastQuery(Query):
     type: list[Annotated[str, msgspec.Meta(max_length=200, description="Only these types.")]] = []
 
 
+class RevisionsQuery(Query):
+    limit: Limit = 20
+
+
 class OccurrencesQuery(Query):
     limit: Limit = 50
 

@@ -95,6 +95,7 @@ def task_config(body: PutConfig, *, task_type: str, tenant_id: TenantId) -> Task
         rate_per_second=body.rate_per_second,
         payload=_default_payload(body, executor_type),
         schedule=None if body.schedule is None else schedule_from(body.schedule),
+        source=body.source,
         is_enabled=body.enabled,
     )
 

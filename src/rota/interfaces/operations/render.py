@@ -150,6 +150,7 @@ def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
         rate_per_second=found.rate_per_second,
         payload=_raw(found.payload),
         schedule=None if found.schedule is None else schedule_to(found.schedule),
+        source=found.source,
         next_fire_at=found.next_fire_at,
         enabled=found.is_enabled,
         revision=found.revision,

@@ -159,6 +159,9 @@ class TestConfigs:
         assert await store.configs.list_revisions(DEFAULT_TENANT, REPORT) == stored[::-1]
         assert await store.configs.list_revisions(DEFAULT_TENANT, REPORT, limit=2) == stored[:2:-1]
         assert await store.configs.list_revisions(OTHER_TENANT, REPORT) == []
+        assert await store.configs.find_revision(DEFAULT_TENANT, REPORT, revision=2) == stored[1]
+        assert await store.configs.find_revision(DEFAULT_TENANT, REPORT, revision=99) is None
+        assert await store.configs.find_revision(OTHER_TENANT, REPORT, revision=2) is None
 
     async def test_configs_are_listed_by_type_in_pages_of_a_tenant(self, backend: StoreBackend) -> None:
         store = await backend.connect()

@@ -52,6 +52,7 @@ class TestListDueSchedules:
         store = await backend.connect()
         stored = await _put(store, NOON)
         assert await store.schedules.list_due(10) == [stored]
+        assert await store.schedules.list_unreadable(10) == []
 
     async def test_a_config_is_not_due_before_its_time(self, backend: StoreBackend) -> None:
         store = await backend.connect()

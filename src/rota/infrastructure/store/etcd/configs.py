@@ -4,6 +4,8 @@ One more key is for the time it fires next, and one for each calendar that its s
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
@@ -68,6 +70,10 @@ class EtcdConfigStore:
         found = map(read_config, await self._space.scan(self._space.all("configs", tenant_id)))
         return sorted((one for one in found if one.type > after), key=lambda one: one.type)[:limit]
 
+    async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
+        found = await self._space.find(self._space.key("revisions", tenant_id, task_type, revision))
+        return None if found is None else read_config(found)
+
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         found = await self._space.scan(self._space.all("revisions", tenant_id, task_type))
         return [read_config(kv) for kv in found[::-1][:limit]]
@@ -109,7 +115,18 @@ def use_keys(space: EtcdSpace, config: TaskConfig) -> set[str]:
     return {space.key(USES, config.tenant_id, name, config.type) for name in names}
 
 
-def fire_key(space: EtcdSpace, config: TaskConfig) -> str | None:
+class HasFireTime(Protocol):
+    @property
+    def tenant_id(self) -> TenantId: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def is_enabled(self) -> bool: ...
+    @property
+    def next_fire_at(self) -> datetime | None: ...
+
+
+def fire_key(space: EtcdSpace, config: HasFireTime) -> str | None:
     """Where a config is found by the time that it fires next; None: it does not."""
     if not config.is_enabled or config.next_fire_at is None:
         return None

@@ -6,7 +6,6 @@ of all tasks are looked up before anything is written.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 import msgspec
@@ -19,10 +18,11 @@ from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import Task
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.etcd.ops import Op, Span, cut, delete, put, together
 from rota.infrastructure.instants import from_us, to_us
-from rota.infrastructure.store.etcd.configs import config_key, config_ops, read_config
+from rota.infrastructure.store.etcd.configs import config_key
+from rota.infrastructure.store.etcd.fire_times import move_ops, read_due, read_fire_time
 from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, name_of, present, spell_time, tenant_of
 
@@ -33,12 +33,14 @@ class EtcdScheduleStore:
     def __init__(self, space: EtcdSpace) -> None:
         self._space = space
 
-    async def list_due(self, limit: int) -> list[TaskConfig]:
+    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
         span = self._space.all("fires")
         until = f"{self._space.key('fires')}/{spell_time(to_us(self._space.now()))}0".encode()  # 0 follows the slash
-        due = await self._space.scan(Span(span.start, until), limit)
-        keys = [config_key(self._space, TenantId(name_of(kv)), task_type=str(tenant_of(kv))) for kv in due]
-        return [read_config(kv) for kv in present(await self._space.find_all(keys))]
+        return await self._read_due(await self._space.scan(Span(span.start, until), limit))
+
+    async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
+        found = await self._read_due(await self._space.scan(self._space.all("fires")))
+        return [one for one in found if isinstance(one, UnreadableConfig)][:limit]
 
     async def find_next(self) -> datetime | None:
         first = await self._space.scan(self._space.all("fires"), 1)
@@ -53,10 +55,10 @@ class EtcdScheduleStore:
         self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
     ) -> bool:
         def plan(found: Found) -> tuple[list[Op], bool]:
-            config = None if found[0] is None else read_config(found[0])
-            if config is None or config.next_fire_at != seen_at:
+            [config] = found
+            if config is None or read_fire_time(config).next_fire_at != seen_at:
                 return [], False
-            return config_ops(self._space, replace(config, next_fire_at=next_fire_at), before=config), True
+            return move_ops(self._space, config, changed={"next_fire_at": next_fire_at}), True
 
         return await self._space.decide([config_key(self._space, tenant_id, task_type=task_type)], plan)
 
@@ -84,6 +86,11 @@ class EtcdScheduleStore:
             deleted += sum(answer.delete.deleted for answer in done.answers)
         return deleted
 
+    async def _read_due(self, fires: Sequence[KV]) -> list[TaskConfig | UnreadableConfig]:
+        keys = [config_key(self._space, TenantId(name_of(kv)), task_type=str(tenant_of(kv))) for kv in fires]
+        found = map(read_due, present(await self._space.find_all(keys)))
+        return [one for one in found if one is not None]
+
     async def _check_ids(self, tasks: Sequence[Task]) -> None:
         specs = await self._space.find_all([self._space.key("tasks", task.id) for task in tasks])
         known = await load_tasks(self._space, present(specs))
@@ -97,12 +104,11 @@ class EtcdScheduleStore:
         while True:
             found, *targets = await self._space.find_all([key, *noted])
             known = {one.fire_at: one for one in map(_read, present(targets))}
-            config = None if found is None else read_config(found)
-            if config is None or config.next_fire_at != firing.seen_at:
+            if found is None or read_fire_time(found).next_fire_at != firing.seen_at:
                 return firing.already_in(known)
             new = firing.without(known)
             await self._stage(new)
-            if await self._space.write_if([key], [found], ops=self._ops(new, config)):
+            if await self._space.write_if([key], [found], ops=self._ops(new, found)):
                 return new.occurrences
 
     async def _stage(self, firing: Firing) -> None:
@@ -110,16 +116,16 @@ class EtcdScheduleStore:
         for parts in cut([op] for op in payloads):
             await self._space.client.write([op for part in parts for op in part])
 
-    def _ops(self, firing: Firing, config: TaskConfig) -> list[Op]:
-        moved = replace(
-            config,
-            next_fire_at=firing.next_fire_at,
-            runs=config.runs + len(firing.tasks),
-            last_run=firing.last_run or config.last_run,
-        )
+    def _ops(self, firing: Firing, found: KV) -> list[Op]:
         noted = [put(self._occurrence_key(firing, one), msgspec.json.encode(one)) for one in firing.occurrences]
         tasks = [together(new_task_ops(self._space, NewTask(task))) for task in firing.tasks]
-        return [*config_ops(self._space, moved, before=config), *noted, *tasks]
+        before = read_fire_time(found)
+        changed = {
+            "next_fire_at": firing.next_fire_at,
+            "runs": before.runs + len(firing.tasks),
+            "last_run": firing.last_run or before.last_run,
+        }
+        return [*move_ops(self._space, found, changed=changed), *noted, *tasks]
 
     def _occurrence_key(self, firing: Firing, one: Occurrence) -> str:
         folder = self._space.key("occurrences", firing.tenant_id, firing.task_type)

@@ -11,7 +11,7 @@ from rota.domain.firing import Firing, check_one_firing_each
 from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
-from rota.domain.task_config import ConfigKey, TaskConfig
+from rota.domain.task_config import ConfigKey, TaskConfig, UnreadableConfig
 from rota.infrastructure.store.memory.state import MemoryState
 
 
@@ -51,6 +51,10 @@ class MemoryConfigStore:
         keys = sorted(key for key in self._state.configs if key[0] == tenant_id and key[1] > after)
         return [self._state.configs[key] for key in keys[:limit]]
 
+    async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
+        known = self._state.revisions.get((tenant_id, task_type), [])
+        return next((one for one in known if one.revision == revision), None)
+
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         return self._state.revisions.get((tenant_id, task_type), [])[::-1][:limit]
 
@@ -70,7 +74,7 @@ class MemoryScheduleStore:
     def __init__(self, state: MemoryState) -> None:
         self._state = state
 
-    async def list_due(self, limit: int) -> list[TaskConfig]:
+    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
         now = self._state.clock.now()
         fire_times = [
             (config.next_fire_at, config.type, config.tenant_id)
@@ -78,6 +82,9 @@ class MemoryScheduleStore:
             if config.is_enabled and config.next_fire_at is not None and config.next_fire_at <= now
         ]
         return [self._state.configs[tenant, task_type] for _, task_type, tenant in sorted(fire_times)[:limit]]
+
+    async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
+        return []  # they are kept as they were given
 
     async def find_next(self) -> datetime | None:
         configs = self._state.configs.values()

@@ -1,16 +1,20 @@
 """Between task configs and their rows: what is searched for is a column, the rest is one JSON document."""
 
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Schedule
 from rota.domain.schedule_form import schedule_from, schedule_to
-from rota.domain.task_config import TaskConfig
-from rota.infrastructure.instants import duration_us, find_us
+from rota.domain.task_config import TaskConfig, UnreadableConfig
+from rota.infrastructure.instants import duration_us, find_us, from_us
 from rota.infrastructure.store.sql.task_rows import retry_from_json, retry_to_json, rules_to_json
+
+_NOTHING = msgspec.Raw(b"")
 
 
 class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,7 +31,12 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
     cron: str | None = None
     zone: str = "UTC"
     retry_rules: str | None = None
-    schedule: dict[str, Any] | None = None  # what it says beyond cron and zone, which every release knows
+    source: str = ""
+    schedule: msgspec.Raw = _NOTHING  # what it says beyond cron and zone, which every release knows
+
+
+_DECODER = msgspec.json.Decoder(_Document)
+_SCHEDULES_KEPT = 16_384  # a kilobyte each; most configs share theirs, and reading one takes as long as firing it
 
 
 def config_to_json(config: TaskConfig) -> str:
@@ -47,15 +56,16 @@ def config_to_json(config: TaskConfig) -> str:
         retry_rules=rules_to_json(config.retry),
         cron=cron,
         zone=zone,
-        schedule=schedule or None,
+        source=config.source,
+        schedule=msgspec.Raw(msgspec.json.encode(schedule)) if schedule else _NOTHING,
     )
     return msgspec.json.encode(document).decode()
 
 
 def to_config(row: Any) -> TaskConfig:
     """From a row of `task_config` or of its revisions."""
-    document = msgspec.json.decode(row.config_json, type=_Document)
-    return TaskConfig(
+    document = _DECODER.decode(row.config_json)
+    return TaskConfig.as_stored(
         type=row.type,
         tenant_id=TenantId(row.tenant_id),
         name=document.name,
@@ -68,7 +78,8 @@ def to_config(row: Any) -> TaskConfig:
         max_concurrent=document.max_concurrent,
         rate_per_second=document.rate_per_second,
         payload=document.payload,
-        schedule=_schedule(document),
+        schedule=_schedule(document.cron, document.zone, written=bytes(document.schedule)),
+        source=document.source,
         next_fire_at=find_us(row.next_fire_us),
         runs=getattr(row, "runs", 0),
         last_run=TaskId(last_run) if (last_run := getattr(row, "last_run", 0)) else None,
@@ -79,7 +90,20 @@ def to_config(row: Any) -> TaskConfig:
     )
 
 
-def _schedule(document: _Document) -> Schedule | None:
-    if document.cron is None and document.schedule is None:
-        return None
-    return schedule_from({"cron": document.cron, "zone": document.zone, **(document.schedule or {})})
+def to_due(row: Any) -> TaskConfig | UnreadableConfig:
+    """The same of a row that is due; one that cannot be read must not hide the others."""
+    try:
+        return to_config(row)
+    except (InvalidError, msgspec.MsgspecError) as exc:
+        return UnreadableConfig(
+            tenant_id=TenantId(row.tenant_id),
+            type=row.type,
+            next_fire_at=from_us(row.next_fire_us),
+            problem=str(exc),
+        )
+
+
+@lru_cache(maxsize=_SCHEDULES_KEPT)
+def _schedule(cron: str | None, zone: str, *, written: bytes) -> Schedule | None:
+    beyond = msgspec.json.decode(written) if written else {}
+    return schedule_from({"cron": cron, "zone": zone, **beyond}) if cron is not None or beyond else None

@@ -60,6 +60,12 @@ class SqlConfigStore:
         )
         return await self._select(query)
 
+    async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
+        table = task_config_revision
+        key = (table.c.tenant_id == tenant_id, table.c.type == task_type, table.c.revision == revision)
+        found = await self._select(select(table).where(*key))
+        return found[0] if found else None
+
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         table = task_config_revision
         query = (

@@ -1,8 +1,9 @@
 """Firing schedules in SQL: occurrences, their tasks and the next fire times of many configs in one transaction.
 
-The rows of the configs are locked in the order of their key, and what each firing began from is compared. Normally no
-target is noted yet, and everything is inserted at once. Where one is, as after the deletion of a config, the unique key
-says so: all is rolled back, and done again with the targets that are noted looked up first.
+Swift when all is as expected: one fenced statement moves all configs on, in the order of their key, and everything is
+inserted with it. If a config is not where its firing began, as when another leader was faster, or a target is noted
+already, as after the deletion of a config, the count or the unique key says so: all is rolled back, and done again
+carefully, with the configs locked and the targets that are noted looked up first.
 """
 
 from collections import defaultdict
@@ -11,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, text, update
+from sqlalchemy import Connection, Select, delete, func, select, tuple_, update
 
 from rota.application.ports.store import MOST_LOOKED_THROUGH
 from rota.domain.checks import LATEST
@@ -20,16 +21,20 @@ from rota.domain.firing import Firing, check_one_firing_each
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
-from rota.domain.task_config import TaskConfig
-from rota.infrastructure.database.database import Database
+from rota.domain.task_config import TaskConfig, UnreadableConfig
+from rota.infrastructure.database.batch import Batch, FenceMissedError, KeyedChange
+from rota.infrastructure.database.database import Database, RunAgainError
 from rota.infrastructure.database.schema import schedule_occurrence, task_config
 from rota.infrastructure.instants import find_us, from_us, to_us
-from rota.infrastructure.store.sql.config_rows import to_config
+from rota.infrastructure.store.sql.config_rows import to_due
 from rota.infrastructure.store.sql.task_rows import SELECT_TASK, to_task
 from rota.infrastructure.store.sql.tasks import insert_tasks
 
 _COLUMNS = ("tenant_id", "type", "fire_us", "task_id", "reason", "since_us")
-_PART = 100  # configs that one UPDATE moves on: each row is compared with half of them
+_KEY = ("tenant_id", "type", "next_fire_us")
+_FIRED = KeyedChange(_KEY, ("next_fire_us", "last_run"), ("runs",))
+_MOVED = KeyedChange(_KEY, ("next_fire_us",))
+_PAGE = 1000
 
 _Known = Mapping[tuple[str, str], Mapping[datetime, Occurrence]]
 
@@ -38,14 +43,28 @@ class SqlScheduleStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list_due(self, limit: int) -> list[TaskConfig]:
-        def work(connection: Connection) -> list[TaskConfig]:
+    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
+        def work(connection: Connection) -> list[TaskConfig | UnreadableConfig]:
             due = task_config.c.next_fire_us.between(1, self._database.now_us(connection))
             query = select(task_config).where(due, task_config.c.is_enabled == 1)
-            rows = connection.execute(query.order_by(task_config.c.next_fire_us, task_config.c.type).limit(limit))
-            return [to_config(row) for row in rows]
+            # In the order of the index and no further: of many with one time, all would be sorted for each page.
+            rows = connection.execute(query.order_by(task_config.c.next_fire_us).limit(limit))
+            return [to_due(row) for row in rows]
 
         return await self._database.read(work)
+
+    async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
+        found: list[UnreadableConfig] = []
+        key = tuple_(task_config.c.tenant_id, task_config.c.type)
+        query = select(task_config).where(task_config.c.is_enabled == 1, task_config.c.next_fire_us > 0)
+        page, last = query.order_by(task_config.c.tenant_id, task_config.c.type).limit(_PAGE), ("", "")
+        while len(found) < limit:
+            rows = await self._database.read(partial(_fetch, query=page.where(key > last)))
+            found += [one for one in map(to_due, rows) if isinstance(one, UnreadableConfig)]
+            if len(rows) < _PAGE:
+                break
+            last = (rows[-1].tenant_id, rows[-1].type)
+        return found[:limit]
 
     async def find_next(self) -> datetime | None:
         going = (task_config.c.is_enabled == 1, task_config.c.next_fire_us > 0)
@@ -56,8 +75,8 @@ class SqlScheduleStore:
         check_one_firing_each(firings)
         if not firings:
             return []
-        careful = partial(self._fire, firings=firings, is_careful=True)
-        return await self._database.transact(partial(self._fire, firings=firings), again=careful)
+        careful = partial(self._fire_carefully, firings=firings)
+        return await self._database.transact(partial(self._fire_swiftly, firings=firings), again=careful)
 
     async def aim(
         self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
@@ -91,24 +110,30 @@ class SqlScheduleStore:
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
         return await self._database.transact(partial(_purge, before_us=to_us(fired_before), limit=purge_limit(limit)))
 
-    def _fire(
-        self, connection: Connection, *, firings: Sequence[Firing], is_careful: bool = False
-    ) -> list[Sequence[Occurrence]]:
+    def _fire_swiftly(self, connection: Connection, *, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
+        self._write(connection, firings)
+        return [one.occurrences for one in firings]
+
+    def _fire_carefully(self, connection: Connection, *, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
         seen = _lock(connection, firings)
-        current = [firing for firing in firings if _is_current(firing, seen)]
-        others = [firing for firing in firings if not _is_current(firing, seen)]
-        known = _find_noted(connection, firings if is_careful else others)
+        current = [firing for firing in firings if seen.get(_key(firing)) == to_us(firing.seen_at)]
+        known = _find_noted(connection, firings)
         new = [firing.without(known[_key(firing)]) for firing in current]
-        tasks = [task for firing in new for task in firing.tasks]
-        if is_careful:
-            self._check_ids(connection, [task.id for task in tasks])
-        rows = sorted(_row(one) for firing in new for one in firing.occurrences)
-        if rows:
-            self._database.bulk.insert(connection, schedule_occurrence, columns=_COLUMNS, rows=rows)
-        insert_tasks(self._database, connection, tasks=tasks)
-        _move_on(connection, new)
+        self._check_ids(connection, [task.id for firing in new for task in firing.tasks])
+        self._write(connection, new)
         noted = {_key(firing): firing.occurrences for firing in new}
         return [noted.get(_key(one), one.already_in(known[_key(one)])) for one in firings]
+
+    def _write(self, connection: Connection, firings: Sequence[Firing]) -> None:
+        rows = sorted(_row(one) for firing in firings for one in firing.occurrences)
+        try:
+            with self._database.bulk.together(connection) as batch:
+                _move_on(batch, firings)
+                if rows:
+                    batch.insert(schedule_occurrence, columns=_COLUMNS, rows=rows)
+                insert_tasks(batch, [task for firing in firings for task in firing.tasks])
+        except FenceMissedError as exc:
+            raise RunAgainError from exc
 
     def _check_ids(self, connection: Connection, ids: Sequence[TaskId]) -> None:
         """No target of these tasks is noted, so that a task with such an id is another one."""
@@ -118,12 +143,12 @@ class SqlScheduleStore:
                 raise IdTakenError(to_task(row).id)
 
 
+def _fetch(connection: Connection, query: Select[Any]) -> Sequence[Any]:
+    return connection.execute(query).fetchall()
+
+
 def _key(firing: Firing) -> tuple[str, str]:
     return firing.tenant_id, firing.task_type
-
-
-def _is_current(firing: Firing, seen: Mapping[tuple[str, str], int]) -> bool:
-    return seen.get(_key(firing)) == to_us(firing.seen_at)
 
 
 def _by_tenant(firings: Iterable[Firing]) -> Mapping[str, list[Firing]]:
@@ -161,30 +186,19 @@ def _row(one: Occurrence) -> tuple[Any, ...]:
     return one.tenant_id, one.task_type, to_us(one.fire_at), one.task_id or 0, one.reason, to_us(one.since)
 
 
-def _move_on(connection: Connection, firings: Sequence[Firing]) -> None:
-    """Advance many configs with one statement: most have a next fire time and a last run of their own."""
-    for tenant, its in _by_tenant(firings).items():
-        for start in range(0, len(its), _PART):
-            part = its[start : start + _PART]
-            types = {f"t{place}": one.task_type for place, one in enumerate(part)}
-            next_fire = [to_us(one.next_fire_at) for one in part]
-            columns = {
-                "next_fire_us": _choose(next_fire, "next_fire_us"),
-                "runs": _choose([len(one.tasks) for one in part], "0", plus="runs + "),
-                "last_run": _choose([one.last_run or 0 for one in part], "last_run", unless=0),
-            }
-            changes = ", ".join(f"{name} = {value}" for name, value in columns.items())
-            names = ", ".join(f":{name}" for name in types)
-            statement = f"UPDATE task_config SET {changes} WHERE tenant_id = :tenant AND type IN ({names})"
-            connection.execute(text(statement), {"tenant": tenant, **types})
+def _move_on(batch: Batch, firings: Sequence[Firing]) -> None:
+    """Advance the configs, in the order of their key, while each is where its firing began."""
+    in_order = sorted(firings, key=_key)
+    fired = [(*_fence(one), to_us(one.next_fire_at), one.last_run, len(one.tasks)) for one in in_order if one.tasks]
+    if fired:
+        batch.update_keyed(task_config, _FIRED, rows=fired)
+    others = [(*_fence(one), to_us(one.next_fire_at)) for one in in_order if not one.tasks]
+    if others:
+        batch.update_keyed(task_config, _MOVED, rows=others)
 
 
-def _choose(values: Sequence[int], otherwise: str, *, plus: str = "", unless: int | None = None) -> str:
-    """An expression for the value of each type; all the same, or those that differ one by one."""
-    if len(set(values)) == 1 and values[0] != unless:
-        return f"{plus}{values[0]:d}"
-    cases = " ".join(f"WHEN :t{place} THEN {value:d}" for place, value in enumerate(values) if value != unless)
-    return f"{plus}CASE type {cases} ELSE {otherwise} END" if cases else otherwise
+def _fence(firing: Firing) -> tuple[str, str, int]:
+    return firing.tenant_id, firing.task_type, to_us(firing.seen_at)
 
 
 def _purge(connection: Connection, *, before_us: int, limit: int) -> int:

@@ -17,6 +17,7 @@ from rota.domain.paging import Page, TaskFilter, purge_limit
 from rota.domain.submission import NewTask
 from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
 from rota.infrastructure.database import schema
+from rota.infrastructure.database.batch import Batch
 from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
 from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database
 from rota.infrastructure.instants import from_us, to_us
@@ -149,7 +150,8 @@ class SqlTaskStore:
             fresh = self._drop_present(connection, fresh)
         audit = [entry for item in fresh.values() for entry in item.audit]
         insert_audit(self._database.bulk, connection, audit=audit)
-        insert_tasks(self._database, connection, tasks=[item.task for item in fresh.values()], is_last=True)
+        with self._database.bulk.together(connection, is_last=True) as batch:
+            insert_tasks(batch, [item.task for item in fresh.values()])
         return added
 
     def _drop_present(self, connection: Connection, new: Mapping[TaskId, NewTask]) -> dict[TaskId, NewTask]:
@@ -232,13 +234,9 @@ def _cut_record(connection: Connection, *, task_id: int) -> bool:
     return True
 
 
-def insert_tasks(database: Database, connection: Connection, *, tasks: Sequence[Task], is_last: bool = False) -> None:
-    """Insert new tasks with their live rows and first log entries; the caller owns the transaction.
-
-    It may be committed with them if they are the last of it."""
-    if not tasks:
-        return
-    with database.bulk.together(connection, is_last=is_last) as batch:
+def insert_tasks(batch: Batch, tasks: Sequence[Task]) -> None:
+    """Insert new tasks with their live rows and first log entries."""
+    if tasks:
         batch.insert(schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
         batch.insert(schema.task_live, columns=NEW_LIVE_COLUMNS, rows=[new_live_row(task.state) for task in tasks])
         batch.insert(schema.task_logs, columns=LOG_COLUMNS, rows=[creation_row(task) for task in tasks])

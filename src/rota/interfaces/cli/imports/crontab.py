@@ -1,0 +1,74 @@
+"""Crontab files: of a user, or of the system with a column for the user.
+
+What cron does is kept: runs may overlap, what was missed is not made up for, and nothing is tried again.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from rota.interfaces.cli.imports.translation import Translation, name_of_command
+
+_SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
+_ZONES = ("CRON_TZ", "TZ")
+_MAIL = ("MAILTO", "MAILFROM")
+FIELDS = 5
+
+
+def read_crontab(text: str, *, zone: str, has_user: bool = False, place: str = "crontab") -> Translation:
+    reading = _Reading(zone, has_user)
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            reading.take(line.strip(), f"{place}:{number}")
+    return reading.found
+
+
+@dataclass(slots=True)
+class _Reading:
+    zone: str
+    has_user: bool
+    found: Translation = field(default_factory=Translation)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def take(self, line: str, where: str) -> None:
+        setting = _SETTING.match(line)
+        if setting is None:
+            self._take_entry(line, where)
+        elif setting[1] in _MAIL:
+            self.found.note(where, f"{setting[1]}: output is kept with each task and sent to nobody")
+        else:
+            self.settings[setting[1]] = setting[2].strip("\"'")
+
+    def _take_entry(self, line: str, where: str) -> None:
+        count = (1 if line.startswith("@") else FIELDS) + self.has_user
+        parts = line.split(None, count)
+        if len(parts) <= count:
+            self.found.note(where, "not translated: has no command")
+            return
+        *times, command = parts
+        if self.has_user:
+            self.found.note(where, f"ran as {times.pop()}: who runs it now is up to the worker")
+        cron = " ".join(times)
+        if cron.lower() == "@reboot":
+            self.found.note(where, "not translated: @reboot is no time; start it with the machine")
+            return
+        definition = {
+            "type": name_of_command(command),
+            "description": f"from {where}: {command}"[:2000],
+            "executor": {"type": "local"},
+            "retry": {"max_retries": 0},
+            "payload": self._payload(command),
+        }
+        zone = next((self.settings[name] for name in _ZONES if name in self.settings), self.zone)
+        schedule = {"cron": cron, "zone": zone, "overlap": "allow", "on_missed": "skip"}
+        self.found.add(where, definition, schedule=schedule)
+
+    def _payload(self, command: str) -> dict[str, Any]:
+        """The command; what follows its first % that is not escaped is its input, each further % a new line."""
+        parts = [part.replace("\\%", "%") for part in re.split(r"(?<!\\)%", command)]
+        payload: dict[str, Any] = {"command": parts[0].strip()}
+        if len(parts) > 1:
+            payload["stdin"] = "\n".join(parts[1:])
+        if environment := {name: value for name, value in self.settings.items() if name not in _ZONES}:
+            payload["env"] = environment
+        return payload

@@ -1,0 +1,157 @@
+"""systemd timers: `OnCalendar` as cron, the monotonic ones as paces.
+
+A timer does not start what still runs, so that overlapping runs are skipped; `Persistent` makes up for one that was
+missed. In systemd a weekday and a day of the month must both fit, which is no crontab: that is not translated.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+from zoneinfo import available_timezones
+
+from rota.interfaces.cli.imports.translation import Translation, type_of
+
+_SHORT = {
+    "minutely": "* * * * *", "hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * 1",
+    "monthly": "0 0 1 * *", "yearly": "0 0 1 1 *", "annually": "0 0 1 1 *",
+    "quarterly": "0 0 1 1,4,7,10 *", "semiannually": "0 0 1 1,7 *",
+}  # fmt: skip
+_DATE = re.compile(r"(?:(?P<year>[^-\s]+)-)?(?P<month>[^-\s]+)-(?P<day>[^-\s]+)")
+_TIME = re.compile(r"(?P<hour>[^:\s]+):(?P<minute>[^:\s]+)(?::(?P<second>[^:\s]+))?")
+_FIELD = re.compile(r"(\*|\d+(\.\.\d+)?)(/\d+)?(,(\*|\d+(\.\.\d+)?)(/\d+)?)*")
+_WEEKDAYS = re.compile(r"[A-Za-z]{3,9}((\.\.|-|,)[A-Za-z]{3,9})*", re.ASCII)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
+_UNITS = {
+    "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "": 1, "s": 1, "sec": 1, "second": 1, "seconds": 1,
+    "m": 60, "min": 60, "minute": 60, "minutes": 60, "h": 3600, "hr": 3600, "hour": 3600, "hours": 3600,
+    "d": 86_400, "day": 86_400, "days": 86_400, "w": 604_800, "week": 604_800, "weeks": 604_800,
+}  # fmt: skip
+_SINCE_START = ("OnBootSec", "OnStartupSec", "OnActiveSec")
+Unit = Mapping[str, list[str]]
+
+
+class UntranslatableError(Exception):
+    """What it says has no counterpart."""
+
+
+def read_timers(files: Mapping[str, str], *, zone: str) -> Translation:
+    """Unit files by name: timers, and the services that they start."""
+    found = Translation()
+    units = {name: _read_unit(text) for name, text in files.items()}
+    timers = {name: unit for name, unit in units.items() if name.endswith(".timer")}
+    if not timers:
+        found.note("systemd", "there is no .timer file")
+    for name, unit in sorted(timers.items()):
+        service = (unit.get("Unit") or [f"{name.removesuffix('.timer')}.service"])[-1]
+        _read_timer(found, name, unit=unit, command=_last(units.get(service, {}), "ExecStart"), zone=zone)
+        if service not in units:
+            found.note(name, f"{service} is not among the files: its command is missing in the payload")
+    return found
+
+
+def _read_timer(found: Translation, name: str, *, unit: Unit, command: str, zone: str) -> None:
+    shared: dict[str, Any] = {"on_missed": "run_once" if _is_true(_last(unit, "Persistent")) else "skip"}
+    try:
+        if delay := _seconds(_last(unit, "RandomizedDelaySec")):
+            shared["jitter_seconds"] = delay
+        schedules = [*_calendars(unit.get("OnCalendar", []), zone=zone), *_paces(unit)]
+    except UntranslatableError as error:
+        found.note(name, f"not translated: {error}")
+        return
+    for key in _SINCE_START:
+        if key in unit:
+            found.note(name, f"{key} is counted from a start of the machine and left out")
+    if not schedules:
+        found.note(name, "not translated: says no time that repeats")
+    for schedule in schedules:
+        definition = {
+            "type": type_of(name.removesuffix(".timer")),
+            "description": _last(unit, "Description") or f"from {name}",
+            "executor": {"type": "local"},
+            "retry": {"max_retries": 0},
+            "payload": {"command": command},
+        }
+        found.add(name, definition, schedule={**schedule, **shared})
+
+
+def _calendars(given: Sequence[str], *, zone: str) -> list[dict[str, Any]]:
+    return [_calendar(one, zone) for one in given if one]
+
+
+def _calendar(given: str, zone: str) -> dict[str, Any]:
+    words = given.split()
+    if words[-1] in available_timezones():
+        zone = words.pop()
+    text = " ".join(words)
+    if text.lower() in _SHORT:
+        return {"cron": _SHORT[text.lower()], "zone": zone}
+    weekday, month, day, clock = "*", "*", "*", ["0", "0", "0"]
+    for word in words:
+        if (date := _DATE.fullmatch(word)) and ":" not in word and not _WEEKDAYS.fullmatch(word):
+            if date["year"] not in (None, "*"):
+                raise UntranslatableError(f"{given!r} names a year")
+            month, day = _field(date["month"], given), _field(date["day"], given)
+        elif time := _TIME.fullmatch(word):
+            clock = [_field(time[name] or "0", given) for name in ("second", "minute", "hour")]
+        elif _WEEKDAYS.fullmatch(word):
+            weekday = ",".join(part[:3] if ".." not in part else _days(part) for part in word.split(","))
+        else:
+            raise UntranslatableError(f"{given!r} has {word!r}, which is no part of cron")
+    if weekday != "*" and day != "*":
+        raise UntranslatableError(f"{given!r} needs a weekday and a day of the month at once")
+    return {"cron": " ".join([*clock, day, month, weekday]), "zone": zone}
+
+
+def _days(given: str) -> str:
+    first, _, last = given.partition("..")
+    # Sunday ends the week here, and begins it in crontab.
+    return f"{first[:3]}-{'7' if last[:3].lower() == 'sun' else last[:3]}"
+
+
+def _field(given: str, whole: str) -> str:
+    if not _FIELD.fullmatch(given):
+        raise UntranslatableError(f"{whole!r} has {given!r}, which is no part of cron")
+    return ",".join(str(part) for part in given.replace("..", "-").split(","))
+
+
+def _paces(unit: Unit) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if (pace := _seconds(_last(unit, "OnUnitActiveSec"))) > 0:
+        found.append({"every_seconds": pace})
+    if (delay := _seconds(_last(unit, "OnUnitInactiveSec"))) > 0:
+        found.append({"after_end_seconds": delay})
+    return found
+
+
+def _seconds(given: str) -> float:
+    total, rest = 0.0, given.strip()
+    while rest:
+        part = _SPAN.match(rest)
+        if part is None or part[2].lower() not in _UNITS:
+            raise UntranslatableError(f"{given!r} is no span of time that is known here")
+        total += float(part[1]) * _UNITS[part[2].lower()]
+        rest = rest[part.end() :].strip()
+    return total
+
+
+def _read_unit(text: str) -> Unit:
+    """All values of each key; sections do not matter here, and an empty value forgets those before it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for line in text.replace("\\\n", " ").splitlines():
+        name, equals, value = line.partition("=")
+        if not equals or line.lstrip().startswith(("#", ";", "[")):
+            continue
+        if value.strip():
+            found[name.strip()].append(value.strip())
+        else:
+            found.pop(name.strip(), None)
+    return found
+
+
+def _last(unit: Unit, key: str) -> str:
+    return (unit.get(key) or [""])[-1]
+
+
+def _is_true(value: str) -> bool:
+    return value.lower() in ("1", "yes", "true", "on")

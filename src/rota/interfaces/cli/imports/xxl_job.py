@@ -1,0 +1,132 @@
+"""XXL-JOB's table `xxl_job_info`, as CSV with a header or as the INSERTs of a dump.
+
+Its cron is that of Quartz, in the zone of the admin's machine. A late trigger of up to five seconds fires in any case.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rota.interfaces.cli.imports.translation import Translation, type_of
+
+COLUMNS = (
+    *("id", "job_group", "job_desc", "add_time", "update_time", "author", "alarm_email", "schedule_type"),
+    *("schedule_conf", "misfire_strategy", "executor_route_strategy", "executor_handler", "executor_param"),
+    *("executor_block_strategy", "executor_timeout", "executor_fail_retry_count", "glue_type", "glue_source"),
+    *("glue_remark", "glue_updatetime", "child_jobid", "trigger_status", "trigger_last_time", "trigger_next_time"),
+)
+_MISSED = {"DO_NOTHING": "skip", "FIRE_ONCE_NOW": "run_once"}
+_OVERLAP = {"SERIAL_EXECUTION": "queue_all", "DISCARD_LATER": "skip", "COVER_EARLY": "cancel_running"}
+_LATE_S = 5.0
+_INSERT = re.compile(r"INSERT\s+INTO\s+[`\"]?xxl_job_info[`\"]?\s*(?:\(([^)]*)\))?\s*VALUES\s*", re.IGNORECASE)
+_TOKEN = re.compile(r"\s*(?:'((?:[^'\\]|\\.|'')*)'|([^\s,()';]+)|([(),;]))", re.DOTALL)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": ""}
+Row = Mapping[str, str]
+
+
+def read_jobs(text: str, *, zone: str, place: str = "xxl-job") -> Translation:
+    found = Translation()
+    rows = list(_read_dump(text)) if _INSERT.search(text) else list(_read_csv(text))
+    if not rows:
+        found.note(place, "has no row of xxl_job_info, neither as CSV with a header nor as INSERT")
+    for row in rows:
+        _read_job(found, row, zone=zone, place=f"{place}: job {row.get('id') or '?'}")
+    return found
+
+
+def _read_job(found: Translation, row: Row, *, zone: str, place: str) -> None:
+    handler, glue = row.get("executor_handler", ""), row.get("glue_type") or "BEAN"
+    if glue != "BEAN":
+        found.note(place, f"not translated: {glue} keeps its code in XXL-JOB; make a function of it")
+        return
+    schedule = _schedule(row, zone)
+    if schedule is None:
+        found.note(place, f"not translated: schedule type {row.get('schedule_type') or 'NONE'}")
+        return
+    block = row.get("executor_block_strategy") or "SERIAL_EXECUTION"
+    schedule |= {
+        "overlap": _OVERLAP.get(block, "queue_all"),
+        "on_missed": _MISSED.get(row.get("misfire_strategy", ""), "skip"),
+        "missed_grace_seconds": _LATE_S,
+    }
+    name = row.get("job_desc") or row.get("name") or handler
+    definition: dict[str, Any] = {
+        "type": type_of(handler or f"job-{row.get('id', '')}"),
+        "name": name[:200],
+        "description": f"from {place}",
+        "executor": {"type": "local"},
+        "retry": {"max_retries": _number(row, "executor_fail_retry_count"), "strategy": "FIXED", "delay_seconds": 0},
+        "payload": {"param": row.get("executor_param", "")},
+        "enabled": _number(row, "trigger_status") == 1,
+    }
+    if timeout := _number(row, "executor_timeout"):
+        definition["timeout_seconds"] = timeout
+    else:
+        found.note(place, "has no timeout; here it is five minutes unless timeout_seconds says otherwise")
+    if schedule["overlap"] == "queue_all":
+        definition["max_concurrent"] = 1
+    if found.add(place, definition, schedule=schedule):
+        _note_rest(found, row, place=place)
+
+
+def _note_rest(found: Translation, row: Row, *, place: str) -> None:
+    route = row.get("executor_route_strategy", "")
+    if route == "SHARDING_BROADCAST":
+        found.note(place, "ran on all executors at once (SHARDING_BROADCAST); here one worker runs it")
+    if row.get("child_jobid"):
+        found.note(place, f"children are left out: {row['child_jobid']}")
+    if row.get("alarm_email"):
+        found.note(place, f"nobody is mailed when it fails: {row['alarm_email']}")
+
+
+def _schedule(row: Row, zone: str) -> dict[str, Any] | None:
+    conf = row.get("schedule_conf") or row.get("job_cron", "")
+    kind = row.get("schedule_type") or ("CRON" if row.get("job_cron") else "NONE")
+    if kind == "CRON":
+        return {"cron": conf, "dialect": "quartz", "zone": zone}
+    if kind in ("FIX_RATE", "FIX_DELAY") and conf.isdigit():
+        return {"every_seconds" if kind == "FIX_RATE" else "after_end_seconds": int(conf)}
+    return None
+
+
+def _number(row: Row, name: str) -> int:
+    text = row.get(name, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _read_csv(text: str) -> Iterator[Row]:
+    for row in csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))):
+        if "schedule_conf" in row or "job_cron" in row:
+            yield {name: "" if value in (None, "NULL", "\\N") else value for name, value in row.items() if name}
+
+
+def _read_dump(text: str) -> Iterator[Row]:
+    for insert in _INSERT.finditer(text):
+        named = insert[1]
+        columns = [name.strip(' `"\n') for name in named.split(",")] if named else list(COLUMNS)
+        for values in _tuples(text, insert.end()):
+            yield dict(zip(columns, values, strict=False))
+
+
+def _tuples(text: str, position: int) -> Iterator[list[str]]:
+    """The rows behind VALUES, until the end of the statement."""
+    values: list[str] = []
+    while token := _TOKEN.match(text, position):
+        position = token.end()
+        quoted, bare, mark = token.groups()
+        if quoted is not None:
+            values.append(re.sub(r"\\(.)|''", lambda one: _unescape(one[1]), quoted, flags=re.DOTALL))
+        elif bare is not None:
+            values.append("" if bare.upper() == "NULL" else bare)
+        elif mark == "(":
+            values = []
+        elif mark == ")":
+            yield values
+        elif mark == ";":
+            return
+
+
+def _unescape(given: str | None) -> str:
+    return "'" if given is None else _ESCAPES.get(given, given)

@@ -1,0 +1,111 @@
+"""Schedules in SQL: what a newer release wrote, and many at once."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from structlog.testing import capture_logs
+
+from rota.application import metrics
+from rota.application.fire import FireSchedules
+from rota.application.node import Node, join
+from rota.application.ports.system import System
+from rota.application.reign import Reign
+from rota.config.doctor import examine
+from rota.config.load import Sources, load
+from rota.domain.errors import InvalidError
+from rota.domain.ids import DEFAULT_TENANT, NodeId
+from rota.domain.schedule import Schedule
+from rota.domain.task_config import UnreadableConfig
+from rota.domain.term import Term
+from rota.infrastructure.coordination.memory import memory_coordinator
+from rota.infrastructure.database.connect import open_database
+from rota.infrastructure.database.database import Database
+from rota.infrastructure.database.migrate import upgrade
+from rota.infrastructure.store.sql import schedules
+from rota.infrastructure.store.sql.store import sql_store
+from rota.infrastructure.system import SystemClock, SystemRandom
+from tests.support.builders import a_config
+from tests.support.stage import Figures
+
+OLD, NEWER = "old", "newer"
+PROBLEM = "schedule.moon_phase: is not known"
+
+
+@dataclass
+class Leader:
+    node: Node
+    database: Database
+    figures: Figures
+    url: str
+
+    async def fire(self) -> None:
+        await FireSchedules(self.node)(Reign(Term(1, trusted_until=float("inf")), self.node.clock))
+
+    async def change(self, statement: str) -> None:
+        await self.database.transact(lambda connection: connection.execute(text(statement)).rowcount)
+
+
+@pytest.fixture
+async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
+    """A leader on SQLite, where one of two due schedules has a key that only a newer release knows."""
+    url, clock, random = f"sqlite:///{tmp_path}/rota.db", SystemClock(), SystemRandom()
+    await upgrade(url)
+    database, figures = open_database(url, clock=clock, random=random), Figures()
+    node = await join(
+        NodeId("a"),
+        sql_store(database, random),
+        coordinator=memory_coordinator(clock),
+        system=System(clock, random),
+        collector=figures,
+    )
+    due_at = clock.now().replace(microsecond=0) - timedelta(seconds=1)
+    for task_type in (NEWER, OLD):
+        schedule = Schedule(every=timedelta(seconds=1), jitter=timedelta(milliseconds=1))
+        await node.store.configs.put(a_config(task_type, schedule=schedule, next_fire_at=due_at))
+    found = Leader(node, database, figures, url)
+    await found.change(
+        "UPDATE task_config SET config_json = replace(config_json, 'jitter_seconds', 'moon_phase') WHERE type = 'newer'"
+    )
+    yield found
+    await database.close()
+
+
+async def test_a_schedule_of_a_newer_release_stops_no_other_and_is_reported(leader: Leader) -> None:
+    with capture_logs() as logs:
+        await leader.fire()
+    store = leader.node.store
+    fired = await store.schedules.list_occurrences(DEFAULT_TENANT, OLD)
+    [skipped] = await store.schedules.list_occurrences(DEFAULT_TENANT, NEWER)
+    assert any(one.task_id is not None for one in fired)
+    assert skipped.reason.startswith(f"unreadable: {PROBLEM}")
+    assert leader.figures.counted[metrics.SCHEDULE_TARGETS.name, "unreadable"] == 1
+    assert [entry["task_type"] for entry in logs if entry["event"] == "schedule.unreadable"] == [NEWER]
+
+
+async def test_the_doctor_names_what_cannot_be_read(leader: Leader) -> None:
+    found = await examine(load(Sources(flags={"store.url": leader.url})))
+    [finding] = [one for one in found if one.subject == "schedules"]
+    assert f"{NEWER} of tenant default: {PROBLEM}" in finding.text
+    assert finding.fix == "pip install --upgrade rota"
+    await leader.node.store.configs.delete(DEFAULT_TENANT, NEWER)
+    found = await examine(load(Sources(flags={"store.url": leader.url})))
+    assert all(one.is_sound for one in found if one.subject == "schedules")
+
+
+async def test_what_cannot_be_read_is_looked_for_page_by_page(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "_PAGE", 1)
+    [found] = await leader.node.store.schedules.list_unreadable(5)
+    assert isinstance(found, UnreadableConfig)
+    assert found.type == NEWER
+    await leader.change("UPDATE task_config SET config_json = '{' WHERE type = 'old'")
+    assert [one.type for one in await leader.node.store.schedules.list_unreadable(5)] == [NEWER, OLD]
+    assert [one.type for one in await leader.node.store.schedules.list_unreadable(1)] == [NEWER]
+
+
+async def test_asking_for_it_by_name_says_what_is_wrong(leader: Leader) -> None:
+    with pytest.raises(InvalidError, match=PROBLEM):
+        await leader.node.store.configs.find(DEFAULT_TENANT, NEWER)

@@ -1,0 +1,118 @@
+"""Definitions as files: planned, applied, pruned; revisions compared and brought back."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from rota.interfaces.cli import config_files
+from rota.interfaces.cli.main import run
+from tests.unit.interfaces.fake_api import CONFIG, FakeApi, page
+
+Printed = pytest.CaptureFixture[str]
+NIGHTLY = {**CONFIG, "type": "nightly", "schedule": {"cron": "0 3 * * *", "zone": "UTC"}, "source": "files"}
+
+
+def write(**files: str) -> None:
+    for name, text in files.items():
+        path = Path("types") / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+
+def present(api: FakeApi, *configs: dict[str, Any]) -> None:
+    api.on("GET /task-configs", page(*configs))
+
+
+def test_a_plan_shows_what_would_change_and_changes_nothing(api: FakeApi, capsys: Printed) -> None:
+    present(api, NIGHTLY, {**CONFIG, "type": "gone", "source": "files"}, {**CONFIG, "type": "by-hand"})
+    write(nightly="type: nightly\nschedule: {cron: 0 4 * * *}\n", weekly="type: weekly\n", _="# nothing\n")
+    Path("types/.hidden").mkdir()
+    Path("types/.hidden/x.yaml").write_text("{", "utf-8")
+    assert run(["config-type", "apply", "-f", "types", "--plan", "--prune"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "- gone",
+        "~ nightly",
+        '    schedule.cron: "0 3 * * *" -> "0 4 * * *"',
+        "+ weekly",
+        "planned: 1 is new, 1 changes, 1 is deleted",
+    ]
+    assert [request.method for request in api.sent] == ["GET"]
+
+
+def test_a_folder_is_applied_and_nothing_is_deleted_unless_asked(api: FakeApi, capsys: Printed) -> None:
+    present(api, NIGHTLY, {**CONFIG, "type": "gone", "source": "files"})
+    api.on("PUT /task-configs/weekly", {**CONFIG, "type": "weekly", "revision": 1})
+    write(nightly="type: nightly\nschedule: {cron: 0 3 * * *}\n", weekly="type: weekly\n")
+    assert run(["config-type", "apply", "-f", "types"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "done: 1 is new, 1 stays"
+    (sent,) = api.bodies()
+    assert sent["source"] == "files"
+
+
+def test_only_what_was_applied_from_the_same_files_is_pruned(api: FakeApi, capsys: Printed) -> None:
+    others = ({**CONFIG, "type": "by-hand"}, {**CONFIG, "type": "theirs", "source": "team-b"})
+    present(api, {**CONFIG, "type": "gone", "source": "team-a"}, *others)
+    api.on("DELETE /task-configs/gone", httpx2.Response(204))
+    api.on("PUT /task-configs/weekly", {**CONFIG, "type": "weekly", "revision": 1})
+    write(weekly="type: weekly\n")
+    assert run(["config-type", "apply", "-f", "types/weekly.yaml", "--source", "team-a", "--prune"]) == 0
+    assert [(one.method, one.url.path.removeprefix("/api/v1")) for one in api.sent if one.method != "GET"] == [
+        ("PUT", "/task-configs/weekly"),
+        ("DELETE", "/task-configs/gone"),
+    ]
+
+
+def test_a_single_file_prunes_nothing_without_a_name(api: FakeApi, capsys: Printed) -> None:
+    write(weekly="type: weekly\n")
+    assert run(["config-type", "apply", "-f", "types/weekly.yaml", "--prune"]) == 2
+    assert "--source" in capsys.readouterr().err
+    assert not api.sent
+
+
+def test_a_plan_of_nothing_new_says_so(api: FakeApi, capsys: Printed) -> None:
+    present(api, CONFIG)
+    write(email="type: email\n")
+    assert run(["config-type", "apply", "-f", "types/email.yaml", "--plan"]) == 0
+    assert capsys.readouterr().out == "planned: 1 stays\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"a": "type: x\n", "b": "type: x\n"}, "'x' is defined in types/a.yaml and in types/b.yaml"),
+        ({"a": "# nothing\n"}, "types defines nothing"),
+        ({"a": "type: x\nschedule: {cron: 0 0 30 2 *}\n"}, "schedule.cron"),
+    ],
+)
+def test_a_folder_with_a_mistake_changes_nothing(
+    api: FakeApi, capsys: Printed, files: dict[str, str], told: str
+) -> None:
+    present(api)
+    write(**files)
+    assert run(["config-type", "apply", "-f", "types"]) == 2
+    assert told in capsys.readouterr().err
+    assert not api.bodies()
+
+
+def test_a_folder_has_no_end_of_files(api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_files, "MOST_FILES", 1)
+    write(a="type: a\n", b="type: b\n")
+    assert run(["config-type", "apply", "-f", "types"]) == 2
+    assert "has 2 files, at most 1 are read" in capsys.readouterr().err
+
+
+def test_revisions_are_listed_compared_and_brought_back(api: FakeApi, capsys: Printed) -> None:
+    older = {**NIGHTLY, "revision": 1, "payload": {"a": 1}, "schedule": None}
+    api.on("GET /task-configs/nightly/revisions", page({**NIGHTLY, "revision": 2}, older))
+    assert run(["config-type", "revisions", "nightly"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert run(["config-type", "diff", "nightly", "1", "2"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert '    schedule.cron: null -> "0 3 * * *"' in told
+    assert any(line.startswith("    payload: ") for line in told)
+    assert run(["config-type", "diff", "nightly", "1", "9"]) == 3
+    api.on("POST /task-configs/nightly:rollback", {**NIGHTLY, "revision": 3})
+    assert run(["config-type", "rollback", "nightly", "1"]) == 0
+    assert capsys.readouterr().out == "nightly is at revision 3, as it was at 1\n"

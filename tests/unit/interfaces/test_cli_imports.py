@@ -1,0 +1,252 @@
+"""What is made of the schedules of other programs, and what is told of the rest."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.schedule_form import schedule_from
+from rota.interfaces.cli.imports.celery_beat import read_beat
+from rota.interfaces.cli.imports.crontab import read_crontab
+from rota.interfaces.cli.imports.systemd import read_timers
+from rota.interfaces.cli.imports.translation import Translation, name_of_command, type_of
+from rota.interfaces.cli.imports.xxl_job import COLUMNS, read_jobs
+from rota.interfaces.cli.main import run
+from rota.interfaces.operations.read import task_config
+from rota.wire.config import PutConfig
+
+Printed = pytest.CaptureFixture[str]
+
+
+def notes(found: Translation) -> list[str]:
+    return [note.text for note in found.notes]
+
+
+def schedules(found: Translation) -> list[dict[str, Any]]:
+    for definition in found.definitions:
+        schedule_from(definition["schedule"])
+    return [definition["schedule"] for definition in found.definitions]
+
+
+CRONTAB = r"""# m h dom mon dow command
+SHELL=/bin/bash
+MAILTO=ops@example.com
+*/5 * * * * /opt/backup.sh --all
+@daily      FOO=1 /usr/bin/report 100\% %line one%line two
+CRON_TZ=Europe/Berlin
+30 2 * * 1-5 /opt/backup.sh
+@reboot /opt/start.sh
+0 25 * * * /opt/never.sh
+0 0 * * *
+"""
+
+
+def test_a_crontab_becomes_definitions_and_notes() -> None:
+    found = read_crontab(CRONTAB, zone="Asia/Shanghai")
+    kept = {"overlap": "allow", "on_missed": "skip"}
+    assert [one["type"] for one in found.definitions] == ["backup.sh", "report", "backup.sh-2"]
+    assert schedules(found) == [
+        {"cron": "*/5 * * * *", "zone": "Asia/Shanghai", **kept},
+        {"cron": "@daily", "zone": "Asia/Shanghai", **kept},
+        {"cron": "30 2 * * 1-5", "zone": "Europe/Berlin", **kept},
+    ]
+    assert found.definitions[1]["payload"] == {
+        "command": "FOO=1 /usr/bin/report 100%",
+        "stdin": "line one\nline two",
+        "env": {"SHELL": "/bin/bash"},
+    }
+    assert [note.place for note in found.notes] == ["crontab:3", "crontab:8", "crontab:9", "crontab:10"]
+    assert notes(found)[2].startswith("not translated: schedule.cron")
+
+
+def test_a_crontab_of_the_system_has_users() -> None:
+    found = read_crontab("17 * * * * root cd / && run-parts /etc/cron.hourly\n@daily root", zone="UTC", has_user=True)
+    assert found.definitions[0]["payload"] == {"command": "cd / && run-parts /etc/cron.hourly"}
+    assert notes(found) == ["ran as root: who runs it now is up to the worker", "not translated: has no command"]
+
+
+@pytest.mark.parametrize(
+    ("calendar", "cron"),
+    [
+        ("daily", "0 0 * * *"),
+        ("Mon..Fri *-*-* 09:30", "0 30 09 * * Mon-Fri"),
+        ("Sat,Sun 10:00:15", "15 00 10 * * Sat,Sun"),
+        ("Mon..Sun 10:00", "0 00 10 * * Mon-7"),
+        ("*-*-01 04:00:00", "00 00 04 01 * *"),
+        ("*:0/15", "0 0/15 * * * *"),
+        ("*-1,7-1 00:00:00", "00 00 00 1 1,7 *"),
+    ],
+)
+def test_a_calendar_of_systemd_becomes_cron(calendar: str, cron: str) -> None:
+    found = read_timers({"a.timer": f"[Timer]\nOnCalendar={calendar} Europe/Berlin\n"}, zone="UTC")
+    assert schedules(found) == [{"cron": cron, "zone": "Europe/Berlin", "on_missed": "skip"}], notes(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("OnCalendar=2027-*-* 00:00", "names a year"),
+        ("OnCalendar=Mon *-*-1 00:00", "at once"),
+        ("OnCalendar=*-*~1 00:00", "no part of cron"),
+        ("OnCalendar=*-*-1.5 00:00", "no part of cron"),
+        ("OnBootSec=5min", "says no time that repeats"),
+        ("OnUnitActiveSec=5 moons", "no span of time"),
+        ("OnCalendar=Fri..Mon 00:00", "schedule.cron"),
+    ],
+)
+def test_what_a_timer_says_beyond_cron_is_noted(line: str, told: str) -> None:
+    found = read_timers({"a.timer": f"[Timer]\n{line}\n", "a.service": "ExecStart=/bin/true"}, zone="UTC")
+    assert found.definitions == []
+    assert any(told in note for note in notes(found)), notes(found)
+
+
+def test_timers_know_their_service_their_delay_and_their_pace() -> None:
+    units = {
+        "sync.timer": "[Unit]\nDescription=Sync\n[Timer]\nOnBootSec=1min\nOnUnitActiveSec=1h 30min\n"
+        "OnUnitInactiveSec=10\nRandomizedDelaySec=30s\nPersistent=true\nUnit=other.service\n# x=y\n",
+        "other.service": "[Service]\nExecStart=/bin/false\nExecStart=\nExecStart=/bin/sync \\\n  --all\n",
+        "lonely.timer": "[Timer]\nOnCalendar=\nOnCalendar=hourly\n",
+    }
+    found = read_timers(units, zone="UTC")
+    shared = {"on_missed": "run_once", "jitter_seconds": 30.0}
+    assert schedules(found)[1:] == [{"every_seconds": 5400.0, **shared}, {"after_end_seconds": 10.0, **shared}]
+    assert [one["type"] for one in found.definitions] == ["lonely", "sync", "sync-2"]
+    assert found.definitions[1]["payload"] == {"command": "/bin/sync    --all"}
+    assert any("lonely.service is not among the files" in note for note in notes(found))
+    assert notes(read_timers({"a.service": ""}, zone="UTC")) == ["there is no .timer file"]
+
+
+BEAT = """
+from celery.schedules import crontab, solar
+app.conf.timezone = "Europe/London"
+app.conf.beat_schedule = {
+    "add-every-30": {"task": "proj.tasks.add", "schedule": 30.0, "args": (16, 16), "options": {"queue": "x"}},
+    "morning": {"task": "a.send", "schedule": crontab(hour=7, minute=30, day_of_week=[1, 2]), "kwargs": {"a": 1}},
+    "span": {"task": "clean", "schedule": timedelta(minutes=5)},
+    "wrapped": {"task": "clean", "schedule": schedule(run_every=timedelta(0, 90))},
+    "sun": {"task": "clean", "schedule": solar("sunset", 1, 2)},
+    "both": {"task": "clean", "schedule": crontab(0, 0, "mon", "1")},
+    "odd": {"task": "clean", "schedule": crontab(nowfun=now)},
+    "made": {"task": name(), "schedule": 1},
+    "bare": {"schedule": 1},
+    "none": {"task": "clean", "schedule": schedule()},
+    "wrong": {"task": "clean", "schedule": timedelta(moons=1)},
+    "short": make(),
+    "fast": {"task": "clean", "schedule": 0.01},
+}
+"""
+UNTRANSLATABLE = 9  # of these entries
+
+
+def test_a_beat_schedule_is_read_without_running_it() -> None:
+    found = read_beat(BEAT, zone="UTC")
+    kept = {"overlap": "allow", "on_missed": "run_once"}
+    assert schedules(found) == [
+        {"every_seconds": 30.0, **kept},
+        {"cron": "30 7 * * 1,2", "zone": "Europe/London", **kept},
+        {"every_seconds": 300.0, **kept},
+        {"every_seconds": 90.0, **kept},
+    ]
+    first, second, third, _ = found.definitions
+    assert (first["type"], first["executor"]) == ("add-every-30", {"type": "local", "function": "proj.tasks:add"})
+    assert (first["payload"], second["payload"], third["executor"]) == ({"args": [16, 16]}, {"a": 1}, {"type": "local"})
+    assert sum(note.startswith("not translated") for note in notes(found)) == UNTRANSLATABLE
+    assert len(found.notes) == UNTRANSLATABLE + 2
+
+
+@pytest.mark.parametrize(("source", "told"), [("def", "is no Python"), ("x = 1", "there is no beat_schedule")])
+def test_a_file_without_a_beat_schedule_is_told(source: str, told: str) -> None:
+    assert any(told in note for note in notes(read_beat(source, zone="UTC")))
+
+
+def job(**values: str) -> dict[str, str]:
+    usual = {"id": "1", "schedule_type": "CRON", "schedule_conf": "0 0 3 * * ?", "executor_handler": "demoJobHandler"}
+    return {**dict.fromkeys(COLUMNS, ""), **usual, "trigger_status": "1", "executor_timeout": "60", **values}
+
+
+def as_csv(*jobs: dict[str, str]) -> str:
+    return "\n".join([",".join(COLUMNS), *(",".join(f'"{one[name]}"' for name in COLUMNS) for one in jobs)])
+
+
+def as_dump(*jobs: dict[str, str]) -> str:
+    rows = [[f"'{one[name]}'" if one[name] else "NULL" for name in COLUMNS] for one in jobs]
+    written = ",".join(f"({','.join(row)})" for row in rows)
+    return f"-- dump\nINSERT INTO `xxl_job_info` VALUES {written};\nINSERT INTO `other` VALUES (1);\n"
+
+
+@pytest.mark.parametrize("write", [as_csv, as_dump])
+def test_jobs_of_xxl_job_are_read_from_csv_and_from_a_dump(write: Callable[..., str]) -> None:
+    serial = job(executor_param="a b", misfire_strategy="FIRE_ONCE_NOW", executor_fail_retry_count="2", job_desc="Demo")
+    discard = job(id="2", schedule_type="FIX_RATE", schedule_conf="30", executor_block_strategy="DISCARD_LATER")
+    cover = job(id="3", executor_block_strategy="COVER_EARLY", trigger_status="0", executor_timeout="0")
+    found = read_jobs(write(serial, discard, cover), zone="Asia/Shanghai")
+    first, second, third = schedules(found)
+    assert first == {
+        **{"cron": "0 0 3 * * ?", "dialect": "quartz", "zone": "Asia/Shanghai", "overlap": "queue_all"},
+        **{"on_missed": "run_once", "missed_grace_seconds": 5.0},
+    }
+    assert (second["every_seconds"], second["overlap"], third["overlap"]) == (30, "skip", "cancel_running")
+    demo = found.definitions[0]
+    assert (demo["max_concurrent"], demo["payload"], demo["retry"]["max_retries"]) == (1, {"param": "a b"}, 2)
+    assert [one["enabled"] for one in found.definitions] == [True, True, False]
+    assert len(found.notes) == 1, "one has no timeout"
+
+
+def test_what_xxl_job_has_beyond_that_is_noted() -> None:
+    odd = job(child_jobid="7", alarm_email="a@example.com", executor_route_strategy="SHARDING_BROADCAST")
+    script = job(glue_type="GLUE_SHELL")
+    never = job(schedule_type="NONE")
+    broken = job(schedule_conf="0 0 3 31 2 ?")
+    found = read_jobs(as_csv(odd, script, never, broken), zone="UTC")
+    assert len(found.definitions) == 1
+    assert len(found.notes) == 6
+    assert notes(read_jobs("a,b\n1,2\n", zone="UTC"))[0].startswith("has no row of xxl_job_info")
+
+
+def test_a_dump_names_its_columns_and_escapes_its_text() -> None:
+    text = "INSERT INTO xxl_job_info (`id`, `job_cron`, `executor_handler`, `executor_param`)\n"
+    text += r"VALUES (5, '0 0 1 * * ?', 'h', 'it\'s\n' 'x'), (6, '@daily', 'h', 'a''b');"
+    found = read_jobs(text, zone="UTC")
+    assert [one["payload"]["param"] for one in found.definitions] == ["it's\n", "a'b"]
+
+
+def test_names_are_made_of_whatever_there_is() -> None:
+    assert type_of("../日报 report!") == "report"
+    assert type_of("!") == "job"
+    assert name_of_command("A=1") == "job"
+
+
+def test_what_is_imported_can_be_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("crontab").write_text(CRONTAB, "utf-8")
+    Path("beat.py").write_text(BEAT, "utf-8")
+    Path("jobs.csv").write_text(as_csv(job()), "utf-8")
+    Path("units").mkdir()
+    Path("units/a.timer").write_text("OnCalendar=daily\n", "utf-8")
+    for arguments in (
+        ["crontab", "crontab", "--function", "jobs:run"],
+        ["systemd", "units", "units/a.timer"],
+        ["celery-beat", "beat.py"],
+        ["xxl-job", "jobs.csv", "--zone", "Asia/Shanghai"],
+    ):
+        assert run(["import", *arguments]) == 0
+        printed = capsys.readouterr()
+        definitions = list(yaml.safe_load_all(printed.out))
+        for definition in definitions:
+            task_type, body = definition.pop("type"), msgspec.convert(definition, PutConfig)
+            assert task_config(body, task_type=task_type, tenant_id=DEFAULT_TENANT).schedule is not None
+        assert printed.err.splitlines()[-1].startswith(f"{len(definitions)} definitions, ")
+
+
+def test_what_is_written_to_a_file_overwrites_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("crontab").write_text(CRONTAB, "utf-8")
+    assert run(["import", "crontab", "crontab", "-o", "out.yaml"]) == 0
+    assert len(list(yaml.safe_load_all(Path("out.yaml").read_text("utf-8")))) == 3
+    assert run(["import", "crontab", "crontab", "-o", "out.yaml"]) == 2
+    assert run(["import", "crontab", "absent"]) == 2
+    assert run(["import", "crontab", "crontab", "--zone", "Moon"]) == 2
