@@ -22,6 +22,7 @@ from tests.support.patience import PATIENCE_S
 
 T = TypeVar("T")
 
+REPOSITORY = Path(__file__).parents[2]
 SHARED = 3 if "PYTEST_XDIST_WORKER" in os.environ else 1  # a bar is for a machine of its own: others get the CPU too
 
 
@@ -133,6 +134,7 @@ class Cluster:
             "ROTA_API__PORT": "0",
             "ROTA_API__GRPC_PORT": "0",
         }  # any: other tests run beside this one
+        environment["PYTHONPATH"] = str(REPOSITORY)  # an app of the tests may use what others of them have
         if self.keeps_history:
             self.histories.mkdir(exist_ok=True)
             environment["ROTA_HISTORY"] = str(self.histories / f"{name}.jsonl")
