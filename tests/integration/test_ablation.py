@@ -1,10 +1,9 @@
 """Safeguards that live in adapters, each switched off on a real server: what would happen without it."""
 
 import asyncio
-from functools import partial
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.domain.paging import TaskFilter
@@ -12,7 +11,7 @@ from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.store.sql import transitions
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemRandom
-from tests.integration.test_database import SLOW, Server, behind_proxy, number, opened
+from tests.integration.test_database import Server, behind_proxy, opened
 from tests.support.builders import a_new_task
 from tests.support.names import fresh_name
 from tests.support.servers.mariadb import MariaDbServer
@@ -74,19 +73,3 @@ async def test_without_unique_keys_a_request_that_is_repeated_at_once_makes_seve
         await asyncio.gather(*(store.tasks.add([new]) for new in again))
         page = await store.tasks.list_page(TaskFilter(tenant_id=DEFAULT_TENANT))
         assert len(page.items) > 1
-
-
-async def test_the_drivers_alone_also_close_the_connection_of_a_cancelled_call(
-    kind: str, server: Server, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So our own closing cannot be missed, with these drivers; should one of them stop doing it, ours is left."""
-    monkeypatch.setattr(Connection, "invalidate", lambda _self: None)
-    async with opened(server.url(name)) as database:
-        slowly = partial(database.bulk.select_by_ids, query=f"{SLOW[kind]} FROM leadership WHERE 1 {{ids}}", ids=[1])
-        for _ in range(3):
-            slow = asyncio.create_task(database.read(slowly))
-            await database.read(number)
-            slow.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await slow
-            assert await database.read(database.now_us) > LONGEST_SLEEP_US

@@ -22,6 +22,7 @@ from rota.interfaces.http.gate import LONGEST_LOGGED_PATH
 from rota.interfaces.operations.catalogue import BASE, OPERATIONS
 from rota.interfaces.operations.operation import Operation
 from tests.support.api import STRANGER, Api, an_api
+from tests.support.builders import a_config
 
 CLOSED = ("/metrics", "/nothing", "/api", "/api/v1", "/api/v1/nothing", "/docs/../metrics", "/docs/nothing")
 
@@ -108,16 +109,17 @@ async def test_each_role_may_do_what_it_covers_and_no_more(api: Api, operation: 
     ids=name_of,
 )
 async def test_things_of_another_tenant_do_not_exist(api: Api, operation: Operation) -> None:
-    await api.services.node.store.configs.delete(STRANGER, "email")
+    await api.services.node.store.configs.put(a_config("ours"))
     things = await things_of(api, DEFAULT_TENANT)
     kind = f"/{operation.tag}"
-    path = operation.path.replace("{id}", things.get(kind, "")).replace("{type}", "email").replace("{attempt}", "1")
+    path = operation.path.replace("{id}", things.get(kind, "")).replace("{type}", "ours").replace("{attempt}", "1")
     path = path.replace("{name}", "office")
     await api.services.calendars.put(StoredCalendar(calendar=Calendar(name="office")))
     bodies: dict[str, dict[str, object]] = {
         "amend_task": {"priority": 1},
         "put_config": {"revision": 1},
         "put_calendar": {"revision": 1},
+        "roll_back_config": {"revision": 1},
         "progress_attempt": {"fraction": 1},
         "backfill_schedule": {"begin": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"},
     }

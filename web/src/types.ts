@@ -118,6 +118,7 @@ export interface TaskConfig {
   schedule: Record<string, Json> | null;
   next_fire_at: string | null;
   enabled: boolean;
+  source: string;
   revision: number;
   created_at: string | null;
   updated_at: string | null;
