@@ -13,9 +13,12 @@ from tests.support.servers.redis import RedisServer
 pytest.register_assert_rewrite("rota.testing.contract")
 
 
+LONGEST = ("test_tutorial.py", "test_chaos.py", "test_outages.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that wait for processes come first: beside them, others use the cores."""
-    items.sort(key=lambda item: "e2e" not in item.path.parts)
+    """Those that wait for processes come first, the longest before all: beside them, others use the cores."""
+    items.sort(key=lambda item: (item.path.name not in LONGEST, "e2e" not in item.path.parts))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
