@@ -7,9 +7,10 @@ service recognise it. Everything ends at the attempt's deadline, in whatever sta
 
 import asyncio
 import importlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -37,8 +38,19 @@ if TYPE_CHECKING:
     from rota.infrastructure.executors.http.transport import Transport
 
 MOST_TARGETS = 1000  # that are remembered; beyond it those at rest are forgotten
+MOST_PREPARED = 1000  # configs, the same
 UNREACHED = frozenset({502, 503, 504})  # a proxy says that the service does not answer
 NEAR = 0.05  # seconds; an attempt that is cancelled this near to its deadline ran into it
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is the same for all attempts of a config."""
+
+    plan: Plan
+    keys: Sequence[bytes]  # to sign with
+    secret_headers: Mapping[str, str]
+    is_local: bool  # whether the service is on this machine
 
 
 class HttpExecutor:
@@ -51,6 +63,7 @@ class HttpExecutor:
         self._random = random
         self._settings = settings
         self._guard = guard or TargetGuard(settings.allow, closed=settings.closed)
+        self._prepared: dict[str, Prepared] = {}
         self._slots: dict[str, Slots] = {}
         self._circuits: dict[tuple[TenantId, str], Circuit] = {}
         self._transport: Transport | None = None
@@ -64,24 +77,39 @@ class HttpExecutor:
 
     async def execute(self, job: Job, reports: Reports) -> Outcome:
         try:
-            plan = plan_of(job.config.executor_config)
-            if _is_local(urlsplit(job.callback).hostname or "") and not _is_local(plan.host):
+            prepared = self._prepare(job.config.executor_config)
+            if not prepared.is_local and _is_local_link(job.callback):
                 job = replace(job, callback="")  # a service elsewhere would call itself
-            request = compose(job, plan, keys=self._find_keys(plan), now=self._clock.now())
-            request = self._with_secrets(request, plan)
+            request = self._compose(job, prepared)
         except InvalidError as exc:
             return _refuse("bad_config", str(exc))
         except MissingValueError as exc:
             return _refuse("missing_value", str(exc))
         try:
             async with asyncio.timeout(max(job.deadline - self._clock.monotonic(), 0.0)):
-                return await self._call(job, plan, request=request)
+                return await self._call(job, prepared.plan, request=request)
         except TimeoutError:
             return TimedOut()
 
     async def close(self) -> None:
         if self._transport is not None:
             await self._transport.close()
+
+    def _prepare(self, executor_config: str) -> Prepared:
+        prepared = self._prepared.get(executor_config)
+        if prepared is None:
+            plan = plan_of(executor_config)
+            prepared = Prepared(plan, self._find_keys(plan), self._find_headers(plan), _is_local(plan.host))
+            if len(self._prepared) >= MOST_PREPARED:
+                self._prepared.clear()
+            self._prepared[executor_config] = prepared
+        return prepared
+
+    def _compose(self, job: Job, prepared: Prepared) -> Request:
+        request = compose(job, prepared.plan, keys=prepared.keys, now=self._clock.now())
+        if not prepared.secret_headers:
+            return request
+        return replace(request, headers=override(request.headers, prepared.secret_headers))
 
     def _find_keys(self, plan: Plan) -> Sequence[bytes]:
         """Of the secret that the config names, or of the usual one if that is meant for this host."""
@@ -95,11 +123,11 @@ class HttpExecutor:
             raise InvalidError("executor.url", f"the host is none of those that http.secrets.{name} is for")
         return ()
 
-    def _with_secrets(self, request: Request, plan: Plan) -> Request:
-        """With the headers of the target that the config names; it must be meant for this host."""
+    def _find_headers(self, plan: Plan) -> Mapping[str, str]:
+        """Those of the target that the config names; it must be meant for this host."""
         name = plan.config.target
         if name is None:
-            return request
+            return {}
         target = self._settings.targets.get(name)
         if target is None:
             raise InvalidError("executor.target", f"http.targets of this worker's settings has no {name!r}")
@@ -108,7 +136,7 @@ class HttpExecutor:
         if target.secret_headers and not target.allow_http and not plan.origin.startswith("https:"):
             problem = f"must begin with https:// for the headers of http.targets.{name}, unless allow_http is set there"
             raise InvalidError("executor.url", problem)
-        return replace(request, headers=override(request.headers, target.secret_headers))
+        return target.secret_headers
 
     async def _call(self, job: Job, plan: Plan, *, request: Request) -> Outcome:
         transport = self._transport or await self._open()
@@ -186,6 +214,16 @@ def _is_local(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _is_local_link(link: str) -> bool:
+    """The same of a link's host. Links differ, and what is looked at of them hardly ever does."""
+    return bool(link) and _is_local_authority(link.split("/", 3)[2])
+
+
+@lru_cache(maxsize=64)
+def _is_local_authority(authority: str) -> bool:
+    return _is_local(urlsplit(f"//{authority}").hostname or "")
 
 
 def _tell_unsigned(outcome: Failed, plan: Plan, *, request: Request) -> Failed:

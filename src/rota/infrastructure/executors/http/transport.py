@@ -114,17 +114,20 @@ class Transport:
     async def _send(self, request: Request, plan: Plan, *, url: URL) -> aiohttp.ClientResponse:
         config = plan.config
         context = None if config.target is None else await self._find_context(config.target)
+        sent = self._session.request(
+            request.method,
+            url,
+            data=request.body or None,
+            headers=request.headers,
+            allow_redirects=False,
+            ssl=True if context is None else context,
+            timeout=_timeout(config.connect_timeout_seconds),
+        )
         try:
+            if config.response_timeout_seconds is None:  # then nothing but the deadline of the attempt bounds it
+                return await sent
             async with asyncio.timeout(config.response_timeout_seconds):
-                return await self._session.request(
-                    request.method,
-                    url,
-                    data=request.body or None,
-                    headers=request.headers,
-                    allow_redirects=False,
-                    ssl=True if context is None else context,
-                    timeout=_timeout(config.connect_timeout_seconds),
-                )
+                return await sent
         except aiohttp.ConnectionTimeoutError as exc:
             problem = f"no connection within {config.connect_timeout_seconds:g} s"
             raise ExchangeError("connect_timeout", problem) from exc
