@@ -35,8 +35,7 @@ def key_of(secret: str) -> bytes:
 def sign(keys: Sequence[bytes], message_id: str, *, timestamp: int, body: bytes) -> str:
     """The value of `webhook-signature`: one signature for each key."""
     signed = b"%s.%d.%s" % (message_id.encode(), timestamp, body)
-    digests = (hmac.digest(key, signed, hashlib.sha256) for key in keys)
-    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+    return " ".join([f"v1,{base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()}" for key in keys])
 
 
 def verify(keys: Sequence[bytes], headers: Mapping[str, str], *, body: bytes, now: float, tolerance: float) -> None:

@@ -45,7 +45,9 @@ def compose(job: Job, plan: Plan, *, keys: Sequence[bytes], now: datetime) -> Re
         headers["Content-Type"] = "application/json"
     if job.callback:
         headers["Rota-Callback"] = job.callback
-    headers = override(headers, {name: _header(name, template(values)) for name, template in plan.headers.items()})
+    if plan.headers:
+        given = {name: _header(name, template(values)) for name, template in plan.headers.items()}
+        headers = override(headers, given)
     if keys:
         headers |= _sign(keys, str(job.task.id), now=now, body=body)
     return Request(plan.config.method, _url_of(plan, values), headers, body)
@@ -75,11 +77,11 @@ def envelope_of(job: Job) -> bytes:
 
 def trace_of(job: Job) -> str:
     """The W3C trace context: the task's own if its metadata have one, else one that all its attempts share."""
-    given = job.task.spec.metadata.get("traceparent", "")
-    span = hashlib.blake2b(f"{job.task.id}/{job.attempt.number}".encode(), digest_size=8).hexdigest()
-    if _TRACEPARENT.fullmatch(given):
+    given = job.task.spec.metadata.get("traceparent")
+    span = hashlib.blake2b(b"%d/%d" % (job.task.id, job.attempt.number), digest_size=8).hexdigest()
+    if given is not None and _TRACEPARENT.fullmatch(given):
         return f"{given[:36]}{span}{given[52:]}"
-    trace = hashlib.blake2b(str(job.task.id).encode(), digest_size=16).hexdigest()
+    trace = hashlib.blake2b(b"%d" % job.task.id, digest_size=16).hexdigest()
     return f"00-{trace}-{span}-01"
 
 
