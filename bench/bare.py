@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from urllib.parse import urlsplit
 
 import asyncmy
@@ -10,7 +10,7 @@ import asyncpg
 
 from bench.recording import Statement
 
-Send = Callable[[Sequence[Statement]], Awaitable[None]]  # one transaction
+Send = Callable[[Sequence[Statement]], Awaitable[None]]  # one transaction; where it only reads, none is begun
 
 
 @asynccontextmanager
@@ -37,7 +37,7 @@ async def bare_postgres(url: str) -> AsyncIterator[Send]:
     connection = await asyncpg.connect(url)
 
     async def send(transaction: Sequence[Statement]) -> None:
-        async with connection.transaction():
+        async with connection.transaction() if any(one.is_write for one in transaction) else nullcontext():
             for statement in transaction:
                 await connection.execute(statement.sql, *statement.parameters)
 
@@ -52,7 +52,7 @@ async def bare_sqlite(url: str) -> AsyncIterator[Send]:
     connection.execute("PRAGMA synchronous=FULL")
 
     async def send(transaction: Sequence[Statement]) -> None:
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("BEGIN IMMEDIATE" if any(one.is_write for one in transaction) else "BEGIN")
         for statement in transaction:
             execute = connection.executemany if statement.is_many else connection.execute
             execute(statement.sql, statement.parameters)

@@ -81,7 +81,7 @@ class Race:
     async def _each(self, call: Callable[[Store], Awaitable[object]], *, phase: str) -> None:
         self.tape.transactions.clear()
         await self._timed("store", phase, work=call(self.store))
-        sent = [part for part in self.tape.transactions if any(map(is_write, part))]
+        sent = [part for part in self.tape.transactions if any(statement.is_write for statement in part)]
         for transaction in sent:
             await self._timed("bare", phase, work=self.bare(transaction))
         self.transactions += sent
@@ -157,10 +157,6 @@ def wait_until_idle(where: Place, *, quiet_s: float = 0.5, most_s: float = 30.0)
         sleep(quiet_s)
         if where.cpu_seconds() - before <= 0.02 * quiet_s + 0.01:
             return
-
-
-def is_write(statement: Statement) -> bool:
-    return not statement.sql.lstrip().startswith(("SELECT", "SHOW", "SET", "select", "show"))
 
 
 async def measure(where: Place, *, tasks: int, rounds: int, history: int) -> Findings:

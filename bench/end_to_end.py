@@ -1,0 +1,146 @@
+"""How many tasks a second does an installation carry, from submit to result?
+
+    python bench/end_to_end.py [--tasks 50000] [--rounds 3] [--only redis+mariadb]
+
+A producer, a scheduler and two workers, each a process of its own, on servers of their own, durable and freshly
+started. Each round begins with an empty database and has two parts:
+
+- *drain*: the tasks are created while no scheduler runs; the clock runs from the first start to the last result.
+- *both*: they are created in batches, by the Python API, while they are worked on; the clock runs from the first call
+  to the last result.
+
+Beside them the *floor*: processes without any logic that send the same statements and commands (`bench/floor.py`). The
+embedded installation is one process. Rates are medians over the rounds; CPU is what a task takes of each process.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.floor import play, record
+from bench.grounds import GROUNDS, Ground, ground
+from bench.installation import Installation, installed
+from bench.usage import Machine, MachineWatch, per_task
+
+WARM_UP = 2_000  # tasks
+PARTS = ("drain", "both")
+MOST_OF_OTHERS = 0.15  # of the machine; it also holds what this program itself uses, and what the kernel does
+
+
+@dataclass(slots=True)
+class Part:
+    """One entry a round: tasks a second, what a task took of each process in microseconds of CPU, and who else ran."""
+
+    rates: list[float] = field(default_factory=list)
+    cpu: list[Mapping[str, float]] = field(default_factory=list)
+    machine: list[Machine] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return median(self.rates)
+
+    def spent(self) -> dict[str, float]:
+        return {name: median(one.get(name, 0.0) for one in self.cpu) for name in (self.cpu[0] if self.cpu else ())}
+
+    @property
+    def others(self) -> float:
+        """The share of the machine that somebody else used, in the worst round."""
+        return max(machine.others for machine in self.machine)
+
+    def note(self, tasks: int, seconds: float, *, cpu: Mapping[str, float], watch: MachineWatch) -> None:
+        self.rates.append(tasks / seconds)
+        self.cpu.append(cpu)
+        self.machine.append(watch.read(sum(cpu.values()) * tasks / 1e6))
+
+
+@dataclass(slots=True)
+class Found:
+    """Of one ground: Rota and its floor, by part."""
+
+    rota: dict[str, Part] = field(default_factory=lambda: {name: Part() for name in PARTS})
+    floor: dict[str, Part] = field(default_factory=lambda: {name: Part() for name in PARTS})
+
+
+def measure(where: Ground, *, tasks: int, rounds: int) -> Found:
+    """Round by round, Rota and its floor in each."""
+    found = Found()
+    say(f"{where.name}: writing down what {tasks:,} tasks send …")
+    score = asyncio.run(record(where, tasks))
+    for number in range(1, rounds + 1):
+        for name, first in (("drain", ("create",)), ("both", ())):
+            played = play(where, score, first=first)
+            found.floor[name].note(tasks, played.seconds, cpu=played.cpu, watch=played.watch)
+        with installed(where) as installation:
+            warm_up(installation)
+            drain(installation, tasks, part=found.rota["drain"])
+            both(installation, tasks, part=found.rota["both"])
+        rates = ", ".join(f"{name} {found.rota[name].rates[-1]:,.0f}" for name in PARTS)
+        say(f"{where.name}, round {number} of {rounds}: {rates} tasks/s")
+    return found
+
+
+def warm_up(installation: Installation) -> None:
+    scheduler = installation.start_scheduler()
+    installation.produce(WARM_UP)
+    installation.wait_until_done()
+    scheduler.stop()
+
+
+def drain(installation: Installation, tasks: int, *, part: Part) -> None:
+    """Create first; then start a scheduler, which stays."""
+    produced = installation.produce(tasks)
+    before, watch = installation.cpu(), MachineWatch()
+    installation.start_scheduler()
+    ended_at = installation.wait_until_done()
+    cpu = per_task(before, installation.cpu(), tasks=tasks)
+    part.note(tasks, ended_at - installation.first_start(produced.began_at), cpu=cpu, watch=watch)
+
+
+def both(installation: Installation, tasks: int, *, part: Part) -> None:
+    """Create while a scheduler runs."""
+    before, watch = installation.cpu(), MachineWatch()
+    produced = installation.produce(tasks)
+    ended_at = installation.wait_until_done()
+    cpu = per_task(before, installation.cpu(), tasks=tasks)
+    part.note(tasks, ended_at - produced.began_at, cpu={**cpu, "producer": produced.cpu / tasks * 1e6}, watch=watch)
+
+
+def report(name: str, found: Found) -> None:
+    print(f"\n{name:18s}{'tasks/s':>10s}{'floor':>10s}{'of floor':>10s}   CPU of a task, in µs")
+    for part in PARTS:
+        rota, floor = found.rota[part], found.floor[part]
+        line = f"  {part:16s}{rota.rate:10,.0f}{floor.rate:10,.0f}{rota.rate / floor.rate:10.0%}"
+        print(f"{line}   {_list(rota.spent())}; floor: {_list(floor.spent())}")
+        if max(rota.others, floor.others) > MOST_OF_OTHERS:
+            print(f"  {part}: others used up to {max(rota.others, floor.others):.0%} of the machine meanwhile")
+
+
+def _list(spent: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {used:.0f}" for name, used in spent.items()) + f", sum {sum(spent.values()):.0f}"
+
+
+def say(text: str) -> None:
+    print(f"  {time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=50_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=GROUNDS, action="append")
+    options = parser.parse_args(arguments)
+    for name in options.only or GROUNDS:
+        with ground(name) as where:
+            report(name, measure(where, tasks=options.tasks, rounds=options.rounds))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

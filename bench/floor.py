@@ -1,0 +1,311 @@
+"""The floor: what the servers and drivers take for the same work when there is no logic around it.
+
+First the work is done once, by the use cases themselves or by the calls that they make of their ports, and every
+message to the servers is written down (`bench/tape.py`). Then processes without logic send the same messages again, on
+an equal, empty database: two that create, one that grants, two that take, read and end. A batch is granted when it
+was created, and ended when it was granted, and that is all they know. MariaDB and Redis get bytes that were prepared
+before; SQLite and PostgreSQL get statements through their bare drivers.
+
+No Rota of this design can be faster than that on the same machine.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier, Semaphore
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import asyncmy
+import hiredis
+
+from bench.bare import BARE
+from bench.grounds import Ground
+from bench.tape import MariaDbMessage, Message, RedisMessage, Tape, Transaction, taping
+from bench.usage import MachineWatch, cpu_seconds, per_task
+from bench.workload import BATCH, PAYLOAD
+from rota.application.grant import Grants
+from rota.application.node import Node
+from rota.application.ports.system import System
+from rota.application.reign import Reign
+from rota.application.submit import SubmitTasks
+from rota.application.work.report import KINDS
+from rota.config.embedded import flatten
+from rota.config.load import Sources, load
+from rota.config.wiring import Blueprint, open_node
+from rota.domain.attempt import TaskResult
+from rota.domain.events import Event
+from rota.domain.ids import WorkerId
+from rota.domain.priority import LEVELS
+from rota.domain.submission import Submission
+from rota.domain.task import LiveTask, Transition
+from rota.domain.task_config import TaskConfig
+from rota.domain.term import Term
+from rota.infrastructure.event_loop import new_event_loop
+from rota.infrastructure.system import SystemClock, SystemRandom
+
+STAGES = {"create": 2, "grant": 1, "end": 2}  # and how many processes do it
+ORDER = tuple(reversed(LEVELS))
+WORKER_IDS = (WorkerId(1), WorkerId(2))
+MOST_S = 120.0
+
+Batches = list[list[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """All messages of the work, by stage and batch."""
+
+    tasks: int
+    stages: Mapping[str, Batches]
+
+
+async def record(where: Ground, tasks: int) -> Score:
+    """Do the work once and write down what it sends."""
+    settings = load(Sources(flags=flatten(await where.fresh()), folder=Path("/nowhere"))).settings
+    plan = Blueprint(settings=settings, system=System(SystemClock(), SystemRandom()))
+    with taping(is_mariadb=where.place.name == "mariadb") as tape:
+        async with open_node(plan) as node:
+            await node.store.configs.put(TaskConfig(type="noop"))
+            work = _Work(node, tape)
+            await work.run(BATCH)  # connect
+            stages: dict[str, Batches] = {name: [] for name in STAGES}
+            for start in range(0, tasks, BATCH):
+                await node.ids.keep()
+                sent = await work.run(min(BATCH, tasks - start))
+                for name, messages in sent.items():
+                    stages[name].append(messages)
+    return Score(tasks, stages)
+
+
+@dataclass(slots=True)
+class _Work:
+    """A batch through all its stages; one call after the other, so that the tape has them in order."""
+
+    node: Node
+    tape: Tape
+    _batches: int = 0
+
+    async def run(self, tasks: int) -> dict[str, list[Message]]:
+        worker_id = WORKER_IDS[self._batches % len(WORKER_IDS)]
+        self._batches += 1
+        self.tape.cut()
+        await SubmitTasks(self.node).submit_many([Submission(type="noop", payload=PAYLOAD)] * tasks)
+        sent = {"create": self.tape.cut()}
+        lives = await self._take(sent.setdefault("grant", []), tasks)
+        await self._grant(lives, worker_id)
+        sent["grant"] += self.tape.cut()
+        await self._end(sent.setdefault("end", []), worker_id)
+        sent["end"] += self.tape.cut()
+        return sent
+
+    async def _take(self, sent: list[Message], tasks: int) -> list[LiveTask]:
+        """As a round of dispatch does it."""
+        coordinator = self.node.coordinator
+        taken = await coordinator.queue.take(tasks, order=ORDER)
+        sent += self.tape.cut()
+        await coordinator.pool.list_alive()
+        sent += self.tape.cut()
+        await coordinator.queue.depths()
+        sent += self.tape.cut()
+        lives = await self.node.store.tasks.find_live(taken.task_ids)
+        sent += self.tape.cut()
+        if len(lives) != tasks:
+            raise RuntimeError(f"{len(lives)} of {tasks} tasks were in the queue")
+        return lives
+
+    async def _grant(self, lives: Sequence[LiveTask], worker_id: WorkerId) -> None:
+        node = self.node
+        grants = Grants(node.store.tasks, node.coordinator, time=node.time, collector=node.collector)
+        reign = Reign(Term(1, trusted_until=float("inf")), node.clock)
+        await grants.give(lives, {live.id: worker_id for live in lives}, reign=reign)
+
+    async def _end(self, sent: list[Message], worker_id: WorkerId) -> None:
+        """As a worker does it."""
+        coordinator, tasks = self.node.coordinator, self.node.store.tasks
+        attempts = await coordinator.deliveries.take(worker_id, BATCH, wait=timedelta(0))
+        sent += self.tape.cut()
+        found = await tasks.load([attempt.task_id for attempt in attempts])
+        sent += self.tape.cut()
+        now = self.node.time.now()
+        steps = [task.state.succeeded(TaskResult(), at=now) for task in found.values()]
+        await tasks.advance(steps)
+        sent += self.tape.cut()
+        await coordinator.deliveries.acknowledge(attempts)
+        sent += self.tape.cut()
+        await coordinator.signals.publish([_event_of(step, worker_id) for step in steps])
+
+
+def _event_of(step: Transition, worker_id: WorkerId) -> Event:
+    after = step.after
+    return Event(
+        kind=KINDS[after.status],
+        at=step.at,
+        task_id=after.id,
+        task_type="noop",
+        status=after.status,
+        attempt=after.attempt,
+        worker_id=worker_id,
+    )
+
+
+class Played(NamedTuple):
+    seconds: float
+    cpu: Mapping[str, float]  # microseconds for a task: of the servers, and of all who send together
+    watch: MachineWatch
+
+
+def play(where: Ground, score: Score, *, first: Sequence[str] = ()) -> Played:
+    """Send it all again to empty servers; the stages named in `first` before the clock starts."""
+    settings = asyncio.run(where.fresh())
+    context = get_context("fork")  # nothing runs beside it here, and the score need not travel
+    done = {stage: [context.Semaphore(0) for _ in score.stages[stage]] for stage in STAGES}
+    played = None
+    for stages in (first, [stage for stage in STAGES if stage not in first]):
+        group = [
+            Desk(stage, where.place.name, _urls(where, settings), (number, STAGES[stage]))
+            for stage in stages
+            for number in range(STAGES[stage])
+        ]
+        if group:
+            start = context.Barrier(len(group) + 1)
+            with ProcessPoolExecutor(len(group), context, _prepare, (_Shared(score, done, start),)) as pool:
+                played = _clock(where, pool, group=group, start=start, tasks=score.tasks)
+    if played is None:
+        raise RuntimeError("nothing was left to be timed")
+    return played
+
+
+def _clock(where: Ground, pool: ProcessPoolExecutor, *, group: Sequence["Desk"], start: Barrier, tasks: int) -> Played:
+    senders = [pool.submit(_send_all, desk) for desk in group]
+    start.wait(MOST_S)
+    began, watch = time.perf_counter(), MachineWatch()
+    before = {name: cpu_seconds(pid) for name, pid in where.pids.items()}
+    sent = sum(sender.result(MOST_S) for sender in senders)
+    after = {name: cpu_seconds(pid) for name, pid in where.pids.items()}
+    seconds = time.perf_counter() - began
+    return Played(seconds, {**per_task(before, after, tasks=tasks), "senders": sent / tasks * 1e6}, watch)
+
+
+def _urls(where: Ground, settings: Mapping[str, Any]) -> tuple[str, str | None]:
+    return settings["store"]["url"], None if where.redis is None else settings["coordinator"]["url"]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What one of the senders does, and where."""
+
+    stage: str
+    database: str
+    urls: tuple[str, str | None]  # of the database, and of Redis
+    place: tuple[int, int]  # which of how many that do the same
+
+
+class _Shared(NamedTuple):
+    """Given to each sender at its start."""
+
+    score: Score
+    done: Mapping[str, list[Semaphore]]  # by stage, for each batch
+    start: Barrier
+
+
+_shared: list[_Shared] = []  # of this process
+
+
+def _prepare(shared: _Shared) -> None:
+    _shared.append(shared)
+    gc.freeze()
+
+
+def _send_all(desk: Desk) -> float:
+    """CPU seconds that it took."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_send_batches(desk, _shared[-1]))
+
+
+async def _send_batches(desk: Desk, shared: _Shared) -> float:
+    number, many = desk.place
+    before = {"create": None, "grant": "create", "end": "grant"}[desk.stage]
+    async with _senders(desk) as send:
+        shared.start.wait(MOST_S)
+        spent = time.process_time()
+        for place in range(number, len(shared.score.stages[desk.stage]), many):
+            if before is not None and not shared.done[before][place].acquire(timeout=MOST_S):
+                raise RuntimeError(f"nobody did {before} for batch {place}")
+            for message in shared.score.stages[desk.stage][place]:
+                await send(message)
+            shared.done[desk.stage][place].release()
+        return time.process_time() - spent
+
+
+Send = Callable[[Message], Awaitable[None]]
+
+
+@asynccontextmanager
+async def _senders(desk: Desk) -> AsyncIterator[Send]:
+    database, redis = desk.urls
+    async with AsyncExitStack() as stack:
+        to_redis = await stack.enter_async_context(_bare_redis(redis)) if redis is not None else None
+        is_mariadb = desk.database == "mariadb"
+        to_mariadb = await stack.enter_async_context(_messages_to_mariadb(database)) if is_mariadb else None
+        to_other = None if is_mariadb else await stack.enter_async_context(BARE[desk.database](database))
+
+        async def send(message: Message) -> None:
+            match message:
+                case RedisMessage() if to_redis is not None:
+                    await to_redis(message)
+                case MariaDbMessage() if to_mariadb is not None:
+                    await to_mariadb(message)
+                case Transaction() if to_other is not None:
+                    await to_other(message.statements)
+                case _:
+                    raise RuntimeError(f"nowhere to send {message!r:.100}")
+
+        yield send
+
+
+@asynccontextmanager
+async def _bare_redis(url: str) -> AsyncIterator[Callable[[RedisMessage], Awaitable[None]]]:
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 24)
+    answers = hiredis.Reader()
+
+    async def send(message: RedisMessage) -> None:
+        writer.write(message.packed)
+        left = message.answers
+        while left:
+            answer = answers.gets()
+            if answer is False:
+                answers.feed(await reader.read(1 << 20))
+            elif isinstance(answer, hiredis.ReplyError):
+                raise answer
+            else:
+                left -= 1
+
+    yield send
+    writer.close()
+
+
+@asynccontextmanager
+async def _messages_to_mariadb(url: str) -> AsyncIterator[Callable[[MariaDbMessage], Awaitable[None]]]:
+    parts = urlsplit(url)
+    to = {"host": parts.hostname, "port": parts.port, "user": parts.username, "db": parts.path[1:]}
+    reading, writing = connections = [await asyncmy.connect(**to, autocommit=commits) for commits in (True, False)]
+    await writing.cursor().execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+    async def send(message: MariaDbMessage) -> None:
+        connection: Any = reading if message.commits_itself else writing  # what its stub says is not all
+        await connection.query(message.text)
+        while connection._result.has_next:
+            await connection.next_result()
+
+    yield send
+    for connection in connections:
+        connection.close()

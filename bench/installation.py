@@ -1,0 +1,129 @@
+"""An installation to measure: a scheduler and workers as real processes, a producer beside them, an empty database."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from sqlalchemy import text
+
+import rota
+from bench import noop_app
+from bench.grounds import Ground
+from bench.usage import cpu_seconds
+from bench.workload import BATCH, PAYLOAD
+from rota.infrastructure.database.connect import open_database
+from rota.infrastructure.event_loop import new_event_loop
+from rota.infrastructure.system import SystemClock, SystemRandom
+from tests.support.cluster import Cluster, Process, a_cluster
+
+CAPACITY = 1000  # of each worker
+LANES = 2  # batches that the producer has under way
+LOOK_EVERY_S = 0.02
+MOST_S = 120.0
+
+
+class Produced(NamedTuple):
+    began_at: float  # seconds since 1970
+    seconds: float
+    cpu: float  # seconds
+
+
+@dataclass(slots=True)
+class Installation:
+    """Runs from `installed` on; a scheduler is started when it is wanted."""
+
+    ground: Ground
+    cluster: Cluster
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self.cluster.settings
+
+    def start_scheduler(self) -> Process:
+        number = sum(process.name.startswith("scheduler") for process in self.cluster.processes)
+        return self.cluster.start("scheduler", f"scheduler-{number + 1}")
+
+    def produce(self, tasks: int) -> Produced:
+        """Create tasks, from a process of its own."""
+        with get_context("fork").Pool(1) as pool:  # nothing runs beside it here
+            return pool.apply(produce, (self.settings, tasks))
+
+    def wait_until_done(self) -> float:
+        """Seconds since 1970 when the last task had ended."""
+        return asyncio.run(self._wait_until_done())
+
+    def first_start(self, since: float) -> float:
+        """When the first of the tasks created since then was given to a worker."""
+        return asyncio.run(self._find_first_start(since))
+
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds so far of everything that runs, by role."""
+        spent = {name: cpu_seconds(pid) for name, pid in self.ground.pids.items()}
+        for process in self.cluster.processes:
+            if process.popen.poll() is None:
+                role = process.name.partition("-")[0]
+                spent[role] = spent.get(role, 0.0) + cpu_seconds(process.pid)
+        return spent
+
+    async def _wait_until_done(self) -> float:
+        deadline = time.monotonic() + MOST_S
+        async with opened(self.settings) as ask:
+            while await ask("SELECT COUNT(*) FROM (SELECT id FROM task_live LIMIT 1) AS some"):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"not all tasks had ended after {MOST_S:.0f} s")
+                await asyncio.sleep(LOOK_EVERY_S)
+        return time.time()
+
+    async def _find_first_start(self, since: float) -> float:
+        async with opened(self.settings) as ask:
+            return await ask("SELECT MIN(started_us) FROM task WHERE created_us >= :number", int(since * 1e6)) / 1e6
+
+
+@asynccontextmanager
+async def opened(settings: Mapping[str, Any]) -> AsyncIterator[Callable[..., Awaitable[int]]]:
+    """Ask the database for a number, beside the installation."""
+    database = open_database(settings["store"]["url"], clock=SystemClock(), random=SystemRandom())
+
+    async def ask(query: str, number: int = 0) -> int:
+        bound = {"number": number} if ":number" in query else {}
+        return await database.read(lambda connection: int(connection.execute(text(query), bound).scalar_one() or 0))
+
+    try:
+        yield ask
+    finally:
+        await database.close()
+
+
+@contextmanager
+def installed(ground: Ground, *, workers: int = 2, capacity: int = CAPACITY) -> Iterator[Installation]:
+    """Workers that wait, on an empty database."""
+    settings = {**asyncio.run(ground.fresh()), "worker": {"capacity": capacity}}
+    with TemporaryDirectory() as folder, a_cluster(Path(folder), settings, app=Path(noop_app.__file__)) as cluster:
+        cluster.start_all("worker", *(f"worker-{number + 1}" for number in range(workers)))
+        yield Installation(ground, cluster)
+
+
+def produce(settings: Mapping[str, Any], tasks: int) -> Produced:
+    """Create tasks in batches, a few of them under way at once."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_produce(settings, tasks))
+
+
+async def _produce(settings: Mapping[str, Any], tasks: int) -> Produced:
+    async with rota.Rota(settings, roles=()) as app:
+        await app.count()  # connect before the clock starts
+        left = iter([min(BATCH, tasks - start) for start in range(0, tasks, BATCH)])
+
+        async def lane() -> None:
+            for number in left:
+                await app.submit_many("noop", [PAYLOAD] * number)
+
+        began_at, began, spent = time.time(), time.perf_counter(), time.process_time()
+        await asyncio.gather(*(lane() for _ in range(LANES)))
+        return Produced(began_at, time.perf_counter() - began, time.process_time() - spent)
