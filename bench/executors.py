@@ -16,9 +16,10 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
+
+from rota.testing.values import replace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from rota.domain.conclusion import conclude
 from rota.domain.errors import UnavailableError
 from rota.domain.retry import STANDARD_RETRY
 from rota.infrastructure.spool import FileSpool, open_spool
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, NOW, a_running_state, an_attempt
 
 

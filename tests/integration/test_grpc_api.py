@@ -4,7 +4,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from rota.interfaces.grpc import service as grpc_service
 from rota.interfaces.grpc import streaming
 from rota.interfaces.grpc.methods import METHODS
 from rota.interfaces.http import endpoint
+from rota.testing.values import replace
 from tests.support.api import a_plan
 from tests.support.grpc_api import GrpcApi, a_grpc_api
 from tests.support.grpc_jobs import a_certificate

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 from ipaddress import ip_address
 from itertools import permutations
@@ -23,6 +22,7 @@ from rota.infrastructure.executors.grpc.channels import Channels
 from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
 from rota.infrastructure.executors.grpc.settings import GrpcSettings, TlsTarget
 from rota.infrastructure.executors.targets import AllowEntry, TargetGuard
+from rota.testing.values import replace
 from tests.support.grpc_jobs import (
     EXECUTE,
     LOOPBACK,

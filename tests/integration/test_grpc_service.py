@@ -1,7 +1,6 @@
 """The base class of services that Rota calls over gRPC, called by the executor itself."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ import rota
 from rota._proto.executor.v1 import executor_pb2 as pb
 from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError
 from rota.grpc_service import Accepted, ExecutorService, Request
+from rota.testing.values import replace
 from tests.support.grpc_jobs import CALLBACK, a_grpc_executor, a_grpc_job
 from tests.support.local_jobs import Recorder, data_of
 

@@ -2,7 +2,6 @@
 
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from standardwebhooks import Webhook
 
 from rota.domain.attempt import Failed, Succeeded
 from rota.infrastructure.executors.http.settings import SecretSettings, TargetSettings
+from rota.testing.values import replace
 from tests.support.certificates import make_certificate
 from tests.support.http_jobs import an_http_executor, an_http_job, run
 from tests.support.http_service import Service, a_service, code_of, settings_with

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +17,7 @@ from rota.infrastructure.executors.http.circuit import Circuit, Slots
 from rota.infrastructure.executors.http.settings import SecretSettings
 from rota.infrastructure.executors.targets import TargetGuard
 from rota.receive import ReceivedTask, Receiver
+from rota.testing.values import replace
 from tests.support.clock import FakeClock
 from tests.support.http_jobs import CALLBACK, LOOPBACK, an_http_executor, an_http_job, run
 from tests.support.http_service import Service, a_service, code_of, settings_with

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from rota.infrastructure.executors.local.lines import DROPPED, MAX_PRINTED
 from rota.infrastructure.executors.local.settings import LocalSettings
 from rota.infrastructure.system import SystemClock
 from rota.sdk.app import AppRef
+from rota.testing.values import replace
 from tests.support.local_app import RELEASE
 from tests.support.local_jobs import (
     APP,

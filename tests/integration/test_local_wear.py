@@ -3,13 +3,13 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
 from rota.application.loop import FatalError
 from rota.domain.attempt import Failed
 from rota.infrastructure.executors.local import task_loop, threads
+from rota.testing.values import replace
 from tests.integration.test_local_executor import IMPATIENT, SHORT, begin, is_cancelled
 from tests.support.local_app import RELEASE
 from tests.support.local_jobs import (

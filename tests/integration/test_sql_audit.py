@@ -1,7 +1,6 @@
 """When the record cannot be written, the change it tells of is not made."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from rota.infrastructure.database.database import Database, DatabaseDefectError
 from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, NOW, a_config, a_new_task, a_state, a_token, an_audit_entry
 from tests.support.names import fresh_name
 

@@ -1,7 +1,6 @@
 """Calendars in SQL whose rows are not as this release writes them."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.store.sql.calendars import NAMED_USERS
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.testing.values import replace
 from tests.support.builders import a_config
 
 CLOSED = StoredCalendar(calendar=Calendar(name="closed"))

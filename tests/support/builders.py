@@ -5,7 +5,6 @@
 Ids are given by the caller, so that a test shows which task it means.
 """
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from rota.domain.submission import NewTask, Submission
 from rota.domain.task import PENDING, LiveTask, Task, TaskSpec, TaskState
 from rota.domain.task_config import TaskConfig
 from rota.domain.worker import Worker
+from rota.testing.values import replace
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

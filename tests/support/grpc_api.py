@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -15,6 +15,7 @@ from rota.domain import access
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.interfaces.front import ApiFront, serve_dev
 from rota.interfaces.grpc.methods import METHODS, SERVICE, Method
+from rota.testing.values import replace
 from tests.support.api import PATIENCE, STRANGER, Api, a_plan
 from tests.support.builders import a_config
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +13,7 @@ from rota.infrastructure.executors.http.executor import HttpExecutor
 from rota.infrastructure.executors.http.settings import HttpSettings
 from rota.infrastructure.executors.targets import TargetGuard, parse_allow
 from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.testing.values import replace
 from tests.support.builders import a_config, a_running_state, a_task, an_attempt
 from tests.support.local_jobs import Recorder
 

@@ -3,13 +3,14 @@
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
 
 from rota.domain.attempt import Failed, Outcome
 from rota.infrastructure.executors.http.settings import HttpSettings
+from rota.testing.values import replace
 from tests.support.http_jobs import LOOPBACK
 
 

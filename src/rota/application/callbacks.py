@@ -10,10 +10,11 @@ Without any, the timeout alone counts. No lease reaches beyond it.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec.structs import replace
 
 from rota.application import metrics
 from rota.application.audit import Actor, record

@@ -7,10 +7,11 @@ leader's reconciliation queues it.
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
+from msgspec.structs import replace
 
 from rota.application import metrics
 from rota.application.audit import Actor, record

@@ -4,8 +4,10 @@ The attempt number is the fence: it grows by one with every grant, travels with 
 older one is refused.
 """
 
-from dataclasses import dataclass, replace
 from datetime import timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rota.domain.checks import MAX_DETAIL, MAX_MESSAGE, tidy_text
 from rota.domain.ids import TaskId, WorkerId
@@ -13,8 +15,7 @@ from rota.domain.ids import TaskId, WorkerId
 MAX_CODE = 200  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """The right of one worker incarnation to run one task once."""
 
     task_id: TaskId
@@ -22,8 +23,7 @@ class Attempt:
     worker_id: WorkerId
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResult:
+class TaskResult(Struct, frozen=True):
     """What a successful task returned."""
 
     code: int = 0
@@ -40,8 +40,7 @@ class TaskResult:
         return replace(self, message=tidy_text(self.message, longest=MAX_MESSAGE)) if self.message else self
 
 
-@dataclass(frozen=True, slots=True)
-class TaskError:
+class TaskError(Struct, frozen=True):
     """Why an attempt did not succeed.
 
     The code is what retry policies match: `http_503`, `grpc_unavailable`, the name of an exception, or a word that says
@@ -63,36 +62,30 @@ class TaskError:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(Struct, frozen=True):
     result: TaskResult = TaskResult()
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     error: TaskError
     retry_after: timedelta | None = None  # the executor's own wish, in place of the policy's pause
 
 
-@dataclass(frozen=True, slots=True)
-class TimedOut:
+class TimedOut(Struct, frozen=True):
     message: str = "the attempt ran into its timeout"
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(Struct, frozen=True):
     message: str = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class Snoozed:
+class Snoozed(Struct, frozen=True):
     """Not now: try again later, without spending a retry."""
 
     delay: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
+class Deferred(Struct, frozen=True):
     """It was begun elsewhere, and a callback will say how it ended: the attempt goes on without its worker."""
 
 

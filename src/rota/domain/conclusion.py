@@ -1,8 +1,9 @@
 """What follows from an attempt's outcome: success, another try, or the end."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
 from rota.domain.checks import MAX_DURATION, MAX_RESULT_BYTES, check_json

@@ -1,10 +1,11 @@
 """What happened, for whoever listens: consoles, metrics, plugins. A hint; the store is asked for the truth."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.log import Progress
@@ -43,8 +44,7 @@ WHEN: Mapping[EventKind, str] = {  # the reference is made from it
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """One thing that happened to a task or a worker."""
 
     kind: EventKind

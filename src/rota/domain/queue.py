@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec import Struct
+
 from rota.domain.checks import check_number
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.task import LiveTask
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
+class QueueEntry(Struct, frozen=True):
     """A task that waits: ready now, or not before `due_at`.
 
     One that is queued right after it was added may bring itself along, as it was added: its grant need not read it

@@ -3,9 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rota.domain.audit import AuditEntry
 from rota.domain.checks import check_duration, check_instant, check_metadata, check_name, check_text, to_json
@@ -19,8 +22,7 @@ from rota.domain.task_config import SHORTEST_TIMEOUT, TaskConfig, check_payload
 MAX_KEY_LENGTH = 255
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(Struct, frozen=True, kw_only=True):
     """A client's wish for one task; what is None comes from the task config."""
 
     type: str
@@ -28,7 +30,7 @@ class Submission:
     payload: Any = None
     name: str = ""
     priority: int | str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     scheduled_at: datetime | None = None
     delay: timedelta | None = None
     timeout: timedelta | None = None
@@ -36,8 +38,7 @@ class Submission:
     idempotency_key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
+class NewTask(Struct, frozen=True):
     """A task that a store has yet to add, with the key that makes a repeated request harmless."""
 
     task: Task

@@ -6,10 +6,12 @@ from is still the current one (`version`). The attempt number is the fence that 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rota.domain.attempt import Attempt, TaskError, TaskResult
 from rota.domain.checks import MAX_MESSAGE, check_instant, check_number, tidy_text
@@ -74,8 +76,7 @@ class LogKind(StrEnum):
     INFO = "INFO"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskState:
+class TaskState(Struct, frozen=True, kw_only=True):
     """Where one task stands: everything about it that ever changes."""
 
     id: TaskId
@@ -208,8 +209,7 @@ class TaskState:
         return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=note)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
+class Transition(Struct, frozen=True, kw_only=True):
     """One lawful step of a task, with what is to be remembered of it."""
 
     before: TaskState
@@ -235,8 +235,7 @@ class Transition:
         return replace(self, error=held, kind=kind, message=held.message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSpec:
+class TaskSpec(Struct, frozen=True, kw_only=True):
     """What was asked of one task: written once, never changed."""
 
     id: TaskId
@@ -245,7 +244,7 @@ class TaskSpec:
     tenant_id: TenantId = DEFAULT_TENANT
     name: str = ""
     payload: str = "{}"  # JSON text
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     scheduled_at: datetime | None = None
     timeout: timedelta = DEFAULT_TIMEOUT
     retry: RetryPolicy = STANDARD_RETRY
@@ -258,8 +257,7 @@ class TaskSpec:
         return None if total is None else max(self.created_at, self.scheduled_at or self.created_at) + total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """One instance of a task config, from submit to its final state."""
 
     spec: TaskSpec
@@ -285,8 +283,7 @@ class Task:
         return replace(self, state=step.after, result=step.result, error=error)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveTask:
+class LiveTask(Struct, frozen=True, kw_only=True):
     """A task that has not ended, with just what dispatch and recovery need: no payload."""
 
     state: TaskState

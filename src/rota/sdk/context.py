@@ -2,13 +2,13 @@
 
 import traceback
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+
+class Facts(Struct, frozen=True):
     """What is known of an attempt before it runs."""
 
     task_id: str

@@ -1,7 +1,7 @@
 """One action on all tasks that match."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from rota.domain.priority import LEVELS
 from rota.domain.task import CANCELLED, FAILED, PENDING, SUCCESS, TaskState, Transition
 from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, MINUTE, a_config, a_submission
 from tests.support.virtual import Bench, a_bench, virtually
 

@@ -1,6 +1,5 @@
 """Attempts that are finished from outside."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -20,6 +19,7 @@ from rota.domain.retry import RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PROCESSING, RETRYING, SUCCESS, TIMEOUT, Task
 from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, SECOND, a_config, a_submission
 from tests.support.virtual import Bench, a_bench, pass_time, virtually
 

@@ -1,6 +1,5 @@
 """Schedules that pause themselves after failed runs, and runs that are ended hard."""
 
-from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
@@ -17,6 +16,7 @@ from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task_config import TaskConfig
 from rota.domain.worker import kill_mark
 from rota.testing.faults import Fault
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, MINUTE, a_config
 from tests.support.virtual import pass_time, virtually
 from tests.unit.application.test_fire import Leader, a_leader

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from random import Random as ChanceOf
@@ -32,6 +32,7 @@ from rota.infrastructure.store.memory.store import memory_store
 from rota.testing.faults import Fault
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
+from rota.testing.values import replace
 from rota.testing.virtual_time import VirtualClock
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config
 from tests.support.stage import Backstage, Figures

@@ -1,6 +1,5 @@
 """What would fire between two moments."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.schedule import Schedule
 from rota.domain.submission import NewTask
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_task
 from tests.support.virtual import Bench, a_bench, virtually
 
@@ -27,7 +27,7 @@ def a_span(bench: Bench, length: timedelta = DAY, **facts: object) -> Span:
 
 async def put(bench: Bench, task_type: str, *, schedule: Schedule, **facts: object) -> None:
     config = a_config(task_type, schedule=schedule, next_fire_at=bench.node.time.now() + HOUR)
-    await bench.node.store.configs.put(replace(config, **facts))  # type: ignore[arg-type] # any of its fields
+    await bench.node.store.configs.put(replace(config, **facts))
 
 
 async def ask(bench: Bench, span: Span) -> Forecast:

@@ -1,7 +1,5 @@
 """Task configs, as people change them."""
 
-from dataclasses import replace
-
 import pytest
 
 from rota.application.audit import Actor
@@ -11,6 +9,7 @@ from rota.domain.errors import ConflictError, InvalidError, NotFoundError, Revis
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task_config import TaskConfig
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_submission
 from tests.support.virtual import Bench, a_bench, pass_time, virtually
 

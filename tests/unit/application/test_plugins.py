@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from rota.infrastructure.coordination.memory import MemoryState, join_memory
 from rota.infrastructure.system import SystemRandom
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
+from rota.testing.values import replace
 from rota.testing.virtual_time import VirtualClock, run_virtually
 from tests.support.builders import NOW
 from tests.support.clock import settle

@@ -1,6 +1,5 @@
 """Taking back what dead workers held, and ending attempts that nobody speaks for."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -23,6 +22,7 @@ from rota.domain.ids import TaskId, WorkerId
 from rota.domain.retry import RetryPolicy, RetryStrategy
 from rota.domain.task import FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
 from rota.testing.faults import Fault
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR
 from tests.support.scene import BEAT, LEASE, Scene, a_scene, heard
 from tests.support.virtual import virtually

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.store.memory.store import memory_store
 from rota.sdk.tasks import TaskFunction, TaskOptions, define
+from rota.testing.values import replace
 from tests.support.builders import NOW, a_config
 from tests.support.clock import FakeClock
 

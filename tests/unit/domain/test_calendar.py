@@ -1,4 +1,3 @@
-from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -6,6 +5,7 @@ import pytest
 
 from rota.domain.calendar import MAX_DATES, BusinessDays, Calendar, Period, StoredCalendar, Window
 from rota.domain.errors import InvalidError
+from rota.testing.values import replace
 from tests.support.builders import NOW
 
 MONDAY = datetime(2026, 1, 5, 12, tzinfo=UTC)

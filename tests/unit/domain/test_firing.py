@@ -1,6 +1,5 @@
 """What is decided about a config that is due."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -31,6 +30,7 @@ from rota.domain.schedule import Occurrence, OnExcluded, OnMissed, Overlap, Sche
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.domain.timetable import SkipReason, Timetable
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_task
 
 NOON = NOW.replace(hour=12, minute=0, second=0, microsecond=0)

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +17,7 @@ from rota.domain.log import (
     progress_of,
 )
 from rota.domain.task import PENDING, PROCESSING, RETRYING, LogKind
+from rota.testing.values import replace
 from tests.support.builders import MINUTE, NOW, a_running_state, a_state, a_task, an_error
 from tests.support.properties import BROAD_PROPERTY
 

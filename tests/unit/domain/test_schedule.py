@@ -1,4 +1,3 @@
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId
 from rota.domain.schedule import Occurrence, OccurrenceStatus, OnExcluded, OnMissed, Overlap, Schedule
 from rota.domain.schedule_form import schedule_from, schedule_to
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, NOW
 
 DAILY: dict[str, Any] = {"cron": "0 9 * * *"}

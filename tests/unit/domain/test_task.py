@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -27,6 +26,7 @@ from rota.domain.task import (
     Transition,
     check_one_step_each,
 )
+from rota.testing.values import replace
 from tests.support.builders import (
     HOUR,
     MINUTE,

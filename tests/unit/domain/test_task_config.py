@@ -1,4 +1,3 @@
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -6,6 +5,7 @@ import pytest
 
 from rota.domain.errors import InvalidError
 from rota.domain.schedule import Schedule
+from rota.testing.values import replace
 from tests.support.builders import HOUR, MINUTE, NOW, a_config
 
 HOURLY = Schedule(cron="0 * * * *")

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,6 +5,7 @@ import pytest
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId
 from rota.domain.worker import ANY_TYPE, MAX_CAPACITY, MAX_TYPES, Heartbeat
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, a_worker
 
 

@@ -1,6 +1,5 @@
 """What `rota dev` says when it is ready."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from rota.interfaces.cli.connect import PLACE_FILE
 from rota.interfaces.cli.dev import find_address
 from rota.interfaces.cli.dev_banner import Banner, suggest
 from rota.sdk.tasks import TaskFunction, define
+from rota.testing.values import replace
 
 
 async def plain() -> None: ...

@@ -1,6 +1,5 @@
 """A task as people see it."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 from rota.domain.attempt import Failed, TaskResult
@@ -9,6 +8,7 @@ from rota.domain.ids import TaskId
 from rota.domain.retry import STANDARD_RETRY
 from rota.domain.task import PENDING, PROCESSING, RETRYING, SUCCESS
 from rota.sdk.views import ErrorView, ResultView, view_of
+from rota.testing.values import replace
 from tests.support.builders import MINUTE, NOW, SECOND, a_running_state, a_task, an_error
 
 LARGE = 2**62 + 1  # a number that JavaScript would round

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -36,6 +35,7 @@ from rota.domain.task import PENDING, PROCESSING, LogKind
 from rota.infrastructure.store.memory.store import memory_store
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_store import faulty_store
+from rota.testing.values import replace
 from tests.support.builders import (
     EMAIL,
     HOUR,

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from rota.domain.schedule import Schedule
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, SUCCESS, TIMEOUT
 from rota.sdk.tasks import TaskFunction, TaskOptions, define
 from rota.testing import advance, run
+from rota.testing.values import replace
 
 
 def a_task(function: Callable[..., Any], **options: Any) -> TaskFunction[..., Any]:

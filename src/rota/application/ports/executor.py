@@ -4,17 +4,17 @@ A user's failing task is not an error of ours: `execute` answers with an `Outcom
 executor itself; the worker then counts the attempt as failed and tries again by the task's retry policy.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from rota.domain.attempt import Attempt, Outcome
 from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One attempt to be run."""
 
     task: Task

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from msgspec import Struct
+
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
 from rota.domain.calendar import Calendar, StoredCalendar
@@ -35,8 +37,7 @@ from rota.domain.worker import Worker, WorkerOrders
 CalendarKey = tuple[TenantId, str]  # its tenant and its name
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """One added task, or the one that the same idempotency key made before."""
 
     task_id: TaskId

@@ -5,8 +5,9 @@ recognised as a repeat, or refused as stale when the task has moved on. So it ma
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from rota.domain.attempt import Attempt
 from rota.domain.task import Transition
@@ -14,8 +15,7 @@ from rota.domain.task import Transition
 MOST_RESULTS = 10_000  # in memory; more is refused by taking no new work
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """The end of one attempt, as it is to be written, with its fence."""
 
     attempt: Attempt

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from rota.domain.events import Event, EventKind, Told
 from rota.domain.ids import TenantId

@@ -1,9 +1,10 @@
 """What a backend brings to be tested, and what the tests build."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from rota.application.ports.store import Store, Written
 from rota.domain.attempt import TaskError, TaskResult

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -31,6 +30,7 @@ from rota.testing.contract.store_backend import (
     make_task,
     make_tasks,
 )
+from rota.testing.values import replace
 
 LATER = NOON + HOUR
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +24,7 @@ from rota.infrastructure.system import SystemClock
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
+from rota.testing.values import replace
 from tests.support.builders import SECOND, a_worker
 from tests.support.clock import FakeClock
 from tests.support.patience import PATIENCE_S

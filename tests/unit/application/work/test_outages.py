@@ -1,7 +1,5 @@
 """The store or the coordinator is away: nothing that was done is lost, and nothing is done twice."""
 
-from dataclasses import replace
-
 import pytest
 
 from rota.application import metrics
@@ -12,6 +10,7 @@ from rota.domain.errors import UnavailableError
 from rota.domain.events import EventKind
 from rota.domain.task import PENDING, PROCESSING, RETRYING, SUCCESS
 from rota.testing.faults import Fault
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
 from tests.support.executors import Script, never_end
 from tests.support.virtual import virtually

@@ -8,13 +8,15 @@ service recognise it. Everything ends at the attempt's deadline, in whatever sta
 import asyncio
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from rota.application.ports.executor import Job, Reports
 from rota.application.ports.system import Clock, Random
