@@ -1,9 +1,9 @@
 """The text of bulk statements for MySQL and MariaDB, and how it is sent."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, String, Table
 
 from rota.infrastructure.database.batch import KeyedChange, Values
@@ -217,4 +217,4 @@ def _update(table: Table, columns: Sequence[str], *, values: Sequence[int], wher
 
 
 def _json(rows: Sequence[Values]) -> str:
-    return json.dumps(rows, separators=(",", ":"))
+    return msgspec.json.encode(rows).decode()
