@@ -1,8 +1,9 @@
 """The record of who changed what. An entry is written together with the change, or not at all."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId
@@ -15,8 +16,7 @@ MAX_ADDRESS = 255
 MAX_AUDIT_DETAIL = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class AuditEntry(Struct, frozen=True, kw_only=True):
     """One thing that somebody did. Never holds a payload or a secret."""
 
     id: int

@@ -7,11 +7,12 @@ room) and a `Draw` (a turn counter and a random number, both passed in) it picks
 import hashlib
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
 from itertools import accumulate
 from typing import Protocol
+
+from msgspec import Struct
 
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.worker import Worker
@@ -21,8 +22,7 @@ _Kind = tuple[str, str]  # a type and its executor
 _HASH_MASK = 2**30 - 1  # what Python multiplies fastest
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """What a task asks of a worker."""
 
     task_id: TaskId
@@ -30,8 +30,7 @@ class Need:
     executor: str = ""  # what runs the type, if it is known
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(Struct, frozen=True):
     """The balancer's share of state and chance, kept by the caller."""
 
     turn: int  # grows by one with every choice

@@ -9,7 +9,8 @@ else, and worth nothing once that has ended.
 import base64
 import hmac
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rota.domain.ids import MAX_ID, TaskId, TenantId
 
@@ -21,8 +22,7 @@ _LINK = re.compile(
 _ID = re.compile("[1-9][0-9]{0,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptKey:
+class AttemptKey(Struct, frozen=True):
     """One attempt of one task, whoever runs it."""
 
     tenant_id: TenantId

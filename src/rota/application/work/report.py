@@ -8,11 +8,11 @@ calls stale is counted: somebody else owns the task now. Only what the store has
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
 import structlog
+from msgspec import Struct
 
 from rota.application import metrics
 from rota.application.ports.store import Written
@@ -48,16 +48,14 @@ KINDS = {
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class HandedBack:
+class HandedBack(Struct, frozen=True):
     """Not run, or not to its end, and not the task's fault: it waits again, without spending a retry."""
 
     reason: str
     delay: timedelta = timedelta(0)
 
 
-@dataclass(slots=True)
-class Ended:
+class Ended(Struct):
     """One attempt that runs no more, and how it ended. None: the task has moved on, there is nothing to write."""
 
     attempt: Attempt

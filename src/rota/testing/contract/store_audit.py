@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -33,6 +32,7 @@ from rota.testing.contract.store_backend import (
     make_tasks,
     success_step,
 )
+from rota.testing.values import replace
 
 DAY = timedelta(days=1)
 

@@ -13,10 +13,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from types import FrameType
 
 import structlog
+from msgspec import Struct
 
 from rota.domain.attempt import Failed, Outcome, TaskError
 from rota.infrastructure.event_loop import new_event_loop
@@ -34,8 +34,7 @@ MAX_LOST = 8  # loops that still block; each keeps a thread, perhaps for ever
 log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class AsyncJob:
+class AsyncJob(Struct, eq=False):
     """One coroutine, as both loops see it."""
 
     handler: Handler
@@ -44,7 +43,7 @@ class AsyncJob:
     channel: ThreadChannel
     answer: "asyncio.Future[Outcome | None]"  # of the control loop; None: it was stopped
     is_stopped: bool = False
-    task: "asyncio.Task[None] | None" = field(default=None)  # of the task loop
+    task: "asyncio.Task[None] | None" = None  # of the task loop
 
 
 Ended = tuple[AsyncJob, Outcome | None]
