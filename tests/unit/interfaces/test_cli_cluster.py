@@ -15,6 +15,7 @@ from rota.infrastructure.executors.http.config import check_config
 from rota.interfaces.cli.config_type import FIELDS
 from rota.interfaces.cli.main import run
 from rota.interfaces.cli.output import rich_table
+from rota.interfaces.cli.refused import PASTE
 from rota.interfaces.operations.read import task_config
 from rota.wire.config import PutConfig
 from rota.wire.task import Retry
@@ -205,7 +206,7 @@ def test_events_are_printed_as_they_come(api: FakeApi, capsys: Printed) -> None:
     missed = 'id: 2\nevent: missed\ndata: {"id": "2"}\n\n'
     text = f"id: 3-1\nevent: task.completed\ndata: {json.dumps(EVENT)}\n\n"
     api.on("GET /events", events(missed, text, END))
-    assert run(["events", "--after", "1", "--type", "email", "--kind", "task.completed"]) == 0
+    assert run(["events", "--after", "m1", "--type", "email", "--kind", "task.completed"]) == 0
     printed = capsys.readouterr()
     assert printed.out.split() == ["2030-06-01T12:00:00Z", "task.completed", "7", "email", "SUCCESS", "1", "9"]
     assert "missing" in printed.err
@@ -251,7 +252,7 @@ def test_what_is_not_found_says_which_list_to_look_at(
 def test_who_may_not_make_tokens_is_told_to_get_one_that_may(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /tokens", problem(403, "permission_denied"))
     assert run(["token", "ls"]) == 6
-    assert capsys.readouterr().err.splitlines()[-1] == "try: export ROTA_TOKEN=…"
+    assert capsys.readouterr().err.splitlines()[-1] == f"try: {PASTE}"
 
 
 def test_a_shell_completes_commands(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
