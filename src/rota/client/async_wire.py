@@ -11,7 +11,7 @@ from rota.application.ports.system import System
 from rota.client.call import Call, Reply
 from rota.client.exchange import Done, Exchange
 from rota.client.following import END, SILENCE, Following
-from rota.client.http import check_size, never_sent, request_of, trust_of
+from rota.client.http import check_protocol, check_size, never_sent, request_of, trust_of
 from rota.client.place import Place
 from rota.wire.base import Page
 
@@ -41,6 +41,7 @@ class AsyncWire:
             try:
                 reply = await self._send_once(call, left)
             except (httpx2.TransportError, TimeoutError) as exc:
+                check_protocol(exc, self.place)
                 pause = exchange.failed(exc, now=self.clock.monotonic(), was_sent=not never_sent(exc))
             else:
                 outcome = exchange.answered(reply, now=self.clock.monotonic())
@@ -76,6 +77,7 @@ class AsyncWire:
                                 yield item
                         pause = stream.broken(EOFError("the server closed it"), now=self.clock.monotonic())
             except httpx2.TransportError as exc:
+                check_protocol(exc, self.place)
                 pause = stream.broken(exc, now=self.clock.monotonic())
             await self.clock.sleep(pause)
 

@@ -28,6 +28,13 @@ class UnreachableError(UnavailableError):
     code = "server_unreachable"
 
 
+class WrongProtocolError(UnavailableError):
+    """Who listens there speaks something else, so nothing was asked and no other try can help."""
+
+    code = "wrong_protocol"
+    retryable = False
+
+
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
     """The call has its answer."""

@@ -6,12 +6,20 @@ from typing import TypeVar
 import httpx2
 
 from rota.client.call import Call
+from rota.client.exchange import WrongProtocolError
 from rota.client.place import Place
 from rota.domain.errors import UnavailableError
 
 T = TypeVar("T")
 
 LARGEST_ANSWER = 64 * 1024**2  # a page of a thousand tasks with large payloads fits, an endless answer does not
+NOT_HTTP_1 = "does not speak HTTP/1.1; perhaps it is api.grpc_port, and the API over HTTP is at api.port"
+NOT_TLS = "does not speak TLS; perhaps its URL begins with http://"
+_NO_FIRST_LINES = ("illegal request line", "illegal status line")  # what h11 says where an answer should begin
+_NO_TLS_REASONS = (
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+)  # as releases of OpenSSL call an answer in clear text
 _BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 
@@ -40,3 +48,11 @@ def check_size(body: bytearray) -> None:
     """An answer has an end."""
     if len(body) > LARGEST_ANSWER:
         raise UnavailableError(f"the answer has more than {LARGEST_ANSWER} bytes; ask for smaller pages")
+
+
+def check_protocol(error: Exception, place: Place) -> None:
+    """Raises where who listens answers, and in another language: a port for gRPC speaks HTTP/2 alone."""
+    if isinstance(error, httpx2.RemoteProtocolError) and str(error).startswith(_NO_FIRST_LINES):
+        raise WrongProtocolError(f"{place.url} {NOT_HTTP_1}") from error
+    if isinstance(error, httpx2.ConnectError) and any(reason in str(error) for reason in _NO_TLS_REASONS):
+        raise WrongProtocolError(f"{place.url} {NOT_TLS}") from error

@@ -12,7 +12,7 @@ from rota.application.ports.system import Random
 from rota.client.call import Call, Reply
 from rota.client.exchange import Done, Exchange, UnreachableError
 from rota.client.following import END, SILENCE, Following
-from rota.client.http import check_size, never_sent, request_of, trust_of
+from rota.client.http import check_protocol, check_size, never_sent, request_of, trust_of
 from rota.client.place import Place
 from rota.infrastructure.system import BlockingClock, SystemRandom
 from rota.wire.base import Page
@@ -64,6 +64,7 @@ class SyncWire:
             try:
                 reply = self._send_once(call, left)
             except (httpx2.TransportError, TimeoutError) as exc:
+                check_protocol(exc, self.place)
                 pause = exchange.failed(exc, now=self.clock.monotonic(), was_sent=not never_sent(exc))
             else:
                 outcome = exchange.answered(reply, now=self.clock.monotonic())
@@ -99,6 +100,7 @@ class SyncWire:
                                 yield item
                         pause = stream.broken(EOFError("the server closed it"), now=self.clock.monotonic())
             except httpx2.TransportError as exc:
+                check_protocol(exc, self.place)
                 if never_sent(exc) and not stream.was_open and self.place.connect_within == timedelta(0):
                     raise UnreachableError(f"no answer from {self.place.url}: {exc}") from exc
                 pause = stream.broken(exc, now=self.clock.monotonic())
