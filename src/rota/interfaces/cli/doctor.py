@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 @click.option("--security", is_flag=True, help="Also look at who could listen, come in, or read along.")
 @server_option
 def doctor(config: Path | None, *, changes: tuple[str, ...], security: bool, url: str | None) -> int:
-    """Look at what the settings of this folder name, and at the server that commands here ask.
+    """Say whether everything is as it should be, and what to do.
 
-    That is store, schema, clock, nodes, coordinator, ports and versions, and whether the server is of the same
-    installation. It fails when something is not sound.
+    It looks at what the settings of this folder name (store, schema, clock, nodes, coordinator, ports) and at the
+    server that commands here ask: whether it is of the same installation and release. It fails when something is not
+    sound.
     """
     from rota.config.doctor import examine, examine_files, examine_network, examine_tokens
     from rota.interfaces.cli.doctor_server import examine_ports, examine_server

@@ -1,6 +1,7 @@
 """What a command says when it fails, and with which exit code: nearest base class wins."""
 
 import os
+from shlex import quote
 from urllib.parse import urlsplit
 
 import click
@@ -39,10 +40,14 @@ EXIT_CODES: dict[type[RotaError], int] = {
 LISTS = {  # where to find what there is
     "task": "rota task ls",
     "task_config": "rota config-type ls",
+    "calendar": "rota calendar ls",
     "worker": "rota worker ls",
     "token": "rota token ls",
 }
-
+OWNERS = {  # what has it, of which the first argument says the name
+    "task_config_revision": "rota config-type revisions",
+    "schedule": "rota config-type get",
+}
 
 PROGRAMS = ("rota", "pip", "python")  # a fix that begins with one of these can be typed as it is
 UNREACHED, MISUNDERSTOOD = "server_unreachable", "wrong_protocol"  # as the client calls them
@@ -113,8 +118,9 @@ def report_failure(problem: str, attempt: str) -> int:
 def suggest(error: RotaError, typed: Typed) -> str:
     """What to type next."""
     code = exit_code_for(error)
-    if code == NOT_FOUND and (kind := error.code.removesuffix("_not_found")) in LISTS:
-        return typed.beside(LISTS[kind])
+    kind = error.code.removesuffix("_not_found") if code == NOT_FOUND else ""
+    if kind in LISTS or (kind in OWNERS and typed.subject):
+        return typed.beside(LISTS.get(kind) or f"{OWNERS[kind]} {quote(typed.subject)}")
     if code == CONFLICT:
         return typed.beside(_look_at(error, typed))
     if error.code == UNREACHED:
@@ -131,9 +137,9 @@ def _look_at(error: RotaError, typed: Typed) -> str:
     if isinstance(error, ConflictError) and error.task_id is not None:
         return f"rota task get {error.task_id}"
     if typed.command == SUBMIT:  # whose subject is a type
-        return f"rota config-type get {typed.subject}"
+        return f"rota config-type get {quote(typed.subject)}"
     group = " ".join(typed.command.split()[:2])
-    return f"{group} get {typed.subject}" if group in GETTERS and typed.subject else "rota cluster"
+    return f"{group} get {quote(typed.subject)}" if group in GETTERS and typed.subject else "rota cluster"
 
 
 def _find_server(typed: Typed) -> str:

@@ -42,7 +42,8 @@ PLACES = {
 def cli() -> None:
     """Rota, a distributed task scheduler.
 
-    Commands that ask a server find it by ROTA_URL and show it ROTA_TOKEN. Exit codes: 0 ok, 1 failure, 2 usage,
+    To look around: rota dev, and in another terminal what it says. Commands that ask a server find it by ROTA_URL and
+    show it ROTA_TOKEN; in the folder of a rota dev they need neither. Exit codes: 0 ok, 1 failure, 2 usage,
     3 not found, 4 conflict, 5 unavailable, 6 denied.
     """
 
