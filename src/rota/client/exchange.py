@@ -29,9 +29,20 @@ class UnreachableError(UnavailableError):
 
 
 class WrongProtocolError(UnavailableError):
-    """Who listens there speaks something else, so nothing was asked and no other try can help."""
+    """Who listens there speaks something else, and no other try can help; `meant` is the URL that perhaps was."""
 
     code = "wrong_protocol"
+    retryable = False
+
+    def __init__(self, problem: str, *, meant: str | None = None) -> None:
+        super().__init__(problem)
+        self.meant = meant
+
+
+class UntrustedError(UnavailableError):
+    """Nobody who is trusted here says that this is the server, so nothing was asked."""
+
+    code = "untrusted_certificate"
     retryable = False
 
 

@@ -183,6 +183,54 @@ def test_a_port_that_does_not_speak_tls_is_told_as_such(
     assert len(api.sent) == 1
 
 
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("http://127.0.0.1:8420", "https://127.0.0.1:8420"),
+        ("http://rota.example:8421", "https://rota.example:8421"),
+        ("https://rota.example:8421", "https://rota.example:8420"),
+    ],
+)
+def test_a_server_that_hangs_up_at_once_perhaps_speaks_otherwise(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], url: str, meant: str
+) -> None:
+    def hang_up(_request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.RemoteProtocolError("Server disconnected without sending a response.")
+
+    api.on("GET /tasks", hang_up)
+    api.on("GET /events", hang_up)
+    for words in ("task ls", "events"):
+        assert run([*words.split(), "--url", url]) == UNAVAILABLE
+        first, last = capsys.readouterr().err.splitlines()
+        assert first.startswith(f"error: {url} closes connections without an answer; perhaps ")
+        assert last == f"try: rota {words} --url {meant}"
+    assert len(api.sent) == 2, "nothing was tried again"
+
+
+def test_a_certificate_that_is_not_trusted_is_told_as_such(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    def show_another(_request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
+
+    api.on("GET /tasks", show_another)
+    assert run(["task", "ls", "--url", "https://127.0.0.1:8420"]) == UNAVAILABLE
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith(
+        "error: the certificate of https://127.0.0.1:8420 is not trusted here; SSL_CERT_FILE names "
+    )
+    assert last == "try: export SSL_CERT_FILE=…"
+    assert len(api.sent) == 1
+
+
+def test_certificates_that_are_not_there_are_told_as_such(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "absent.pem")
+    assert run(["task", "ls", "--url", "https://127.0.0.1:8420"]) == USAGE
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("error: what SSL_CERT_FILE or SSL_CERT_DIR names cannot be used: ")
+    assert last == "try: unset SSL_CERT_FILE SSL_CERT_DIR"
+
+
 def test_the_place_of_no_event_is_refused_before_anybody_is_asked(
     api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:

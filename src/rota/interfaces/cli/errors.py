@@ -49,12 +49,11 @@ OWNERS = {  # what has it, of which the first argument says the name
     "schedule": "rota config-type get",
 }
 
-PROGRAMS = ("rota", "pip", "python")  # a fix that begins with one of these can be typed as it is
-UNREACHED, MISUNDERSTOOD = "server_unreachable", "wrong_protocol"  # as the client calls them
+PROGRAMS = ("rota", "pip", "python", "unset")  # a fix that begins with one of these can be typed as it is
+UNREACHED, MISUNDERSTOOD, UNTRUSTED = "server_unreachable", "wrong_protocol", "untrusted_certificate"  # by the client
 CHECK = "rota settings check"
 SUBMIT = "rota task submit"
 GETTERS = ("rota task", "rota config-type", "rota worker", "rota calendar")
-USUAL_PORT = 8420
 
 
 class CheckFailedError(RotaError):
@@ -126,7 +125,9 @@ def suggest(error: RotaError, typed: Typed) -> str:
     if error.code == UNREACHED:
         return _find_server(typed)
     if error.code == MISUNDERSTOOD:
-        return _find_port(typed)
+        return _ask_elsewhere(error, typed)
+    if error.code == UNTRUSTED:
+        return "export SSL_CERT_FILE=…"
     if isinstance(error, InvalidError) and error.field == "--after":
         return typed.again(without=error.field)
     return f"{typed.command} --help" if code in (USAGE, NOT_FOUND) else typed.beside("rota doctor")
@@ -156,22 +157,17 @@ def _find_server(typed: Typed) -> str:
     return "rota dev" if port is None else f"rota dev --port {port}"
 
 
-def _find_port(typed: Typed) -> str:
-    """Where something else than the API answers: that is usually at the port before the one for gRPC."""
-    from rota.client.place import Place
+def _ask_elsewhere(error: RotaError, typed: Typed) -> str:
+    """Where something else than the API answers: the same at the URL that perhaps was meant."""
+    from rota.client.exchange import WrongProtocolError
 
+    meant = error.meant if isinstance(error, WrongProtocolError) else None
     given = typed.find("--url")
-    named = given or os.environ.get("ROTA_URL")
-    if named is None:
+    if given is None and "ROTA_URL" not in os.environ:
         return "rota dev"  # takes another port
-    parts = urlsplit(named)
-    host, port = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc, parts.port or 0
-    meant = f"http://{host}:{port - 1 if port > 1 else USUAL_PORT}"
-    if parts.scheme == "https":  # and what is there speaks no TLS: to another machine a token must not go like that
-        if not Place(named, "").is_local:
-            return typed.without_url()
-        meant = f"http://{parts.netloc}"
-    return f"export ROTA_URL={meant}" if given is None else typed.again(f"--url {meant}", without="--url")
+    if meant is None:
+        return typed.without_url()
+    return f"export ROTA_URL={meant}" if given is None else typed.again(f"--url {quote(meant)}", without="--url")
 
 
 def _role_for(error: RotaError, typed: Typed) -> str:
