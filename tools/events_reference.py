@@ -56,6 +56,8 @@ RESUME = f"""\
 
 Send the last `id` as the header `Last-Event-ID`, to any node: what has happened since then comes first, without gap or
 repeat. Without the header the stream begins now. Ids are opaque: do not compare them, and compute nothing from them.
+They look like `m17`, `r17-1767268800250000` or two of these with `~` between; anything else is refused as
+`invalid_request`.
 
 The last {REMEMBERED:,} events or so are remembered. A message `missed` comes instead where that is not enough: the id
 is too old, is of another coordinator, or of a time that a coordinator does not know because it was put back to an older

@@ -102,7 +102,11 @@ def _link(name: str) -> str:
 
 def _list_codes() -> Iterator[str]:
     yield from ("## Errors of rota.v1", "")
-    yield from ("The code is in the trailing metadata `rota-code`, and the reason of `google.rpc.ErrorInfo`.", "")
+    yield "The code is in the trailing metadata `rota-code`, and the reason of `google.rpc.ErrorInfo`. Its metadata"
+    yield from (
+        "have `task_id` where a task is in the way, and `needed_role` where the role of the token does not suffice.",
+        "",
+    )
     yield from ("| Code | Status |", "|---|---|")
     for name, code in CODES.items():
         if code.status in STATUS and name not in ("host_not_allowed", "no_such_route"):

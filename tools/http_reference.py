@@ -27,6 +27,8 @@ at `/docs`. [The guide](../guides/http-api.md) has examples.
 - Lists are `{{items, next_cursor}}`; with `next_cursor` as `cursor`, the same request gives the next piece.
 - Operations that take a key heed the header `Idempotency-Key`: a repeat gets the first answer and changes nothing.
 - Errors are `application/problem+json`: `{{type, title, status, code, detail, errors}}`; `errors` has each bad field.
+  Where a task is in the way, such as the one that an idempotency key made before, `task_id` names it;
+  `needed_role` goes with `permission_denied`.
 - A body has at most 1 MiB (16 MiB for a batch), a payload 256 KiB, and JSON is nested at most 64 levels deep.
 - Outside of texts a body has at most 200,000 brackets and commas (300,000 for a batch), and a whole number at most
   {MOST_DIGITS:,} digits.

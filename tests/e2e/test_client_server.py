@@ -61,6 +61,14 @@ def typed(server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return type_it
 
 
+def type_lines(server: Server, *lines: str) -> int:
+    """Type lines into a shell of the server's folder; the exit code of the last."""
+    bin_folder = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "ROTA_URL": server.url}
+    shell = subprocess.run(["bash", "-c", "\n".join(lines)], env=environment, cwd=server.folder)  # noqa: S603, S607 ours
+    return shell.returncode
+
+
 def test_a_task_is_submitted_and_waited_for(typed: Rota) -> None:
     code, printed, _ = typed("task", "submit", "greet", "--payload", '{"name": "Ada"}', "--wait", "-o", "json")
     done = json.loads(printed)
@@ -118,7 +126,9 @@ def test_a_token_is_made_used_and_revoked(typed: Rota, monkeypatch: pytest.Monke
     assert "token.revoke" in typed("audit", "ls")[1]
     monkeypatch.setenv("ROTA_TOKEN", made["secret"])
     code, _, said = typed("task", "ls")
-    assert (code, said.splitlines()[-1]) == (6, "try: export ROTA_TOKEN=…")
+    assert code == 6
+    line = said.splitlines()[-1].removeprefix("try: ")
+    assert type_lines(server, line, "rota task ls --limit 1") == 0, line
 
 
 def test_types_are_defined_paused_and_deleted(typed: Rota, server: Server) -> None:
@@ -143,12 +153,22 @@ def test_a_worker_is_drained_resumed_and_resized(typed: Rota) -> None:
     assert json.loads(typed("worker", "get", worker_id, "-o", "json")[1])["name"] == "pod"
 
 
-def test_figures_and_the_doctor(typed: Rota) -> None:
+def test_figures_and_the_doctor(typed: Rota, server: Server) -> None:
     for command in (("stats",), ("cluster",), ("queue", "ls"), ("top",)):
         assert typed(*command)[0] == 0
     code, printed, _ = typed("doctor", "--config", "rota.yaml")
     assert code == 0, printed
-    assert "ok    server: answers, nodes 1" in printed
+    assert f"ok    server: {server.url} (ROTA_URL) answers, of this installation, nodes 1" in printed
+
+
+def test_the_doctor_of_another_folder_says_that_the_server_is_not_of_it(
+    typed: Rota, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert typed("db", "upgrade")[0] == 0
+    code, printed, _ = typed("doctor")
+    assert code == 1
+    assert f"FAIL  server: {server.url} (ROTA_URL) is of another installation, on sqlite and memory" in printed
 
 
 def test_the_live_view_is_drawn_on_a_terminal_and_q_ends_it(server: Server) -> None:

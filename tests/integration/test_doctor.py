@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from rota.config import doctor
-from rota.config.doctor import Finding, examine, examine_tokens
+from rota.config.doctor import Examined, Finding, examine, examine_tokens
 from rota.config.load import Loaded, Sources, load
 from rota.config.schema import upgrade_schema
 from rota.config.tokens import issue_token
@@ -27,8 +27,8 @@ async def loaded(postgres_server: PostgresServer, redis_server: RedisServer) -> 
     yield made
 
 
-def by_subject(findings: list[Finding]) -> dict[str, Finding]:
-    return {finding.subject: finding for finding in findings}
+def by_subject(examined: Examined) -> dict[str, Finding]:
+    return {finding.subject: finding for finding in examined.findings}
 
 
 async def test_a_sound_cluster_has_no_finding(loaded: Loaded) -> None:

@@ -225,14 +225,14 @@ def test_a_prefix_that_is_none_is_refused(client: EtcdClient, name: str) -> None
 
 async def test_the_doctor_looks_at_an_etcd(etcd_server: EtcdServer, prefix: str) -> None:
     url = etcd_server.url(prefix)
-    found = await examine(load(Sources(flags={"store.url": url, "coordinator.url": url})))
+    found = (await examine(load(Sources(flags={"store.url": url, "coordinator.url": url})))).findings
     said = {finding.subject: finding for finding in found}
     assert all(finding.is_sound for finding in found), found
-    assert {"coordinator", "etcd space", "etcd members", "etcd version"} <= set(said)
+    assert {"nodes", "coordinator", "etcd space", "etcd members", "etcd version"} <= set(said)
 
 
 @pytest.mark.slow  # the deadline of a call has to pass
 async def test_an_etcd_that_is_away_is_a_finding() -> None:
     url = f"etcd://127.0.0.1:{free_port()}"
-    found = await examine(load(Sources(flags={"store.url": url, "coordinator.url": "memory://"})))
+    found = (await examine(load(Sources(flags={"store.url": url, "coordinator.url": "memory://"})))).findings
     assert [finding.subject for finding in found if not finding.is_sound] == ["store etcd"]

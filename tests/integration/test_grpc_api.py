@@ -89,6 +89,7 @@ async def test_a_key_makes_a_repeat_the_same_task(api: GrpcApi) -> None:
     assert first.id == second.id
     other = await refusal(api.call("CreateTask", pb.CreateTaskRequest(type="email", name="other"), metadata=key))
     assert rota_code(other) == "idempotency_mismatch"
+    assert details_of(other)[0].metadata == {"task_id": first.id}
     twice = await refusal(api.call("CreateTask", EMAIL, metadata=[*key, *key]))
     assert rota_code(twice) == "invalid_request"
 
@@ -239,9 +240,12 @@ async def test_events_are_followed_and_go_on_after_the_last_one_seen(api: GrpcAp
 
 
 async def test_a_stream_tells_what_was_missed(api: GrpcApi) -> None:
-    call = await api.stream("WatchEvents", pb.WatchEventsRequest(after="nonsense"))
+    call = await api.stream("WatchEvents", pb.WatchEventsRequest(after="s17"))
     assert (await call.read()).WhichOneof("message") == "missed"
     call.cancel()
+    call = await api.stream("WatchEvents", pb.WatchEventsRequest(after="nonsense"))
+    error = await refusal(call.read())
+    assert (rota_code(error), details_of(error)[1].field_violations[0].field) == ("invalid_request", "after")
 
 
 async def test_a_stream_ends_with_its_token(api: GrpcApi, monkeypatch: pytest.MonkeyPatch) -> None:

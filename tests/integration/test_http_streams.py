@@ -90,8 +90,29 @@ async def test_a_client_that_comes_back_goes_on_where_it_was(http: httpx2.AsyncC
 
 
 async def test_a_client_whose_place_is_forgotten_is_told_so(http: httpx2.AsyncClient) -> None:
-    async with http.stream("GET", "/events", headers={"Last-Event-ID": "long-ago"}) as answer:
+    async with http.stream("GET", "/events", headers={"Last-Event-ID": "r17-1767268800250000"}) as answer:
         assert [message.event for message in await take(answer, 1)] == ["missed"]
+
+
+@pytest.mark.parametrize("place", ["zzz", "17", "m", "m1.5", "M1", "~~", "m1~m2~m3", "m" + "9" * 31])
+async def test_what_is_no_place_in_a_stream_is_refused(http: httpx2.AsyncClient, place: str) -> None:
+    answer = await http.get("/events", headers={"Last-Event-ID": place})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    [wrong] = answer.json()["errors"]
+    assert wrong["field"] == "Last-Event-ID"
+    assert f"{place!r} is not the id of an event, such as m17" in wrong["problem"]
+
+
+async def test_what_is_no_line_of_a_record_is_refused(http: httpx2.AsyncClient) -> None:
+    path = f"/tasks/{await create(http)}/logs"
+    answer = await http.get(path, headers={**STREAM, "Last-Event-ID": "zzz"})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "Last-Event-ID")
+
+
+async def test_an_empty_place_is_none(http: httpx2.AsyncClient) -> None:
+    async with http.stream("GET", "/events", headers={"Last-Event-ID": ""}) as answer:
+        task_id = await create(http)
+        assert [message.data["task_id"] for message in await take(answer, 1)] == [task_id]
 
 
 async def test_events_can_be_narrowed_and_are_of_one_tenant(api: Api, http: httpx2.AsyncClient) -> None:

@@ -66,6 +66,7 @@ async def test_a_repeat_with_the_same_key_gets_the_first_task(http: httpx2.Async
     assert again.json()["id"] == first.json()["id"]
     other = await http.post("/tasks", json={"type": "email", "payload": {"number": 2}}, headers=key)
     assert problem(other) == (409, "idempotency_mismatch", [])
+    assert other.json()["task_id"] == first.json()["id"]
 
 
 @pytest.mark.parametrize("payload", ["text", 7, [1], True])

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.calendar import NAMED_USERS, Calendar, StoredCalendar
 from rota.domain.errors import CalendarInUseError, InvalidError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Schedule
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.migrate import upgrade
-from rota.infrastructure.store.sql.calendars import NAMED_USERS
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.testing.values import replace

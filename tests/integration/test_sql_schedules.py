@@ -87,12 +87,12 @@ async def test_a_schedule_of_a_newer_release_stops_no_other_and_is_reported(lead
 
 
 async def test_the_doctor_names_what_cannot_be_read(leader: Leader) -> None:
-    found = await examine(load(Sources(flags={"store.url": leader.url})))
+    found = (await examine(load(Sources(flags={"store.url": leader.url})))).findings
     [finding] = [one for one in found if one.subject == "schedules"]
     assert f"{NEWER} of tenant default: {PROBLEM}" in finding.text
     assert finding.fix == "pip install --upgrade rota"
     await leader.node.store.configs.delete(DEFAULT_TENANT, NEWER)
-    found = await examine(load(Sources(flags={"store.url": leader.url})))
+    found = (await examine(load(Sources(flags={"store.url": leader.url})))).findings
     assert all(one.is_sound for one in found if one.subject == "schedules")
 
 

@@ -11,7 +11,7 @@ from rota.application.ports.system import System
 from rota.client.call import Call, Reply
 from rota.client.exchange import Done, Exchange
 from rota.client.following import END, SILENCE, Following
-from rota.client.http import check_size, never_sent, request_of, trust_of
+from rota.client.http import check_hang_up, check_protocol, check_size, never_sent, request_of, trust_of
 from rota.client.place import Place
 from rota.wire.base import Page
 
@@ -23,6 +23,7 @@ class AsyncWire:
 
     def __init__(self, place: Place, system: System, *, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self.place = place
+        self._is_known = False  # that a server is there: one that has answered may hang up and be none the worse for it
         self.clock = system.clock
         self.random = system.random
         self._http = httpx2.AsyncClient(
@@ -41,8 +42,12 @@ class AsyncWire:
             try:
                 reply = await self._send_once(call, left)
             except (httpx2.TransportError, TimeoutError) as exc:
+                check_protocol(exc, self.place)
+                if call.may_repeat and not self._is_known:
+                    check_hang_up(exc, self.place)
                 pause = exchange.failed(exc, now=self.clock.monotonic(), was_sent=not never_sent(exc))
             else:
+                self._is_known = True
                 outcome = exchange.answered(reply, now=self.clock.monotonic())
                 if isinstance(outcome, Done):
                     return outcome.value
@@ -76,6 +81,9 @@ class AsyncWire:
                                 yield item
                         pause = stream.broken(EOFError("the server closed it"), now=self.clock.monotonic())
             except httpx2.TransportError as exc:
+                check_protocol(exc, self.place)
+                if not (stream.was_open or self._is_known):
+                    check_hang_up(exc, self.place)
                 pause = stream.broken(exc, now=self.clock.monotonic())
             await self.clock.sleep(pause)
 

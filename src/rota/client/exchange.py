@@ -28,6 +28,24 @@ class UnreachableError(UnavailableError):
     code = "server_unreachable"
 
 
+class WrongProtocolError(UnavailableError):
+    """Who listens there speaks something else, and no other try can help; `meant` is the URL that perhaps was."""
+
+    code = "wrong_protocol"
+    retryable = False
+
+    def __init__(self, problem: str, *, meant: str | None = None) -> None:
+        super().__init__(problem)
+        self.meant = meant
+
+
+class UntrustedError(UnavailableError):
+    """Nobody who is trusted here says that this is the server, so nothing was asked."""
+
+    code = "untrusted_certificate"
+    retryable = False
+
+
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
     """The call has its answer."""

@@ -12,7 +12,8 @@ from rota.domain.durations import parse_duration
 from rota.domain.errors import ConfigError
 from rota.sdk.control import Duration
 
-DEFAULT_URL = "http://127.0.0.1:8420"
+USUAL_PORT = 8420
+DEFAULT_URL = f"http://127.0.0.1:{USUAL_PORT}"
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 
 
@@ -33,6 +34,13 @@ class Place:
             return ip_address(host).is_loopback
         except ValueError:
             return host == "localhost"
+
+    @property
+    def before_grpc(self) -> str:
+        """Where the API is over HTTP if this is the port for gRPC, which usually is the one after it."""
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
+        return f"{parts.scheme}://{host}:{parts.port - 1 if parts.port and parts.port > 1 else USUAL_PORT}"
 
     @property
     def headers(self) -> dict[str, str]:

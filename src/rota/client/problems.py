@@ -19,6 +19,7 @@ from rota.domain.errors import (
 from rota.wire.base import Problem
 
 LONGEST_RETRY_AFTER = timedelta(hours=1)  # a server that asks for more is not waited for anyway
+LONGEST_ID = 19  # digits
 
 
 def error_from(reply: Reply) -> RotaError:
@@ -59,6 +60,17 @@ def _not_found(problem: Problem, _reply: Reply) -> RotaError:
     return _told(NotFoundError(kind, ""), problem)
 
 
+def _conflict(problem: Problem, _reply: Reply) -> RotaError:
+    error = ConflictError(problem.detail)
+    if problem.task_id and problem.task_id.isascii() and problem.task_id.isdigit():
+        error.task_id = int(problem.task_id[:LONGEST_ID])
+    return error
+
+
+def _denied(problem: Problem, _reply: Reply) -> RotaError:
+    return _told(DeniedError(problem.needed_role or "", present=""), problem)
+
+
 def _rate_limited(problem: Problem, reply: Reply) -> RotaError:
     wait = retry_after(reply.headers) or timedelta(0)
     return _told(RateLimitedError(wait), problem)
@@ -87,10 +99,10 @@ _CODES: Mapping[int, str] = {  # of an answer that has none, such as a proxy's
 _Maker = Callable[[Problem, Reply], RotaError]
 _MAKERS: Mapping[int, _Maker] = {
     401: lambda problem, _reply: _told(UnauthenticatedError(), problem),
-    403: lambda problem, _reply: _told(DeniedError("", present=""), problem),
+    403: _denied,
     404: _not_found,
-    409: lambda problem, _reply: ConflictError(problem.detail),
-    412: lambda problem, _reply: ConflictError(problem.detail),
+    409: _conflict,
+    412: _conflict,
     429: _rate_limited,
     502: lambda problem, _reply: UnavailableError(problem.detail),
     503: lambda problem, _reply: UnavailableError(problem.detail),

@@ -12,7 +12,7 @@ from rota.application.ports.system import Random
 from rota.client.call import Call, Reply
 from rota.client.exchange import Done, Exchange, UnreachableError
 from rota.client.following import END, SILENCE, Following
-from rota.client.http import check_size, never_sent, request_of, trust_of
+from rota.client.http import check_hang_up, check_protocol, check_size, never_sent, request_of, trust_of
 from rota.client.place import Place
 from rota.infrastructure.system import BlockingClock, SystemRandom
 from rota.wire.base import Page
@@ -46,6 +46,7 @@ class SyncWire:
 
     def __init__(self, place: Place, system: SyncSystem, *, transport: httpx2.BaseTransport | None = None) -> None:
         self.place = place
+        self._is_known = False  # that a server is there: one that has answered may hang up and be none the worse for it
         self.clock = system.clock
         self.random = system.random
         self._http = httpx2.Client(
@@ -64,8 +65,12 @@ class SyncWire:
             try:
                 reply = self._send_once(call, left)
             except (httpx2.TransportError, TimeoutError) as exc:
+                check_protocol(exc, self.place)
+                if call.may_repeat and not self._is_known:
+                    check_hang_up(exc, self.place)
                 pause = exchange.failed(exc, now=self.clock.monotonic(), was_sent=not never_sent(exc))
             else:
+                self._is_known = True
                 outcome = exchange.answered(reply, now=self.clock.monotonic())
                 if isinstance(outcome, Done):
                     return outcome.value
@@ -99,6 +104,9 @@ class SyncWire:
                                 yield item
                         pause = stream.broken(EOFError("the server closed it"), now=self.clock.monotonic())
             except httpx2.TransportError as exc:
+                check_protocol(exc, self.place)
+                if not (stream.was_open or self._is_known):
+                    check_hang_up(exc, self.place)
                 if never_sent(exc) and not stream.was_open and self.place.connect_within == timedelta(0):
                     raise UnreachableError(f"no answer from {self.place.url}: {exc}") from exc
                 pause = stream.broken(exc, now=self.clock.monotonic())

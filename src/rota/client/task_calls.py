@@ -12,7 +12,6 @@ from rota.client.views import read_task, read_tasks
 from rota.domain.checks import check_aware, check_number
 from rota.domain.durations import parse_duration
 from rota.domain.errors import InvalidError
-from rota.domain.retry import RetryPolicy
 from rota.domain.spelling import hint
 from rota.domain.task import TaskStatus
 from rota.sdk.options import SubmitOptions
@@ -186,22 +185,8 @@ def _wish(type: str, payload: Any, *, options: SubmitOptions, key: str) -> Creat
         scheduled_at=_aware("scheduled_at", options.get("scheduled_at")),
         delay_seconds=None if delay is None else parse_duration("delay", delay).total_seconds(),
         timeout_seconds=None if timeout is None else parse_duration("timeout", timeout).total_seconds(),
-        retry=None if retry is None else _retry(retry),
+        retry=None if retry is None else Retry.of(retry),
         idempotency_key=key,
-    )
-
-
-def _retry(policy: RetryPolicy) -> Retry:
-    return Retry(
-        max_retries=policy.max_retries,
-        strategy=policy.strategy,
-        delay_seconds=policy.delay.total_seconds(),
-        backoff_rate=policy.backoff_rate,
-        max_delay_seconds=policy.max_delay.total_seconds(),
-        jitter=policy.jitter,
-        retry_on=list(policy.retry_on),
-        give_up_on=list(policy.give_up_on),
-        total_timeout_seconds=None if policy.total_timeout is None else policy.total_timeout.total_seconds(),
     )
 
 

@@ -1,17 +1,19 @@
 """Is everything as it should be? Looks at what the settings name, and changes nothing.
 
 Each thing that is looked at becomes a finding: sound, or with what is wrong and the command or setting that mends it.
+An installation is the processes that live on one store: by them a server is known to be of this one or of another.
 """
 
 import stat
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from rota.__about__ import __version__
+from rota.application.attend import ALIVE_FOR
 from rota.config.exposure import check_exposure, is_loopback
 from rota.config.load import Loaded
 from rota.config.registry import ETCD_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
@@ -25,6 +27,7 @@ MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
 LOOK_AT_SETTINGS = "rota settings show --origin"
 MOST_UNREADABLE = 5  # schedules that are named
 MOST_TOKENS = 500  # that are looked at
+MOST_NAMED = 5  # nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,41 @@ class Finding:
         return not self.fix
 
 
-async def examine(loaded: Loaded) -> list[Finding]:
-    """Store, schema, clock, coordinator, versions."""
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What was found, and the roles of the processes that live on the store; None where that cannot be seen."""
+
+    findings: tuple[Finding, ...]
+    nodes: Mapping[str, frozenset[str]] | None
+
+
+async def examine(loaded: Loaded) -> Examined:
+    """Settings, store, schema, clock, nodes, coordinator, versions."""
     settings = loaded.settings
     found = [Finding("versions", f"rota {__version__}, Python {sys.version.partition(' ')[0]}")]
-    return [*found, *await _examine_store(settings), *await _examine_coordinator(settings)]
+    found += [_tell_settings(loaded), *await _examine_store(settings)]
+    nodes = await _find_nodes(settings) if all(finding.is_sound for finding in found) else None
+    if nodes is not None:
+        found.append(Finding("nodes", tell_nodes(nodes)))
+    return Examined((*found, *await _examine_coordinator(settings)), nodes)
+
+
+def _tell_settings(loaded: Loaded) -> Finding:
+    """Which installation this is about."""
+    shown = {row.key: row.value for row in loaded.describe()}
+    origins = {row.origin.partition(":")[0].partition(" ")[0] for row in loaded.describe() if loaded.is_set(row.key)}
+    sources = ", ".join(sorted(origins)).replace("flag", "--set") or "defaults alone"
+    named = ", ".join(f"{key} {shown[key]}" for key in ("store.url", "coordinator.url"))
+    return Finding("settings", f"of {Path.cwd()} ({sources}): {named}")
+
+
+def tell_nodes(nodes: Mapping[str, frozenset[str]]) -> str:
+    """Who lives on the store, in words."""
+    if not nodes:
+        return "no process lives on this store now"
+    some = [f"{name} ({', '.join(sorted(nodes[name]))})" for name in sorted(nodes)[:MOST_NAMED]]
+    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
+    return f"on this store live {', '.join(some)}{more}"
 
 
 async def _examine_store(settings: Settings) -> list[Finding]:
@@ -56,6 +89,19 @@ async def _examine_store(settings: Settings) -> list[Finding]:
     clock = await _try("clock", _examine_clock(settings))
     schedules = await _try("schedules", _examine_schedules(settings))
     return [*([] if schema is None else [schema]), clock, schedules]
+
+
+async def _find_nodes(settings: Settings) -> Mapping[str, frozenset[str]] | None:
+    """The processes on the store; None where each process has one of its own, or it does not answer."""
+    if scheme_of(settings.store.url) == "memory":
+        return None
+    around = Surroundings(settings, SystemClock(), SystemRandom())
+    try:
+        async with Registries().stores.get(scheme_of(settings.store.url))(around) as store:
+            alive = await store.nodes.list_alive(since=await store.tasks.now() - ALIVE_FOR)
+    except RotaError:
+        return None
+    return {record.node.id: frozenset(record.node.roles) for record in alive}
 
 
 async def _examine_schema(settings: Settings) -> Finding:

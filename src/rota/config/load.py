@@ -4,6 +4,7 @@ What is set is told apart from what has its default, and where each value came f
 every source is found before anything is reported: one error with all of them.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -13,7 +14,7 @@ from typing import Any
 from rota.config.file import read_file
 from rota.config.settings import SCHEMA, SECTIONS, Entry, Settings, list_conflicts, values_of, with_values
 from rota.domain.errors import ConfigError, InvalidError
-from rota.infrastructure.telemetry.redact import redact_named
+from rota.infrastructure.telemetry.redact import COVER, redact, redact_named
 
 DEFAULT_FILE = "rota.yaml"
 DEFAULT_ORIGIN = "default"
@@ -83,6 +84,24 @@ class Loaded:
             Described(key, redact_named(key, entry.kind.write(values[key])), origin=self.origins[key])
             for key, entry in SCHEMA.items()
         ]
+
+
+def find_variable(key: str) -> str | None:
+    """The environment variable of a setting, if there is such a setting."""
+    return SCHEMA[key].variable if key in SCHEMA else None
+
+
+def cover(text: str, *, by: str) -> str:
+    """What a command was given, such as `store.url=mysql://…` or JSON, with something else in place of its secrets."""
+    name, equals, value = text.partition("=")
+    if equals and name.replace(".", "").isidentifier():
+        return f"{name}={redact_named(name, value)}".replace(COVER, by)
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return str(redact(text)).replace(COVER, by)
+    covered = redact(read)
+    return text if covered == read else json.dumps(covered, ensure_ascii=False).replace(COVER, by)
 
 
 def load(sources: Sources) -> Loaded:

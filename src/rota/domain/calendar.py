@@ -14,6 +14,7 @@ from rota.domain.ids import DEFAULT_TENANT, TenantId
 
 MAX_DATES = 10_000
 MAX_WINDOWS = 100
+NAMED_USERS = 5  # schedules that are named of a calendar that cannot be deleted because of them
 _WEEKDAYS = frozenset(range(1, 8))
 _WORKDAYS = frozenset(range(1, 6))
 _FIRST_YEAR, _LAST_YEAR = EARLIEST.year, LATEST.year

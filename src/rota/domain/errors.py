@@ -47,9 +47,10 @@ class NotFoundError(RotaError):
 
 
 class ConflictError(RotaError):
-    """The request is sound but the present state forbids it."""
+    """The request is sound but the present state forbids it; `task_id` says of which task, where it is one's."""
 
     code = "conflict"
+    task_id: int | None = None
 
 
 class IllegalTransitionError(ConflictError):

@@ -1,5 +1,6 @@
 """What happened, for whoever listens: consoles, metrics, plugins. A hint; the store is asked for the truth."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -7,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.log import Progress
 from rota.domain.task import TaskStatus
@@ -61,5 +63,18 @@ class Event(Struct, frozen=True, kw_only=True):
 class Told(NamedTuple):  # one for each event at each listener: a tuple is made in half the time of a dataclass
     """An event as a listener gets it, and the place in the sequence of events from which it can go on later."""
 
-    id: str
+    id: str  # as `EVENT_ID` says
     event: Event | None  # None: some were missed before what follows; ask the store
+
+
+_PART = "[a-z]{1,20}[0-9]{1,30}(-[0-9]{1,30})?"
+EVENT_ID = f"({_PART})?(~({_PART})?)?"  # whose kind it is and where it stands; of two coordinators, those of both
+_EVENT_ID = re.compile(EVENT_ID)
+
+
+def check_event_id(field: str, value: str) -> str:
+    """The id of an event as any coordinator makes it; whether the event is still known, only its own one can say."""
+    if _EVENT_ID.fullmatch(value) is None:
+        about = "such as m17 or r17-1767268800250000; leave it out to begin with what happens now"
+        raise InvalidError(field, f"{value!r} is not the id of an event, {about}")
+    return value

@@ -30,7 +30,10 @@ class FieldError(Answer):
 
 
 class Problem(Answer):
-    """What went wrong (RFC 9457). `code` is stable and for programs; `detail` says what to do."""
+    """What went wrong (RFC 9457). `code` is stable and for programs; `detail` says what to do.
+
+    `task_id` is there where a task is in the way, such as the one that an idempotency key made before; `needed_role`
+    where the role of the token does not suffice."""
 
     type: str
     title: str
@@ -38,3 +41,5 @@ class Problem(Answer):
     code: str
     detail: str
     errors: list[FieldError] = []
+    task_id: str | msgspec.UnsetType = msgspec.UNSET
+    needed_role: str | msgspec.UnsetType = msgspec.UNSET

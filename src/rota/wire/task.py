@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
-from rota.domain.retry import RetryStrategy
+from rota.domain.retry import RetryPolicy, RetryStrategy
 from rota.domain.task import LogKind, TaskStatus
 from rota.domain.waiting import Reason
 from rota.wire.base import Answer, Request
@@ -24,6 +24,20 @@ class Retry(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     retry_on: list[str] = []  # only these failures: "503", "5xx", "UNAVAILABLE", "ValueError", or an error's code
     give_up_on: list[str] = []  # these never; wins over retry_on
     total_timeout_seconds: float | None = None  # for all attempts and pauses together
+
+    @classmethod
+    def of(cls, policy: RetryPolicy) -> Self:
+        return cls(
+            max_retries=policy.max_retries,
+            strategy=policy.strategy,
+            delay_seconds=policy.delay.total_seconds(),
+            backoff_rate=policy.backoff_rate,
+            max_delay_seconds=policy.max_delay.total_seconds(),
+            jitter=policy.jitter,
+            retry_on=list(policy.retry_on),
+            give_up_on=list(policy.give_up_on),
+            total_timeout_seconds=None if policy.total_timeout is None else policy.total_timeout.total_seconds(),
+        )
 
 
 class CreateTask(Request):

@@ -49,6 +49,19 @@ def test_every_bad_field_is_told(dial: Dial) -> None:
     assert str(raised.value) == "type: is empty\npayload: is large"
 
 
+@pytest.mark.parametrize(("given", "found"), [({"task_id": "711"}, 711), ({}, None), ({"task_id": "x"}, None)])
+def test_a_task_that_is_in_the_way_is_named(dial: Dial, given: dict[str, str], found: int | None) -> None:
+    with pytest.raises(ConflictError) as raised:
+        dial.ask(lambda client: client.submit("email"), problem(409, "idempotency_mismatch", **given))
+    assert raised.value.task_id == found
+
+
+def test_the_role_that_is_needed_is_named(dial: Dial) -> None:
+    with pytest.raises(DeniedError) as raised:
+        dial.ask(lambda client: client.stats(), problem(403, "permission_denied", needed_role="admin"))
+    assert raised.value.needed == "admin"
+
+
 def test_what_was_not_found_is_named(dial: Dial) -> None:
     with pytest.raises(NotFoundError) as raised:
         dial.ask(lambda client: client.configs.get("email"), problem(404, "task_config_not_found"))

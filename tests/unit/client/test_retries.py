@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 import rota
+from rota.client import task_calls
 from rota.client.place import Place
+from rota.client.sync_wire import SyncSystem, SyncWire
 from rota.domain.errors import ConflictError, RateLimitedError, RotaError, UnavailableError
-from tests.unit.client.dial import Dial, problem, task
+from tests.unit.client.dial import Dial, FixedChance, JumpingSync, problem, task
 
 AWAY = problem(503, "unavailable", detail="the store is away")
 
@@ -146,6 +148,29 @@ async def test_the_same_where_it_is_awaited() -> None:
     async with rota.AsyncClient.at(place) as client:
         with pytest.raises(UnavailableError, match=r"no answer from http://127\.0\.0\.1:1: "):
             await client.stats()
+
+
+HUNG_UP = httpx2.RemoteProtocolError("Server disconnected without sending a response.")
+
+
+def test_a_program_tries_again_where_a_server_hangs_up(dial: Dial) -> None:
+    assert dial.ask(lambda client: client.tasks.get("7"), HUNG_UP, HUNG_UP, task()).id == "7"
+
+
+def test_a_server_that_has_answered_may_hang_up_once() -> None:
+    answers: list[httpx2.Response | Exception] = [task(), HUNG_UP, task()]
+
+    def answer(_request: httpx2.Request) -> httpx2.Response:
+        given = answers.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    place = Place("http://127.0.0.1:1", "", connect_within=timedelta(0))
+    wire = SyncWire(place, SyncSystem(JumpingSync(), FixedChance()), transport=httpx2.MockTransport(answer))
+    assert wire.send(task_calls.get("7")).id == "7"
+    assert wire.send(task_calls.get("7")).id == "7"
+    wire.close()
 
 
 def test_a_proxy_is_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from rota.infrastructure.executors.http.config import check_config
 from rota.interfaces.cli.config_type import FIELDS
 from rota.interfaces.cli.main import run
 from rota.interfaces.cli.output import rich_table
+from rota.interfaces.cli.refused import PASTE
 from rota.interfaces.operations.read import task_config
 from rota.wire.config import PutConfig
 from rota.wire.task import Retry
@@ -87,7 +88,7 @@ def test_the_example_in_the_help_of_apply_is_sound() -> None:
 def test_a_misspelt_field_is_told_with_the_one_that_may_be_meant(api: FakeApi, capsys: Printed) -> None:
     Path("types.yaml").write_text("type: email\ntimeout: 5", "utf-8")
     assert run(["config-type", "apply", "-f", "types.yaml"]) == 2
-    assert capsys.readouterr().err.startswith("error: timeout: is not known; did you mean timeout_seconds?")
+    assert capsys.readouterr().err.startswith("error: email: timeout: is not known; did you mean timeout_seconds?")
     assert not api.sent
 
 
@@ -205,7 +206,7 @@ def test_events_are_printed_as_they_come(api: FakeApi, capsys: Printed) -> None:
     missed = 'id: 2\nevent: missed\ndata: {"id": "2"}\n\n'
     text = f"id: 3-1\nevent: task.completed\ndata: {json.dumps(EVENT)}\n\n"
     api.on("GET /events", events(missed, text, END))
-    assert run(["events", "--after", "1", "--type", "email", "--kind", "task.completed"]) == 0
+    assert run(["events", "--after", "m1", "--type", "email", "--kind", "task.completed"]) == 0
     printed = capsys.readouterr()
     assert printed.out.split() == ["2030-06-01T12:00:00Z", "task.completed", "7", "email", "SUCCESS", "1", "9"]
     assert "missing" in printed.err
@@ -251,7 +252,7 @@ def test_what_is_not_found_says_which_list_to_look_at(
 def test_who_may_not_make_tokens_is_told_to_get_one_that_may(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /tokens", problem(403, "permission_denied"))
     assert run(["token", "ls"]) == 6
-    assert capsys.readouterr().err.splitlines()[-1] == "try: export ROTA_TOKEN=…"
+    assert capsys.readouterr().err.splitlines()[-1] == f"try: {PASTE}"
 
 
 def test_a_shell_completes_commands(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,8 +276,8 @@ def test_a_schedule_is_told_in_words_and_in_times(api: FakeApi, capsys: Printed)
     shown = capsys.readouterr().out.splitlines()
     assert shown[:2] == ["at 09:00 (UTC)", "在 09:00 (UTC)"]
     assert [line.split() for line in shown[2:]] == [
-        [*["2030-06-01T09:00:00+00:00", "past", "moved", "from", "2030-05-31T09:00:00+00:00:", "in", "holidays"]],
-        [*["2030-06-02T09:00:00+00:00", "skipped:", "in", "holidays"]],
+        [*["2030-06-01T09:00:00Z", "past", "moved", "from", "2030-05-31T09:00:00Z:", "in", "holidays"]],
+        [*["2030-06-02T09:00:00Z", "skipped:", "in", "holidays"]],
     ]
     schedule = {"cron": "0 9 * * *", "zone": "Asia/Shanghai", "dialect": "vixie"}
     assert api.bodies() == [{"schedule": schedule, "type": "email", "count": 1}]
@@ -316,10 +317,10 @@ def test_a_calendar_is_put_from_files_and_a_country(api: FakeApi, capsys: Printe
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ([], "--country or --ics is needed"),
+        ([], "Give --file, --country or --ics"),
         (["--country", "DE", "--years", "soon"], "'soon' is not a year"),
         (["-f", "{}/list.yaml"], "is no calendar"),
-        (["-f", "{}/broken.yaml"], "cannot be read"),
+        (["-f", "{}/broken.yaml"], "is not YAML"),
         (["-f", "{}/none.yaml"], "cannot be read"),
     ],
 )
@@ -367,8 +368,8 @@ def test_a_backfill_waits_for_a_page_before_it_asks_for_the_next(api: FakeApi, c
     times = ["--from", "2030-06-01T00:00:00Z", "--to", "2030-06-02T00:00:00Z"]
     assert run(["schedule", "backfill", "email", *times, "--concurrency", "1", "--newest-first", "--all"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "2030-06-01T09:00:00+00:00  run  7",
-        "2030-06-01T10:00:00+00:00  skip  in holidays",
+        "2030-06-01T09:00:00Z  run  7",
+        "2030-06-01T10:00:00Z  skip  in holidays",
         "1 run, 0 ran before under this name, 1 skipped",
     ]
     asked = [one for one in api.bodies() if one]

@@ -1,14 +1,23 @@
 """`rota doctor`, and the first token of a cluster."""
 
+import asyncio
+import re
+import socket
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from rota.config.doctor import examine_network
+from rota.config.doctor import examine_network, tell_nodes
 from rota.config.load import Sources, load
+from rota.config.registry import Registries, Surroundings
+from rota.domain.ids import NodeId
+from rota.domain.node import NodeInfo
+from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.interfaces.cli.main import run
+from tests.support.servers.process import free_port
 from tests.unit.client.dial import problem
 from tests.unit.interfaces.fake_api import CLUSTER, TOKEN, FakeApi
 
@@ -25,6 +34,33 @@ def failures(printed: str) -> dict[str, str]:
     }
 
 
+def live(*roles: str, name: str = "pod-1-77") -> None:
+    """Let a process live on the store of this folder."""
+
+    async def note() -> None:
+        around = Surroundings(load(Sources()).settings, SystemClock(), SystemRandom())
+        async with Registries().stores.get("sqlite")(around) as store:
+            await store.nodes.seen(NodeInfo(id=NodeId(name), roles=tuple(sorted(roles))))
+
+    asyncio.run(note())
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port at which somebody else listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture(autouse=True)
+def _free_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual ones may be taken on a machine where Rota runs."""
+    monkeypatch.setenv("ROTA_API__PORT", str(free_port()))
+    monkeypatch.setenv("ROTA_API__GRPC_PORT", "null")
+
+
 def test_a_store_without_its_schema_is_told_and_not_made(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /cluster", CLUSTER)
     assert run(["doctor"]) == 1
@@ -34,18 +70,98 @@ def test_a_store_without_its_schema_is_told_and_not_made(api: FakeApi, capsys: P
 
 def test_all_is_well(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /cluster", CLUSTER)
-    assert run(["db", "upgrade"]) == run(["doctor"]) == 0
+    assert run(["db", "upgrade"]) == 0
+    live("api", "scheduler")
+    assert run(["doctor"]) == 0
     printed = capsys.readouterr().out
+    assert f"ok    settings: of {Path.cwd()} (environment): store.url sqlite:///.rota/rota.db, " in printed
+    assert "ok    nodes: on this store live pod-1-77 (api, scheduler)" in printed
     assert "ok    clock: the store's and this machine's agree" in printed
     assert "ok    coordinator: in memory" in printed
-    assert "ok    server: answers, nodes 1" in printed
+    assert re.search(
+        r"ok    server: http://127\.0\.0\.1:\d+ \(api\.port\) answers, of this installation, nodes 1", printed
+    )
 
 
-def test_a_server_of_other_settings_is_a_finding(api: FakeApi, capsys: Printed) -> None:
-    api.on("GET /cluster", {**CLUSTER, "store": "mysql", "coordinator": "redis"})
+@pytest.mark.parametrize(("words", "fix"), [([], "unset ROTA_URL"), (["--url", "http://127.0.0.1:9"], "rota doctor")])
+def test_a_server_of_another_installation_is_told_apart_however_alike_it_is(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch, words: list[str], fix: str
+) -> None:
+    api.on("GET /cluster", CLUSTER)
+    assert run(["db", "upgrade"]) == 0
+    live("api", name="pod-9-99")
+    assert run(["doctor"]) == 0
+    assert "is of another installation, on sqlite and memory with the nodes pod-1-77" in capsys.readouterr().out
+    monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:9")
+    assert run(["doctor", *words]) == 1
+    assert failures(capsys.readouterr().out) == {"server": f"try: {fix}"}
+
+
+def test_without_a_token_a_server_is_of_another_installation_where_this_one_serves_nothing(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.on("GET /cluster", problem(401, "unauthenticated"))
+    assert run(["db", "upgrade"]) == 0
+    live("worker")
+    assert run(["doctor"]) == 0
+    assert "answers, and is of another installation: of this one no API lives" in capsys.readouterr().out
+    monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:9")
+    assert run(["doctor"]) == 1
+    assert failures(capsys.readouterr().out) == {"server": "try: unset ROTA_URL"}
+
+
+def test_a_port_that_somebody_else_has_is_a_finding(api: FakeApi, capsys: Printed, taken: int) -> None:
+    api.on("GET /cluster", httpx2.Response(200, text="<html>"))
+    assert run(["db", "upgrade"]) == 0
+    capsys.readouterr()
+    assert run(["doctor", "--set", f"api.port={taken}"]) == 1
+    printed = capsys.readouterr().out
+    assert re.fullmatch(r"try: rota server --set api\.port=\d+", failures(printed)["api.port"])
+    assert f"none of this installation answers at http://127.0.0.1:{taken} (api.port)" in printed
+    live("api")
+    assert run(["doctor", "--set", f"api.port={taken}"]) == 0
+    assert f"{taken} (api.port) is taken at 127.0.0.1; of this installation pod-1-77 serve" in capsys.readouterr().out
+
+
+def test_what_cannot_be_seen_is_not_claimed(api: FakeApi, capsys: Printed, taken: int) -> None:
+    api.on("GET /cluster", CLUSTER)
+    assert run(["doctor", "--set", "store.url=memory://", "--set", f"api.port={taken}"]) == 0
+    printed = capsys.readouterr().out
+    assert "answers, whose store cannot be seen from here, nodes 1" in printed
+    assert "by whom cannot be seen from here" in printed
+
+
+def test_the_port_of_an_address_elsewhere_is_not_looked_at(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /cluster", CLUSTER)
+    run(["doctor", "--set", "api.host=192.0.2.1", "--set", "api.behind_tls_proxy=true"])
+    assert "api.port:" not in capsys.readouterr().out
+
+
+def test_many_nodes_are_counted_and_some_of_them_named() -> None:
+    told = tell_nodes({f"n{number}": frozenset(["worker"]) for number in range(7)})
+    assert told.endswith("n4 (worker) and 2 more")
+
+
+def test_what_to_try_is_for_the_same_settings(api: FakeApi, capsys: Printed) -> None:
+    Path("other.yaml").write_text("store: {url: 'sqlite:///other.db'}", "utf-8")
+    run(["doctor", "--config", "other.yaml"])
+    assert failures(capsys.readouterr().out)["schema"] == "try: rota db upgrade --config other.yaml"
+
+
+def test_a_server_that_speaks_something_else_is_told_with_where_to_look(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def garble(_request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.RemoteProtocolError("illegal request line")
+
+    api.on("GET /cluster", garble)
+    monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:8421")
     assert run(["db", "upgrade"]) == 0
     assert run(["doctor"]) == 1
-    assert failures(capsys.readouterr().out) == {"settings": "try: rota settings show --origin"}
+    assert failures(capsys.readouterr().out) == {"server": "try: export ROTA_URL=http://127.0.0.1:8420"}
+    api.on("GET /cluster", httpx2.Response(200, text="<html>"))
+    assert run(["doctor"]) == 1
+    assert failures(capsys.readouterr().out) == {"server": "try: unset ROTA_URL"}
 
 
 def test_a_server_that_nobody_named_may_be_missing(
@@ -66,12 +182,14 @@ def test_a_token_that_is_refused_and_mixed_releases_are_findings(
 ) -> None:
     monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:8420")
     assert run(["db", "upgrade"]) == 0
+    live("api")
     api.on("GET /cluster", problem(401, "unauthenticated"))
     assert run(["doctor"]) == 0
     assert "answers, and wants a token" in capsys.readouterr().out
     monkeypatch.setenv("ROTA_TOKEN", "rota_wrong")
     assert run(["doctor"]) == 1
-    assert failures(capsys.readouterr().out) == {"server": "try: export ROTA_TOKEN=…"}
+    make = "try: export ROTA_TOKEN=$(rota token create cli --role viewer --direct)"
+    assert failures(capsys.readouterr().out) == {"server": make}
     api.on("GET /cluster", problem(403, "permission_denied"))
     assert run(["doctor"]) == 1
     capsys.readouterr()
@@ -85,7 +203,7 @@ def test_a_store_that_is_away_is_a_finding(api: FakeApi, capsys: Printed) -> Non
     url = "postgresql://rota:hunter2@127.0.0.1:1/rota"
     assert run(["doctor", "--set", f"store.url={url}", "--set", "coordinator.url=redis://127.0.0.1:1"]) == 1
     printed = capsys.readouterr().out
-    assert set(failures(printed)) == {"store", "coordinator", "settings"}
+    assert set(failures(printed)) == {"store", "coordinator"}
     assert "hunter2" not in printed
 
 
@@ -104,6 +222,7 @@ def test_security_looks_at_files_tokens_and_the_network(
     assert failures(capsys.readouterr().out) == {
         "rota.yaml": "try: chmod 600 rota.yaml",
         "tokens": f"try: rota token revoke {token_id}",
+        "server": "try: unset ROTA_URL",
         "ROTA_URL": "try: ROTA_URL=https://rota.example",
     }
 

@@ -239,7 +239,7 @@ def test_what_is_imported_can_be_applied(tmp_path: Path, monkeypatch: pytest.Mon
         for definition in definitions:
             task_type, body = definition.pop("type"), msgspec.convert(definition, PutConfig)
             assert task_config(body, task_type=task_type, tenant_id=DEFAULT_TENANT).schedule is not None
-        assert printed.err.splitlines()[-1].startswith(f"{len(definitions)} definitions, ")
+        assert printed.err.splitlines()[-1].startswith(f"{len(definitions)} definition")
 
 
 def test_what_is_written_to_a_file_overwrites_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from rota.interfaces.cli.errors import USAGE
 from rota.interfaces.cli.main import run
+from rota.interfaces.cli.refused import PASTE
 from tests.unit.client.dial import problem
 from tests.unit.client.test_calls import END, events, line
 from tests.unit.interfaces.fake_api import CONFIG, FakeApi, page, task_like
@@ -350,8 +351,8 @@ def test_a_rerun_prints_the_new_id(api: FakeApi, capsys: Printed) -> None:
 @pytest.mark.parametrize(
     ("answer", "code", "attempt"),
     [
-        (problem(401, "unauthenticated"), 6, "export ROTA_TOKEN=…"),
-        (problem(403, "permission_denied"), 6, "export ROTA_TOKEN=…"),
+        (problem(401, "unauthenticated"), 6, PASTE),
+        (problem(403, "permission_denied"), 6, PASTE),
         (problem(404, "task_not_found"), 3, "rota task ls"),
         (problem(422, "invalid_request"), 2, "rota task get --help"),
         (problem(500, "internal"), 1, "rota doctor"),
@@ -381,32 +382,6 @@ def test_a_server_that_is_away_is_unavailable(api: FakeApi, capsys: Printed, mon
     monkeypatch.setattr("rota.interfaces.cli.connect.CONNECT_WITHIN", timedelta(seconds=0.2))
     assert run(["cluster", "--url", "http://rota.example"]) == 5
     assert len(api.sent) > 1
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        ("", "", "there is no token in ROTA_TOKEN nor in .rota/token: ask whoever", "export ROTA_TOKEN=…"),
-        ("rota_1_x", "", "the token came from ROTA_TOKEN, and this server does not know it", "export ROTA_TOKEN=…"),
-        ("rota_1_x", "rota_1_x", "the token came from ROTA_TOKEN, and this server does", "export ROTA_TOKEN=…"),
-        ("", "rota_1_x", "the token came from .rota/token, and this server does not", "export ROTA_TOKEN=…"),
-        ("rota_1_x", "rota_2_y", "the token came from ROTA_TOKEN, and .rota/token has another", "unset ROTA_TOKEN"),
-    ],
-)
-def test_who_is_not_let_in_learns_which_token_it_was(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: Printed, case: tuple[str, str, str, str]
-) -> None:
-    in_environment, in_file, told, attempt = case
-    monkeypatch.setenv("ROTA_TOKEN", in_environment)
-    if in_file:
-        Path(".rota").mkdir()
-        Path(".rota/token").write_text(in_file, "utf-8")
-    api.on("GET /tasks", problem(401, "unauthenticated", detail="a token is needed"))
-    assert run(["task", "ls"]) == 6
-    first, last = capsys.readouterr().err.splitlines()
-    assert first.startswith("error: a token is needed; ")
-    assert told in first
-    assert last == f"try: {attempt}"
 
 
 def test_the_token_of_a_server_for_development_is_found(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,15 +15,15 @@ from rota.client.call import Reply
 from rota.client.problems import error_from
 from rota.domain.errors import ConfigError
 from rota.interfaces.cli.errors import PROGRAMS, report
-from rota.interfaces.cli.main import _typed, cli
-from rota.interfaces.cli.refused import EXPORT
-from rota.interfaces.cli.typed import Typed
+from rota.interfaces.cli.main import cli
+from rota.interfaces.cli.refused import PASTE
+from rota.interfaces.cli.typed import Typed, read_typed
 from rota.interfaces.operations.errors import CODES
 from rota.wire.base import FieldError, Problem
 from tests.unit.interfaces.test_cli_walk import ASKING
 
 LINES = [line.split() for line in ASKING.replace("\n", "|").split("|") if line.strip()]
-OTHERS = {EXPORT, "unset ROTA_TOKEN"}  # for a shell, not for us
+OTHERS = {PASTE, "unset ROTA_TOKEN"}  # for a shell, not for us
 TELLERS = {"ConfigError": "fix", "CheckFailedError": "fix", "report_failure": ""}  # the name of what they suggest
 
 
@@ -61,7 +61,7 @@ def test_what_to_try_after_any_answer_of_a_server_can_be_typed(code: str, capsys
     )
     error = error_from(Reply(status, {}, msgspec.json.encode(problem)))
     for words in LINES:
-        report(error, _typed(words))
+        report(error, read_typed(cli, words))
         told = last_line(capsys)
         if told not in OTHERS:
             check_typed(told)

@@ -36,6 +36,14 @@ def test_every_command_has_help(path: tuple[str, ...], capsys: pytest.CaptureFix
             assert parameter.help, f"{parameter.name} is explained"
 
 
+@pytest.mark.parametrize("path", [path for path in COMMANDS if isinstance(COMMANDS[path], click.Group)], ids=" ".join)
+def test_every_line_of_a_list_of_commands_is_whole(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*path, "--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert listed
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
+
+
 def test_the_commands_that_are_promised_are_there() -> None:
     promised = """
         server api scheduler worker version top events stats cluster doctor completion

@@ -48,6 +48,14 @@ def test_each_field_that_is_wrong_is_named() -> None:
     assert problem.errors == [FieldError(field="a", problem="is empty"), FieldError(field="b", problem="is odd")]
 
 
+def test_what_is_in_the_way_is_a_field_and_only_where_something_is() -> None:
+    used = msgspec.json.decode(problem_response(errors.IdempotencyMismatchError("a1", 711)).body)
+    assert used["task_id"] == "711"
+    denied = msgspec.json.decode(problem_response(errors.DeniedError("admin", present="viewer")).body)
+    assert denied["needed_role"] == "admin"
+    assert not {"task_id", "needed_role"} & set(msgspec.json.decode(problem_response(errors.ConflictError("no")).body))
+
+
 def test_whoever_must_wait_is_told_for_how_long() -> None:
     assert problem_response(errors.RateLimitedError(timedelta(seconds=1.2))).headers["retry-after"] == "2"
     assert problem_response(errors.StoreUnavailableError("away")).headers["retry-after"] == "1"

@@ -195,10 +195,11 @@ class Signals(Protocol):
         """Listen: every event published after the context was entered, in the publisher's order.
 
         `after` is the id of what was heard last, on this node or another: what has been published since then comes
-        first, without gap or repeat. When that is not remembered any more, or the id is not of this coordinator's
-        making, a `Told` without an event comes first. A listener that falls far behind (ten thousand events or so)
-        loses the oldest rather than hold up the others, and is told so in the same way. One that can hear no more gets
-        `CoordinatorUnavailableError` in place of the next event: listen anew, after the last id."""
+        first, without gap or repeat. Ids look as `domain.events.EVENT_ID` says, with letters of each coordinator's own.
+        When that is not remembered any more, or the id is not of this coordinator's making, a `Told` without an event
+        comes first. A listener that falls far behind (ten thousand events or so) loses the oldest rather than hold up
+        the others, and is told so in the same way. One that can hear no more gets `CoordinatorUnavailableError` in
+        place of the next event: listen anew, after the last id."""
         ...
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Self
 
 from rota.domain.events import Told
 
@@ -49,6 +50,18 @@ class EventBuffer:
             self._changed.clear()
             await self._changed.wait()
         return self._events.popleft()
+
+
+@asynccontextmanager
+async def filled_by(*readers: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Let these fill a buffer while the context is entered."""
+    reading = [asyncio.create_task(reader) for reader in readers]
+    try:
+        yield
+    finally:
+        for one in reading:
+            one.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
 
 
 def find_number(position: str, kind: str) -> int | None:

@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from rota.domain.errors import InvalidError
-from rota.interfaces.cli.connect import connect, server_option
-from rota.interfaces.cli.output import output_option, show_list, show_one
+from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
+from rota.interfaces.cli.input import read_text
+from rota.interfaces.cli.output import confirm, output_option, show_list, show_one
 from rota.interfaces.cli.tables import CALENDARS
-from rota.interfaces.cli.task_submit import read_text
 from rota.interfaces.cli.text import safe
 
 MOST_BYTES = 1024**2
@@ -33,7 +33,10 @@ years are the first and the last that it knows about: in others nothing fires.
 
 @click.group()
 def calendar() -> None:
-    """Define calendars, which schedules name in `only` and `exclude`."""
+    """Define calendars for schedules to keep to, or out of.
+
+    Schedules name them in `only` and `exclude`.
+    """
 
 
 @calendar.command(epilog=FIELDS)
@@ -54,9 +57,9 @@ def put(name: str, *, url: str | None, **given: Any) -> None:
     if given["years"] is not None:
         wanted["first_year"], wanted["last_year"] = _read_years(given["years"])
     if given["ics"] is not None:
-        wanted["ics"] = read_text(given["ics"], most=MOST_BYTES)
+        wanted["ics"] = read_text("--ics", given["ics"], most=MOST_BYTES)
     if not wanted:
-        raise InvalidError("--file", "or --country or --ics is needed: they say what is in the calendar")
+        raise click.UsageError("Give --file, --country or --ics: they say what is in the calendar.")
     with connect(url) as client:
         stored = client.calendars.put(name, wanted)
     click.echo(f"{stored.name} is at revision {stored.revision}")
@@ -64,11 +67,12 @@ def put(name: str, *, url: str | None, **given: Any) -> None:
 
 @calendar.command()
 @output_option
+@watch_option
 @server_option
-def ls(output: str, *, url: str | None) -> None:
+def ls(output: str, *, watch: bool, url: str | None) -> None:
     """List the calendars."""
     with connect(url) as client:
-        show_list(client.calendars.list(), CALENDARS, output=output)
+        repeat(lambda: show_list(client.calendars.list(), CALENDARS, output=output), watch=watch)
 
 
 @calendar.command()
@@ -88,7 +92,7 @@ def get(name: str, output: str, *, url: str | None) -> None:
 def rm(name: str, *, yes: bool, url: str | None) -> None:
     """Delete a calendar that no schedule names."""
     if not yes:
-        click.confirm(f"delete the calendar {safe(name)}?", abort=True, err=True)
+        confirm(f"delete the calendar {safe(name)}?")
     with connect(url) as client:
         client.calendars.delete(name)
     click.echo(f"{safe(name)} is deleted")
@@ -105,10 +109,11 @@ def _read_years(text: str) -> tuple[int, int]:
 def _read_file(file: str) -> dict[str, Any]:
     import yaml
 
+    text = read_text("--file", file, most=MOST_BYTES)
     try:
-        found = _plain(yaml.safe_load(read_text(file, most=MOST_BYTES)))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as exc:
-        raise InvalidError("--file", f"{file} cannot be read: {exc}") from exc
+        found = _plain(yaml.safe_load(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:  # also a date that is none
+        raise InvalidError("--file", f"{file} is not YAML: {exc}") from exc
     if not isinstance(found, dict):
         raise InvalidError("--file", f"{file} is no calendar: it must have keys such as dates")
     return {key: value for key, value in found.items() if key not in TOLD_ONLY}

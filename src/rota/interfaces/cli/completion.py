@@ -10,7 +10,7 @@ HOW = {
 
 
 @click.command(epilog="\b\n" + "\n".join(HOW.values()))
-@click.argument("shell", type=click.Choice(list(HOW)))
+@click.argument("shell", type=click.Choice(list(HOW)), metavar="bash|zsh|fish")
 def completion(shell: str) -> None:
     """Print the completion script for a shell."""
     from click.shell_completion import get_completion_class

@@ -5,13 +5,14 @@ no file any more may be pruned. Whatever was made in another way is never touche
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT
-from rota.interfaces.cli.task_submit import read_text
+from rota.interfaces.cli.input import read_text
 from rota.wire.changes import TOLD_ONLY, Change, changes
 from rota.wire.config import TaskConfig
 
@@ -50,6 +51,18 @@ def with_source(definitions: Sequence[Definition], source: str) -> list[Definiti
     return [{**definition, "source": source} for definition in definitions]
 
 
+@contextmanager
+def about(definition: Definition) -> Iterator[None]:
+    """Let a mistake name the type in whose definition it is."""
+    try:
+        yield
+    except InvalidError as error:
+        parts = [InvalidError(f"{definition['type']}: {one.field}", one.problem) for one in error.parts or (error,)]
+        named = InvalidError.of(parts)
+        named.args = ("\n".join(map(str, parts)),)
+        raise named from error
+
+
 def plan(definitions: Sequence[Definition], present: Mapping[str, TaskConfig], *, prune: str = "") -> list[Step]:
     """What there is to do, in the order of the types; `prune` is the source of what may be deleted."""
     steps = [_step(definition, present.get(definition["type"])) for definition in definitions]
@@ -63,8 +76,9 @@ def _step(definition: Definition, current: TaskConfig | None) -> Step:
     from rota.interfaces.operations.read import task_config
     from rota.interfaces.operations.render import config_answer
 
-    body = read_definition(definition["type"], definition)
-    wanted = config_answer(task_config(body, task_type=definition["type"], tenant_id=DEFAULT_TENANT))
+    with about(definition):
+        body = read_definition(definition["type"], definition)
+        wanted = config_answer(task_config(body, task_type=definition["type"], tenant_id=DEFAULT_TENANT))
     if current is None:
         return Step(sign="+", type=wanted.type, definition=definition)
     differs = changes(current, wanted)
@@ -88,14 +102,14 @@ def _files(file: str) -> list[str]:
 def _read_file(file: str) -> Iterator[Definition]:
     import yaml
 
+    text = read_text("--file", file, most=MOST_BYTES)
     try:
-        text = read_text(file, most=MOST_BYTES)
         documents = [part for part in yaml.safe_load_all(text) if part is not None]
     except yaml.MarkedYAMLError as exc:
         line = f":{exc.problem_mark.line + 1}" if exc.problem_mark is not None else ""
         raise InvalidError("--file", f"{file}{line} is not YAML: {exc.problem or exc.context}") from exc
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as exc:
-        raise InvalidError("--file", f"{file} cannot be read: {exc}") from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:  # also a date that is none
+        raise InvalidError("--file", f"{file} is not YAML: {exc}") from exc
     found = [definition for part in documents for definition in (part if isinstance(part, list) else [part])]
     for place, definition in enumerate(found, 1):
         if not isinstance(definition, dict) or not isinstance(definition.get("type"), str):

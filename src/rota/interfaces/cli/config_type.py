@@ -13,11 +13,13 @@ from rota.interfaces.cli.config_files import (
     DEFAULT_SOURCE,
     Definition,
     Step,
+    about,
     plan,
     read_definitions,
     with_source,
 )
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
+from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import confirm, output_option, show_list, show_one
 from rota.interfaces.cli.tables import CONFIGS
 from rota.interfaces.cli.task_submit import read_payload
@@ -63,10 +65,15 @@ def config_type() -> None:
 @click.option("-f", "--file", required=True, metavar="FILE|FOLDER|-", help="YAML or JSON: definitions.")
 @click.option("--plan", "is_plan", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--prune", is_flag=True, help="Delete types that were applied from here before and are gone.")
-@click.option("--source", metavar="NAME", help="The name of this set of files (for a folder: files).")
+@click.option(
+    "--source", metavar="NAME", help="What this set of files is called, for --prune.  [default for a folder: files]"
+)
 @server_option
 def apply(file: str, *, is_plan: bool, prune: bool, source: str | None, url: str | None) -> None:
-    """Create or change types as files say; each has a `type` and the fields of the API."""
+    """Create or change types as files say.
+
+    Each definition has a `type` and the fields of the API.
+    """
     definitions = read_definitions(file)
     named = source if source is not None else DEFAULT_SOURCE if Path(file).is_dir() else ""
     if prune and not named:
@@ -101,11 +108,11 @@ def revisions(task_type: str, output: str, *, url: str | None) -> None:
 
 @config_type.command()
 @click.argument("task_type", metavar="TYPE")
-@click.argument("before", type=click.IntRange(min=1), metavar="REVISION")
-@click.argument("after", type=click.IntRange(min=1), metavar="REVISION")
+@click.argument("before", type=WholeNumber(1), metavar="OLD")
+@click.argument("after", type=WholeNumber(1), metavar="NEW")
 @server_option
 def diff(task_type: str, before: int, *, after: int, url: str | None) -> None:
-    """Show what one revision of a type says differently from another."""
+    """Show what revision NEW of a type says otherwise than OLD."""
     with connect(url) as client:
         for change in client.configs.diff(task_type, before, after=after):
             _show_change(change)
@@ -113,7 +120,7 @@ def diff(task_type: str, before: int, *, after: int, url: str | None) -> None:
 
 @config_type.command()
 @click.argument("task_type", metavar="TYPE")
-@click.argument("revision", type=click.IntRange(min=1))
+@click.argument("revision", type=WholeNumber(1))
 @server_option
 def rollback(task_type: str, revision: int, *, url: str | None) -> None:
     """Define a type as it was in an earlier revision."""
@@ -186,7 +193,8 @@ def rm(task_type: str, *, yes: bool, url: str | None) -> None:
 
 def _put_all(client: "Client", definitions: Sequence[Definition]) -> None:
     for definition in definitions:
-        stored = client.configs.put(definition["type"], definition)
+        with about(definition):
+            stored = client.configs.put(definition["type"], definition)
         click.echo(f"{stored.type} is at revision {stored.revision}")
 
 

@@ -47,7 +47,7 @@ def choose_place(url: str | None, *, timeout: str) -> "Place":
     """Where the server is and what it is shown. A token in this folder is for the server of this folder alone."""
     from rota.client.place import find_place
 
-    named = url or os.environ.get("ROTA_URL") or _find_served()
+    named = url or os.environ.get("ROTA_URL") or find_served()
     place = find_place(named, None, timeout=timeout)
     if not place.is_local:
         return replace(place, connect_within=CONNECT_WITHIN)
@@ -55,7 +55,7 @@ def choose_place(url: str | None, *, timeout: str) -> "Place":
     return replace(find_place(named, find_token(), timeout=timeout), connect_within=timedelta(0))
 
 
-def _find_served() -> str | None:
+def find_served() -> str | None:
     """Where the `rota dev` of this folder serves, while it runs.
 
     It serves this machine alone: a folder that came from elsewhere must not send a token of the environment away.

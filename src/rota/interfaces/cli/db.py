@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from rota.interfaces.cli.errors import CheckFailedError
-from rota.interfaces.cli.options import config_option, load_settings
+from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option
 from rota.interfaces.cli.output import spinner
 
 
@@ -17,11 +17,12 @@ def db() -> None:
 
 @db.command()
 @config_option
-def upgrade(config: Path | None) -> None:
+@set_option
+def upgrade(config: Path | None, *, changes: tuple[str, ...]) -> None:
     """Bring the schema to this release; does nothing when it is there."""
     from rota.config.schema import upgrade_schema
 
-    settings = load_settings(config).settings
+    settings = load_settings(config, read_changes(changes)).settings
     with spinner("the schema is being upgraded"):
         now = asyncio.run(upgrade_schema(settings))
     click.echo(f"schema is at {now.current}")
@@ -29,21 +30,23 @@ def upgrade(config: Path | None) -> None:
 
 @db.command()
 @config_option
-def status(config: Path | None) -> None:
+@set_option
+def status(config: Path | None, *, changes: tuple[str, ...]) -> None:
     """Say where the schema stands."""
     from rota.config.schema import read_schema
 
-    now = asyncio.run(read_schema(load_settings(config).settings))
+    now = asyncio.run(read_schema(load_settings(config, read_changes(changes)).settings))
     click.echo(f"schema is at {now.current or 'nothing'}, this release has {now.newest}")
 
 
 @db.command()
 @config_option
-def check(config: Path | None) -> None:
+@set_option
+def check(config: Path | None, *, changes: tuple[str, ...]) -> None:
     """Fail unless the schema is that of this release."""
     from rota.config.schema import read_schema
 
-    now = asyncio.run(read_schema(load_settings(config).settings))
+    now = asyncio.run(read_schema(load_settings(config, read_changes(changes)).settings))
     if not now.is_current:
         problem = f"schema is at {now.current or 'nothing'}, this release needs {now.newest}"
         raise CheckFailedError(problem, fix="rota db upgrade")

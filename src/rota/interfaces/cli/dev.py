@@ -41,7 +41,7 @@ MOST_PORTS = 100
 @click.option("--ephemeral", is_flag=True, help="Keep nothing: the store is in memory.")
 @set_option
 def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[str, ...]) -> None:
-    """Run everything in one process, with your tasks or with samples. Data is in ./.rota; not for production.
+    """Run everything in one process: your tasks, or samples. Data is in ./.rota; not for production.
 
     A port that is taken moves on to the next free one.
     """

@@ -14,11 +14,9 @@ from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import uvicorn
-
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.task_config import TaskConfig
-from rota.interfaces.http.server import Server, listen
+from rota.interfaces.http.server import Server, listen, plain_config
 from rota.receive import ReceivedTask, Receiver
 from rota.sdk.control import Fail
 from rota.sdk.signing import PREFIX
@@ -58,19 +56,8 @@ class SampleService:
         return f"{HOST}:{self.sockets[0].getsockname()[1]}"
 
     async def run(self) -> None:
-        config = uvicorn.Config(
-            Receiver(self.secret).asgi(greet),
-            ws="none",
-            lifespan="off",
-            loop="none",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_graceful_shutdown=1,
-        )
+        app = Receiver(self.secret).asgi(greet)
+        config = plain_config(app, limit_concurrency=MOST_CONNECTIONS, timeout_graceful_shutdown=1)
         server = Server(config)
         serving = asyncio.create_task(server.serve(sockets=list(self.sockets)))
         try:

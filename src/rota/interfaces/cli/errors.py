@@ -1,7 +1,7 @@
 """What a command says when it fails, and with which exit code: nearest base class wins."""
 
 import os
-import re
+from shlex import quote
 from urllib.parse import urlsplit
 
 import click
@@ -40,16 +40,20 @@ EXIT_CODES: dict[type[RotaError], int] = {
 LISTS = {  # where to find what there is
     "task": "rota task ls",
     "task_config": "rota config-type ls",
+    "calendar": "rota calendar ls",
     "worker": "rota worker ls",
     "token": "rota token ls",
 }
+OWNERS = {  # what has it, of which the first argument says the name
+    "task_config_revision": "rota config-type revisions",
+    "schedule": "rota config-type get",
+}
 
-
-PROGRAMS = ("rota", "pip", "python")  # a fix that begins with one of these can be typed as it is
-UNREACHED = "server_unreachable"  # as the client calls it
+PROGRAMS = ("rota", "pip", "python", "unset")  # a fix that begins with one of these can be typed as it is
+UNREACHED, MISUNDERSTOOD, UNTRUSTED = "server_unreachable", "wrong_protocol", "untrusted_certificate"  # by the client
 CHECK = "rota settings check"
 SUBMIT = "rota task submit"
-GETTERS = ("rota task", "rota config-type", "rota worker")
+GETTERS = ("rota task", "rota config-type", "rota worker", "rota calendar")
 
 
 class CheckFailedError(RotaError):
@@ -72,11 +76,11 @@ def report(error: RotaError, typed: Typed | None = None) -> int:
     """Say what went wrong and what to type next; the exit code."""
     known = typed or Typed()
     if exit_code_for(error) == DENIED:
-        _say(*advise(error, role=_role_for(known)))
+        _say(*advise(error, known, role=_role_for(error, known)))
     elif isinstance(error, ConfigError | CheckFailedError):
         _say(*_remedy(error, known))
     else:
-        _say(str(error), _next_command(error, known))
+        _say(str(error), suggest(error, known))
     return exit_code_for(error)
 
 
@@ -110,24 +114,33 @@ def report_failure(problem: str, attempt: str) -> int:
     return FAILURE
 
 
-def _next_command(error: RotaError, typed: Typed) -> str:
+def suggest(error: RotaError, typed: Typed) -> str:
+    """What to type next."""
     code = exit_code_for(error)
-    if code == NOT_FOUND and (kind := error.code.removesuffix("_not_found")) in LISTS:
-        return LISTS[kind]
+    kind = error.code.removesuffix("_not_found") if code == NOT_FOUND else ""
+    if kind in LISTS or (kind in OWNERS and typed.subject):
+        return typed.beside(LISTS.get(kind) or f"{OWNERS[kind]} {quote(typed.subject)}")
     if code == CONFLICT:
-        return _look_at(error, typed)
+        return typed.beside(_look_at(error, typed))
     if error.code == UNREACHED:
         return _find_server(typed)
+    if error.code == MISUNDERSTOOD:
+        return _ask_elsewhere(error, typed)
+    if error.code == UNTRUSTED:
+        return "export SSL_CERT_FILE=…"
+    if isinstance(error, InvalidError) and error.field == "--after":
+        return typed.again(without=error.field)
     return f"{typed.command} --help" if code in (USAGE, NOT_FOUND) else typed.beside("rota doctor")
 
 
 def _look_at(error: RotaError, typed: Typed) -> str:
-    """What the present state is of what a command was for."""
-    if typed.command == SUBMIT:  # whose subject is a type; of a key that was used it is told for which task
-        made = re.search(r"\btask (\d+)\b", str(error))
-        return f"rota task get {made[1]}" if made else f"rota config-type get {typed.subject}"
+    """What the present state is of what is in the way, or of what a command was for."""
+    if isinstance(error, ConflictError) and error.task_id is not None:
+        return f"rota task get {error.task_id}"
+    if typed.command == SUBMIT:  # whose subject is a type
+        return f"rota config-type get {quote(typed.subject)}"
     group = " ".join(typed.command.split()[:2])
-    return f"{group} get {typed.subject}" if group in GETTERS and typed.subject else "rota cluster"
+    return f"{group} get {quote(typed.subject)}" if group in GETTERS and typed.subject else "rota cluster"
 
 
 def _find_server(typed: Typed) -> str:
@@ -139,12 +152,27 @@ def _find_server(typed: Typed) -> str:
     if named is None:
         return "rota dev"
     if not Place(named, "").is_local:
-        return "unset ROTA_URL" if given is None else typed.again(without="--url")
+        return typed.without_url()
     port = urlsplit(named).port
     return "rota dev" if port is None else f"rota dev --port {port}"
 
 
-def _role_for(typed: Typed) -> str:
+def _ask_elsewhere(error: RotaError, typed: Typed) -> str:
+    """Where something else than the API answers: the same at the URL that perhaps was meant."""
+    from rota.client.exchange import WrongProtocolError
+
+    meant = error.meant if isinstance(error, WrongProtocolError) else None
+    given = typed.find("--url")
+    if given is None and "ROTA_URL" not in os.environ:
+        return "rota dev"  # takes another port
+    if meant is None:
+        return typed.without_url()
+    return f"export ROTA_URL={meant}" if given is None else typed.again(f"--url {quote(meant)}", without="--url")
+
+
+def _role_for(error: RotaError, typed: Typed) -> str:
+    if isinstance(error, DeniedError) and error.needed:
+        return error.needed
     return "admin" if typed.command.startswith(("rota token", "rota audit")) else "operator"
 
 

@@ -24,12 +24,20 @@ def filter_options(command: Command) -> Command:
     options = [
         click.option("--status", "statuses", multiple=True, type=STATUSES, help="In this state; may be repeated."),
         click.option("--type", "types", multiple=True, metavar="TYPE", help="Of this type; may be repeated."),
-        click.option("--priority", "levels", multiple=True, metavar="0..9|normal|high|urgent", help="Of this level."),
+        click.option(
+            "--priority",
+            "levels",
+            multiple=True,
+            metavar="0..9|normal|high|urgent",
+            help="Of this level; may be repeated.",
+        ),
         click.option("--worker", "worker_id", metavar="ID", help="Held by this worker."),
         click.option("--created-after", metavar="TIME", help="Created after this time."),
         click.option("--created-before", metavar="TIME", help="Created before this time."),
         click.option("-q", "--query", "q", metavar="TEXT", help="With this text in the name or the type."),
-        click.option("--metadata", "facts", multiple=True, metavar="KEY=VALUE", help="With this fact."),
+        click.option(
+            "--metadata", "facts", multiple=True, metavar="KEY=VALUE", help="With this fact; may be repeated."
+        ),
     ]
     for option in reversed(options):
         command = option(command)

@@ -9,7 +9,7 @@ from rota.__about__ import __version__
 from rota.domain.errors import RotaError
 from rota.interfaces.cli.errors import FAILURE, OK, report, report_usage
 from rota.interfaces.cli.lazy import LazyGroup
-from rota.interfaces.cli.typed import Typed
+from rota.interfaces.cli.typed import read_typed
 
 HERE = "rota.interfaces.cli"
 PLACES = {
@@ -42,7 +42,8 @@ PLACES = {
 def cli() -> None:
     """Rota, a distributed task scheduler.
 
-    Commands that ask a server find it by ROTA_URL and show it ROTA_TOKEN. Exit codes: 0 ok, 1 failure, 2 usage,
+    To look around: rota dev, and in another terminal what it says. Commands that ask a server find it by ROTA_URL and
+    show it ROTA_TOKEN; in the folder of a rota dev they need neither. Exit codes: 0 ok, 1 failure, 2 usage,
     3 not found, 4 conflict, 5 unavailable, 6 denied.
     """
 
@@ -63,28 +64,13 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = cli.main(list(arguments), prog_name="rota", standalone_mode=False)
     except RotaError as error:
-        return report(error, _typed(arguments))
+        return report(error, read_typed(cli, arguments))
     except click.ClickException as error:
-        return report_usage(error, _typed(arguments))
+        return report_usage(error, read_typed(cli, arguments))
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return FAILURE
     return code if isinstance(code, int) else OK
-
-
-def _typed(arguments: Sequence[str]) -> Typed:
-    """Which command it was, to name it in what is said about it."""
-    context = click.Context(cli)
-    command: click.Command = cli
-    path, words = ["rota"], [word for word in arguments if not word.startswith("-")]
-    while words and isinstance(command, click.Group):
-        inner = command.get_command(context, words[0])
-        if inner is None:
-            break
-        path.append(words.pop(0))
-        command = inner
-    ids = [word for word in words if word.isdigit()]  # the longest: a number may also be the value of an option
-    return Typed(" ".join(path), max(ids, key=len, default=words[0] if words else ""), tuple(arguments))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 YES = "--yes"  # of every command that asks
+PRINTED = "How it is printed.  [default: table]"
+A_LINE_EACH = "How it is printed; json is a line each.  [default: table]"
 FORMS = ("table", "wide", "json", "yaml", "name")
 COLOURS = {
     "SUCCESS": "green",
@@ -49,13 +51,12 @@ class Table:
 
     columns: Sequence[Column]
     name: Callable[[Any], str]
+    empty: str = ""  # what to say where there are none
 
 
 def output_option(command: Command) -> Command:
     """`-o`, on every command that shows something."""
-    option = click.option(
-        "-o", "--output", type=click.Choice(FORMS), default="table", help="The form.  [default: table]"
-    )
+    option = click.option("-o", "--output", type=click.Choice(FORMS), default="table", help=PRINTED)
     return option(command)
 
 
@@ -73,6 +74,8 @@ def show_list(items: Iterable[Any], table: Table, *, output: str, limit: int | N
                 click.echo(safe(table.name(item)))
         case _:
             print_rows(shown, table, is_wide=output == "wide")
+            if table.empty and not shown:
+                click.echo(table.empty, err=True)
     if len(found) > len(shown):
         click.echo(f"there are more than {limit}: --limit shows them", err=True)
 

@@ -1,22 +1,87 @@
-"""What to tell whoever was not let in: which token it was, and what to do about it."""
+"""What to tell whoever was not let in: which token it was, and what to do about it.
+
+Who is here may have no token, one that is worn out, or one of another installation. A server that is not reached from
+the folder of its store can only be given a token that somebody hands over: the line then asks for it.
+"""
 
 import os
+from dataclasses import dataclass
+from pathlib import Path
 
+from rota.domain.access import find_token_id
 from rota.domain.errors import DeniedError, RotaError
-from rota.interfaces.cli.connect import TOKEN_FILE, read_token_file
+from rota.interfaces.cli.connect import TOKEN_FILE, choose_place, find_served, read_token_file
+from rota.interfaces.cli.typed import Typed
 
-EXPORT = "export ROTA_TOKEN=…"
+PASTE = "read -rs ROTA_TOKEN && export ROTA_TOKEN"  # shows nothing, and leaves nothing in the shell's history
+MAKE = "export ROTA_TOKEN=$({command})"
+KEPT_HERE = (Path("rota.yaml"), Path(".rota/rota.db"))  # by which this folder knows a store
+NAMED_BY = ("ROTA_STORE__URL", "ROTA_CONFIG")
 
 
-def advise(error: RotaError, *, role: str) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What the token was, and whose server it was shown to."""
+
+    url: str
+    is_local: bool
+    served: str | None  # where the `rota dev` of this folder is
+    in_environment: str
+    in_file: str | None  # which is for servers of this machine alone
+
+    @property
+    def shown(self) -> str:
+        return self.in_environment or self.in_file or ""
+
+    @property
+    def source(self) -> str:
+        return "ROTA_TOKEN" if self.in_environment else str(TOKEN_FILE)
+
+    @property
+    def is_for_another(self) -> bool:
+        """Whether this folder has a server of its own, and this is not it."""
+        return self.served is not None and self.served != self.url
+
+
+def advise(error: RotaError, typed: Typed, *, role: str) -> tuple[str, str]:
     """The problem with where the token came from, and what to type next."""
-    told = str(error).rstrip(".")
-    asking = f"ask whoever runs the server for a token with role {role}"
-    in_environment, in_file = os.environ.get("ROTA_TOKEN", "").strip(), read_token_file()
-    if in_environment and in_file and in_environment != in_file:
+    told, scene = str(error).rstrip("."), _look(typed)
+    if scene.in_environment and scene.in_file not in (None, scene.in_environment) and not scene.is_for_another:
         return f"{told}; the token came from ROTA_TOKEN, and {TOKEN_FILE} has another", "unset ROTA_TOKEN"
-    if in_environment or in_file:
-        source = "ROTA_TOKEN" if in_environment else TOKEN_FILE
-        why = "" if isinstance(error, DeniedError) else ", and this server does not know it"
-        return f"{told}; the token came from {source}{why}: {asking}", EXPORT
-    return f"{told}; there is no token in ROTA_TOKEN nor in {TOKEN_FILE}: {asking}", EXPORT
+    if isinstance(error, DeniedError):
+        return _ask_for_another(f"{told}; the token came from {scene.source}", typed, scene=scene, role=role)
+    if not scene.in_environment and scene.is_for_another:
+        problem = f"{told}; {scene.url} is another server than the rota dev of this folder, which is at {scene.served}"
+        return problem, typed.without_url()
+    if not scene.shown:
+        told = f"{told}; there is no token in ROTA_TOKEN nor in {TOKEN_FILE}"
+    elif not scene.in_environment and scene.served is None:
+        problem = f"the token came from {TOKEN_FILE}, of a rota dev in this folder that does not run; another server"
+        return f"{told}; {problem} is at {scene.url}", "rota dev"
+    elif find_token_id(scene.shown) is None:
+        told = f"{told}; what came from {scene.source} is no token: one begins with rota_"
+    else:
+        told = f"{told}; the token came from {scene.source}, and {scene.url} does not know it, or no longer"
+    return _ask_for_another(told, typed, scene=scene, role=role)
+
+
+def _ask_for_another(problem: str, typed: Typed, *, scene: _Scene, role: str) -> tuple[str, str]:
+    """Make a token where the store of a server of this machine is at hand; else somebody else has to."""
+    is_known = any(path.exists() for path in KEPT_HERE) or any(name in os.environ for name in NAMED_BY)
+    if scene.is_local and (is_known or typed.find("--config")):
+        command = typed.beside(f"rota token create cli --role {role} --direct")
+        return f"{problem}; whoever has the store makes one", MAKE.format(command=command)
+    where = "go to the folder of the rota dev that serves there, or " if scene.is_local else ""
+    asking = f"{where}ask whoever runs the server for one with role {role}, and paste it"
+    return f"{problem}; {asking}", PASTE
+
+
+def _look(typed: Typed) -> _Scene:
+    place = choose_place(typed.find("--url"), timeout="1s")
+    return _Scene(
+        url=place.url,
+        is_local=place.is_local,
+        served=find_served(),
+        in_environment=os.environ.get("ROTA_TOKEN", "").strip(),
+        in_file=read_token_file() if place.is_local else None,
+    )

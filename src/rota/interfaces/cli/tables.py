@@ -54,6 +54,7 @@ TASKS = Table(
         Column("ERROR", _trouble, is_wide=True),
     ),
     attrgetter("id"),
+    empty="no such tasks; to add one: rota task submit TYPE",
 )
 CONFIGS = Table(
     (
@@ -72,6 +73,7 @@ CONFIGS = Table(
         _field("UPDATED", "updated_at", is_wide=True),
     ),
     attrgetter("type"),
+    empty="no types yet; a worker brings those of its code: rota worker --app FILE.py",
 )
 PREVIEWS = Table((), lambda preview: str(preview.type))
 OCCURRENCES = Table(
@@ -83,6 +85,7 @@ OCCURRENCES = Table(
         _field("SINCE", "since"),
     ),
     lambda occurrence: str(occurrence.fire_at.isoformat()),
+    empty="nothing has fired or been skipped yet; to see when something will: rota schedule next TYPE",
 )
 FORECASTS = Table(
     (
@@ -103,6 +106,7 @@ CALENDARS = Table(
         _field("DESCRIPTION", "description", is_wide=True),
     ),
     attrgetter("name"),
+    empty="no calendars yet; to make one: rota calendar put NAME --country CN",
 )
 WORKERS = Table(
     (
@@ -118,6 +122,7 @@ WORKERS = Table(
         _field("SINCE", "registered_at", is_wide=True),
     ),
     attrgetter("id"),
+    empty="no worker lives; to run one: rota worker --app FILE.py",
 )
 QUEUES = Table(
     (_field("PRIORITY", "priority"), _field("READY", "ready"), _field("OLDEST_S", "oldest_age_seconds")),

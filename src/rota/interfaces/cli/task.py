@@ -9,7 +9,7 @@ from rota.interfaces.cli.errors import FAILURE, OK
 from rota.interfaces.cli.filters import filter_options, read_filters, read_time
 from rota.interfaces.cli.lazy import LazyGroup
 from rota.interfaces.cli.options import WholeNumber
-from rota.interfaces.cli.output import document, output_option, show_list, show_one
+from rota.interfaces.cli.output import A_LINE_EACH, PRINTED, document, output_option, show_list, show_one
 from rota.interfaces.cli.tables import TASKS
 from rota.interfaces.cli.text import compact, moment, safe, safe_lines
 
@@ -58,7 +58,7 @@ def get(task_id: str, output: str, *, url: str | None) -> None:
 
 @task.command()
 @click.argument("task_id", metavar="ID")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="The form.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help=PRINTED)
 @server_option
 def explain(task_id: str, output: str, *, url: str | None) -> None:
     """Say why a task is where it is."""
@@ -73,7 +73,7 @@ def explain(task_id: str, output: str, *, url: str | None) -> None:
 @task.command()
 @click.argument("task_id", metavar="ID")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="`json`: a line each.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help=A_LINE_EACH)
 @server_option
 def logs(task_id: str, *, follow: bool, output: str, url: str | None) -> None:
     """Print a task's record: its transitions and what it logged itself."""
@@ -106,6 +106,8 @@ def amend(task_id: str, *, priority: str | None, scheduled_at: str | None, outpu
     """Change a task that waits."""
     from rota.interfaces.cli.task_submit import read_priority
 
+    if priority is None and scheduled_at is None:
+        raise click.UsageError("Give --priority or --at: they say what changes.")
     with connect(url) as client:
         changed = client.tasks.patch(
             task_id, priority=read_priority(priority), scheduled_at=read_time("--at", scheduled_at)

@@ -32,7 +32,10 @@ Told = Callable[["BulkCount"], None]
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @server_option
 def cancel(ids: tuple[str, ...], reason: str, *, yes: bool, url: str | None, **given: Any) -> int:
-    """End tasks, waiting or running: those with these ids, or all that match."""
+    """End tasks, waiting or running.
+
+    Those with these ids, or all that match the filters.
+    """
     filters = _choose(ids, given)
     _check_statuses(filters, "cancel", are_final=False)
     with connect(url) as client:
@@ -55,7 +58,10 @@ def cancel(ids: tuple[str, ...], reason: str, *, yes: bool, url: str | None, **g
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @server_option
 def retry(ids: tuple[str, ...], *, yes: bool, url: str | None, **given: Any) -> int:
-    """Do the work of ended tasks again, as new tasks; the new ids are printed."""
+    """Do the work of ended tasks again, as new tasks.
+
+    Of those with these ids, or of all that match the filters; the new ids are printed.
+    """
     filters = _choose(ids, given)
     _check_statuses(filters, "retry", are_final=True)
     with connect(url) as client:

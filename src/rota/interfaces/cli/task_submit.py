@@ -1,11 +1,9 @@
 """`rota task submit`."""
 
-import sys
 from contextlib import suppress
 from datetime import timedelta
 from difflib import get_close_matches
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +14,7 @@ from rota.domain.errors import ConfigError, InvalidError
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import FAILURE, OK, report_failure
 from rota.interfaces.cli.filters import read_pairs, read_time
+from rota.interfaces.cli.input import read_text
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, restate, show_one, spinner
 from rota.interfaces.cli.tables import TASKS
@@ -134,18 +133,7 @@ def read_payload(text: str | None) -> Any:
         return None
     if text != "-" and not text.startswith("@"):
         return _parse(text)
-    try:
-        return _parse(read_text(text.removeprefix("@"), most=MAX_PAYLOAD_BYTES * 4))
-    except (OSError, UnicodeDecodeError) as exc:
-        raise InvalidError("--payload", f"{text.removeprefix('@')} cannot be read: {exc}") from exc
-
-
-def read_text(file: str, *, most: int) -> str:
-    """What a file holds, or standard input for `-`; no more than can be meant."""
-    if file == "-":
-        return sys.stdin.read(most)
-    with Path(file).open(encoding="utf-8") as opened:
-        return opened.read(most)
+    return _parse(read_text("--payload", text.removeprefix("@"), most=MAX_PAYLOAD_BYTES * 4))
 
 
 def read_priority(text: str | None) -> int | str | None:

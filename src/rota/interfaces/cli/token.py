@@ -1,18 +1,18 @@
 """`rota token`: who may ask."""
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
-from rota.interfaces.cli.options import config_option, load_settings
+from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option
 from rota.interfaces.cli.output import is_terminal, output_option, show_list, show_one
 from rota.interfaces.cli.tables import TOKENS
 from rota.interfaces.cli.text import cell, safe
 
 if TYPE_CHECKING:
+    from rota.config.settings import Settings
     from rota.wire.access import NewToken
 
 ROLES = ("viewer", "operator", "admin")
@@ -29,13 +29,15 @@ def token() -> None:
 @click.option("--expires-in", metavar="DURATION|never", default="90d", help="How long it lives.  [default: 90d]")
 @click.option("--direct", is_flag=True, help="On the store itself: the first token, while there is none to ask with.")
 @config_option
+@set_option
 @output_option
 @server_option
 def create(name: str, role: str, *, output: str, url: str | None, **given: Any) -> None:
-    """Make a token and print its secret, this once. With --direct or --config no server is asked, but the store."""
+    """Make a token and print its secret, this once. With --direct, --config or --set the store is asked, no server."""
     life: str | None = None if given["expires_in"] == "never" else given["expires_in"]
-    if given["direct"] or given["config"] is not None:
-        made = _issue(given["config"], name, role=role, expires_in=life)
+    if given["direct"] or given["config"] is not None or given["changes"]:
+        loaded = load_settings(given["config"], read_changes(given["changes"]))
+        made = _issue(loaded.settings, name, role=role, expires_in=life)
     else:
         with connect(url) as client:
             made = client.tokens.create(name, role, expires_in=life)
@@ -71,13 +73,13 @@ def revoke(token_id: str, *, url: str | None) -> None:
     click.echo(f"token {safe(token_id)} is revoked")
 
 
-def _issue(config: Path | None, name: str, *, role: str, expires_in: str | None) -> "NewToken":
+def _issue(settings: "Settings", name: str, *, role: str, expires_in: str | None) -> "NewToken":
     from rota.config.tokens import issue_token
     from rota.domain.durations import parse_duration
     from rota.wire.access import NewToken, Token
 
     life = None if expires_in is None else parse_duration("expires_in", expires_in)
-    made, secret = asyncio.run(issue_token(load_settings(config).settings, name, role=role, expires_in=life))
+    made, secret = asyncio.run(issue_token(settings, name, role=role, expires_in=life))
     shown = Token(
         id=made.id,
         name=made.name,

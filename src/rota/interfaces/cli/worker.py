@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def worker(  # fixed signature: click
     context: click.Context, config: Path | None, app: str | None, *, changes: tuple[str, ...], processes: int | None
 ) -> None:
-    """Run a worker until SIGTERM, then let it finish; or look after those that run."""
+    """Run a worker, or look after those that run.
+
+    Without a command it runs one until SIGTERM, and then lets it finish what it has.
+    """
     if context.invoked_subcommand is None:
         from rota.interfaces.cli.run import run_worker
 

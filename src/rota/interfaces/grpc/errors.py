@@ -14,6 +14,7 @@ from rota.interfaces.operations.errors import problem_for, retry_after
 DOMAIN = "rota"
 LONGEST_TEXT = 500  # characters of the message: clients take 8 KiB of metadata in all
 MOST_DETAIL_BYTES = 4000
+EXTENSIONS = ("task_id", "needed_role")  # of a problem, where it has them
 STATUS: Mapping[int, grpc.StatusCode] = {
     HTTPStatus.BAD_REQUEST: grpc.StatusCode.INVALID_ARGUMENT,
     HTTPStatus.UNAUTHORIZED: grpc.StatusCode.UNAUTHENTICATED,
@@ -40,7 +41,8 @@ def trailers_of(error: RotaError) -> tuple[tuple[str, str | bytes], ...]:
     """What goes with the status: `rota-code`, and the details by which other tools know errors."""
     problem, pause = problem_for(error), retry_after(error)
     status = status_pb2.Status(code=status_of(error).value[0], message=text_of(error))
-    _pack(status, error_details_pb2.ErrorInfo(reason=problem.code, domain=DOMAIN))
+    more = {name: value for name in EXTENSIONS if (value := getattr(problem, name))}
+    _pack(status, error_details_pb2.ErrorInfo(reason=problem.code, domain=DOMAIN, metadata=more))
     if pause is not None:
         info = error_details_pb2.RetryInfo()
         info.retry_delay.seconds = pause

@@ -16,6 +16,7 @@ from rota.interfaces.http.body import BODY_TIMEOUT, to_struct
 from rota.interfaces.http.endpoint import LONGEST_EVENT_ID
 from rota.interfaces.http.gate import MOST_HEADER_BYTES, MOST_HEADERS
 from rota.interfaces.operations.errors import HeadersTooLargeError, SlowRequestError, TooLargeError
+from rota.interfaces.operations.operation import Operation
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -65,6 +66,13 @@ async def receive(context: Context) -> bytes:
     return raw
 
 
+def _place(after: str | None, operation: Operation) -> str | None:
+    """Where a stream is to go on."""
+    if after is None or operation.places is None:
+        return None
+    return operation.places.check("after", check_text("after", after, longest=LONGEST_EVENT_ID))
+
+
 def parse(raw: bytes, method: Method) -> Parsed:
     """What the message asks for, checked as over HTTP."""
     operation = method.operation
@@ -83,5 +91,5 @@ def parse(raw: bytes, method: Method) -> Parsed:
         path=path,
         query=to_struct(query, operation.query),
         body=None if operation.body is None else to_struct(values, operation.body),
-        after=None if after is None else check_text("after", after, longest=LONGEST_EVENT_ID),
+        after=_place(after, operation),
     )

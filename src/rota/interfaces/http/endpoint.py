@@ -66,7 +66,7 @@ class Endpoint:
             path=scope.get("path_params", {}),
             idempotency_key=_header(scope, "idempotency-key", longest=MAX_KEY_LENGTH) if operation.takes_key else None,
             wants_stream=operation.streams and sse.MEDIA_TYPE in (find_header(scope, b"accept") or ""),
-            last_event_id=_header(scope, "last-event-id", longest=LONGEST_EVENT_ID) if operation.streams else None,
+            last_event_id=_place(scope, operation),
             stopping=self._state.stopping,
         )
 
@@ -126,6 +126,12 @@ def _principal(scope: Scope) -> Principal:
 def _header(scope: Scope, name: str, *, longest: int) -> str | None:
     value = find_header(scope, name.encode())
     return None if value is None else check_text(name.title(), value, longest=longest)
+
+
+def _place(scope: Scope, operation: Operation) -> str | None:
+    """Where a stream is to go on, as a browser says it."""
+    given = _header(scope, "last-event-id", longest=LONGEST_EVENT_ID) if operation.places else None
+    return operation.places.check("Last-Event-ID", given) if operation.places and given is not None else None
 
 
 async def _respond(reply: Reply, send: Send) -> None:

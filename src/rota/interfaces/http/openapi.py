@@ -141,8 +141,9 @@ def _list_headers(operation: Operation) -> Iterator[dict[str, Any]]:
     if operation.takes_key:
         about = "Makes a repeat of the request harmless: it gets the answer of the first."
         yield _header("Idempotency-Key", about, pattern=r"^[!-~]([ -~]{0,253}[!-~])?$")
-    if operation.streams:
-        yield _header("Last-Event-ID", "Goes on after this message of an earlier stream.", pattern="^[!-~]{1,100}$")
+    if operation.places is not None:
+        about = "Goes on after this message of an earlier stream."
+        yield _header("Last-Event-ID", about, pattern=f"^{operation.places.pattern}$")
 
 
 def _header(name: str, about: str, *, pattern: str) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
+from starlette.types import ASGIApp
 
 from rota.application.services import Services
 from rota.config.exposure import is_loopback
@@ -88,17 +90,9 @@ def serve_http(services: Services, api: ApiSettings) -> HttpServer:
     state = ServerState(services, most_streams=api.max_streams)
     limiter = RateLimiter(services.node.clock, api.rate)
     app = build_app(state, limiter, hosts=_hosts(api), is_tls=api.tls_cert is not None, is_proxied=api.behind_tls_proxy)
-    config = uvicorn.Config(
+    config = plain_config(
         app,
         http=PromptProtocol,
-        ws="none",
-        lifespan="off",
-        loop="none",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
         limit_concurrency=api.max_connections,
         backlog=BACKLOG,
         timeout_keep_alive=IDLE.seconds,
@@ -110,6 +104,22 @@ def serve_http(services: Services, api: ApiSettings) -> HttpServer:
     _load(config)
     scheme = "http" if api.tls_cert is None else "https"
     return HttpServer(state, limiter, _listen(api), Server(config), scheme)
+
+
+def plain_config(app: ASGIApp, **more: Any) -> uvicorn.Config:
+    """HTTP and nothing around it: no logs, no signs of who serves, no loop of its own, no word of proxies believed."""
+    return uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="off",
+        loop="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        **more,
+    )
 
 
 def _load(config: uvicorn.Config) -> None:

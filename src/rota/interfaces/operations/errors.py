@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 
+from msgspec import UNSET
+
 from rota.domain.errors import (
     ConflictError,
     DeniedError,
@@ -168,6 +170,8 @@ def problem_for(error: RotaError) -> Problem:
         code=code,
         detail=SEE_LOG if is_ours else str(error),
         errors=_list_fields(error),
+        task_id=str(error.task_id) if isinstance(error, ConflictError) and error.task_id is not None else UNSET,
+        needed_role=error.needed if isinstance(error, DeniedError) else UNSET,
     )
 
 

@@ -104,6 +104,14 @@ class Stream:
     frames: AsyncIterator[Frame]
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What the ids of a stream's messages look like, after which it can go on; `check` raises for any other text."""
+
+    pattern: str
+    check: Callable[[str, str], str]  # of the field and its value
+
+
 Handler = Callable[[Call[Any, Any]], Awaitable[Reply | Stream]]
 
 
@@ -126,8 +134,12 @@ class Operation:
     most_marks: int = MOST_BODY_MARKS
     takes_key: bool = False  # heeds Idempotency-Key
     to_link: type[Answer] | None = None  # what the holder of an attempt's link is answered with instead
-    streams: bool = False  # answers `Accept: text/event-stream` with one
+    places: Places | None = None  # if it answers `Accept: text/event-stream` with one
     frame: type[Answer] | None = None  # what the messages of its stream hold
+
+    @property
+    def streams(self) -> bool:
+        return self.places is not None
 
     @property
     def tag(self) -> str:

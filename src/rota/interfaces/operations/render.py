@@ -14,7 +14,6 @@ from rota.domain import schedule as domain_schedule
 from rota.domain import task as domain
 from rota.domain import task_config as domain_config
 from rota.domain.attempt import TaskError, TaskResult
-from rota.domain.retry import RetryPolicy
 from rota.domain.schedule_form import schedule_to
 from rota.domain.task import PROCESSING, RETRYING
 from rota.wire import access, callback, cluster, config, schedule, task
@@ -121,20 +120,6 @@ def explanation(found: explain.Explanation) -> task.Explanation:
     )
 
 
-def retry_answer(policy: RetryPolicy) -> task.Retry:
-    return task.Retry(
-        max_retries=policy.max_retries,
-        strategy=policy.strategy,
-        delay_seconds=policy.delay.total_seconds(),
-        backoff_rate=policy.backoff_rate,
-        max_delay_seconds=policy.max_delay.total_seconds(),
-        jitter=policy.jitter,
-        retry_on=list(policy.retry_on),
-        give_up_on=list(policy.give_up_on),
-        total_timeout_seconds=None if policy.total_timeout is None else policy.total_timeout.total_seconds(),
-    )
-
-
 def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
     settings = json.loads(found.executor_config)
     return config.TaskConfig(
@@ -144,7 +129,7 @@ def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
         description=found.description,
         executor={"type": found.executor_type, **(settings if isinstance(settings, dict) else {})},
         timeout_seconds=found.timeout.total_seconds(),
-        retry=retry_answer(found.retry),
+        retry=task.Retry.of(found.retry),
         priority=found.priority,
         max_concurrent=found.max_concurrent,
         rate_per_second=found.rate_per_second,

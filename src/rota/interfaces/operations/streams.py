@@ -1,14 +1,27 @@
 """What can be followed live: the record of a task, and everything that happens."""
 
+import re
 from collections.abc import AsyncIterator
 
 from rota.domain.access import Role
-from rota.domain.events import Event
+from rota.domain.errors import InvalidError
+from rota.domain.events import EVENT_ID, Event, check_event_id
 from rota.interfaces.operations import read, render
-from rota.interfaces.operations.operation import Call, Frame, Operation, Reply, Stream
+from rota.interfaces.operations.operation import Call, Frame, Operation, Places, Reply, Stream
 from rota.interfaces.operations.queries import EventsQuery, LogsQuery
 from rota.wire import cluster, task
 from rota.wire.base import Page
+
+LINE = "[0-9]{1,18}"
+
+
+def check_line(field: str, value: str) -> str:
+    """The `seq` of a line."""
+    if value and re.fullmatch(LINE, value) is None:
+        raise InvalidError(
+            field, f"{value!r} is not the seq of a line, such as 17; leave it out to begin with the first"
+        )
+    return value
 
 
 async def read_logs(call: Call[LogsQuery, None]) -> Reply | Stream:
@@ -23,8 +36,7 @@ async def read_logs(call: Call[LogsQuery, None]) -> Reply | Stream:
 
 
 async def _follow_logs(call: Call[LogsQuery, None]) -> AsyncIterator[Frame]:
-    given = call.last_event_id
-    after = int(given) if given and given.isascii() and given.isdigit() and len(given) < 20 else 0
+    after = int(call.last_event_id or 0)
     async for entry in call.services.follow.follow(call.task_id, call.tenant_id, after=after):
         yield Frame("log", render.log_line(entry), id=str(entry.seq))
     ended = await call.services.follow.check(call.task_id, call.tenant_id)
@@ -36,7 +48,7 @@ async def watch_events(call: Call[EventsQuery, None]) -> Stream:
 
 
 async def _watch(call: Call[EventsQuery, None]) -> AsyncIterator[Frame]:
-    async with call.services.node.coordinator.signals.subscribe(after=call.last_event_id) as told:
+    async with call.services.node.coordinator.signals.subscribe(after=call.last_event_id or None) as told:
         async for news in told:
             if news.event is None:
                 yield Frame("missed", cluster.Missed(id=news.id), id=news.id)
@@ -64,7 +76,7 @@ OPERATIONS = (
         query=LogsQuery,
         answers={200: Page[task.LogLine]},
         errors=("task_not_found", "too_many_streams"),
-        streams=True,
+        places=Places(LINE, check_line),
         frame=task.LogLine,
     ),
     Operation(
@@ -77,7 +89,7 @@ OPERATIONS = (
         query=EventsQuery,
         answers={200: None},
         errors=("too_many_streams",),
-        streams=True,
+        places=Places(EVENT_ID, check_event_id),
         frame=cluster.Event,
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from rota.domain.events import Event, EventKind, Told
+from rota.domain.events import Event, EventKind, Told, check_event_id
 from rota.domain.ids import TenantId
 from rota.domain.log import Progress
 from rota.domain.task import TaskStatus
@@ -179,6 +179,7 @@ class TestSignals:
             await node.signals.publish(make_events(3))
             first, *rest = [await anext(events) for _ in range(3)]
         assert len({first.id, *(told.id for told in rest)}) == 3
+        assert check_event_id("id", first.id), "servers hand on no other id"
         async with node.signals.subscribe(after=first.id) as events:
             assert [await anext(events) for _ in range(2)] == rest
 

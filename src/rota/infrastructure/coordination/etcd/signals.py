@@ -11,7 +11,6 @@ A publish that is repeated after an unknown outcome is heard twice. An event tha
 newer one, and is left out.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -23,7 +22,7 @@ from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event, Told
 from rota.domain.ids import TaskId
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number
-from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer
+from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, filled_by
 from rota.infrastructure.etcd.client import CompactedError, EtcdClient, LeaseGoneError
 from rota.infrastructure.etcd.ops import (
     MOST_OPS,
@@ -87,12 +86,8 @@ class EtcdSignals:
         place = None if after is None else _find_place(after)
         start, replayed = (begun, []) if after is None else await self._recall(place)
         buffer = EventBuffer(replayed)
-        reader = asyncio.create_task(self._read(start, buffer))
-        try:
+        async with filled_by(self._read(start, buffer)):
             yield buffer
-        finally:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
 
     async def _recall(self, place: tuple[int, int] | None) -> tuple[int, list[Told]]:
         """From which revision to watch, and what came between that and the place where the listener was."""

@@ -16,7 +16,7 @@ from datetime import timedelta
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event, Told
 from rota.domain.ids import TaskId
-from rota.infrastructure.coordination.event_buffer import EventBuffer
+from rota.infrastructure.coordination.event_buffer import EventBuffer, filled_by
 from rota.infrastructure.coordination.failover.switch import Side, Switch
 
 LISTEN_AGAIN = timedelta(seconds=1)
@@ -50,14 +50,9 @@ class FailoverSignals:
     @asynccontextmanager
     async def subscribe(self, *, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
         ears = _Ears(self._switch, after)
-        listening = [asyncio.create_task(ears.listen(side)) for side in (self._switch.primary, self._switch.fallback)]
-        try:
+        async with filled_by(*(ears.listen(side) for side in (self._switch.primary, self._switch.fallback))):
             await ears.wait_until_open()
             yield ears.buffer
-        finally:
-            for one in listening:
-                one.cancel()
-            await asyncio.gather(*listening, return_exceptions=True)
 
 
 class _Ears:

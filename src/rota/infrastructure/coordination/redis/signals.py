@@ -24,7 +24,7 @@ from rota.domain.events import Event, EventKind, Told
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.log import Progress
 from rota.domain.task import TaskStatus
-from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer
+from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, filled_by
 from rota.infrastructure.coordination.redis.keys import RedisKeys, milliseconds
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
 
@@ -84,12 +84,8 @@ class RedisSignals:
         async with self._client.listen(self._keys.events) as messages:
             last, replayed = (0, []) if after is None else await self._recall(_find_place(after))
             buffer = EventBuffer(replayed)
-            reader = asyncio.create_task(_read(messages, buffer, replayed=last))
-            try:
+            async with filled_by(_read(messages, buffer, replayed=last)):
                 yield buffer
-            finally:
-                reader.cancel()
-                await asyncio.gather(reader, return_exceptions=True)
 
     async def _recall(self, after: _Place | None) -> tuple[int, list[Told]]:
         """The number up to which events were told, and what to tell of those after the one asked for."""

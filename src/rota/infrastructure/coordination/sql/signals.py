@@ -10,7 +10,6 @@ A publish that is run again after an unknown outcome may be heard twice. An even
 from a newer one, and is left out.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -22,7 +21,7 @@ from sqlalchemy import Connection, bindparam, delete, select, update
 
 from rota.domain.events import Event, Told
 from rota.domain.ids import TaskId
-from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
+from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, filled_by, find_number
 from rota.infrastructure.coordination.sql.waiting import Bells
 from rota.infrastructure.database.coordination_schema import cancel, event, tally
 from rota.infrastructure.database.database import Database
@@ -85,12 +84,8 @@ class SqlSignals:
         number = None if after is None else find_number(after, EVENT_ID)
         start, is_known = await self._database.read(partial(self._find_start, after=number))
         buffer = EventBuffer() if after is None or is_known else EventBuffer([Told(f"{EVENT_ID}{start}", None)])
-        reader = asyncio.create_task(self._read(start, buffer))
-        try:
+        async with filled_by(self._read(start, buffer)):
             yield buffer
-        finally:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
 
     def _find_start(self, connection: Connection, *, after: int | None) -> tuple[int, bool]:
         """The number after which to read, and whether everything after the one asked for is still here."""

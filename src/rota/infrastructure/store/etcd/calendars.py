@@ -6,37 +6,18 @@ there; a calendar is deleted under the condition that there is no such key. So n
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any
-
-import msgspec
-import structlog
 
 from rota.application.ports.store import CalendarKey
 from rota.domain.audit import AuditEntry
-from rota.domain.calendar import Calendar, StoredCalendar
-from rota.domain.calendar_form import calendar_from, calendar_to
-from rota.domain.errors import CalendarInUseError, InvalidError, RevisionConflictError
+from rota.domain.calendar import NAMED_USERS, Calendar, StoredCalendar
+from rota.domain.errors import CalendarInUseError, RevisionConflictError
 from rota.domain.ids import TenantId
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.etcd.ops import Op, delete, is_empty, is_unchanged, put
-from rota.infrastructure.instants import from_us, to_us
+from rota.infrastructure.store.calendar_documents import KeptCalendar, list_readable, read_calendar, write_calendar
 from rota.infrastructure.store.etcd.audit import audit_ops
 from rota.infrastructure.store.etcd.configs import USES, calendar_key, config_key, read_config
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, name_of, present, tenant_of
-
-NAMED_USERS = 5
-_KEPT = 64  # calendars that are read already: firing asks for the same ones again and again
-
-log = structlog.get_logger(__name__)
-
-
-class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
-    calendar: dict[str, Any]
-    created_us: int
-    updated_us: int
-    description: str = ""
-    origin: str = ""
 
 
 class EtcdCalendarStore:
@@ -62,13 +43,13 @@ class EtcdCalendarStore:
                 )
             created_at = current.created_at if current is not None else now
             stored = replace(calendar, revision=revision + 1, created_at=created_at, updated_at=now)
-            return [put(key, _write(stored)), *audit_ops(self._space, audit)], stored
+            return [put(key, write_calendar(stored, with_times=True)), *audit_ops(self._space, audit)], stored
 
         return await self._space.decide([key], plan)
 
     async def find(self, tenant_id: TenantId, name: str) -> StoredCalendar | None:
         found = await self._space.find(calendar_key(self._space, tenant_id, name=name))
-        return None if found is None else _to_stored(found)
+        return None if found is None else read_calendar(_kept(found))
 
     async def load(self, keys: Collection[CalendarKey]) -> dict[CalendarKey, Calendar]:
         found = await self._space.find_all([calendar_key(self._space, tenant, name=name) for tenant, name in keys])
@@ -98,44 +79,9 @@ class EtcdCalendarStore:
                 return True
 
 
-def _write(stored: StoredCalendar) -> bytes:
-    document = _Document(
-        calendar=calendar_to(stored.calendar),
-        created_us=to_us(stored.created_at),
-        updated_us=to_us(stored.updated_at),
-        description=stored.description,
-        origin=stored.origin,
-    )
-    return msgspec.json.encode(document)
-
-
-@lru_cache(maxsize=_KEPT)
-def _read(name: str, written: bytes) -> tuple[Calendar, _Document]:
-    try:
-        document = msgspec.json.decode(written, type=_Document)
-        return calendar_from(name, document.calendar), document
-    except (msgspec.DecodeError, InvalidError) as exc:
-        raise InvalidError("calendar", f"what is stored as {name!r} cannot be read: {exc}") from exc
-
-
-def _to_stored(kv: KV) -> StoredCalendar:
-    calendar, document = _read(name_of(kv), kv.value)
-    return StoredCalendar(
-        calendar=calendar,
-        tenant_id=tenant_of(kv),
-        description=document.description,
-        origin=document.origin,
-        revision=kv.version,
-        created_at=from_us(document.created_us),
-        updated_at=from_us(document.updated_us),
-    )
+def _kept(kv: KV) -> KeptCalendar:
+    return KeptCalendar(tenant_id=tenant_of(kv), name=name_of(kv), revision=kv.version, written=kv.value)
 
 
 def _readable(kvs: Iterable[KV]) -> list[StoredCalendar]:
-    found = []
-    for kv in kvs:
-        try:
-            found.append(_to_stored(kv))
-        except InvalidError as exc:
-            log.warning("calendar.unreadable", tenant=tenant_of(kv), calendar=name_of(kv), error=str(exc))
-    return found
+    return list_readable(map(_kept, kvs))

@@ -5,13 +5,11 @@ from dataclasses import replace
 
 from rota.application.ports.store import CalendarKey
 from rota.domain.audit import AuditEntry
-from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.calendar import NAMED_USERS, Calendar, StoredCalendar
 from rota.domain.errors import CalendarInUseError, RevisionConflictError
 from rota.domain.ids import TenantId
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.store.memory.state import MemoryState
-
-NAMED_USERS = 5
 
 
 class MemoryCalendarStore:

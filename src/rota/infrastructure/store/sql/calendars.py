@@ -5,38 +5,24 @@ looking who names it: so none is deleted under a schedule. A release that knows 
 and left its entries in `calendar_use` behind; that is why the configs themselves are asked.
 """
 
-from collections.abc import Collection, Sequence
-from functools import lru_cache, partial
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
-import msgspec
-import structlog
 from sqlalchemy import Connection, and_, delete, insert, select, tuple_, update
 
 from rota.application.ports.store import CalendarKey
 from rota.domain.audit import AuditEntry
-from rota.domain.calendar import Calendar, StoredCalendar
-from rota.domain.calendar_form import calendar_from, calendar_to
+from rota.domain.calendar import NAMED_USERS, Calendar, StoredCalendar
 from rota.domain.errors import CalendarInUseError, InvalidError, RevisionConflictError
 from rota.domain.ids import TenantId
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import calendar as table
 from rota.infrastructure.database.schema import calendar_use, task_config
-from rota.infrastructure.instants import find_us
+from rota.infrastructure.store.calendar_documents import KeptCalendar, list_readable, read_calendar, write_calendar
 from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.config_rows import to_config
-
-NAMED_USERS = 5
-_KEPT = 64  # calendars that are read already: firing asks for the same ones again and again
-
-log = structlog.get_logger(__name__)
-
-
-class _Document(msgspec.Struct, frozen=True):
-    calendar: dict[str, Any]
-    description: str = ""
-    origin: str = ""
 
 
 class SqlCalendarStore:
@@ -55,7 +41,7 @@ class SqlCalendarStore:
     async def find(self, tenant_id: TenantId, name: str) -> StoredCalendar | None:
         query = select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
         row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
-        return None if row is None else _to_stored(row)
+        return None if row is None else read_calendar(_kept(row))
 
     async def load(self, keys: Collection[CalendarKey]) -> dict[CalendarKey, Calendar]:
         if not keys:
@@ -106,14 +92,18 @@ class SqlCalendarStore:
         if expected is not None and expected != revision:
             raise RevisionConflictError(wanted.name, expected=expected, current=revision, kind="calendar")
         now_us = self._database.now_us(connection)
-        values = {"revision": revision + 1, "updated_us": now_us, "calendar_json": _write(wanted)}
+        values = {
+            "revision": revision + 1,
+            "updated_us": now_us,
+            "calendar_json": write_calendar(wanted, with_times=False).decode(),
+        }
         if row is None:
             key = {"tenant_id": wanted.tenant_id, "name": wanted.name, "created_us": now_us}
             connection.execute(insert(table).values(**key, **values))
         else:
             connection.execute(update(table).where(*own).values(**values))
         insert_audit(self._database.bulk, connection, audit=audit)
-        return _to_stored(connection.execute(select(table).where(*own)).one())
+        return read_calendar(_kept(connection.execute(select(table).where(*own)).one()))
 
 
 def note_uses(connection: Connection, config: TaskConfig, *, before: TaskConfig | None) -> None:
@@ -160,38 +150,16 @@ def _noted(connection: Connection, tenant_id: str, *, name: str, after: str, lim
     return [to_config(row) for row in connection.execute(query)]
 
 
-def _write(stored: StoredCalendar) -> str:
-    document = _Document(calendar_to(stored.calendar), stored.description, stored.origin)
-    return msgspec.json.encode(document).decode()
-
-
-@lru_cache(maxsize=_KEPT)
-def _read(name: str, written: str) -> tuple[Calendar, _Document]:
-    try:
-        document = msgspec.json.decode(written, type=_Document)
-        return calendar_from(name, document.calendar), document
-    except (msgspec.DecodeError, InvalidError) as exc:
-        raise InvalidError("calendar", f"what is stored as {name!r} cannot be read: {exc}") from exc
-
-
-def _to_stored(row: Any) -> StoredCalendar:
-    calendar, document = _read(row.name, row.calendar_json)
-    return StoredCalendar(
-        calendar=calendar,
+def _kept(row: Any) -> KeptCalendar:
+    return KeptCalendar(
         tenant_id=TenantId(row.tenant_id),
-        description=document.description,
-        origin=document.origin,
+        name=row.name,
         revision=row.revision,
-        created_at=find_us(row.created_us),
-        updated_at=find_us(row.updated_us),
+        written=row.calendar_json,
+        created_us=row.created_us,
+        updated_us=row.updated_us,
     )
 
 
-def _readable(rows: Sequence[Any]) -> list[StoredCalendar]:
-    found = []
-    for row in rows:
-        try:
-            found.append(_to_stored(row))
-        except InvalidError as exc:
-            log.warning("calendar.unreadable", tenant=row.tenant_id, calendar=row.name, error=str(exc))
-    return found
+def _readable(rows: Iterable[Any]) -> list[StoredCalendar]:
+    return list_readable(map(_kept, rows))

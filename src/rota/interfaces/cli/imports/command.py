@@ -7,13 +7,16 @@ import click
 
 from rota.domain.checks import check_zone
 from rota.domain.errors import InvalidError
+from rota.interfaces.cli.errors import FAILURE
 from rota.interfaces.cli.imports.translation import Translation
-from rota.interfaces.cli.task_submit import read_text
+from rota.interfaces.cli.input import read_text
 from rota.interfaces.cli.text import safe
 
 MOST_BYTES = 64 * 1024**2
 
-out_option = click.option("-o", "--out", type=click.Path(path_type=Path), help="A new file (default: standard output).")
+out_option = click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="A new file.  [default: standard output]"
+)
 zone_option = click.option("--zone", default="UTC", show_default=True, help="The zone of the machine they ran on.")
 function_option = click.option("--function", metavar="MODULE:NAME", help="What runs them, in all definitions.")
 Options = Callable[[Callable[..., None]], Callable[..., None]]
@@ -25,9 +28,10 @@ def shared_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group(name="import")
 def import_() -> None:
-    """Make definitions for `rota config-type apply` of other programs' schedules.
+    """Turn schedules of other programs into definitions.
 
-    What could not be translated is told on the standard error output. Nothing is applied.
+    They are for `rota config-type apply`, and are printed or written to a file; nothing is applied. What could not be
+    translated is told on the standard error output. Where nothing could, it fails.
     """
 
 
@@ -36,7 +40,7 @@ def import_() -> None:
 @click.option("--system", is_flag=True, help="Lines have a user before the command, as in /etc/crontab.")
 @shared_options
 def crontab(file: str, *, system: bool, zone: str, function: str | None, out: Path | None) -> None:
-    """Of a crontab FILE, or - for what `crontab -l` prints."""
+    """Read a crontab FILE, or - for what `crontab -l` prints."""
     from rota.interfaces.cli.imports.crontab import read_crontab
 
     found = read_crontab(_read(file), zone=check_zone("--zone", zone), has_user=system, place=file)
@@ -47,7 +51,10 @@ def crontab(file: str, *, system: bool, zone: str, function: str | None, out: Pa
 @click.argument("files", nargs=-1, required=True)
 @shared_options
 def systemd(files: Sequence[str], *, zone: str, function: str | None, out: Path | None) -> None:
-    """Of unit FILES: timers, and the services that they start; a folder stands for all of its own."""
+    """Read FILES of units: timers and their services.
+
+    A folder stands for all files in it.
+    """
     from rota.interfaces.cli.imports.systemd import read_timers
 
     paths = [path for file in files for path in _unit_files(Path(file))]
@@ -59,7 +66,7 @@ def systemd(files: Sequence[str], *, zone: str, function: str | None, out: Path 
 @click.argument("file")
 @shared_options
 def celery_beat(file: str, *, zone: str, function: str | None, out: Path | None) -> None:
-    """Of the beat_schedule in a Python FILE, which is read and not run."""
+    """Read the beat_schedule in a Python FILE, and do not run it."""
     from rota.interfaces.cli.imports.celery_beat import read_beat
 
     _write(read_beat(_read(file), zone=check_zone("--zone", zone), place=file), function=function, out=out)
@@ -69,7 +76,10 @@ def celery_beat(file: str, *, zone: str, function: str | None, out: Path | None)
 @click.argument("file")
 @shared_options
 def xxl_job(file: str, *, zone: str, function: str | None, out: Path | None) -> None:
-    """Of the table xxl_job_info in a FILE: CSV with a header, or a dump in SQL."""
+    """Read the table xxl_job_info in a FILE.
+
+    It is CSV with a header, or a dump in SQL.
+    """
     from rota.interfaces.cli.imports.xxl_job import read_jobs
 
     _write(read_jobs(_read(file), zone=check_zone("--zone", zone), place=file), function=function, out=out)
@@ -82,10 +92,7 @@ def _unit_files(path: Path) -> list[Path]:
 
 
 def _read(file: str) -> str:
-    try:
-        return read_text(file, most=MOST_BYTES)
-    except (OSError, UnicodeDecodeError) as exc:
-        raise InvalidError("FILE", f"{file} cannot be read: {exc}") from exc
+    return read_text("FILE", file, most=MOST_BYTES)
 
 
 def _write(found: Translation, *, function: str | None, out: Path | None) -> None:
@@ -105,4 +112,10 @@ def _write(found: Translation, *, function: str | None, out: Path | None) -> Non
             raise InvalidError("--out", f"{out} cannot be made: {exc.strerror}") from exc
     for note in found.notes:
         click.echo(safe(f"{note.place}: {note.text}"), err=True)
-    click.echo(f"{len(found.definitions)} definitions, {len(found.notes)} notes", err=True)
+    click.echo(f"{_count(found.definitions, 'definition')}, {_count(found.notes, 'note')}", err=True)
+    if found.notes and not found.definitions:
+        raise click.exceptions.Exit(FAILURE)
+
+
+def _count(found: Sequence[object], what: str) -> str:
+    return f"{len(found)} {what}{'' if len(found) == 1 else 's'}"

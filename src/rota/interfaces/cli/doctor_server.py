@@ -1,0 +1,123 @@
+"""The server that commands ask, and the ports of the settings: are they of the installation that was looked at?
+
+A server tells its nodes, and each of them has noted itself in the store. So one of which no node lives on the store of
+these settings is of another installation, however alike the two are.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rota.__about__ import __version__
+from rota.config.doctor import Finding
+from rota.config.exposure import is_loopback
+from rota.config.settings import ApiSettings, Settings
+from rota.domain.errors import RotaError, UnauthenticatedError
+from rota.interfaces.cli.connect import connect, find_served, find_token
+from rota.interfaces.cli.errors import suggest
+from rota.interfaces.cli.refused import advise
+from rota.interfaces.cli.typed import Typed
+from rota.interfaces.ports import is_taken, suggest_ports
+from rota.wire.cluster import Cluster
+
+Nodes = Mapping[str, frozenset[str]] | None  # the roles of those that live on the store; None: it cannot be seen
+NAMED = 3
+API = "api"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which server, and who says so."""
+
+    url: str
+    source: str
+    is_named: bool
+
+    def __str__(self) -> str:
+        return f"{self.url} ({self.source})"
+
+
+def examine_server(typed: Typed, settings: Settings, *, nodes: Nodes) -> Iterator[Finding]:
+    """The server that commands would ask; none is no fault unless somebody named one."""
+    asked = _find_asked(typed.find("--url"), settings.api)
+    try:
+        with connect(asked.url, timeout="5s") as client:
+            found = client.cluster()
+    except UnauthenticatedError as error:
+        yield _tell_refused(error, asked, nodes=nodes, typed=typed)
+    except RotaError as error:
+        if asked.is_named:
+            fix = suggest(error, typed)
+            yield Finding(
+                "server",
+                f"{asked.source}: {error}",
+                fix=typed.without_url() if fix == typed.beside("rota doctor") else fix,
+            )
+        else:
+            yield Finding("server", f"none of this installation answers at {asked}; ROTA_URL says where one is")
+    else:
+        yield _compare(found, asked, nodes=nodes, fix=typed.without_url())
+
+
+def _find_asked(url: str | None, api: ApiSettings) -> _Asked:
+    named = os.environ.get("ROTA_URL")
+    if url or named:
+        return _Asked(url or named or "", "--url" if url else "ROTA_URL", is_named=True)
+    if served := find_served():
+        return _Asked(served, "the rota dev of this folder", is_named=False)
+    host = api.host if is_loopback(api.host) else "127.0.0.1"
+    scheme = "https" if api.tls_cert else "http"
+    return _Asked(f"{scheme}://{f'[{host}]' if ':' in host else host}:{api.port}", "api.port", is_named=False)
+
+
+def _tell_refused(error: UnauthenticatedError, asked: _Asked, *, nodes: Nodes, typed: Typed) -> Finding:
+    """Of a server that lets nobody in, it is known whose it is only where it cannot be of this installation."""
+    if nodes is not None and not _servers(nodes):
+        text = f"{asked} answers, and is of another installation: of this one no API lives"
+        return Finding("server", text, fix=typed.without_url() if asked.is_named else "")
+    if os.environ.get("ROTA_TOKEN") or find_token():
+        text, fix = advise(error, typed, role="viewer")
+        return Finding("server", f"{asked}: {text}", fix=fix)
+    return Finding("server", f"{asked} answers, and wants a token: without one it does not say whose it is")
+
+
+def _compare(found: Cluster, asked: _Asked, *, nodes: Nodes, fix: str) -> Finding:
+    """Whether the server and what else was looked at are of one installation, and of one release."""
+    served = {node.id for node in found.nodes}
+    if nodes is not None and not served & set(nodes):
+        some = ", ".join(sorted(served)[:NAMED]) or "none that it knows"
+        text = f"{asked} is of another installation, on {found.store} and {found.coordinator} with the nodes {some}"
+        return Finding(
+            "server", f"{text}; with its settings --config looks at that one", fix=fix if asked.is_named else ""
+        )
+    versions = {__version__, found.version, *(node.version for node in found.nodes)}
+    if len(versions) > 1:
+        text = f"the nodes of {asked} and this command have different releases: {', '.join(sorted(versions))}"
+        return Finding("server", text, fix="pip install --upgrade rota")
+    whose = "whose store cannot be seen from here" if nodes is None else "of this installation"
+    return Finding("server", f"{asked} answers, {whose}, nodes {len(found.nodes)}, release {found.version}")
+
+
+def examine_ports(settings: Settings, nodes: Nodes) -> Iterator[Finding]:
+    """Whether the API of these settings can be served here, or is."""
+    api = settings.api
+    ports = {"port": api.port, **({} if api.grpc_port is None else {"grpc_port": api.grpc_port})}
+    if is_taken(api.host, 0):  # an address of another machine
+        return
+    taken = [key for key, port in ports.items() if is_taken(api.host, port)]
+    if not taken:
+        yield Finding("api.port", f"{' and '.join(map(str, ports.values()))} are free at {api.host}")
+        return
+    named = " and ".join(f"{ports[key]} (api.{key})" for key in taken)
+    if nodes is None:
+        yield Finding("api.port", f"{named} is taken at {api.host}; by whom cannot be seen from here")
+    elif servers := _servers(nodes):
+        yield Finding("api.port", f"{named} is taken at {api.host}; of this installation {', '.join(servers)} serve")
+    else:
+        text = f"{named} is taken at {api.host}, by something that is not of this installation"
+        yield Finding("api.port", text, fix=f"rota server {suggest_ports(api, *taken)}")
+
+
+def _servers(nodes: Mapping[str, frozenset[str]]) -> list[str]:
+    """The nodes that serve the API."""
+    return sorted(name for name, roles in nodes.items() if API in roles)[:NAMED]
