@@ -74,7 +74,7 @@ class Installation:
     async def _wait_until_done(self) -> float:
         deadline = time.monotonic() + MOST_S
         async with opened(self.settings) as ask:
-            while await ask("SELECT COUNT(*) FROM (SELECT id FROM task_live LIMIT 1) AS some"):
+            while await ask("SELECT COUNT(*) FROM (SELECT id FROM task_live LIMIT 1) AS waiting"):
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"not all tasks had ended after {MOST_S:.0f} s")
                 await asyncio.sleep(LOOK_EVERY_S)

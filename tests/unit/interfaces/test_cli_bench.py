@@ -158,7 +158,7 @@ def interrupt(_request: httpx2.Request) -> httpx2.Response:
 def test_an_interrupted_run_cancels_what_is_left_of_it(bench: Bench, capsys: Printed, route: str) -> None:
     sweeps = iter([500, 3, 0])
     bench.api.on("POST /tasks:cancel", lambda _: count(next(sweeps)))
-    stop_at(bench, route, interrupt)
+    stop_at(bench, route, answer=interrupt)
     assert run(["bench", "-n", "5"]) == FAILURE
     first = sent_to(bench.api, "/tasks:cancel")[0]
     assert first["type"] == ["sample_noop"]
@@ -167,7 +167,7 @@ def test_an_interrupted_run_cancels_what_is_left_of_it(bench: Bench, capsys: Pri
     assert "503 tasks that were left are cancelled" in capsys.readouterr().err
 
 
-def stop_at(bench: Bench, route: str, answer: Callable[[httpx2.Request], httpx2.Response]) -> None:
+def stop_at(bench: Bench, route: str, *, answer: Callable[[httpx2.Request], httpx2.Response]) -> None:
     """From the first batch on, this is what the server answers there."""
     create_many = bench._create_many
 
@@ -198,7 +198,7 @@ def test_a_task_that_is_still_under_way_in_the_end_is_waited_for(bench: Bench, c
         first, *others = bench.tasks[LONE:]
         return httpx2.Response(200, json=page(*others, {**first, "status": "PROCESSING", "completed_at": None}))
 
-    stop_at(bench, "GET /tasks", list_early)
+    stop_at(bench, "GET /tasks", answer=list_early)
     assert run(["bench", "-n", "5", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["succeeded"] == 5
 
@@ -208,7 +208,7 @@ def test_tasks_that_fail_fail_the_run(bench: Bench, capsys: Printed) -> None:
         first, *others = bench.tasks[LONE:]
         return httpx2.Response(200, json=page(*others, {**first, "status": "FAILED", "started_at": None}))
 
-    stop_at(bench, "GET /tasks", list_failed)
+    stop_at(bench, "GET /tasks", answer=list_failed)
     assert run(["bench", "-n", "5", "-o", "name"]) == FAILURE
     printed = capsys.readouterr()
     assert printed.out == "1\n"
