@@ -10,11 +10,11 @@ scheduler runs. The bars are for a machine of its own.
 
 import argparse
 import asyncio
-import os
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,24 +24,21 @@ from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rota.application.ports.system import System
+from bench import noop_app
+from bench.grounds import Ground, ground
+from bench.life import plan_of
+from bench.usage import cpu_seconds
 from rota.application.tokens import Tokens
-from rota.config.embedded import flatten
-from rota.config.load import Sources, load
-from rota.config.wiring import Blueprint, open_node
+from rota.config.wiring import open_node
 from rota.domain.access import Role
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.task_config import TaskConfig
-from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.event_loop import new_event_loop
-from rota.infrastructure.system import SystemClock, SystemRandom
-from tests.support import cluster_app
 from tests.support.cluster import a_cluster
-from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
-from tests.support.servers.redis import RedisServer
 
 LEAST = {"single": 3_000.0, "batch": 20_000.0}  # tasks a second
 WARM_UP = 1.0  # seconds
+BATCH_LANES = 4
 TASK = b'{"type": "email", "payload": {"to": "ada@example.com", "subject": "%b", "lines": [1, 2, 3]}}'
 
 
@@ -56,24 +53,34 @@ def main() -> int:
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--batch", type=int, default=1000)
     chosen = parser.parse_args()
-    options = MariaDbOptions(durable=True)
-    with MariaDbServer(options) as database, RedisServer() as redis, TemporaryDirectory() as folder:
-        url = database.url("rota")
-        asyncio.run(upgrade(url))
-        api = {"port": 0, "rate": None}
-        settings = {"store": {"url": url}, "coordinator": {"url": redis.url()}, "api": api, "log": {"format": "json"}}
-        secret = asyncio.run(prepare(settings))
-        with a_cluster(Path(folder), settings, app=Path(cluster_app.__file__)) as cluster:
-            process = cluster.start("api", "api")
-            pids = {"server": process.pid, "database": database.pid, "redis": redis.pid}
-            load = Load(process.wait_for("api.listening")["address"], secret, chosen.seconds, pids)
-            return report({"single": load.run(chosen.connections), "batch": load.run(4, batch=chosen.batch)})
+    with ground("redis+mariadb") as where, serving(where) as served:
+        load = Load(served.http, served.secret, chosen.seconds, served.pids)
+        return report({"single": load.run(chosen.connections), "batch": load.run(BATCH_LANES, batch=chosen.batch)})
 
 
-async def prepare(settings: dict[str, Any]) -> str:
+class Served(NamedTuple):
+    """An API process: where it listens, what lets in, and those whose CPU time its requests take."""
+
+    http: str
+    grpc: str
+    secret: str
+    pids: Mapping[str, int]
+
+
+@contextmanager
+def serving(where: Ground) -> Iterator[Served]:
+    """One API process on an empty database; no scheduler runs."""
+    settings = {**asyncio.run(where.fresh()), "api": {"port": 0, "grpc_port": 0, "rate": None}}
+    secret = asyncio.run(prepare(settings))
+    with TemporaryDirectory() as folder, a_cluster(Path(folder), settings, app=Path(noop_app.__file__)) as cluster:
+        process = cluster.start("api", "api")
+        http, grpc = (process.wait_for(event)["address"] for event in ("api.listening", "grpc.listening"))
+        yield Served(http, grpc, secret, {"server": process.pid, **where.pids})
+
+
+async def prepare(settings: Mapping[str, Any]) -> str:
     """A task config, and a token to create tasks with."""
-    loaded = load(Sources(flags=flatten(settings), folder=Path("/nowhere"))).settings
-    async with open_node(Blueprint(settings=loaded, system=System(SystemClock(), SystemRandom()))) as node:
+    async with open_node(plan_of(settings)) as node:
         await node.store.configs.put(TaskConfig(type="email"))
         _, secret = await Tokens(node).issue(
             tenant_id=DEFAULT_TENANT, name="bench", role=Role.OPERATOR, expires_in=None, actor=None
@@ -93,17 +100,12 @@ class Load:
     def run(self, lanes: int, *, batch: int = 0) -> Found:
         path = "/api/v1/tasks:batch" if batch else "/api/v1/tasks"
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.secret}\r\n"
-        before = {name: _read_cpu(pid) for name, pid in self.pids.items()}
+        before = {name: cpu_seconds(pid) for name, pid in self.pids.items()}
         with get_context("spawn").Pool(1) as pool:
             sent = pool.apply(_load, (self.address, Requests(head.encode(), batch), lanes, self.seconds))
         whole = sent.whole * max(batch, 1)
-        spent = {name: (_read_cpu(pid) - before[name]) / whole * 1e6 for name, pid in self.pids.items()}
+        spent = {name: (cpu_seconds(pid) - before[name]) / whole * 1e6 for name, pid in self.pids.items()}
         return Found(sent.counted * max(batch, 1) / self.seconds, {**spent, "clients": sent.cpu / whole * 1e6})
-
-
-def _read_cpu(pid: int) -> float:
-    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)

@@ -16,10 +16,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier, Semaphore
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,32 +26,14 @@ import hiredis
 
 from bench.bare import BARE
 from bench.grounds import Ground
-from bench.tape import MariaDbMessage, Message, RedisMessage, Tape, Transaction, taping
+from bench.life import Life, plan_of
+from bench.tape import MariaDbMessage, Message, RedisMessage, Transaction, taping
 from bench.usage import MachineWatch, cpu_seconds, per_task
-from bench.workload import BATCH, PAYLOAD
-from rota.application.grant import Grants
-from rota.application.node import Node
-from rota.application.ports.system import System
-from rota.application.reign import Reign
-from rota.application.submit import SubmitTasks
-from rota.application.work.report import KINDS
-from rota.config.embedded import flatten
-from rota.config.load import Sources, load
-from rota.config.wiring import Blueprint, open_node
-from rota.domain.attempt import TaskResult
-from rota.domain.events import Event
-from rota.domain.ids import WorkerId
-from rota.domain.priority import LEVELS
-from rota.domain.submission import Submission
-from rota.domain.task import LiveTask, Transition
-from rota.domain.task_config import TaskConfig
-from rota.domain.term import Term
+from bench.workload import BATCH
+from rota.config.wiring import open_node
 from rota.infrastructure.event_loop import new_event_loop
-from rota.infrastructure.system import SystemClock, SystemRandom
 
 STAGES = {"create": 2, "grant": 1, "end": 2}  # and how many processes do it
-ORDER = tuple(reversed(LEVELS))
-WORKER_IDS = (WorkerId(1), WorkerId(2))
 MOST_S = 120.0
 
 Batches = list[list[Message]]
@@ -69,91 +49,27 @@ class Score:
 
 async def record(where: Ground, tasks: int) -> Score:
     """Do the work once and write down what it sends."""
-    settings = load(Sources(flags=flatten(await where.fresh()), folder=Path("/nowhere"))).settings
-    plan = Blueprint(settings=settings, system=System(SystemClock(), SystemRandom()))
+    plan = plan_of(await where.fresh())
     with taping(is_mariadb=where.place.name == "mariadb") as tape:
         async with open_node(plan) as node:
-            await node.store.configs.put(TaskConfig(type="noop"))
-            work = _Work(node, tape)
-            await work.run(BATCH)  # connect
+            sent: list[Message] = []
+            life = Life(node, after_call=lambda: sent.extend(tape.cut()))
+            await life.prepare()
             stages: dict[str, Batches] = {name: [] for name in STAGES}
             for start in range(0, tasks, BATCH):
+                number = min(BATCH, tasks - start)
                 await node.ids.keep()
-                sent = await work.run(min(BATCH, tasks - start))
-                for name, messages in sent.items():
-                    stages[name].append(messages)
+                tape.cut()
+                sent.clear()
+                for stage, work in (
+                    ("create", life.create(number)),
+                    ("grant", life.grant(number)),
+                    ("end", life.end()),
+                ):
+                    await work
+                    stages[stage].append(sent.copy())
+                    sent.clear()
     return Score(tasks, stages)
-
-
-@dataclass(slots=True)
-class _Work:
-    """A batch through all its stages; one call after the other, so that the tape has them in order."""
-
-    node: Node
-    tape: Tape
-    _batches: int = 0
-
-    async def run(self, tasks: int) -> dict[str, list[Message]]:
-        worker_id = WORKER_IDS[self._batches % len(WORKER_IDS)]
-        self._batches += 1
-        self.tape.cut()
-        await SubmitTasks(self.node).submit_many([Submission(type="noop", payload=PAYLOAD)] * tasks)
-        sent = {"create": self.tape.cut()}
-        lives = await self._take(sent.setdefault("grant", []), tasks)
-        await self._grant(lives, worker_id)
-        sent["grant"] += self.tape.cut()
-        await self._end(sent.setdefault("end", []), worker_id)
-        sent["end"] += self.tape.cut()
-        return sent
-
-    async def _take(self, sent: list[Message], tasks: int) -> list[LiveTask]:
-        """As a round of dispatch does it."""
-        coordinator = self.node.coordinator
-        taken = await coordinator.queue.take(tasks, order=ORDER)
-        sent += self.tape.cut()
-        await coordinator.pool.list_alive()
-        sent += self.tape.cut()
-        await coordinator.queue.depths()
-        sent += self.tape.cut()
-        lives = await self.node.store.tasks.find_live(taken.task_ids)
-        sent += self.tape.cut()
-        if len(lives) != tasks:
-            raise RuntimeError(f"{len(lives)} of {tasks} tasks were in the queue")
-        return lives
-
-    async def _grant(self, lives: Sequence[LiveTask], worker_id: WorkerId) -> None:
-        node = self.node
-        grants = Grants(node.store.tasks, node.coordinator, time=node.time, collector=node.collector)
-        reign = Reign(Term(1, trusted_until=float("inf")), node.clock)
-        await grants.give(lives, {live.id: worker_id for live in lives}, reign=reign)
-
-    async def _end(self, sent: list[Message], worker_id: WorkerId) -> None:
-        """As a worker does it."""
-        coordinator, tasks = self.node.coordinator, self.node.store.tasks
-        attempts = await coordinator.deliveries.take(worker_id, BATCH, wait=timedelta(0))
-        sent += self.tape.cut()
-        found = await tasks.load([attempt.task_id for attempt in attempts])
-        sent += self.tape.cut()
-        now = self.node.time.now()
-        steps = [task.state.succeeded(TaskResult(), at=now) for task in found.values()]
-        await tasks.advance(steps)
-        sent += self.tape.cut()
-        await coordinator.deliveries.acknowledge(attempts)
-        sent += self.tape.cut()
-        await coordinator.signals.publish([_event_of(step, worker_id) for step in steps])
-
-
-def _event_of(step: Transition, worker_id: WorkerId) -> Event:
-    after = step.after
-    return Event(
-        kind=KINDS[after.status],
-        at=step.at,
-        task_id=after.id,
-        task_type="noop",
-        status=after.status,
-        attempt=after.attempt,
-        worker_id=worker_id,
-    )
 
 
 class Played(NamedTuple):

@@ -29,15 +29,22 @@ class Ground:
         """Settings for an installation on an empty database and an empty Redis."""
         store = await self.place.fresh()
         if self.redis is not None:
-            client = RedisClient(self.redis.url())
-            await client.command("FLUSHALL")
-            await client.close()
+            await self.empty("redis")
         coordinator = "memory://" if self.place.server is None else "sql://"
         return {
             "store": {"url": store},
             "coordinator": {"url": coordinator if self.redis is None else self.redis.url()},
             "log": {"format": "json"},
         }
+
+    async def empty(self, product: str) -> str:
+        """The URL of the emptied Redis, or of a new database without tables, for whoever is not Rota."""
+        if product == "redis" and self.redis is not None:
+            client = RedisClient(self.redis.url())
+            await client.command("FLUSHALL")
+            await client.close()
+            return self.redis.url()
+        return self.place.create()
 
     @property
     def pids(self) -> Mapping[str, int]:

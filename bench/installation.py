@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ CAPACITY = 1000  # of each worker
 LANES = 2  # batches that the producer has under way
 LOOK_EVERY_S = 0.02
 MOST_S = 120.0
+STEADY_EVERY_S = 0.02
 
 
 class Produced(NamedTuple):
@@ -54,6 +56,19 @@ class Installation:
         with get_context("fork").Pool(1) as pool:  # nothing runs beside it here
             return pool.apply(produce, (self.settings, tasks))
 
+    @contextmanager
+    def under_load(self, rate: float) -> Iterator[None]:
+        """Meanwhile tasks are created at this rate, from a process of its own."""
+        context = get_context("fork")
+        stop = context.Event()
+        producer = context.Process(target=produce_steadily, args=(self.settings, rate, stop))
+        producer.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            producer.join(MOST_S)
+
     def wait_until_done(self) -> float:
         """Seconds since 1970 when the last task had ended."""
         return asyncio.run(self._wait_until_done())
@@ -74,7 +89,7 @@ class Installation:
     async def _wait_until_done(self) -> float:
         deadline = time.monotonic() + MOST_S
         async with opened(self.settings) as ask:
-            while await ask("SELECT COUNT(*) FROM (SELECT id FROM task_live LIMIT 1) AS some"):
+            while await ask("SELECT COUNT(*) FROM (SELECT id FROM task_live LIMIT 1) AS waiting"):
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"not all tasks had ended after {MOST_S:.0f} s")
                 await asyncio.sleep(LOOK_EVERY_S)
@@ -127,3 +142,20 @@ async def _produce(settings: Mapping[str, Any], tasks: int) -> Produced:
         began_at, began, spent = time.time(), time.perf_counter(), time.process_time()
         await asyncio.gather(*(lane() for _ in range(LANES)))
         return Produced(began_at, time.perf_counter() - began, time.process_time() - spent)
+
+
+def produce_steadily(settings: Mapping[str, Any], rate: float, stop: Event) -> None:  # fixed signature: Process
+    """Create tasks at a rate, in small batches, until told to stop."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_produce_steadily(settings, rate, stop=stop))
+
+
+async def _produce_steadily(settings: Mapping[str, Any], rate: float, *, stop: Event) -> None:
+    async with rota.Rota(settings, roles=()) as app:
+        began, created = time.perf_counter(), 0
+        while not stop.is_set():
+            due = int((time.perf_counter() - began) * rate) - created
+            if due > 0:
+                await app.submit_many("noop", [PAYLOAD] * min(due, BATCH))
+                created += min(due, BATCH)
+            await asyncio.sleep(STEADY_EVERY_S)

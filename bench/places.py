@@ -1,6 +1,5 @@
 """The databases a benchmark runs on: real servers of its own, durable, on private ports, empty for every round."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
+from bench.usage import cpu_seconds
 from rota.infrastructure.database.migrate import upgrade
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
 from tests.support.servers.postgres import PostgresServer
@@ -25,21 +25,21 @@ class Place:
 
     async def fresh(self) -> str:
         """The URL of a new, empty, migrated database."""
-        name = f"bench_{uuid4().hex[:12]}"
-        if self.server is None:
-            url = f"sqlite:///{self.folder / name}.db"
-        else:
-            self.server.create_database(name)
-            url = self.server.url(name)
+        url = self.create()
         await upgrade(url)
         return url
 
-    def cpu_seconds(self) -> float:
-        """CPU time the server process has used so far, all its threads together; 0 for SQLite."""
+    def create(self) -> str:
+        """The URL of a new database without tables."""
+        name = f"bench_{uuid4().hex[:12]}"
         if self.server is None:
-            return 0.0
-        fields = Path(f"/proc/{self.server.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            return f"sqlite:///{self.folder / name}.db"
+        self.server.create_database(name)
+        return self.server.url(name)
+
+    def cpu_seconds(self) -> float:
+        """CPU time the server process has used so far, all its threads and processes together; 0 for SQLite."""
+        return 0.0 if self.server is None else cpu_seconds(self.server.pid)
 
 
 @contextmanager

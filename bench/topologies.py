@@ -19,14 +19,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import rota
+from bench import noop_app
+from bench.workload import PAYLOAD
 from rota.domain.task import SUCCESS
 from rota.infrastructure.database.migrate import upgrade
-from tests.support import cluster_app
 from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
 from tests.support.servers.redis import RedisServer
 
-NOOP = cluster_app.noop  # its tasks are known once it is imported
+NOOP = noop_app.noop  # its tasks are known once it is imported
 BATCH = 500
 LOOK_EVERY_S = 0.1
 MOST_LOOKS = 300
@@ -60,7 +61,7 @@ async def measure(settings: dict[str, Any], tasks: int) -> float:
         await asyncio.gather(*(handle.wait("60s") for handle in warm))
         begun = time.perf_counter()
         for start in range(0, tasks, BATCH):
-            await app.submit_many("noop", [{}] * min(BATCH, tasks - start))
+            await app.submit_many("noop", [PAYLOAD] * min(BATCH, tasks - start))
         last = await app.submit("noop", {})  # of the same priority: it ends last, or nearly so
         await last.wait("120s")
         for _ in range(MOST_LOOKS):

@@ -1,5 +1,6 @@
 """`rota dev` as a newcomer meets it."""
 
+import json
 import re
 import signal
 import socket
@@ -19,6 +20,7 @@ import pytest
 import rota
 from rota.domain.errors import UnauthenticatedError
 from rota.domain.task import CANCELLED, SUCCESS
+from rota.interfaces.cli.main import run
 from tests.support.cluster import bare_environment, wait_until
 from tests.support.servers.process import free_port
 
@@ -104,6 +106,19 @@ def test_the_sample_service_greets_whoever_has_its_secret(tmp_path: Path) -> Non
             assert elsewhere.error is not None
             assert elsewhere.error.code == "target_refused"
         assert httpx2.post(f"{service}/greet", json={"task_id": "1"}).status_code == 401
+        assert running.interrupt() == 0
+
+
+def test_it_can_be_measured_out_of_the_box(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with dev(tmp_path, "--port", str(free_port()), "--ephemeral") as running:
+        monkeypatch.setenv("ROTA_TOKEN", running.token)
+        assert run(["bench", "-n", "200", "--batch", "100", "-o", "json", "--url", running.url]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["tasks"], found["succeeded"]) == (200, 200)
+        assert found["completed_per_second"] > 1
+        assert 0 < found["start"]["p50_seconds"] <= found["start"]["p99_seconds"] < 60
         assert running.interrupt() == 0
 
 

@@ -1,4 +1,6 @@
-"""Four tasks to look at: what `rota dev` runs when it is given no file of its own."""
+"""Tasks to look at: what `rota dev` runs when it is given no file of its own.
+
+A worker of any installation has them by `--app rota.sdk.samples`; `rota bench` needs one that runs `sample_noop`."""
 
 import asyncio
 import os
@@ -20,6 +22,11 @@ async def flaky(ctx: Context, failures: int = 2) -> str:
     if ctx.attempt <= failures:
         raise ConnectionError(f"the other side does not answer (attempt {ctx.attempt})")
     return f"answered at attempt {ctx.attempt}"
+
+
+@task("sample_noop", retries=0)
+async def noop(ctx: Context, filler: str = "") -> None:
+    """Does nothing: what `rota bench` submits by the thousand."""
 
 
 @task("sample_slow", timeout="5m")

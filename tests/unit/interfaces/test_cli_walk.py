@@ -46,7 +46,7 @@ def test_every_line_of_a_list_of_commands_is_whole(path: tuple[str, ...], capsys
 
 def test_the_commands_that_are_promised_are_there() -> None:
     promised = """
-        server api scheduler worker version top events stats cluster doctor completion
+        server api scheduler worker version top events stats cluster doctor completion bench
         task/submit task/ls task/get task/cancel task/retry task/logs task/watch task/explain
         config-type/apply config-type/ls config-type/get config-type/pause config-type/resume config-type/trigger
         config-type/rm config-type/revisions config-type/diff config-type/rollback

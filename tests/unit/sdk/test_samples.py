@@ -8,7 +8,7 @@ from rota.sdk import samples
 from rota.sdk.views import TaskView
 from rota.testing import advance, run
 
-SAMPLES = (samples.hello, samples.flaky, samples.slow, samples.primes)
+SAMPLES = (samples.hello, samples.flaky, samples.noop, samples.slow, samples.primes)
 
 
 async def end_of(app: rota.Rota, task_type: str, **payload: object) -> TaskView:
@@ -18,6 +18,11 @@ async def end_of(app: rota.Rota, task_type: str, **payload: object) -> TaskView:
 def test_hello_greets() -> None:
     task = run(lambda app: end_of(app, "sample_hello", name="Ada"), SAMPLES)
     assert (task.status, task.result and task.result.data) == (SUCCESS, "Hello, Ada!")
+
+
+def test_noop_does_nothing() -> None:
+    task = run(lambda app: end_of(app, "sample_noop", filler="x"), SAMPLES)
+    assert (task.status, task.result and task.result.data) == (SUCCESS, None)
 
 
 def test_flaky_succeeds_after_two_failures() -> None:

@@ -1,0 +1,80 @@
+"""How many tasks can be created over gRPC?
+
+    python bench/grpc_api.py [--seconds 5] [--at-once 32] [--batch 1000]
+
+The server of `bench/api.py`, asked by grpc.aio from a process of its own over one channel: single creates, so many at a
+time, each waiting for its answer; then batches.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import grpc.aio
+
+from bench.api import BATCH_LANES, WARM_UP, Served, serving
+from bench.grounds import ground
+from rota._proto.v1 import task_service_pb2 as pb
+from rota.infrastructure.event_loop import new_event_loop
+
+SERVICE = "/rota.v1.TaskService"
+PAYLOAD = '{"to": "ada@example.com", "subject": "hello", "lines": [1, 2, 3]}'
+
+
+class Wanted(NamedTuple):
+    at_once: int
+    batch: int  # tasks in each call; 0: one, by itself
+    seconds: float
+
+
+def rate(served: Served, wanted: Wanted) -> float:
+    """Tasks a second."""
+    with get_context("spawn").Pool(1) as pool:  # grpc does not survive a fork
+        return pool.apply(_load, (served.grpc, served.secret, wanted))
+
+
+def _load(address: str, secret: str, wanted: Wanted) -> float:  # fixed signature: Pool.apply
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_create(address, secret, wanted=wanted))
+
+
+async def _create(address: str, secret: str, *, wanted: Wanted) -> float:
+    one = pb.CreateTaskRequest(type="email", payload_json=PAYLOAD)
+    request: Any = pb.CreateTasksRequest(tasks=[one] * wanted.batch) if wanted.batch else one
+    name = "CreateTasks" if wanted.batch else "CreateTask"
+    metadata = (("authorization", f"Bearer {secret}"),)
+    counted, began = 0, time.monotonic() + WARM_UP
+    async with grpc.aio.insecure_channel(address) as channel:
+        method: Any = channel.unary_unary(f"{SERVICE}/{name}", request_serializer=type(request).SerializeToString)
+
+        async def lane() -> None:
+            nonlocal counted
+            while (now := time.monotonic()) < began + wanted.seconds:
+                await method(request, metadata=metadata, timeout=30)
+                counted += now >= began
+
+        await asyncio.gather(*(lane() for _ in range(wanted.at_once)))
+    return counted * max(wanted.batch, 1) / wanted.seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--at-once", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=1000)
+    chosen = parser.parse_args()
+    with ground("redis+mariadb") as where, serving(where) as served:
+        for at_once, batch in ((chosen.at_once, 0), (BATCH_LANES, chosen.batch)):
+            found = rate(served, Wanted(at_once, batch, chosen.seconds))
+            print(f"{f'batches of {batch}' if batch else 'single':18s}{found:10,.0f} tasks/s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

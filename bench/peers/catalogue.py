@@ -1,0 +1,84 @@
+"""The peers: what to install, how their workers are started, how many tasks fill a few seconds."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Commands are programs of its own environment. Every worker command is started as often as it says."""
+
+    name: str
+    packages: tuple[str, ...]
+    worker: tuple[str, ...]
+    tasks: int  # of one round
+    processes: int = 1  # of the worker command; those that start two by themselves are started once
+    database: str = "redis"
+    prepare: tuple[str, ...] = ()  # makes its tables
+
+    @property
+    def module(self) -> str:
+        return f"bench.peers.{self.name}_app"
+
+
+def _app(name: str) -> str:
+    return f"bench.peers.{name}_app"
+
+
+PEERS = (
+    Peer(
+        "celery",
+        ("celery[redis]",),
+        (
+            *("celery", "-A", _app("celery"), "worker", "--pool", "solo", "--loglevel", "ERROR"),
+            *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+        ),
+        tasks=5_000,
+        processes=2,
+    ),
+    Peer(
+        "dramatiq", ("dramatiq[redis]",), ("dramatiq", _app("dramatiq"), "--processes", "2", "--threads", "8"), 10_000
+    ),
+    Peer(
+        "taskiq",
+        ("taskiq", "taskiq-redis", "uvloop"),
+        (
+            *("taskiq", "worker", f"{_app('taskiq')}:broker", "--workers", "2", "--log-level", "ERROR"),
+            *("--max-async-tasks", "100", "--max-prefetch", "100"),
+        ),
+        tasks=10_000,
+    ),
+    Peer(
+        "saq",
+        ("saq[redis]", "typing-extensions"),  # which it uses and does not name
+        ("saq", f"{_app('saq')}.settings", "--workers", "2"),
+        tasks=8_000,
+    ),
+    Peer("streaq", ("streaq",), ("streaq", "run", f"{_app('streaq')}:worker", "--workers", "2"), 5_000),
+    Peer("arq", ("arq",), ("arq", f"{_app('arq')}.WorkerSettings"), 4_000, processes=2),
+    Peer(
+        "rq",
+        ("rq",),
+        ("rq", "worker", "--quiet", "--worker-class", "rq.SimpleWorker", "--url", "{url}"),
+        tasks=2_000,
+        processes=2,
+    ),
+    Peer("huey", ("huey[redis]",), ("huey_consumer", f"{_app('huey')}.huey", "-w", "2", "-k", "process", "-q"), 12_000),
+    Peer(
+        "procrastinate",
+        ("procrastinate",),
+        ("procrastinate", "--app", f"{_app('procrastinate')}.app", "worker", "--concurrency", "100"),
+        tasks=2_000,
+        processes=2,
+        database="postgresql",
+        prepare=("procrastinate", "--app", f"{_app('procrastinate')}.app", "schema", "--apply"),
+    ),
+    Peer(
+        "pgqueuer",
+        ("pgqueuer[asyncpg]", "uvloop"),
+        ("python", "-m", _app("pgqueuer")),
+        tasks=20_000,
+        processes=2,
+        database="postgresql",
+        prepare=("pgq", "--pg-dsn", "{url}", "install"),
+    ),
+)

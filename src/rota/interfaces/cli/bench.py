@@ -1,0 +1,89 @@
+"""`rota bench`: how many tasks this installation carries."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.domain.durations import parse_duration
+from rota.interfaces.cli.bench_run import Figures, Run, Spread, Tell
+from rota.interfaces.cli.connect import connect, server_option
+from rota.interfaces.cli.errors import OK, report_failure
+from rota.interfaces.cli.options import WholeNumber
+from rota.interfaces.cli.output import Table, output_option, show_one
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+MOST_TASKS = 100_000
+MOST_BATCH = 1_000
+FIGURES = Table((), name=lambda figures: f"{figures.completed_per_second:.0f}")
+
+
+@click.command()
+@click.option("-n", "--tasks", type=WholeNumber(1, MOST_TASKS), default=10_000, help="How many.  [default: 10000]")
+@click.option("--batch", type=WholeNumber(1, MOST_BATCH), default=500, help="Created at once.  [default: 500]")
+@click.option("--timeout", metavar="DURATION", default="5m", help="When to give up.  [default: 5m]")
+@output_option
+@server_option
+def bench(*, tasks: int, batch: int, timeout: str, output: str, url: str | None) -> int:
+    """Measure the installation: tasks that do nothing, from create to result.
+
+    A worker must run sample_noop: rota worker --app rota.sdk.samples. The tasks stay in the history like any others;
+    Ctrl-C cancels those that have not run.
+    """
+    from rota.client.sync_wire import real_system
+
+    most = parse_duration("--timeout", timeout)
+    with connect(url) as client, _progress(tasks) as tell:
+        try:
+            figures = Run(client, real_system().clock, tasks, batch, most)(tell)
+        except TimeoutError:
+            return report_failure(f"{tasks} tasks have not ended within {timeout}", "rota top")
+    if output in ("table", "wide"):
+        click.echo("\n".join(_lines(figures)))
+    else:
+        show_one(figures, FIGURES, output=output)
+    if figures.succeeded < tasks:
+        problem = f"{tasks - figures.succeeded} of {tasks} tasks did not succeed"
+        return report_failure(problem, "rota task ls --type sample_noop --status failed")
+    return OK
+
+
+def _lines(figures: Figures) -> list[str]:
+    many, alone = f"{figures.tasks:,} in batches of {figures.batch}", "one after the other"
+    return [
+        f"created           {figures.created_per_second:10,.0f} tasks/s   by this client, {many}",
+        f"completed         {figures.completed_per_second:10,.0f} tasks/s   from the first create to the last result",
+        f"create to start   {_spread(figures.lone_start)}   {alone}",
+        f"create to result  {_spread(figures.lone_result)}   {alone}",
+        f"create to start   {_spread(figures.start)}   {many}: most of it is waiting in the queue",
+        f"create to result  {_spread(figures.result)}   {many}",
+    ]
+
+
+def _spread(spread: Spread) -> str:
+    p50, p99 = (wait.total_seconds() * 1e3 for wait in (spread.p50, spread.p99))
+    return f"p50 {p50:9,.1f} ms   p99 {p99:9,.1f} ms"
+
+
+@contextmanager
+def _progress(tasks: int) -> Iterator[Tell]:
+    """A bar for each of the two, where somebody looks."""
+    if not sys.stderr.isatty():
+        yield lambda _created, _ended: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        bars = shown.add_task("created", total=tasks), shown.add_task("ended", total=tasks)
+        yield lambda created, ended: _show(shown, bars, done=(created, ended))
+
+
+def _show(shown: "Progress", bars: "tuple[TaskID, TaskID]", *, done: tuple[int, int]) -> None:
+    for bar, number in zip(bars, done, strict=True):
+        shown.update(bar, completed=number)

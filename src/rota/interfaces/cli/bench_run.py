@@ -1,0 +1,191 @@
+"""One run of `rota bench`: a few tasks alone, then many in batches, then what the server has recorded of them.
+
+All rates and waits are those of the server's own record, so neither the network nor this program is in them, but for
+the rate at which this client created. Whatever ends a run before its time, what is left of it is cancelled.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.domain.errors import InvalidError, RotaError
+from rota.interfaces.cli.errors import CheckFailedError
+
+if TYPE_CHECKING:
+    from rota.client.blocking import Client
+    from rota.client.sync_wire import SyncClock
+    from rota.sdk.views import TaskView
+
+TYPE = "sample_noop"
+MARK = "bench"  # the metadata by which the tasks of a run are found again
+START_WORKER = "rota worker --app rota.sdk.samples"
+PAYLOAD = {"filler": "a hundred bytes or so, as an ordinary task has them; nobody reads what is written here"}
+LONE = 20  # tasks that are submitted one after the other, each when the one before has ended
+PATIENCE = timedelta(seconds=10)  # for the first of all: longer than a cluster takes to find a new leader
+PAGE = 1000
+MOST_SWEEPS = 5  # a batch that was on its way when the run was interrupted comes after the first
+LIVE = ("PENDING", "PROCESSING", "RETRYING")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How long something took, for most and for nearly all."""
+
+    p50: timedelta
+    p99: timedelta
+
+    @classmethod
+    def of(cls, waits: Iterable[timedelta]) -> "Spread":
+        ranked = sorted(waits) or [timedelta(0)]
+        return cls(p50=ranked[len(ranked) // 2], p99=ranked[min(len(ranked) * 99 // 100, len(ranked) - 1)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a run found. A task has started when it was given to a worker."""
+
+    tasks: int
+    batch: int
+    succeeded: int
+    created_per_second: float
+    completed_per_second: float
+    lone_start: Spread
+    lone_result: Spread
+    start: Spread
+    result: Spread
+
+
+Tell = Callable[[int, int], None]  # how many are created, and about how many of them have ended
+
+
+@dataclass(slots=True)
+class Run:
+    """To be made once for each run."""
+
+    client: "Client"
+    clock: "SyncClock"
+    tasks: int
+    batch: int
+    most: timedelta
+    _mark: str = field(default_factory=lambda: secrets.token_hex(6))
+    _until: float = 0.0
+    _has_begun: bool = False
+
+    def __call__(self, tell: Tell) -> Figures:
+        """Measure; `TimeoutError` when it takes longer than it may."""
+        self._until = self.clock.monotonic() + self.most.total_seconds()
+        with self._cleaning_up():
+            lone = [self._probe(), *(self._run_one() for _ in range(LONE - 1))]
+            seconds, ends = self._create(tell)
+            for created, task_id in ends:  # the last of each batch: those before it have ended too, or nearly so
+                self.client.tasks.wait(task_id, self._left())
+                tell(self.tasks, created)
+            many = self._collect(lone)
+        return _figures(self, lone, many=many, seconds=seconds)
+
+    def _probe(self) -> "TaskView":
+        """The first task, which shows whether there is anybody to run it."""
+        try:
+            handle = self.client.submit(TYPE, PAYLOAD, metadata={MARK: self._mark})
+        except InvalidError as error:
+            if error.field != "type":
+                raise
+            raise _nobody(f"no worker of this installation has ever had {TYPE}") from error
+        self._has_begun = True
+        patience = min(PATIENCE, self._left())
+        try:
+            return handle.wait(patience)
+        except TimeoutError:
+            found = self.client.tasks.explain(handle.id)
+        raise _nobody(f"{TYPE} did not run within {patience.total_seconds():.0f} s: {found.sentence}")
+
+    def _run_one(self) -> "TaskView":
+        return self.client.submit(TYPE, PAYLOAD, metadata={MARK: self._mark}).wait(self._left())
+
+    def _create(self, tell: Tell) -> tuple[float, list[tuple[int, str]]]:
+        """How long it took; and for each batch how many there were by then, and its last task."""
+        ends: list[tuple[int, str]] = []
+        began, created = self.clock.monotonic(), 0
+        while created < self.tasks:
+            self._left()
+            payloads = [PAYLOAD] * min(self.batch, self.tasks - created)
+            handles = self.client.submit_many(TYPE, payloads, metadata={MARK: self._mark})
+            created += len(handles)
+            ends.append((created, handles[-1].id))
+            tell(created, 0)
+        return self.clock.monotonic() - began, ends
+
+    def _collect(self, lone: Sequence["TaskView"]) -> list["TaskView"]:
+        """All tasks of the batches, ended."""
+        known = {task.id for task in lone}
+        listed = self.client.tasks.list(
+            page_size=PAGE, type=TYPE, metadata={MARK: self._mark}, created_after=lone[-1].created_at
+        )
+        found = [task for task in listed if task.id not in known]
+        return [task if task.status.is_final else self.client.tasks.wait(task.id, self._left()) for task in found]
+
+    def _left(self) -> timedelta:
+        left = self._until - self.clock.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return timedelta(seconds=left)
+
+    @contextmanager
+    def _cleaning_up(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            if self._has_begun:
+                self._cancel_rest()
+            raise
+
+    def _cancel_rest(self) -> None:
+        """As far as the server lets us: what made us stop is worth more than what fails now."""
+        cancelled = 0
+        try:
+            for _ in range(MOST_SWEEPS):
+                changed = self._sweep()
+                cancelled += changed
+                if not changed:
+                    break
+        except RotaError as error:
+            click.echo(f"what is left of the run was not cancelled: {error}", err=True)
+        if cancelled:
+            click.echo(f"{cancelled} tasks that were left are cancelled", err=True)
+
+    def _sweep(self) -> int:
+        marked = {MARK: self._mark}
+        reason = "rota bench ended before them"
+        return self.client.tasks.cancel_all(type=TYPE, status=LIVE, metadata=marked, reason=reason).changed
+
+
+def _nobody(problem: str) -> CheckFailedError:
+    return CheckFailedError(f"{problem}; a worker with the samples is needed", fix=START_WORKER)
+
+
+def _figures(run: Run, lone: Sequence["TaskView"], *, many: Sequence["TaskView"], seconds: float) -> Figures:
+    ended = [task.completed_at for task in many if task.completed_at is not None]
+    whole = (max(ended) - min(task.created_at for task in many)).total_seconds()
+    return Figures(
+        tasks=len(many),
+        batch=run.batch,
+        succeeded=sum(task.status == "SUCCESS" for task in many),
+        created_per_second=len(many) / max(seconds, 1e-6),
+        completed_per_second=len(many) / max(whole, 1e-6),
+        lone_start=Spread.of(_waits(lone, "started_at")),
+        lone_result=Spread.of(_waits(lone, "completed_at")),
+        start=Spread.of(_waits(many, "started_at")),
+        result=Spread.of(_waits(many, "completed_at")),
+    )
+
+
+def _waits(tasks: Iterable["TaskView"], until: str) -> Iterator[timedelta]:
+    for task in tasks:
+        moment = getattr(task, until)
+        if moment is not None:
+            yield moment - task.created_at

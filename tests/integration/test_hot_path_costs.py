@@ -1,0 +1,87 @@
+"""What a task costs on its way, counted on real servers: statements, rows, messages, bytes, function calls.
+
+Time depends on the machine; these counts do not. Who makes the hot path dearer sees it here, before any benchmark."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+
+from bench.life import Life, plan_of
+from bench.tape import taping
+from rota.config.wiring import open_node
+from rota.domain.task_config import TaskConfig
+from rota.infrastructure.coordination.redis_client import RedisClient
+from rota.infrastructure.database.migrate import upgrade
+from tests.support.counters import Cost, Counters, Work
+from tests.support.names import fresh_name
+from tests.support.servers.mariadb import MariaDbServer
+from tests.support.servers.redis import RedisServer
+
+
+@pytest.fixture
+async def scene(mariadb_server: MariaDbServer, redis_server: RedisServer) -> AsyncIterator[tuple[Life, Counters]]:
+    name = fresh_name("costs")
+    mariadb_server.create_database(name)
+    await upgrade(mariadb_server.url(name))
+    coordinator = {"url": redis_server.url(), "prefix": name}
+    plan = plan_of({"store": {"url": mariadb_server.url(name)}, "coordinator": coordinator})
+    client = RedisClient(redis_server.url())
+    with taping(is_mariadb=True) as tape:
+        async with open_node(plan) as node:
+            life = Life(node)
+            await life.prepare()
+
+            async def touch() -> None:
+                await node.store.configs.put(TaskConfig(type="touched"))
+                await node.store.tasks.now()
+
+            yield life, Counters(mariadb_server, client, tape, touch)
+    await client.close()
+
+
+# What each stage cost when it was counted last, and a little more where that varies. Lower them when something gets
+# cheaper; raise one only with the reason in the commit.
+MOST = {
+    1: {
+        "create": Cost(4, 3, 1, 440, trips=2, commands=8, redis_bytes=1_070, calls=480),
+        "grant": Cost(3, 2, 2, 400, trips=5, commands=49, redis_bytes=1_970, calls=700),
+        "end": Cost(5, 5, 3, 1_280, trips=3, commands=16, redis_bytes=980, calls=710),
+    },
+    100: {
+        "create": Cost(4, 300, 1, 27_000, trips=2, commands=8, redis_bytes=17_000, calls=5_500),
+        "grant": Cost(4, 200, 3, 10_600, trips=5, commands=148, redis_bytes=23_700, calls=5_700),
+        "end": Cost(5, 302, 3, 13_700, trips=3, commands=115, redis_bytes=20_300, calls=5_300),
+    },
+    500: {
+        "create": Cost(4, 1_500, 1, 134_000, trips=2, commands=8, redis_bytes=81_200, calls=25_500),
+        "grant": Cost(4, 1_000, 3, 50_500, trips=5, commands=548, redis_bytes=112_000, calls=25_300),
+        "end": Cost(5, 1_502, 3, 63_700, trips=3, commands=515, redis_bytes=98_000, calls=23_700),
+    },
+}
+
+
+async def test_no_stage_of_a_batch_costs_more_than_it_may(scene: tuple[Life, Counters]) -> None:
+    life, counters = scene
+    too_dear = []
+    for tasks, stages in MOST.items():
+        works: tuple[Work, ...] = (partial(life.create, tasks), partial(life.grant, tasks), life.end)
+        for (stage, most), work in zip(stages.items(), works, strict=True):
+            cost = await counters.count(work)
+            over = {name: value for name, value in cost._asdict().items() if value > getattr(most, name)}
+            if over:
+                too_dear.append(f"{stage} of {tasks}: {over}, at most {most}")
+    assert not too_dear, "\n".join(too_dear)
+
+
+async def test_what_is_counted_is_what_was_done(scene: tuple[Life, Counters]) -> None:
+    life, counters = scene
+
+    async def create_twice() -> None:
+        await life.create(3)
+        await life.create(3)
+
+    once, twice = await counters.count(partial(life.create, 3)), await counters.count(create_twice)
+    assert once.rows == 9, "a task, its live row and its log"
+    assert twice._replace(calls=0) == Cost(*(2 * value for value in once))._replace(calls=0)
+    assert twice.calls > 1.5 * once.calls

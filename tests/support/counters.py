@@ -1,0 +1,102 @@
+"""What work costs, counted and not timed: by the servers' own counters, by what is sent, and by the interpreter."""
+
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, NamedTuple
+
+from bench.tape import MariaDbMessage, RedisMessage, Tape
+from rota.infrastructure.coordination.redis_client import RedisClient
+from tests.support.servers.mariadb import MariaDbServer
+
+STATEMENTS = ("Com_insert", "Com_update", "Com_delete", "Com_select", "Com_commit", "Com_rollback", "Com_set_option")
+ROWS = ("Handler_write", "Handler_update", "Handler_delete")
+WANTED = ",".join(f"'{name}'" for name in (*STATEMENTS, *ROWS))
+NOT_OURS = ("/asyncio/", "/selectors.py", "/tests/", "/bench/")  # how often the event loop turns is chance
+Work = Callable[[], Awaitable[None]]
+_CALLS = re.compile(rb"cmdstat_([a-z|-]+):calls=(\d+)")
+
+
+class Cost(NamedTuple):
+    """Of a piece of work, or the most that it may cost."""
+
+    statements: float  # that the database ran
+    rows: float  # that it wrote, changed or deleted, those of its indexes' entries not among them
+    messages: float  # to the database, each with an answer to wait for
+    sql_bytes: float  # in them
+    trips: float  # messages to Redis, each with an answer
+    commands: float  # that Redis ran, those inside scripts too
+    redis_bytes: float  # in the messages
+    calls: float  # of Python functions
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The servers must be nobody else's meanwhile."""
+
+    mariadb: MariaDbServer
+    redis: RedisClient
+    tape: Tape
+    touch: Callable[
+        [], Awaitable[None]
+    ]  # uses each connection: one that idled for long is asked whether it still works
+
+    async def count(self, work: Work) -> Cost:
+        """What it costs to do this."""
+        before = self._read_mariadb()
+        asking = self._since(before)
+        await self.touch()
+        before, commands = self._read_mariadb(), await self._read_redis()
+        self.tape.cut()
+        with counting_calls() as calls:
+            await work()
+        sent, ran = self.tape.cut(), await self._read_redis()
+        used = self._since(before)
+        to_database = [message.text for message in sent if isinstance(message, MariaDbMessage)]
+        to_redis = [message.packed for message in sent if isinstance(message, RedisMessage)]
+        return Cost(
+            statements=sum(used[name] - asking[name] for name in STATEMENTS),
+            rows=sum(used[name] - asking[name] for name in ROWS),
+            messages=len(to_database),
+            sql_bytes=sum(map(len, to_database)),
+            trips=len(to_redis),
+            commands=ran - commands,
+            redis_bytes=sum(map(len, to_redis)),
+            calls=calls.number,
+        )
+
+    def _read_mariadb(self) -> dict[str, int]:
+        lines = self.mariadb.execute(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({WANTED})").splitlines()
+        return {name: int(value) for name, _, value in (line.partition("\t") for line in lines)}
+
+    def _since(self, before: dict[str, int]) -> dict[str, int]:
+        now = self._read_mariadb()
+        return {name: now[name] - before[name] for name in before}
+
+    async def _read_redis(self) -> int:
+        stats: bytes = await self.redis.command("INFO", "commandstats")
+        return sum(int(calls) for name, calls in _CALLS.findall(stats) if name != b"info")
+
+
+@dataclass(slots=True)
+class Calls:
+    """Python functions that were called in this thread, but for those of the event loop and of the tests."""
+
+    number: int = 0
+
+    def note(self, frame: FrameType, event: str, _argument: Any) -> None:  # fixed signature: sys.setprofile
+        if event == "call" and not any(part in frame.f_code.co_filename for part in NOT_OURS):
+            self.number += 1
+
+
+@contextmanager
+def counting_calls() -> Iterator[Calls]:
+    calls, before = Calls(), sys.getprofile()
+    sys.setprofile(calls.note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)

@@ -1,0 +1,27 @@
+"""How many Python functions a task calls on its whole way, on virtual time and the in-process adapters: always as many.
+
+A function call is what pure Python pays with. Who adds some for every task sees it here, before any benchmark."""
+
+import pytest
+
+import rota
+from rota.sdk import samples
+from rota.testing import run
+from tests.support.counters import counting_calls
+
+PAYLOAD = {"filler": "about a hundred bytes, as an ordinary task has them, so that it looks like some real work"}
+MOST_CALLS = {1: 1080, 100: 330, 500: 325}  # for a task, by how many are submitted at once: what it was, and 5 %
+
+
+@pytest.mark.parametrize("tasks", MOST_CALLS)
+def test_a_task_calls_no_more_functions_than_it_may(tasks: int) -> None:
+    async def scenario(app: rota.Rota) -> float:
+        for handle in await app.submit_many("sample_noop", [PAYLOAD] * 10):  # imports, and what is done once
+            await handle.wait()
+        with counting_calls() as calls:
+            *_, last = await app.submit_many("sample_noop", [PAYLOAD] * tasks)
+            await last.wait()
+        return calls.number / tasks
+
+    spent = run(scenario, (samples.noop,), settings={"worker": {"capacity": 500}})
+    assert spent <= MOST_CALLS[tasks]

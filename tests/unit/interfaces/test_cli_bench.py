@@ -1,0 +1,227 @@
+"""`rota bench`: what it makes of a server's record, and what it says where it cannot measure."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+from rich.progress import Progress
+
+from rota.interfaces.cli import bench as command
+from rota.interfaces.cli.bench_run import LONE, Spread
+from rota.interfaces.cli.errors import FAILURE, UNAVAILABLE, USAGE
+from rota.interfaces.cli.main import run
+from tests.unit.client.dial import problem
+from tests.unit.interfaces.fake_api import FakeApi, page, task_like
+from tests.unit.interfaces.test_cli_tasks import EXPLAINED
+
+Printed = pytest.CaptureFixture[str]
+BATCH = 4
+
+
+class Bench:
+    """A server that runs what it is given: each task starts 10 ms after its creation and takes 20 ms."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.tasks: list[dict[str, Any]] = []
+        api.on("POST /tasks", lambda request: self._create(json.loads(request.content), status=201))
+        api.on("POST /tasks:batch", self._create_many)
+        api.on("POST /tasks:cancel", {"matched": 0, "changed": 0, "skipped": 0, "has_more": False})
+
+    def _create(self, wish: dict[str, Any], *, status: int) -> httpx2.Response:
+        number = len(self.tasks)
+        made = task_like(
+            id=str(number + 1),
+            type="sample_noop",
+            status="SUCCESS",
+            metadata=wish["metadata"],
+            created_at=moment(number),
+            started_at=moment(number, 10),
+            completed_at=moment(number, 30),
+        )
+        self.tasks.append(made)
+        self.api.on(f"GET /tasks/{made['id']}", made)
+        newest = self.tasks[: LONE - 1 : -1]
+        self.api.on("GET /tasks", page(*newest))
+        return httpx2.Response(status, json=made)
+
+    def _create_many(self, request: httpx2.Request) -> httpx2.Response:
+        wishes = json.loads(request.content)["tasks"]
+        answers = [self._create(wish, status=201) for wish in wishes]
+        return httpx2.Response(201, json={"ids": [json.loads(answer.content)["id"] for answer in answers]})
+
+
+def moment(second: int, milliseconds: int = 0) -> str:
+    return f"2030-06-01T12:{second // 60:02d}:{second % 60:02d}.{milliseconds:03d}000Z"
+
+
+@pytest.fixture
+def bench(api: FakeApi) -> Bench:
+    return Bench(api)
+
+
+def sent_to(api: FakeApi, path: str) -> list[Any]:
+    return [msgspec.json.decode(sent.content) for sent in api.sent if sent.url.path.endswith(path)]
+
+
+def test_the_figures_are_those_of_the_servers_record(bench: Bench, capsys: Printed) -> None:
+    assert run(["bench", "-n", "10", "--batch", str(BATCH), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tasks"], found["succeeded"], found["batch"]) == (10, 10, BATCH)
+    assert found["completed_per_second"] == pytest.approx(10 / 9.03)
+    assert found["start"] == found["lone_start"] == {"p50_seconds": 0.01, "p99_seconds": 0.01}
+    assert found["result"] == {"p50_seconds": 0.03, "p99_seconds": 0.03}
+    assert [len(body["tasks"]) for body in sent_to(bench.api, "/tasks:batch")] == [4, 4, 2]
+
+
+def test_all_tasks_of_a_run_carry_its_mark_and_only_they_are_looked_for(bench: Bench) -> None:
+    assert run(["bench", "-n", "3"]) == 0
+    marks = {task["metadata"]["bench"] for task in bench.tasks}
+    (listed,) = [sent for sent in bench.api.sent if sent.url.path.endswith("/tasks") and sent.method == "GET"]
+    assert marks == {listed.url.params["metadata.bench"]}
+    assert len(bench.tasks) == LONE + 3
+    assert not sent_to(bench.api, "/tasks:cancel"), "a run that came to its end leaves nothing to cancel"
+
+
+def test_people_read_lines(bench: Bench, capsys: Printed) -> None:
+    assert run(["bench", "-n", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["created", "completed", *["create"] * 4]
+    assert "p50      10.0 ms   p99      10.0 ms" in lines[2]
+
+
+def test_somebody_who_looks_sees_two_bars(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[int, Any]] = []
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(Progress, "update", lambda _self, bar, completed: shown.append((bar, completed)))
+    assert run(["bench", "-n", "6", "--batch", "3"]) == 0
+    assert [number for bar, number in shown if bar == 0] == [3, 6, 6, 6]
+    assert [number for bar, number in shown if bar == 1] == [0, 0, 3, 6]
+
+
+def test_a_type_that_nobody_knows_is_told_with_what_to_type(api: FakeApi, capsys: Printed) -> None:
+    errors = [{"field": "type", "problem": "there is no task config for 'sample_noop'"}]
+    api.on("POST /tasks", problem(422, "invalid_request", errors=errors))
+    assert run(["bench"]) == FAILURE
+    assert capsys.readouterr().err.splitlines()[-1] == "try: rota worker --app rota.sdk.samples"
+    assert len(api.sent) == 1, "nothing else was asked of the server"
+
+
+def test_another_mistake_is_told_as_it_is(api: FakeApi, capsys: Printed) -> None:
+    errors = [{"field": "metadata", "problem": "is too long"}]
+    api.on("POST /tasks", problem(422, "invalid_request", errors=errors))
+    assert run(["bench"]) == USAGE
+    assert "metadata" in capsys.readouterr().err
+
+
+def test_where_no_worker_takes_it_the_reason_is_told_and_the_task_cancelled(
+    bench: Bench, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.interfaces.cli.bench_run.PATIENCE", timedelta(0))
+    keep_waiting(bench)
+    bench.api.on("GET /tasks/1/explain", EXPLAINED)
+    sweeps = iter([1, 0])
+    bench.api.on("POST /tasks:cancel", lambda _: count(next(sweeps)))
+    assert run(["bench"]) == FAILURE
+    printed = capsys.readouterr().err
+    assert "sample_noop did not run within 0 s: No worker." in printed
+    assert "1 tasks that were left are cancelled" in printed
+    assert printed.splitlines()[-1] == "try: rota worker --app rota.sdk.samples"
+
+
+def keep_waiting(bench: Bench) -> None:
+    """Every task of this server stays where it is."""
+    create = bench._create
+
+    def create_waiting(wish: dict[str, Any], *, status: int) -> httpx2.Response:
+        answer = create(wish, status=status)
+        waiting = {**json.loads(answer.content), "status": "PENDING", "started_at": None, "completed_at": None}
+        bench.api.on(f"GET /tasks/{waiting['id']}", waiting)
+        return httpx2.Response(status, json=waiting)
+
+    bench._create = create_waiting  # type: ignore[method-assign]
+
+
+def count(changed: int) -> httpx2.Response:
+    return httpx2.Response(200, json={"matched": changed, "changed": changed, "skipped": 0, "has_more": False})
+
+
+def interrupt(_request: httpx2.Request) -> httpx2.Response:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("route", ["POST /tasks:batch", "GET /tasks"])
+def test_an_interrupted_run_cancels_what_is_left_of_it(bench: Bench, capsys: Printed, route: str) -> None:
+    sweeps = iter([500, 3, 0])
+    bench.api.on("POST /tasks:cancel", lambda _: count(next(sweeps)))
+    stop_at(bench, route, answer=interrupt)
+    assert run(["bench", "-n", "5"]) == FAILURE
+    first = sent_to(bench.api, "/tasks:cancel")[0]
+    assert first["type"] == ["sample_noop"]
+    assert first["metadata"] == bench.tasks[0]["metadata"]
+    assert "SUCCESS" not in first["status"]
+    assert "503 tasks that were left are cancelled" in capsys.readouterr().err
+
+
+def stop_at(bench: Bench, route: str, *, answer: Callable[[httpx2.Request], httpx2.Response]) -> None:
+    """From the first batch on, this is what the server answers there."""
+    create_many = bench._create_many
+
+    def answer_late(request: httpx2.Request) -> httpx2.Response:
+        made = create_many(request)
+        bench.api.on(route, answer)
+        return made
+
+    bench.api.on("POST /tasks:batch", answer if route == "POST /tasks:batch" else answer_late)
+
+
+def test_a_server_that_goes_away_is_told_and_what_was_left_too(bench: Bench, capsys: Printed) -> None:
+    away = problem(503, "unavailable", detail="the store is away", headers={"Retry-After": "600"})
+    bench.api.on("POST /tasks:cancel", away)
+    bench.api.on("POST /tasks:batch", away)
+    assert run(["bench", "-n", "5"]) == UNAVAILABLE
+    assert "was not cancelled: the store is away" in capsys.readouterr().err
+
+
+def test_a_run_that_takes_too_long_is_given_up(bench: Bench, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "parse_duration", lambda *_: timedelta(seconds=-1))
+    assert run(["bench", "-n", "5"]) == FAILURE
+    assert "5 tasks have not ended within 5m" in capsys.readouterr().err
+
+
+def test_a_task_that_is_still_under_way_in_the_end_is_waited_for(bench: Bench, capsys: Printed) -> None:
+    def list_early(_request: httpx2.Request) -> httpx2.Response:
+        first, *others = bench.tasks[LONE:]
+        return httpx2.Response(200, json=page(*others, {**first, "status": "PROCESSING", "completed_at": None}))
+
+    stop_at(bench, "GET /tasks", answer=list_early)
+    assert run(["bench", "-n", "5", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["succeeded"] == 5
+
+
+def test_tasks_that_fail_fail_the_run(bench: Bench, capsys: Printed) -> None:
+    def list_failed(_request: httpx2.Request) -> httpx2.Response:
+        first, *others = bench.tasks[LONE:]
+        return httpx2.Response(200, json=page(*others, {**first, "status": "FAILED", "started_at": None}))
+
+    stop_at(bench, "GET /tasks", answer=list_failed)
+    assert run(["bench", "-n", "5", "-o", "name"]) == FAILURE
+    printed = capsys.readouterr()
+    assert printed.out == "1\n"
+    assert "1 of 5 tasks did not succeed" in printed.err
+
+
+@pytest.mark.parametrize("words", [["-n", "0"], ["-n", "100001"], ["--batch", "1001"], ["--timeout", "soon"]])
+def test_a_run_is_bounded(api: FakeApi, words: list[str]) -> None:
+    assert run(["bench", *words]) == USAGE
+    assert not api.sent
+
+
+def test_a_spread_is_of_what_most_and_nearly_all_took() -> None:
+    waits = [timedelta(milliseconds=number) for number in range(100, 0, -1)]
+    assert Spread.of(waits) == Spread(p50=timedelta(milliseconds=51), p99=timedelta(milliseconds=100))
+    assert Spread.of([]) == Spread(p50=timedelta(0), p99=timedelta(0))
