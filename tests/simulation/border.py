@@ -10,13 +10,13 @@ from typing import TypeVar, cast
 
 from rota.domain.errors import StoreUnavailableError, UnavailableError
 from rota.testing.faults import Faults
-from tests.simulation.loop import SERVERS, SimulatedLoop
+from tests.simulation.loop import SERVERS, Handle, SimulatedLoop
 
 T = TypeVar("T")
 
 ANSWER_WITHIN = 1.0
 LATEST = 6.0
-RETURNS_LATER = 0.2  # the share of answers that take a while of their own
+ARRIVES_LATER, RETURNS_LATER = 0.5, 0.2  # the shares of requests, and of answers, that take a while of their own
 AFTER_DEATH = "the process is no more"
 
 
@@ -55,7 +55,7 @@ class Border(Faults):
         self.is_dead = False
         self.cut: set[Side] = set()
         self.muted: set[Side] = set()  # requests arrive, answers do not
-        self.held: list[asyncio.Handle] | None = None  # see `loop.Owner`
+        self.held: list[Handle] | None = None  # see `loop.Owner`
         self._weather = weather
         self._chance = chance
         self._running = asyncio.Event()
@@ -63,18 +63,21 @@ class Border(Faults):
         self._pause_at: str | None = None
         self._dawdle_at: str | None = None
         self._late: set[asyncio.Task[None]] = set()
+        self._loop = cast(SimulatedLoop, asyncio.get_running_loop())
 
     async def around(
         self, operation: str, call: Callable[[], Awaitable[T]], *, unavailable: type[UnavailableError]
     ) -> T:
         side = Side.STORE if unavailable is StoreUnavailableError else Side.COORDINATOR
-        await self._travel()
+        if self.held is not None or self._chance.random() < ARRIVES_LATER:
+            await self._stay()
         if not self.is_dead and side not in self.cut and side not in self._weather.away:
-            answer = await self._meet(self._draw(side, operation), call, side=side)
+            fate = self._draw(side, operation)
+            answer = (await call(),) if fate is None else await self._meet(fate, call, side=side)
             if operation == self._pause_at:
                 self.pause()
             if self.held is not None or self._chance.random() < RETURNS_LATER:
-                await self._travel()
+                await self._stay()
             if answer and not self.is_dead:
                 return answer[0]
         if self.is_dead:
@@ -91,12 +94,13 @@ class Border(Faults):
 
     def resume(self) -> None:
         self._pause_at = None
-        cast(SimulatedLoop, asyncio.get_running_loop()).thaw(self)
+        self._loop.thaw(self)
         self._running.set()
 
-    async def _travel(self) -> None:
+    async def _stay(self) -> None:
+        """For a moment, or for as long as the process is frozen."""
         if self.held is None:
-            await asyncio.sleep(self._chance.expovariate(1000))
+            await self._loop.pause(self._chance.expovariate(1000))
         else:
             await asyncio.sleep(0)  # the process itself stays here
         if self.held is not None:
@@ -117,7 +121,7 @@ class Border(Faults):
             return self._chance.choice(weather.fates)
         return None
 
-    async def _meet(self, fate: Fate | None, call: Callable[[], Awaitable[T]], *, side: Side) -> tuple[T] | None:
+    async def _meet(self, fate: Fate, call: Callable[[], Awaitable[T]], *, side: Side) -> tuple[T] | None:
         """The answer, or None when there is none."""
         match fate:
             case Fate.LOST:
@@ -134,8 +138,6 @@ class Border(Faults):
                 answer = await call()
                 await asyncio.sleep(self._chance.uniform(0.1, SLOWEST[side]))
                 return (answer,)
-            case None:
-                pass
         return (await call(),)
 
     def _do_later(self, call: Callable[[], Awaitable[object]]) -> None:

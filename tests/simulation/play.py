@@ -35,7 +35,7 @@ class Mode(StrEnum):
 
 
 RECONCILE_EVERY = {Mode.SAFETY: 5.0, Mode.LIVENESS: 30.0}  # of an idle cluster's cost most; the latter is the default
-QUIET_IN = 2 * RECONCILE_EVERY[Mode.SAFETY] + 2
+QUIET_IN = RECONCILE_EVERY[Mode.SAFETY] + 4  # the last heartbeat tells what is held, the next comparison clears up
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def mode_of(seed: int) -> Mode:
 def play(seed: int) -> Played:
     """Run one seed; nothing but the seed decides what happens."""
 
-    async def main() -> Played:
+    async def main() -> World:
         unread: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: _note_unread(unread, context))
         mode = mode_of(seed)
@@ -62,11 +62,12 @@ def play(seed: int) -> Played:
         await (_prove_safety if mode is Mode.SAFETY else _prove_liveness)(world)
         if unread:
             raise AssertionError(f"seed {seed}: a failure that nobody looked at: {unread[0]}")
-        return Played(seed, judge(gather(world.lines)), world.lines)
+        return world
 
     gc.disable()  # so much garbage is not made in one run, and looking for it takes a fifth of all time
     try:
-        return run_simulated(main())
+        lines = run_simulated(main()).lines
+        return Played(seed, judge(gather(lines)), lines)
     finally:
         gc.enable()
 

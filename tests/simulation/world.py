@@ -17,13 +17,15 @@ from rota.domain.task_config import TaskConfig
 from rota.infrastructure.coordination import memory as coordination
 from rota.infrastructure.store.memory import store as memory_store
 from rota.infrastructure.store.memory.state import MemoryState
-from rota.testing.virtual_time import START, VirtualClock
+from rota.testing.virtual_time import START
 from tests.simulation.border import Weather
 from tests.simulation.outsider import Outsider
-from tests.simulation.process import Process, StoreClock, moment
+from tests.simulation.process import Process, SimulatedClock, StoreClock, moment
 
 LIMITED, FREE, DEADLY = "limited", "free", "deadly"
 MOST_LIMITED = 2
+LONGER_THAN_A_LEASE = timedelta(seconds=14)  # of a worker
+SHORT = timedelta(seconds=7)  # or those that wait for their turn would take most of the time
 PODS = (2, 3)
 RETRY = RetryPolicy(max_retries=3, delay=timedelta(seconds=0.2))
 
@@ -48,7 +50,7 @@ class World:
         self.reconcile_every = reconcile_every
         self.has_deadly_tasks = has_deadly_tasks
         self.chance = random.Random(seed)
-        self.clock = VirtualClock(asyncio.get_running_loop())
+        self.clock = SimulatedClock(asyncio.get_running_loop())
         self.weather = Weather(away=set())
         self.store_clock = StoreClock(asyncio.get_running_loop())
         self.store = RecordedState(self.store_clock)
@@ -79,11 +81,9 @@ class World:
 
     async def prepare(self) -> None:
         configs = memory_store.join_memory(self.store).configs
-        await configs.put(TaskConfig(type=FREE, retry=RETRY, timeout=timedelta(seconds=12)))
-        await configs.put(
-            TaskConfig(type=LIMITED, retry=RETRY, timeout=timedelta(seconds=20), max_concurrent=MOST_LIMITED)
-        )
-        await configs.put(TaskConfig(type=DEADLY, retry=RETRY, timeout=timedelta(seconds=30)))
+        await configs.put(TaskConfig(type=FREE, retry=RETRY, timeout=LONGER_THAN_A_LEASE))
+        await configs.put(TaskConfig(type=LIMITED, retry=RETRY, timeout=SHORT, max_concurrent=MOST_LIMITED))
+        await configs.put(TaskConfig(type=DEADLY, retry=RETRY, timeout=LONGER_THAN_A_LEASE))
         self.note("limit", kind=LIMITED, most=MOST_LIMITED)
 
     @property

@@ -25,6 +25,8 @@ from rota.domain.errors import FencedError, UnavailableError
 from rota.domain.ids import TaskId
 
 SOON = timedelta(seconds=1)
+# What a call without an answer did may be done so much later than it was given up, and shows when it has settled.
+UNSETTLED_FOR = (2 * SETTLED + 2 * SOON).total_seconds()
 OBSERVE_EVERY = timedelta(seconds=5)
 RETAIN_EVERY = timedelta(seconds=60)
 HAND_BACK_WITHIN = timedelta(seconds=2)
@@ -70,27 +72,51 @@ class Duty:
 
 
 @dataclass(slots=True)
+class Watchfulness:
+    """How often store and coordinator are compared: every second for a while after the reign began, after each call
+    of the leader that got no answer, and after a worker was given up or the queues were rebuilt, because then something
+    may have been taken, written or granted that nobody knows of; seldom otherwise. Where a look found that nothing
+    waits, the next one costs little, and finds sooner what others failed to queue."""
+
+    loops: Loops
+    pace: Pace
+    _alarmed_at: float
+
+    def alarm(self) -> None:
+        self._alarmed_at = self.loops.clock.monotonic()
+
+    def seldom(self, compare: Callable[[], Awaitable[bool | None]]) -> Callable[[], Awaitable[None]]:
+        """A step, to be taken every second, that compares when it is time to; sooner again where all was well."""
+        next_at = float("-inf")
+
+        async def step() -> None:
+            nonlocal next_at
+            now = self.loops.clock.monotonic()
+            if now >= next_at or now < max(self._alarmed_at, self.loops.unanswered_at) + UNSETTLED_FOR:
+                pause = self.pace.reconcile_every
+                next_at = now + (min(pause, SETTLED) if await compare() else pause).total_seconds()
+
+        return step
+
+
+@dataclass(slots=True)
 class Mend:
-    """Rebuilds a lost memory. It has lost what was handed over and not yet taken, too: that is seen to as soon as it
-    can be told from what is just on its way. Until then, and until every worker has reported, a worker that is busy
-    looks idle by the depths of the queues, and dispatch is told so: before the rebuild, because it grants from the
-    first page on, and after it, because that may have taken a while."""
+    """Rebuilds a lost memory. It has lost what was handed over and not yet taken, too: comparisons find that. Until
+    then, and until every worker has reported, a worker that is busy looks idle by the depths of the queues, and
+    dispatch is told so: before the rebuild, because it grants from the first page on, and after it, because that may
+    have taken a while."""
 
     duties: "SchedulerDuties"
     reign: Reign
-    _hand_over_at: float = float("inf")
+    watch: Watchfulness
 
     async def __call__(self) -> None:
-        now = self.duties.loops.clock.monotonic()
         rebuild = self.duties.rebuild
         if await rebuild.queue.find_generation() is None:
             self._distrust_depths()
             await rebuild.if_lost(self.reign)
             self._distrust_depths()
-            self._hand_over_at = now + (SETTLED + SOON).total_seconds()
-        elif now >= self._hand_over_at:
-            await self.duties.reconcile_deliveries(self.reign)
-            self._hand_over_at = float("inf")
+            self.watch.alarm()
 
     def _distrust_depths(self) -> None:
         self.duties.dispatcher.distrust_depths(self.duties.recover.lease + self.duties.pace.heartbeat_every)
@@ -132,23 +158,25 @@ class SchedulerDuties:
     def _list(self, reign: Reign) -> list[Duty]:
         settles_in = 2 * self.pace.heartbeat_every
         workers, attempts = (Sight(self.loops.clock, settles_in=settles_in) for _ in range(2))
-        is_parked = self.dispatcher.is_parked
+        watch = Watchfulness(self.loops, self.pace, self.loops.clock.monotonic())
+
+        async def recover() -> None:
+            if await self.recover(reign, workers):
+                watch.alarm()
+
+        compare_queue = watch.seldom(lambda: self.reconcile_queue(reign, self.dispatcher.is_parked))
+        compare_deliveries = watch.seldom(lambda: self.reconcile_deliveries(reign))
         return [
             Duty("dispatch", lambda: self.dispatcher.run(reign), every=SOON),
-            Duty("rebuild", Mend(self, reign), every=SOON),
-            Duty("recover", lambda: self.recover(reign, workers), every=SOON),
+            Duty("rebuild", Mend(self, reign, watch), every=SOON),
+            Duty("recover", recover, every=SOON),
             Duty("end_silent", lambda: self.end_silent(reign, attempts), every=SOON),
-            Duty("reconcile_queue", lambda: self.reconcile_queue(reign, is_parked), every=self._reconcile_pace()),
-            Duty("reconcile_deliveries", lambda: self.reconcile_deliveries(reign), every=self._reconcile_pace()),
+            Duty("reconcile_queue", compare_queue, every=SOON),
+            Duty("reconcile_deliveries", compare_deliveries, every=SOON),
             Duty("fire", lambda: self.fire(reign), every=self.fire.pause),
             Duty("retain", lambda: self.retain(reign), every=RETAIN_EVERY),
             Duty("observe", self.observe, every=OBSERVE_EVERY),
         ]
-
-    def _reconcile_pace(self) -> Callable[[], timedelta]:
-        """Look often at first: what died with the leader before waits no longer than it takes to settle."""
-        first = iter([SOON] * (SETTLED // SOON + 1))
-        return lambda: min(next(first, self.pace.reconcile_every), self.pace.reconcile_every)
 
     async def _keep(self, duty: Duty, over: asyncio.Event) -> None:
         async def step() -> None:

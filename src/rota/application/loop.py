@@ -7,7 +7,7 @@ cancellation, always.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
@@ -15,10 +15,10 @@ import structlog
 from rota.application import metrics
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock, Random
-from rota.domain.errors import FencedError, RotaError
+from rota.domain.errors import FencedError, RotaError, UnavailableError
 
 FIRST_PAUSE = timedelta(milliseconds=100)
-LONGEST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(seconds=2)  # what was away and is back is found no later than that
 
 log = structlog.get_logger(__name__)
 
@@ -29,13 +29,14 @@ class FatalError(RotaError):
     code = "fatal"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Loops:
-    """Runs steps again and again."""
+    """Runs steps again and again, and knows when one of them was last left without an answer."""
 
     clock: Clock
     random: Random
     collector: MetricsCollector
+    unanswered_at: float = field(default=float("-inf"), init=False)  # by the monotonic clock
 
     async def keep(self, name: str, step: Callable[[], Awaitable[object]], *, every: timedelta | None = None) -> None:
         """Repeat a step for ever, `every` so often, or at once where the step itself waits for something."""
@@ -47,6 +48,8 @@ class Loops:
                 raise
             except Exception as exc:
                 failures += 1
+                if isinstance(exc, UnavailableError):
+                    self.unanswered_at = self.clock.monotonic()
                 self.collector.add(metrics.LOOP_FAILURES, name)
                 pause = self._pause(failures)
                 log.warning(

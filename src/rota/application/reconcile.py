@@ -17,7 +17,7 @@ Every repair is harmless where it was not needed: a task is granted once, and an
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import structlog
 
@@ -40,23 +40,16 @@ SETTLED = timedelta(seconds=5)  # longer than any call between a row and its ent
 LATE = timedelta(minutes=1)  # by how much a due task may be older than the heads of the queue
 REBUILD_SELDOM = timedelta(minutes=10)
 PAGE = 1000
-EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """What was last queued again: everything that was due by then."""
-
-    term: int
-    at: float  # by the monotonic clock
-    due_by: datetime
-
-
 @dataclass(slots=True, kw_only=True)
 class ReconcileQueue:
-    """Find due tasks that no queue holds. Looks that follow each other closely queue nothing twice."""
+    """Find due tasks that no queue holds. Looks that follow each other closely queue nothing twice.
+
+    What was queued again is known by its version, not by its due time: a task that is handed back by a worker has one
+    from long ago."""
 
     store: Store
     coordinator: Coordinator
@@ -66,15 +59,19 @@ class ReconcileQueue:
     rebuild: RebuildQueues
     batch: int = 5000
     _next_rebuild_at: float = field(default=float("-inf"), init=False)
-    _last: _Look | None = field(default=None, init=False)
+    _term: int = field(default=0, init=False)
+    _pushed: dict[tuple[TaskId, int], float] = field(default_factory=dict, init=False)  # when, by the monotonic clock
 
-    async def __call__(self, reign: Reign, is_parked: Callable[[TaskId], bool]) -> None:
+    async def __call__(self, reign: Reign, is_parked: Callable[[TaskId], bool]) -> bool:
+        """Whether all is well: nothing has waited long enough to be missing. Then a look is cheap, and queues no
+        doubles."""
         depths = await self.coordinator.queue.depths()
         due = await self._list_due(is_parked)
         if sum(depths.ready.values()) <= self.batch:
-            await self._push(due, reign)
-        elif due:
+            return await self._push(due, reign)
+        if due:
             await self._compare_heads(due[0], reign)
+        return False
 
     async def _list_due(self, is_parked: Callable[[TaskId], bool]) -> list[LiveTask]:
         """The longest due tasks that are not parked; where all are, look behind them."""
@@ -85,23 +82,23 @@ class ReconcileQueue:
         due = await self.store.tasks.list_due(self.batch + MOST_PARKED)
         return [live for live in due if not is_parked(live.id)]
 
-    async def _push(self, due: Sequence[LiveTask], reign: Reign) -> None:
+    async def _push(self, due: Sequence[LiveTask], reign: Reign) -> bool:
         """Queue what should have been taken by now. The queue is short, so doubles stay few."""
-        now = self.time.now()
-        look = _Look(reign.number, self.clock.monotonic(), now - SETTLED)
-        seen = self._seen_until(look)
-        missing = [queue_entry(live.state, now=now) for live in due if seen < live.state.due_at <= look.due_by]
+        now, at = self.time.now(), self.clock.monotonic()
+        self._forget_pushed(reign.number, at - SETTLED.total_seconds())
+        settled = [live.state for live in due if live.state.due_at <= now - SETTLED]
+        missing = [state for state in settled if (state.id, state.version) not in self._pushed]
         if missing:
             reign.check()
-            await self.coordinator.queue.push(missing)
+            await self.coordinator.queue.push([queue_entry(state, now=now) for state in missing])
+            self._pushed.update({(state.id, state.version): at for state in missing})
             self._note("pushed", len(missing))
-        self._last = look
+        return not settled
 
-    def _seen_until(self, look: _Look) -> datetime:
-        """What was due by then has been queued again in this reign, a moment ago."""
-        last = self._last
-        is_close = last is not None and last.term == look.term and look.at - last.at < SETTLED.total_seconds()
-        return last.due_by if last is not None and is_close else EVER
+    def _forget_pushed(self, term: int, until: float) -> None:
+        """What was queued again by another reign, or longer ago than this, is queued once more if it still waits."""
+        self._pushed = {key: at for key, at in self._pushed.items() if at > until} if term == self._term else {}
+        self._term = term
 
     async def _compare_heads(self, longest_due: LiveTask, reign: Reign) -> None:
         """In a deep queue, what is due for longest must be near a head: else it, and maybe more, is missing."""

@@ -6,10 +6,13 @@ knows nobody, and a store that was away has seen nobody. Live workers tell both 
 after either is back, the truth is visible again; until then the leader is blind and judges nobody. One that stays
 blind, because every other call of it fails, gives its reign up: the next one may see.
 
+One that the store has retired and the pool still knows is a *ghost*: it spoke to the pool once more before it learnt of
+its end, or its last word was late. That needs no waiting: it is removed, and what it was given is taken back.
+
 Being wrong is safe, only wasteful: the attempt number fences whatever a worker that was given up still reports.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -95,36 +98,58 @@ class RecoverLostWorkers:
     take_back: TakeBack
     lease: timedelta = WORKER_LEASE
 
-    async def __call__(self, reign: Reign, sight: Sight) -> None:
+    async def __call__(self, reign: Reign, sight: Sight) -> bool:
+        """Whether somebody was given up: what is just being granted to such a worker is to be looked for."""
         with sight.looking():
-            silent = await self._list_silent()
-            for worker in silent if sight.is_clear else ():
+            # The pool first: whoever joins it has joined the registry before.
+            in_pool = {worker.id for worker in await self.coordinator.pool.list_alive()}
+            records = await self._list_registered()
+            ghosts = sorted(in_pool - {record.worker.id for record in records})
+            for worker_id in ghosts:
+                await self._dispel(worker_id, reign)
+            silent = self._pick_silent(records, in_pool) if sight.is_clear else []
+            for worker in silent:
                 await self._bury(worker, reign)
+        return bool(ghosts or silent)
 
-    async def _list_silent(self) -> list[Worker]:
-        known = {worker.id for worker in await self.coordinator.pool.list_alive()}
-        limit = self.time.now() - self.lease
-        silent: list[Worker] = []
+    async def _list_registered(self) -> list[WorkerRecord]:
+        records: list[WorkerRecord] = []
         after: WorkerId | None = None
         while page := await self.store.workers.list_all(after=after, limit=PAGE):
-            silent += [one.worker for one in page if one.worker.id not in known and _is_older(one, limit)]
+            records += page
             after = page[-1].worker.id
-        return silent
+        return records
+
+    def _pick_silent(self, records: Sequence[WorkerRecord], in_pool: Collection[WorkerId]) -> list[Worker]:
+        limit = self.time.now() - self.lease
+        return [one.worker for one in records if one.worker.id not in in_pool and _is_older(one, limit)]
 
     async def _bury(self, worker: Worker, reign: Reign) -> None:
         now = self.time.now()
-        held = await self.store.tasks.list_held(worker.id)
-        lost = await self.take_back(reign, [TypedStep(live.type, live.state.lost(at=now)) for live in held])
-        for one in lost:
-            self.collector.add(metrics.ATTEMPTS_LOST, one.type)
+        lost = await self._take_from(worker.id, reign)
         reign.check()
         # Retired first: should the worker wake up between the two, it learns from the store that it has ended.
         await self.store.workers.retire([worker.id])
         await self.coordinator.pool.remove([worker.id])
         self.collector.add(metrics.WORKERS_LOST)
-        log.warning("worker.lost", worker_id=worker.id, name=worker.name, attempts=len(lost), term=reign.number)
+        log.warning("worker.lost", worker_id=worker.id, name=worker.name, attempts=lost, term=reign.number)
         event = Event(kind=EventKind.WORKER_OFFLINE, at=now, worker_id=worker.id)
         await self.coordinator.signals.publish([event])
+
+    async def _dispel(self, ghost: WorkerId, reign: Reign) -> None:
+        """Out of the pool, where its last word came after its end: it would be given work for a lease."""
+        reign.check()
+        await self.coordinator.pool.remove([ghost])
+        lost = await self._take_from(ghost, reign)
+        log.warning("worker.dispelled", worker_id=ghost, attempts=lost, term=reign.number)
+
+    async def _take_from(self, worker_id: WorkerId, reign: Reign) -> int:
+        now = self.time.now()
+        held = await self.store.tasks.list_held(worker_id)
+        lost = await self.take_back(reign, [TypedStep(live.type, live.state.lost(at=now)) for live in held])
+        for one in lost:
+            self.collector.add(metrics.ATTEMPTS_LOST, one.type)
+        return len(lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

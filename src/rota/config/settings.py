@@ -124,7 +124,7 @@ class SchedulerSettings:
     reconcile_interval: timedelta = setting(
         30 * _SECOND,
         kinds.duration(_SECOND, _HOUR),
-        text="How often the store is compared with the coordinator.",
+        text="How often the store is compared with the coordinator; more often after calls that got no answer.",
         live=True,
     )
 

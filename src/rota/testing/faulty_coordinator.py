@@ -161,8 +161,8 @@ class FaultySignals:
             yield events
 
 
-async def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> T:
-    return await faults.around(operation, call, unavailable=CoordinatorUnavailableError)
+def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+    return faults.around(operation, call, unavailable=CoordinatorUnavailableError)
 
 
 async def _nothing() -> None:

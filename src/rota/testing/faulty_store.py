@@ -422,5 +422,5 @@ class FaultySecretStore:
         return await _around(self._faults, "secrets.keep", call=lambda: self._inner.keep(name, secret))
 
 
-async def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> T:
-    return await faults.around(operation, call, unavailable=StoreUnavailableError)
+def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+    return faults.around(operation, call, unavailable=StoreUnavailableError)

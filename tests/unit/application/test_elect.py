@@ -290,13 +290,13 @@ async def test_a_slow_campaign_does_not_stretch_the_trust() -> None:
 
 
 @virtually
-async def test_a_lost_answer_to_a_campaign_costs_one_lease() -> None:
+async def test_a_lost_answer_to_a_campaign_costs_a_moment_and_no_lease() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
     scene.faults.inject("election.campaign", Fault.EXECUTE_AND_TIMEOUT)
     running = asyncio.create_task(a_node(scene, "a").run(court.lead("a")))
     await scene.pass_time(TTL + 2)
-    assert TTL <= court.first_act("a") <= TTL + 2
+    assert court.first_act("a") <= 2
     await stop(running)
 
 

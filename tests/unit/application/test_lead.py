@@ -8,7 +8,16 @@ import pytest
 from rota.application import metrics
 from rota.application.elect import Leadership
 from rota.application.fire import FireSchedules
-from rota.application.lead import HAND_BACK_WITHIN, RETAIN_EVERY, SOON, Mend, Pace, SchedulerDuties
+from rota.application.lead import (
+    HAND_BACK_WITHIN,
+    RETAIN_EVERY,
+    SOON,
+    UNSETTLED_FOR,
+    Mend,
+    Pace,
+    SchedulerDuties,
+    Watchfulness,
+)
 from rota.application.loop import FatalError, Loops
 from rota.application.observe import Observe
 from rota.application.rebuild import RebuildQueues
@@ -20,8 +29,8 @@ from rota.domain.errors import CoordinatorUnavailableError, FencedError
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING
 from rota.testing.faults import Fault
-from tests.support.builders import HOUR
-from tests.support.scene import LEASE, Scene, a_scene
+from tests.support.builders import HOUR, a_worker
+from tests.support.scene import BEAT, LEASE, Scene, a_scene
 from tests.support.virtual import virtually
 
 NODE = NodeId("a")
@@ -194,6 +203,77 @@ async def test_what_died_with_the_leader_before_waits_no_longer_than_it_takes_to
     await stop(leading)
 
 
+CALM_AFTER = UNSETTLED_FOR + 10.5  # past what follows the beginning of a reign, between two looks at all
+SOON_FOUND = SETTLED.total_seconds() + 3
+
+
+async def lead_calmly(scene: Scene) -> "asyncio.Task[None]":
+    """A leader that has settled down, with a worker and one task that has waited: it will not look again for long."""
+    await scene.join(1)
+    await scene.add(1)
+    leading = asyncio.create_task(_run(duties(scene, ScriptedDispatcher(scene)), scene))
+    while scene.clock.monotonic() < CALM_AFTER:
+        await scene.beat(1)
+        await scene.pass_time(BEAT.total_seconds())
+    await scene.queued()
+    return leading
+
+
+async def live_on(scene: Scene, seconds: float) -> None:
+    for _ in range(int(seconds / BEAT.total_seconds()) + 1):
+        await scene.beat(1)
+        await scene.pass_time(BEAT.total_seconds())
+
+
+@virtually
+async def test_what_a_call_without_an_answer_took_from_the_queue_is_missed_soon() -> None:
+    scene = await a_scene()
+    leading = await lead_calmly(scene)
+    await scene.add(2)
+    await live_on(scene, SOON_FOUND)
+    assert 2 not in await scene.queued(), "nothing hints at it, and there is a backlog: the next comparison finds it"
+    scene.faults.inject("queue.find_generation", Fault.TIMEOUT)  # as any call of the leader
+    await live_on(scene, 2)
+    assert 2 in await scene.queued()
+    await stop(leading)
+
+
+@virtually
+async def test_a_grant_that_was_written_long_after_it_was_given_up_is_handed_over_soon() -> None:
+    scene = await a_scene()
+    leading = await lead_calmly(scene)
+    scene.faults.inject("queue.find_generation", Fault.TIMEOUT)
+    await live_on(scene, SETTLED.total_seconds())
+    granted = await scene.grant(1, within=HOUR)
+    await live_on(scene, SOON_FOUND)
+    assert await scene.actual.deliveries.list_assigned(WorkerId(1)) == granted
+    await stop(leading)
+
+
+@virtually
+async def test_what_was_granted_to_a_worker_while_it_was_given_up_is_taken_back_soon() -> None:
+    scene = await a_scene()
+    leading = await lead_calmly(scene)
+    await scene.actual_store.workers.register(a_worker(2))
+    await live_on(scene, LEASE.total_seconds() + 1)
+    assert await scene.alive() == [1]
+    await scene.grant(1, worker_id=2, within=HOUR)
+    await live_on(scene, SOON_FOUND)
+    assert (await scene.state_of(1)).status is PENDING
+    await stop(leading)
+
+
+@virtually
+async def test_where_nothing_waits_a_lost_push_is_found_soon() -> None:
+    scene = await a_scene()
+    leading = asyncio.create_task(_run(duties(scene, ScriptedDispatcher(scene)), scene))
+    await scene.pass_time(UNSETTLED_FOR + 1)
+    await scene.add(1)
+    await scene.pass_time(2 * SETTLED.total_seconds() + 2)
+    assert await scene.queued() == [1]
+    await stop(leading)
+
+
 @virtually
 async def test_a_duty_that_learns_of_the_end_of_the_reign_ends_all() -> None:
     scene = await a_scene()
@@ -298,7 +378,7 @@ async def test_depths_are_distrusted_from_before_a_rebuild_until_the_workers_hav
     scene = await a_scene()
     dispatcher = ScriptedDispatcher(scene)
     lead = duties(scene, dispatcher)
-    mend = Mend(lead, scene.reign)
+    mend = Mend(lead, scene.reign, Watchfulness(lead.loops, lead.pace, scene.clock.monotonic()))
     await mend()
     dispatcher.distrusts.clear()
     await scene.pass_time(60)

@@ -67,6 +67,14 @@ async def test_after_a_failure_it_waits_longer_and_longer_and_is_counted() -> No
 
 
 @virtually
+async def test_the_last_call_without_an_answer_is_known() -> None:
+    steps = Steps(None, StoreUnavailableError("away"), RuntimeError("broken"))
+    assert steps.loops.unanswered_at == float("-inf")
+    await steps.run_for(3)
+    assert steps.loops.unanswered_at == 1.0
+
+
+@virtually
 async def test_a_success_ends_the_row_of_failures() -> None:
     failure = StoreUnavailableError("away")
     steps = Steps(failure, failure, None, failure)

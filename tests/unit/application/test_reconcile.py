@@ -7,10 +7,12 @@ import pytest
 from rota.application import metrics
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import LATE, REBUILD_SELDOM, SETTLED, ReconcileDeliveries, ReconcileQueue
+from rota.application.reign import Reign
 from rota.domain.attempt import TaskResult
 from rota.domain.errors import FencedError
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING, PROCESSING
+from rota.domain.term import Term
 from tests.support.builders import EMAIL, HOUR, an_attempt, an_entry
 from tests.support.scene import LEASE, Scene, a_scene, ids
 from tests.support.virtual import virtually
@@ -88,6 +90,46 @@ async def test_looks_that_follow_each_other_closely_queue_nothing_twice() -> Non
     await check(scene.reign, nothing_parked)
     assert await scene.queued() == [1, 2]
     assert scene.figures.count(metrics.RECONCILED, "pushed") == 2
+
+
+@virtually
+async def test_what_is_handed_back_between_two_looks_with_a_due_time_of_long_ago_is_queued() -> None:
+    scene = await a_scene()
+    check = a_queue_check(scene)
+    await scene.add(1)
+    await scene.run_at(1, 1, within=HOUR)
+    ended_at = scene.clock.now()
+    await scene.pass_time(LONG_ENOUGH)
+    await check(scene.reign, nothing_parked)
+    await scene.pass_time(1)  # only now does the worker reach the store, and it never reaches the queue
+    released = (await scene.state_of(1)).released("unheard", at=scene.clock.now(), due_at=ended_at)
+    await scene.actual_store.tasks.advance([released])
+    await check(scene.reign, nothing_parked)
+    assert await scene.queued() == [1]
+
+
+@virtually
+async def test_what_another_reign_queued_is_queued_again() -> None:
+    scene = await a_scene()
+    check = a_queue_check(scene)
+    await scene.add(1)
+    await scene.pass_time(LONG_ENOUGH)
+    for term in (1, 2):
+        await check(Reign(Term(term, trusted_until=float("inf")), scene.clock), nothing_parked)
+        assert await scene.queued() == [1]
+
+
+@virtually
+async def test_a_look_says_whether_anything_has_waited_for_long() -> None:
+    scene = await a_scene()
+    check = a_queue_check(scene)
+    await scene.add(1)
+    assert await check(scene.reign, nothing_parked), "it may be on its way"
+    await scene.pass_time(LONG_ENOUGH)
+    assert not await check(scene.reign, nothing_parked)
+    assert await check(scene.reign, lambda _: True)
+    await scene.actual.queue.push([an_entry(task_id) for task_id in range(1, 11)])
+    assert not await check(scene.reign, lambda _: True), "a deep queue costs more to look at"
 
 
 @virtually

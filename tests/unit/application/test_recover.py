@@ -149,6 +149,35 @@ async def test_listeners_hear_of_a_dead_worker_and_of_its_tasks() -> None:
 
 
 @virtually
+async def test_a_worker_that_spoke_to_the_pool_after_its_end_is_removed_and_its_work_taken_back() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.join(2)
+    await scene.add(7, 8)
+    await scene.actual_store.workers.retire([WORKER])  # and its next word to the pool comes later
+    await scene.run_at(1, 7, within=HOUR)
+    await scene.run_at(2, 8, within=HOUR)
+    assert await a_recovery(scene)(scene.reign, Sight(scene.clock)), "this needs no sight: the store has said so"
+    assert [(await scene.state_of(task_id)).status for task_id in (7, 8)] == [PENDING, PROCESSING]
+    assert await scene.queued() == [7]
+    assert [worker.id for worker in await scene.actual.pool.list_alive()] == [2]
+    assert scene.figures.count(metrics.ATTEMPTS_LOST, EMAIL) == 1
+    assert scene.figures.count(metrics.WORKERS_LOST) == 0
+    assert not await a_recovery(scene)(scene.reign, Sight(scene.clock))
+
+
+@virtually
+async def test_a_leader_whose_reign_is_over_removes_nobody() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.actual_store.workers.retire([WORKER])
+    scene.reign.end()
+    with pytest.raises(FencedError):
+        await a_recovery(scene)(scene.reign, Sight(scene.clock))
+    assert len(await scene.actual.pool.list_alive()) == 1
+
+
+@virtually
 async def test_a_worker_that_beats_is_never_given_up() -> None:
     scene = await a_scene()
     await scene.join(1)

@@ -161,7 +161,8 @@ class MemoryElection:
         self._state = state
 
     async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
-        if self._find_lease() is not None:
+        current = self._find_lease()
+        if current is not None and current.node_id != node_id:
             return None
         self._state.last_lease += 1
         self._state.memory.lease = _Lease(node_id, self._state.last_lease, self._state.end_of(ttl))
