@@ -29,7 +29,7 @@ FIGURES = Table((), name=lambda figures: f"{figures.completed_per_second:.0f}")
 @output_option
 @server_option
 def bench(*, tasks: int, batch: int, timeout: str, output: str, url: str | None) -> int:
-    """Measure the installation: tasks that do nothing, from create to result.
+    """Measure the installation with tasks that do nothing.
 
     A worker must run sample_noop: rota worker --app rota.sdk.samples. The tasks stay in the history like any others;
     Ctrl-C cancels those that have not run.
