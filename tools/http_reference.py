@@ -95,7 +95,8 @@ def _list_schemas() -> Iterator[str]:
             yield from (" ".join(schema["description"].split()), "")
         yield from ("| Field | Type | Default |", "|---|---|---|")
         for field, kind in schema["properties"].items():
-            default = "required" if field in schema.get("required", ()) else f"`{json.dumps(kind.get('default'))}`"
+            default = f"`{json.dumps(kind['default'])}`" if "default" in kind else "may be left out"
+            default = "required" if field in schema.get("required", ()) else default
             yield f"| `{field}` | {_kind(kind)} | {default} |"
         yield ""
 

@@ -1,10 +1,12 @@
 """What requests and answers have in common."""
 
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
 Item = TypeVar("Item")
+IN_THE_WAY = "The task that is in the way, where one is: such as the one that an idempotency key made before."
+NEEDED = "The role that this needs, where that of the token does not suffice."
 
 
 class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -30,10 +32,7 @@ class FieldError(Answer):
 
 
 class Problem(Answer):
-    """What went wrong (RFC 9457). `code` is stable and for programs; `detail` says what to do.
-
-    `task_id` is there where a task is in the way, such as the one that an idempotency key made before; `needed_role`
-    where the role of the token does not suffice."""
+    """What went wrong (RFC 9457). `code` is stable and for programs; `detail` says what to do."""
 
     type: str
     title: str
@@ -41,5 +40,5 @@ class Problem(Answer):
     code: str
     detail: str
     errors: list[FieldError] = []
-    task_id: str | msgspec.UnsetType = msgspec.UNSET
-    needed_role: str | msgspec.UnsetType = msgspec.UNSET
+    task_id: Annotated[str, msgspec.Meta(description=IN_THE_WAY)] | msgspec.UnsetType = msgspec.UNSET
+    needed_role: Annotated[str, msgspec.Meta(description=NEEDED)] | msgspec.UnsetType = msgspec.UNSET

@@ -116,11 +116,12 @@ def test_a_port_that_somebody_else_has_is_a_finding(api: FakeApi, capsys: Printe
     capsys.readouterr()
     assert run(["doctor", "--set", f"api.port={taken}"]) == 1
     printed = capsys.readouterr().out
-    assert re.fullmatch(r"try: rota server --set api\.port=\d+", failures(printed)["api.port"])
+    assert re.fullmatch(r"try: rota server --set api\.port=\d+", failures(printed)["ports"])
     assert f"none of this installation answers at http://127.0.0.1:{taken} (api.port)" in printed
     live("api")
     assert run(["doctor", "--set", f"api.port={taken}"]) == 0
-    assert f"{taken} (api.port) is taken at 127.0.0.1; of this installation pod-1-77 serve" in capsys.readouterr().out
+    told = f"ports: taken at 127.0.0.1: {taken} (api.port); the API of this installation is served by pod-1-77"
+    assert told in capsys.readouterr().out
 
 
 def test_what_cannot_be_seen_is_not_claimed(api: FakeApi, capsys: Printed, taken: int) -> None:
@@ -134,7 +135,7 @@ def test_what_cannot_be_seen_is_not_claimed(api: FakeApi, capsys: Printed, taken
 def test_the_port_of_an_address_elsewhere_is_not_looked_at(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /cluster", CLUSTER)
     run(["doctor", "--set", "api.host=192.0.2.1", "--set", "api.behind_tls_proxy=true"])
-    assert "api.port:" not in capsys.readouterr().out
+    assert "ports:" not in capsys.readouterr().out
 
 
 def test_many_nodes_are_counted_and_some_of_them_named() -> None:

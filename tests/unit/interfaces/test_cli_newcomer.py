@@ -7,7 +7,7 @@ import pytest
 from rota.interfaces.cli.errors import FAILURE, NOT_FOUND, USAGE
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
-from tests.unit.interfaces.fake_api import FakeApi, page
+from tests.unit.interfaces.fake_api import STATS, FakeApi, page
 
 Printed = pytest.CaptureFixture[str]
 
@@ -32,6 +32,12 @@ def test_an_empty_list_says_what_to_type_beside_its_table(
     assert printed.err.startswith(told)
     assert run([*words.split(), "-o", "json"]) == 0
     assert capsys.readouterr() == ("[]\n", "")
+
+
+def test_a_count_of_nothing_says_so(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /stats", {**STATS, "tasks": {}})
+    assert run(["stats"]) == 0
+    assert capsys.readouterr().out.startswith("no tasks yet\n")
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,11 @@ def _show_stats(found: "Stats", output: str) -> None:
     if output in ("json", "yaml"):
         show_one(found, QUEUES, output=output)
         return
-    for status, number in document(found)["tasks"].items():
+    counts = document(found)["tasks"]
+    for status, number in counts.items():
         click.echo(f"{status:<12}{number:>10}")
+    if not counts:
+        click.echo("no tasks yet")
     click.echo(
         f"per second over {found.window_seconds:.3g} s: {found.created_per_second:.3g} created,"
         f" {found.completed_per_second:.3g} completed, {found.failed_per_second:.3g} failed"

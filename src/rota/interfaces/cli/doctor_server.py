@@ -106,16 +106,16 @@ def examine_ports(settings: Settings, nodes: Nodes) -> Iterator[Finding]:
         return
     taken = [key for key, port in ports.items() if is_taken(api.host, port)]
     if not taken:
-        yield Finding("api.port", f"{' and '.join(map(str, ports.values()))} are free at {api.host}")
+        yield Finding("ports", f"free at {api.host}: {', '.join(map(str, ports.values()))}")
         return
-    named = " and ".join(f"{ports[key]} (api.{key})" for key in taken)
+    named = f"taken at {api.host}: {', '.join(f'{ports[key]} (api.{key})' for key in taken)}"
     if nodes is None:
-        yield Finding("api.port", f"{named} is taken at {api.host}; by whom cannot be seen from here")
+        yield Finding("ports", f"{named}; by whom cannot be seen from here")
     elif servers := _servers(nodes):
-        yield Finding("api.port", f"{named} is taken at {api.host}; of this installation {', '.join(servers)} serve")
+        yield Finding("ports", f"{named}; the API of this installation is served by {', '.join(servers)}")
     else:
-        text = f"{named} is taken at {api.host}, by something that is not of this installation"
-        yield Finding("api.port", text, fix=f"rota server {suggest_ports(api, *taken)}")
+        text = f"{named}; by something that is not of this installation"
+        yield Finding("ports", text, fix=f"rota server {suggest_ports(api, *taken)}")
 
 
 def _servers(nodes: Mapping[str, frozenset[str]]) -> list[str]:

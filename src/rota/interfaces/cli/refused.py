@@ -45,23 +45,25 @@ class _Scene:
 
 def advise(error: RotaError, typed: Typed, *, role: str) -> tuple[str, str]:
     """The problem with where the token came from, and what to type next."""
-    told, scene = str(error).rstrip("."), _look(typed)
+    scene = _look(typed)
+    # Of every token that is not good the server says the same, and in the words of HTTP.
+    told = str(error).rstrip(".") if isinstance(error, DeniedError) else f"{scene.url} wants a valid token"
     if scene.in_environment and scene.in_file not in (None, scene.in_environment) and not scene.is_for_another:
         return f"{told}; the token came from ROTA_TOKEN, and {TOKEN_FILE} has another", "unset ROTA_TOKEN"
     if isinstance(error, DeniedError):
         return _ask_for_another(f"{told}; the token came from {scene.source}", typed, scene=scene, role=role)
     if not scene.in_environment and scene.is_for_another:
-        problem = f"{told}; {scene.url} is another server than the rota dev of this folder, which is at {scene.served}"
+        problem = f"{told}; it is another server than the rota dev of this folder, which is at {scene.served}"
         return problem, typed.without_url()
     if not scene.shown:
         told = f"{told}; there is no token in ROTA_TOKEN nor in {TOKEN_FILE}"
     elif not scene.in_environment and scene.served is None:
-        problem = f"the token came from {TOKEN_FILE}, of a rota dev in this folder that does not run; another server"
-        return f"{told}; {problem} is at {scene.url}", "rota dev"
+        problem = f"the one that came from {TOKEN_FILE} is of a rota dev in this folder, which does not run"
+        return f"{told}; {problem}", "rota dev"
     elif find_token_id(scene.shown) is None:
         told = f"{told}; what came from {scene.source} is no token: one begins with rota_"
     else:
-        told = f"{told}; the token came from {scene.source}, and {scene.url} does not know it, or no longer"
+        told = f"{told}; the one that came from {scene.source} it does not know, or no longer"
     return _ask_for_another(told, typed, scene=scene, role=role)
 
 
@@ -70,7 +72,7 @@ def _ask_for_another(problem: str, typed: Typed, *, scene: _Scene, role: str) ->
     is_known = any(path.exists() for path in KEPT_HERE) or any(name in os.environ for name in NAMED_BY)
     if scene.is_local and (is_known or typed.find("--config")):
         command = typed.beside(f"rota token create cli --role {role} --direct")
-        return f"{problem}; whoever has the store makes one", MAKE.format(command=command)
+        return f"{problem}; one can be made in the store that the settings here name", MAKE.format(command=command)
     where = "go to the folder of the rota dev that serves there, or " if scene.is_local else ""
     asking = f"{where}ask whoever runs the server for one with role {role}, and paste it"
     return f"{problem}; {asking}", PASTE
