@@ -266,6 +266,8 @@ export interface Problem {
   code: string;
   detail: string;
   errors: FieldError[];
+  task_id?: string;
+  needed_role?: string;
 }
 
 // Of /login and /session, which are no operations of the API.

@@ -53,7 +53,7 @@ def test_no_key_is_left_that_nobody_says() -> None:
 
 
 def fields(body: str) -> set[str]:
-    return set(re.findall(r"^  (\w+):", body, re.MULTILINE))
+    return set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE))
 
 
 @pytest.mark.parametrize(
