@@ -9,8 +9,7 @@ What each failure does:
 
 - The leader dies or is paused: its lease runs out, a standby wins it. When the paused one wakes, its trust has ended on
   its own clock: whatever asks its `Reign` is refused.
-- The answer to a campaign is lost: the node campaigns again, and has its own lease anew. Should it end before, nobody
-  leads until that lease has run out. An answer that comes too late is given back.
+- The answer to a campaign is lost: nobody leads until that lease has run out. One that comes too late is given back.
 - The store cannot be reached: the coordinator alone is no reason to lead. Step down, campaign again later.
 - The duties end, for whatever reason: resign, so that a leader is never one in name only.
 - The node is told to stop (cancellation): the duties end, then the lease is given back, which wakes the standbys.

@@ -12,7 +12,7 @@ its end, or its last word was late. That needs no waiting: it is removed, and wh
 Being wrong is safe, only wasteful: the attempt number fences whatever a worker that was given up still reports.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -101,16 +101,19 @@ class RecoverLostWorkers:
     async def __call__(self, reign: Reign, sight: Sight) -> bool:
         """Whether somebody was given up: what is just being granted to such a worker is to be looked for."""
         with sight.looking():
-            # The pool first: whoever joins it has joined the registry before.
+            # The pool first: whoever joins it has joined the registry before. And what is late is late by the time of
+            # the look, however long it takes to act on it.
             in_pool = {worker.id for worker in await self.coordinator.pool.list_alive()}
+            limit = self.time.now() - self.lease
             records = await self._list_registered()
+            absent = [one for one in records if one.worker.id not in in_pool]
+            silent = [one.worker for one in absent if _is_older(one, limit)] if sight.is_clear else []
             ghosts = sorted(in_pool - {record.worker.id for record in records})
-            for worker_id in ghosts:
-                await self._dispel(worker_id, reign)
-            silent = self._pick_silent(records, in_pool) if sight.is_clear else []
             for worker in silent:
                 await self._bury(worker, reign)
-        return bool(ghosts or silent)
+            for worker_id in ghosts:
+                await self._dispel(worker_id, reign)
+        return bool(silent or ghosts)
 
     async def _list_registered(self) -> list[WorkerRecord]:
         records: list[WorkerRecord] = []
@@ -119,10 +122,6 @@ class RecoverLostWorkers:
             records += page
             after = page[-1].worker.id
         return records
-
-    def _pick_silent(self, records: Sequence[WorkerRecord], in_pool: Collection[WorkerId]) -> list[Worker]:
-        limit = self.time.now() - self.lease
-        return [one.worker for one in records if one.worker.id not in in_pool and _is_older(one, limit)]
 
     async def _bury(self, worker: Worker, reign: Reign) -> None:
         now = self.time.now()

@@ -1,10 +1,13 @@
 """Taking back what dead workers held, and ending attempts that nobody speaks for."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from rota.application import metrics
+from rota.application.ports.store import TaskStore
 from rota.application.recover import (
     BLIND_AT_MOST,
     HEARTBEAT_EVERY,
@@ -20,10 +23,10 @@ from rota.domain.errors import CoordinatorUnavailableError, FencedError, StoreUn
 from rota.domain.events import EventKind
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.retry import RetryPolicy, RetryStrategy
-from rota.domain.task import FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT
+from rota.domain.task import FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, LiveTask
 from rota.testing.faults import Fault
 from rota.testing.values import replace
-from tests.support.builders import EMAIL, HOUR
+from tests.support.builders import EMAIL, HOUR, a_worker
 from tests.support.scene import BEAT, LEASE, Scene, a_scene, heard
 from tests.support.virtual import virtually
 
@@ -164,6 +167,44 @@ async def test_a_worker_that_spoke_to_the_pool_after_its_end_is_removed_and_its_
     assert scene.figures.count(metrics.ATTEMPTS_LOST, EMAIL) == 1
     assert scene.figures.count(metrics.WORKERS_LOST) == 0
     assert not await a_recovery(scene)(scene.reign, Sight(scene.clock))
+
+
+class _SlowToTell:
+    """Tasks whose store takes its time to say what a worker holds."""
+
+    def __init__(self, inner: TaskStore, tell: Callable[[], Awaitable[None]]) -> None:
+        self._inner = inner
+        self._tell = tell
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def list_held(self, worker_id: WorkerId) -> list[LiveTask]:
+        await self._tell()
+        return await self._inner.list_held(worker_id)
+
+
+@virtually
+async def test_however_long_it_takes_to_remove_one_worker_another_that_just_joins_is_left_alone() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.pass_time(SETTLED_IN)
+    await scene.actual_store.workers.retire([WORKER])
+    await scene.actual_store.workers.register(a_worker(2))  # and it is about to join the pool
+
+    async def beat_for_long() -> None:
+        for _ in range(6):
+            await scene.beat(2)
+            await scene.pass_time(3)
+
+    slow = replace(scene.store, tasks=_SlowToTell(scene.store.tasks, beat_for_long))
+    sight = Sight(scene.clock)
+    await scene.pass_time(SETTLED_IN)
+    await scene.actual_store.workers.seen({WorkerId(2): 0})
+    await scene.beat(1)
+    assert await replace(a_recovery(scene), store=slow)(scene.reign, sight)
+    assert [worker.id for worker in await scene.actual.pool.list_alive()] == [2]
+    assert scene.figures.count(metrics.WORKERS_LOST) == 0
 
 
 @virtually

@@ -29,9 +29,8 @@ NO_WAIT = timedelta(0)
 class Election(Protocol):
     async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
         """Try once to become leader. The number of the lease won (strictly growing, never reused, also not after
-        the coordinator lost its memory), or None while another node leads. Atomic.
-
-        A lease of this very node ends in favour of the new one: the answer to the campaign that won it was lost."""
+        the coordinator lost its memory), or None while another node, or an earlier lease of this one, leads.
+        Atomic."""
         ...
 
     async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:

@@ -161,8 +161,7 @@ class MemoryElection:
         self._state = state
 
     async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
-        current = self._find_lease()
-        if current is not None and current.node_id != node_id:
+        if self._find_lease() is not None:
             return None
         self._state.last_lease += 1
         self._state.memory.lease = _Lease(node_id, self._state.last_lease, self._state.end_of(ttl))

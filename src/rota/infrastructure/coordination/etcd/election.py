@@ -37,12 +37,8 @@ class EtcdElection:
         self._patience = patience
 
     async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
-        found = await self._find()
-        if found is not None:
-            reign = _read(found)
-            if reign is None or reign.node != node_id:
-                return None  # most often, and cheaper than a lease for nothing
-            await self.resign(node_id, found.create_revision)  # won by a campaign whose answer was lost
+        if await self._find() is not None:
+            return None  # most often, and cheaper than a lease for nothing
         lease = await self._client.grant(ttl)
         document = msgspec.json.encode(Reign(node_id, seconds(ttl)))
         wanted = [

@@ -1,11 +1,10 @@
--- Become leader, if no other node is. May be repeated: the second try ends the lease that the first one won.
+-- Become leader, if nobody is. May be repeated: while the first try leads, the second does not win.
 -- KEYS[1] scheduler:leader   hash with a TTL: node, lease
 -- KEYS[2] scheduler:lease    the last number given; never expires
 -- KEYS[3] scheduler:vacancy  list of tokens left by a resignation, which is over now
 -- ARGV[1] node id            ARGV[2] ttl in milliseconds
--- Result: the number of the lease, or nil while another node leads
-local node = redis.call("HGET", KEYS[1], "node")
-if node and node ~= ARGV[1] then
+-- Result: the number of the lease, or nil while another lease runs
+if redis.call("EXISTS", KEYS[1]) == 1 then
   return false
 end
 local time = redis.call("TIME")

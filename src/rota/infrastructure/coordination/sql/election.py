@@ -33,7 +33,8 @@ class SqlElection:
         self._bells = bells
 
     async def campaign(self, node_id: NodeId, ttl: timedelta) -> int | None:
-        return await self._database.transact(partial(self._campaign, node_id=node_id, ttl=ttl))
+        tried: set[int] = set()  # numbers of ours: a second run, after a lost answer, finds that it has won already
+        return await self._database.transact(partial(self._campaign, node_id=node_id, ttl=ttl, tried=tried))
 
     async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
         def work(connection: Connection) -> bool:
@@ -71,15 +72,16 @@ class SqlElection:
 
         return await self._database.read(work)
 
-    def _campaign(self, connection: Connection, *, node_id: NodeId, ttl: timedelta) -> int | None:
+    def _campaign(self, connection: Connection, *, node_id: NodeId, ttl: timedelta, tried: set[int]) -> int | None:
         row = connection.execute(_LOCK).one_or_none()
         if row is None:
             self._database.bulk.insert_missing(connection, table, columns=("id",), rows=[(_ROW,)])
             row = connection.execute(_LOCK).one()
         now_us = self._database.now_us(connection)
-        if row.node_id not in ("", node_id) and row.expires_us > now_us:
-            return None
+        if row.node_id and row.expires_us > now_us:
+            return int(row.number) if row.node_id == node_id and row.number in tried else None
         number = max(now_us, int(row.number) + 1)
+        tried.add(number)
         values = {"number": number, "node_id": node_id, "expires_us": now_us + duration_us(ttl)}
         connection.execute(update(table).where(table.c.id == _ROW).values(**values))
         return number
