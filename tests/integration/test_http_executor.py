@@ -13,8 +13,9 @@ import rota
 from rota.domain.attempt import Deferred, Failed, Snoozed, Succeeded, TimedOut
 from rota.domain.ids import TenantId
 from rota.domain.retry import RetryPolicy
+from rota.infrastructure.executors.http import executor as executor_module
 from rota.infrastructure.executors.http.circuit import Circuit, Slots
-from rota.infrastructure.executors.http.settings import SecretSettings
+from rota.infrastructure.executors.http.settings import HttpSettings, SecretSettings
 from rota.infrastructure.executors.targets import TargetGuard
 from rota.receive import ReceivedTask, Receiver
 from rota.testing.values import replace
@@ -429,3 +430,23 @@ async def test_a_config_that_was_stored_unchecked_fails_its_tasks(service: Servi
 async def test_an_executor_that_was_never_used_closes() -> None:
     async with an_http_executor() as executor:
         assert executor.supports(an_http_job("https://example.com/").config)
+
+
+async def test_only_so_many_configs_are_kept_prepared(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor_module, "MOST_PREPARED", 2)
+    async with an_http_executor() as executor:
+        for number in [*range(5), 0]:
+            job = an_http_job(service.url, headers={"X-Number": str(number)})
+            assert isinstance(await run(executor, job), Succeeded)
+            assert len(executor._prepared) <= 2
+    assert [seen.headers["x-number"] for seen in service.seen] == ["0", "1", "2", "3", "4", "0"]
+
+
+async def test_a_config_that_could_not_be_prepared_is_looked_at_anew(service: Service) -> None:
+    secrets: dict[str, SecretSettings] = {}
+    async with an_http_executor(HttpSettings(secrets=secrets)) as executor:
+        job = an_http_job(service.url, secret="shop")
+        assert code_of(await run(executor, job)) == ("bad_config", False)
+        secrets["shop"] = SecretSettings(keys=(SECRET,), hosts=("localhost", "127.0.0.1"))
+        assert isinstance(await run(executor, job), Succeeded)
+        assert SECRET not in repr(executor._prepared)

@@ -8,7 +8,7 @@ service recognise it. Everything ends at the attempt's deadline, in whatever sta
 import asyncio
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from http import HTTPStatus
@@ -50,8 +50,8 @@ class Prepared:
     """What is the same for all attempts of a config."""
 
     plan: Plan
-    keys: Sequence[bytes]  # to sign with
-    secret_headers: Mapping[str, str]
+    keys: Sequence[bytes] = field(repr=False)  # to sign with
+    secret_headers: Mapping[str, str] = field(repr=False)
     is_local: bool  # whether the service is on this machine
 
 
@@ -219,13 +219,13 @@ def _is_local(host: str) -> bool:
 
 
 def _is_local_link(link: str) -> bool:
-    """The same of a link's host. Links differ, and what is looked at of them hardly ever does."""
-    return bool(link) and _is_local_authority(link.split("/", 3)[2])
+    """The same of a link's host. Links differ, and what comes before their path hardly ever does."""
+    return _is_local_origin("/".join(link.split("/", 3)[:3]))
 
 
 @lru_cache(maxsize=64)
-def _is_local_authority(authority: str) -> bool:
-    return _is_local(urlsplit(f"//{authority}").hostname or "")
+def _is_local_origin(origin: str) -> bool:
+    return _is_local(urlsplit(origin).hostname or "")
 
 
 def _tell_unsigned(outcome: Failed, plan: Plan, *, request: Request) -> Failed:
