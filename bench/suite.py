@@ -24,6 +24,7 @@ from bench.end_to_end import say
 from bench.grounds import GROUNDS, ground
 from bench.outcome import Figure, Outcome
 from bench.peers import run as peers
+from bench.usage import MachineWatch
 
 RESULTS = Path(__file__).with_name("results")
 MAIN = "redis+mariadb"
@@ -34,7 +35,8 @@ class Size:
     """How much of everything."""
 
     is_quick: bool
-    reached: float = 0.0  # tasks a second that the main ground carried, once it is known
+    reached: float = 0.0  # tasks a second that Rota carried on the main ground, once it is known …
+    floor: float = 0.0  # … and that its floor did
 
     @property
     def rounds(self) -> int:
@@ -57,26 +59,27 @@ def measure_end_to_end(size: Size) -> Iterator[Figure]:
             yield Figure(group, f"{name}, {part}", rota.rate, "tasks/s", share, "the floor", spent, others)
             yield Figure(group, f"floor of {name}, {part}", floor.rate, "tasks/s", None, "", "", floor.others)
         if name == MAIN:
-            size.reached = found.rota["both"].rate
+            size.reached, size.floor = found.rota["both"].rate, found.floor["both"].rate
 
 
 def measure_creates(size: Size) -> Iterator[Figure]:
     seconds = size.of(1.0, 2.0)
     with ground(MAIN) as where, api.serving(where) as served:
         load = api.Load(served.http, served.secret, seconds, served.pids)
-        for lanes in (1, 32, 128):
-            say(f"creating over HTTP and gRPC, {lanes} at once …")
-            rate = median(load.run(lanes).rate for _ in range(size.rounds))
-            yield Figure("Creating tasks", f"HTTP, one by one, {lanes} at once", rate, "tasks/s")
-            wanted = grpc_api.Wanted(lanes, 0, seconds)
-            rate = median(grpc_api.rate(served, wanted) for _ in range(size.rounds))
-            yield Figure("Creating tasks", f"gRPC, one by one, {lanes} at once", rate, "tasks/s")
-        say("creating over HTTP and gRPC, in batches …")
-        rate = median(load.run(api.BATCH_LANES, batch=1000).rate for _ in range(size.rounds))
-        yield Figure("Creating tasks", "HTTP, batches of 1,000", rate, "tasks/s")
-        wanted = grpc_api.Wanted(api.BATCH_LANES, 1000, seconds)
-        rate = median(grpc_api.rate(served, wanted) for _ in range(size.rounds))
-        yield Figure("Creating tasks", "gRPC, batches of 1,000", rate, "tasks/s")
+        for lanes, batch in ((1, 0), (32, 0), (128, 0), (api.BATCH_LANES, 1000)):
+            form = f"batches of {batch:,}" if batch else f"one by one, {lanes} at once"
+            say(f"creating over HTTP and gRPC, {form} …")
+            watch = MachineWatch()
+            rates = {
+                "HTTP": median(load.run(lanes, batch=batch).rate for _ in range(size.rounds)),
+                "gRPC": median(
+                    grpc_api.rate(served, grpc_api.Wanted(lanes, batch, seconds)) for _ in range(size.rounds)
+                ),
+            }
+            note = f"{watch.read(0).idle:.0%} of the machine was idle"
+            for protocol, rate in rates.items():
+                share = rate / size.floor if size.floor else None
+                yield Figure("Creating tasks", f"{protocol}, {form}", rate, "tasks/s", share, "the floor", note)
 
 
 def measure_waits(size: Size) -> Iterator[Figure]:
