@@ -60,10 +60,10 @@ class Part:
         """The share of the machine that somebody else used, in the worst round."""
         return max(machine.others for machine in self.machine)
 
-    def note(self, tasks: int, seconds: float, *, cpu: Mapping[str, float], watch: MachineWatch) -> None:
+    def note(self, tasks: int, seconds: float, *, cpu: Mapping[str, float], machine: Machine) -> None:
         self.rates.append(tasks / seconds)
         self.cpu.append(cpu)
-        self.machine.append(watch.read(sum(cpu.values()) * tasks / 1e6))
+        self.machine.append(machine)
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ def measure(where: Ground, *, tasks: int, rounds: int) -> Found:
     for number in range(1, rounds + 1):
         for name, first in (("drain", ("create",)), ("both", ())):
             played = play(where, score, first=first)
-            found.floor[name].note(tasks, played.seconds, cpu=played.cpu, watch=played.watch)
+            found.floor[name].note(tasks, played.seconds, cpu=played.cpu, machine=played.machine)
         if where.place.server is None:
             measure_embedded(where, tasks, found=found)
         else:
@@ -104,14 +104,16 @@ def measure_embedded(where: Ground, tasks: int, *, found: Found) -> None:
     for name in PARTS:
         watch = MachineWatch()
         with get_context("fork").Pool(1) as pool:
-            seconds, cpu = pool.apply(_run_embedded, (settings, tasks, name))
-        found.rota[name].note(tasks, seconds, cpu={"process": cpu / tasks * 1e6}, watch=watch)
+            seconds, cpu, whole = pool.apply(_run_embedded, (settings, tasks, name))
+        found.rota[name].note(tasks, seconds, cpu={"process": cpu / tasks * 1e6}, machine=watch.read(whole))
 
 
-def _run_embedded(settings: Mapping[str, Any], tasks: int, part: str) -> tuple[float, float]:  # fixed signature: Pool
-    """Seconds, and CPU seconds of the one process that does it all."""
+def _run_embedded(  # fixed signature: Pool.apply
+    settings: Mapping[str, Any], tasks: int, part: str
+) -> tuple[float, float, float]:
+    """Seconds, and CPU seconds of the one process that does it all: for that part, and with all that came before."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_run_all_roles(settings, tasks, is_drain=part == "drain"))
+        return *runner.run(_run_all_roles(settings, tasks, is_drain=part == "drain")), time.process_time()
 
 
 async def _run_all_roles(settings: Mapping[str, Any], tasks: int, *, is_drain: bool) -> tuple[float, float]:
@@ -146,7 +148,9 @@ def drain(installation: Installation, tasks: int, *, part: Part) -> None:
     installation.start_scheduler()
     ended_at = installation.wait_until_done()
     cpu = per_task(before, installation.cpu(), tasks=tasks)
-    part.note(tasks, ended_at - installation.first_start(produced.began_at), cpu=cpu, watch=watch)
+    part.note(
+        tasks, ended_at - installation.first_start(produced.began_at), cpu=cpu, machine=watch.read(_whole(cpu, tasks))
+    )
 
 
 def both(installation: Installation, tasks: int, *, part: Part) -> None:
@@ -155,7 +159,12 @@ def both(installation: Installation, tasks: int, *, part: Part) -> None:
     produced = installation.produce(tasks)
     ended_at = installation.wait_until_done()
     cpu = per_task(before, installation.cpu(), tasks=tasks)
-    part.note(tasks, ended_at - produced.began_at, cpu={**cpu, "producer": produced.cpu / tasks * 1e6}, watch=watch)
+    cpu["producer"] = produced.cpu / tasks * 1e6
+    part.note(tasks, ended_at - produced.began_at, cpu=cpu, machine=watch.read(_whole(cpu, tasks)))
+
+
+def _whole(cpu: Mapping[str, float], tasks: int) -> float:
+    return sum(cpu.values()) * tasks / 1e6
 
 
 def report(name: str, found: Found) -> None:
