@@ -150,8 +150,8 @@ chaos: setup servers ## Hurt real clusters on real servers for MINUTES=10 each, 
 	@$(PY) -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
-bench: setup ## Measure the stores on this machine
-	@$(PY) bench/store.py
+bench: setup servers ## Measure everything on this machine, beside a floor and other task queues (QUICK=1: in two minutes)
+	@$(PY) bench/suite.py $(if $(QUICK),--quick)
 
 .PHONY: docs
 docs: setup ## Regenerate the documentation that is made from code

@@ -101,7 +101,7 @@ class Load:
         path = "/api/v1/tasks:batch" if batch else "/api/v1/tasks"
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.secret}\r\n"
         before = {name: cpu_seconds(pid) for name, pid in self.pids.items()}
-        with get_context("spawn").Pool(1) as pool:
+        with get_context("fork").Pool(1) as pool:
             sent = pool.apply(_load, (self.address, Requests(head.encode(), batch), lanes, self.seconds))
         whole = sent.whole * max(batch, 1)
         spent = {name: (cpu_seconds(pid) - before[name]) / whole * 1e6 for name, pid in self.pids.items()}

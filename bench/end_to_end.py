@@ -19,16 +19,22 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import rota
+from bench import noop_app
 from bench.floor import play, record
 from bench.grounds import GROUNDS, Ground, ground
-from bench.installation import Installation, installed
+from bench.installation import CAPACITY, Installation, create, find_first_start, installed, wait_until_done
 from bench.usage import Machine, MachineWatch, per_task
+from rota.infrastructure.event_loop import new_event_loop
 
+NOOP = noop_app.noop  # its type is known once it is imported
 WARM_UP = 2_000  # tasks
 PARTS = ("drain", "both")
 MOST_OF_OTHERS = 0.15  # of the machine; it also holds what this program itself uses, and what the kernel does
@@ -54,10 +60,10 @@ class Part:
         """The share of the machine that somebody else used, in the worst round."""
         return max(machine.others for machine in self.machine)
 
-    def note(self, tasks: int, seconds: float, *, cpu: Mapping[str, float], watch: MachineWatch) -> None:
+    def note(self, tasks: int, seconds: float, *, cpu: Mapping[str, float], machine: Machine) -> None:
         self.rates.append(tasks / seconds)
         self.cpu.append(cpu)
-        self.machine.append(watch.read(sum(cpu.values()) * tasks / 1e6))
+        self.machine.append(machine)
 
 
 @dataclass(slots=True)
@@ -76,14 +82,56 @@ def measure(where: Ground, *, tasks: int, rounds: int) -> Found:
     for number in range(1, rounds + 1):
         for name, first in (("drain", ("create",)), ("both", ())):
             played = play(where, score, first=first)
-            found.floor[name].note(tasks, played.seconds, cpu=played.cpu, watch=played.watch)
-        with installed(where) as installation:
-            warm_up(installation)
-            drain(installation, tasks, part=found.rota["drain"])
-            both(installation, tasks, part=found.rota["both"])
+            found.floor[name].note(tasks, played.seconds, cpu=played.cpu, machine=played.machine)
+        if where.place.server is None:
+            measure_embedded(where, tasks, found=found)
+        else:
+            measure_cluster(where, tasks, found=found)
         rates = ", ".join(f"{name} {found.rota[name].rates[-1]:,.0f}" for name in PARTS)
         say(f"{where.name}, round {number} of {rounds}: {rates} tasks/s")
     return found
+
+
+def measure_cluster(where: Ground, tasks: int, *, found: Found) -> None:
+    with installed(where) as installation:
+        warm_up(installation)
+        drain(installation, tasks, part=found.rota["drain"])
+        both(installation, tasks, part=found.rota["both"])
+
+
+def measure_embedded(where: Ground, tasks: int, *, found: Found) -> None:
+    settings = {**asyncio.run(where.fresh()), "worker": {"capacity": CAPACITY}}
+    for name in PARTS:
+        watch = MachineWatch()
+        with get_context("fork").Pool(1) as pool:
+            seconds, cpu, whole = pool.apply(_run_embedded, (settings, tasks, name))
+        found.rota[name].note(tasks, seconds, cpu={"process": cpu / tasks * 1e6}, machine=watch.read(whole))
+
+
+def _run_embedded(  # fixed signature: Pool.apply
+    settings: Mapping[str, Any], tasks: int, part: str
+) -> tuple[float, float, float]:
+    """Seconds, and CPU seconds of the one process that does it all: for that part, and with all that came before."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return *runner.run(_run_all_roles(settings, tasks, is_drain=part == "drain")), time.process_time()
+
+
+async def _run_all_roles(settings: Mapping[str, Any], tasks: int, *, is_drain: bool) -> tuple[float, float]:
+    async with rota.Rota(settings) as app:  # declares the type, and warms up
+        await create(app, WARM_UP)
+        await wait_until_done(settings)
+    began_at = time.time()
+    if is_drain:
+        async with rota.Rota(settings, roles=()) as app:
+            await create(app, tasks)
+    spent = time.process_time()
+    async with rota.Rota(settings) as app:
+        if not is_drain:
+            spent, began_at = time.process_time(), time.time()
+            await create(app, tasks)
+        ended_at = await wait_until_done(settings)
+        used = time.process_time() - spent
+    return ended_at - (await find_first_start(settings, began_at) if is_drain else began_at), used
 
 
 def warm_up(installation: Installation) -> None:
@@ -100,7 +148,9 @@ def drain(installation: Installation, tasks: int, *, part: Part) -> None:
     installation.start_scheduler()
     ended_at = installation.wait_until_done()
     cpu = per_task(before, installation.cpu(), tasks=tasks)
-    part.note(tasks, ended_at - installation.first_start(produced.began_at), cpu=cpu, watch=watch)
+    part.note(
+        tasks, ended_at - installation.first_start(produced.began_at), cpu=cpu, machine=watch.read(_whole(cpu, tasks))
+    )
 
 
 def both(installation: Installation, tasks: int, *, part: Part) -> None:
@@ -109,7 +159,12 @@ def both(installation: Installation, tasks: int, *, part: Part) -> None:
     produced = installation.produce(tasks)
     ended_at = installation.wait_until_done()
     cpu = per_task(before, installation.cpu(), tasks=tasks)
-    part.note(tasks, ended_at - produced.began_at, cpu={**cpu, "producer": produced.cpu / tasks * 1e6}, watch=watch)
+    cpu["producer"] = produced.cpu / tasks * 1e6
+    part.note(tasks, ended_at - produced.began_at, cpu=cpu, machine=watch.read(_whole(cpu, tasks)))
+
+
+def _whole(cpu: Mapping[str, float], tasks: int) -> float:
+    return sum(cpu.values()) * tasks / 1e6
 
 
 def report(name: str, found: Found) -> None:
@@ -117,12 +172,12 @@ def report(name: str, found: Found) -> None:
     for part in PARTS:
         rota, floor = found.rota[part], found.floor[part]
         line = f"  {part:16s}{rota.rate:10,.0f}{floor.rate:10,.0f}{rota.rate / floor.rate:10.0%}"
-        print(f"{line}   {_list(rota.spent())}; floor: {_list(floor.spent())}")
+        print(f"{line}   {spell(rota.spent())}; floor: {spell(floor.spent())}")
         if max(rota.others, floor.others) > MOST_OF_OTHERS:
             print(f"  {part}: others used up to {max(rota.others, floor.others):.0%} of the machine meanwhile")
 
 
-def _list(spent: Mapping[str, float]) -> str:
+def spell(spent: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {used:.0f}" for name, used in spent.items()) + f", sum {sum(spent.values()):.0f}"
 
 

@@ -28,7 +28,7 @@ from bench.bare import BARE
 from bench.grounds import Ground
 from bench.life import Life, plan_of
 from bench.tape import MariaDbMessage, Message, RedisMessage, Transaction, taping
-from bench.usage import MachineWatch, cpu_seconds, per_task
+from bench.usage import Machine, MachineWatch, cpu_seconds, per_task
 from bench.workload import BATCH
 from rota.config.wiring import open_node
 from rota.infrastructure.event_loop import new_event_loop
@@ -75,7 +75,7 @@ async def record(where: Ground, tasks: int) -> Score:
 class Played(NamedTuple):
     seconds: float
     cpu: Mapping[str, float]  # microseconds for a task: of the servers, and of all who send together
-    watch: MachineWatch
+    machine: Machine
 
 
 def play(where: Ground, score: Score, *, first: Sequence[str] = ()) -> Played:
@@ -107,7 +107,8 @@ def _clock(where: Ground, pool: ProcessPoolExecutor, *, group: Sequence["Desk"],
     sent = sum(sender.result(MOST_S) for sender in senders)
     after = {name: cpu_seconds(pid) for name, pid in where.pids.items()}
     seconds = time.perf_counter() - began
-    return Played(seconds, {**per_task(before, after, tasks=tasks), "senders": sent / tasks * 1e6}, watch)
+    machine = watch.read(sent + sum(after[name] - before[name] for name in after))
+    return Played(seconds, {**per_task(before, after, tasks=tasks), "senders": sent / tasks * 1e6}, machine)
 
 
 def _urls(where: Ground, settings: Mapping[str, Any]) -> tuple[str, str | None]:

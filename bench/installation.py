@@ -71,11 +71,11 @@ class Installation:
 
     def wait_until_done(self) -> float:
         """Seconds since 1970 when the last task had ended."""
-        return asyncio.run(self._wait_until_done())
+        return asyncio.run(wait_until_done(self.settings))
 
     def first_start(self, since: float) -> float:
         """When the first of the tasks created since then was given to a worker."""
-        return asyncio.run(self._find_first_start(since))
+        return asyncio.run(find_first_start(self.settings, since))
 
     def cpu(self) -> dict[str, float]:
         """CPU seconds so far of everything that runs, by role."""
@@ -86,18 +86,22 @@ class Installation:
                 spent[role] = spent.get(role, 0.0) + cpu_seconds(process.pid)
         return spent
 
-    async def _wait_until_done(self) -> float:
-        deadline = time.monotonic() + MOST_S
-        async with opened(self.settings) as ask:
-            while await ask("SELECT COUNT(*) FROM (SELECT id FROM task_live LIMIT 1) AS waiting"):
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"not all tasks had ended after {MOST_S:.0f} s")
-                await asyncio.sleep(LOOK_EVERY_S)
-        return time.time()
 
-    async def _find_first_start(self, since: float) -> float:
-        async with opened(self.settings) as ask:
-            return await ask("SELECT MIN(started_us) FROM task WHERE created_us >= :number", int(since * 1e6)) / 1e6
+async def wait_until_done(settings: Mapping[str, Any]) -> float:
+    """Seconds since 1970 when the last task had ended."""
+    deadline = time.monotonic() + MOST_S
+    async with opened(settings) as ask:
+        while await ask("SELECT COUNT(*) FROM (SELECT id FROM task_live LIMIT 1) AS waiting"):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"not all tasks had ended after {MOST_S:.0f} s")
+            await asyncio.sleep(LOOK_EVERY_S)
+    return time.time()
+
+
+async def find_first_start(settings: Mapping[str, Any], since: float) -> float:
+    """When the first of the tasks created since then was given to a worker."""
+    async with opened(settings) as ask:
+        return await ask("SELECT MIN(started_us) FROM task WHERE created_us >= :number", int(since * 1e6)) / 1e6
 
 
 @asynccontextmanager
@@ -125,7 +129,7 @@ def installed(ground: Ground, *, workers: int = 2, capacity: int = CAPACITY) -> 
 
 
 def produce(settings: Mapping[str, Any], tasks: int) -> Produced:
-    """Create tasks in batches, a few of them under way at once."""
+    """`create`, as a program of its own."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_produce(settings, tasks))
 
@@ -133,15 +137,20 @@ def produce(settings: Mapping[str, Any], tasks: int) -> Produced:
 async def _produce(settings: Mapping[str, Any], tasks: int) -> Produced:
     async with rota.Rota(settings, roles=()) as app:
         await app.count()  # connect before the clock starts
-        left = iter([min(BATCH, tasks - start) for start in range(0, tasks, BATCH)])
+        return await create(app, tasks)
 
-        async def lane() -> None:
-            for number in left:
-                await app.submit_many("noop", [PAYLOAD] * number)
 
-        began_at, began, spent = time.time(), time.perf_counter(), time.process_time()
-        await asyncio.gather(*(lane() for _ in range(LANES)))
-        return Produced(began_at, time.perf_counter() - began, time.process_time() - spent)
+async def create(app: rota.Rota, tasks: int) -> Produced:
+    """Create tasks in batches, a few of them under way at once."""
+    left = iter([min(BATCH, tasks - start) for start in range(0, tasks, BATCH)])
+
+    async def lane() -> None:
+        for number in left:
+            await app.submit_many("noop", [PAYLOAD] * number)
+
+    began_at, began, spent = time.time(), time.perf_counter(), time.process_time()
+    await asyncio.gather(*(lane() for _ in range(LANES)))
+    return Produced(began_at, time.perf_counter() - began, time.process_time() - spent)
 
 
 def produce_steadily(settings: Mapping[str, Any], rate: float, stop: Event) -> None:  # fixed signature: Process

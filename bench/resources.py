@@ -25,7 +25,7 @@ from rota.infrastructure.coordination.redis_client import RedisClient
 from tests.support.cluster import a_cluster
 
 PODS = 3
-SETTLE_S = 8.0  # until an election, the first heartbeats and the first reconciliation are over
+SETTLE_S = 6.0  # until an election, the first heartbeats and the first reconciliation are over
 SIZE = "SELECT SUM(file_size) FROM information_schema.innodb_sys_tablespaces WHERE name LIKE CONCAT(DATABASE(), '/%')"
 
 

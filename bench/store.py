@@ -159,7 +159,7 @@ def wait_until_idle(where: Place, *, quiet_s: float = 0.5, most_s: float = 30.0)
             return
 
 
-async def measure(where: Place, *, tasks: int, rounds: int, history: int) -> Findings:
+async def measure(where: Place, *, tasks: int, rounds: int, history: int, with_cpu: bool = True) -> Findings:
     """Round by round, everything in each."""
     found = Findings()
     old_url = await prepare_history(where, history) if history else None
@@ -170,7 +170,7 @@ async def measure(where: Place, *, tasks: int, rounds: int, history: int) -> Fin
         run = await race(where, work, old_url=old_url)
         for runner, seconds in run.seconds.items():
             found.rates.setdefault(runner, []).append({phase: tasks / seconds[phase] for phase in PHASES})
-        if where.name == "mariadb":
+        if where.name == "mariadb" and with_cpu:
             for name, cost in (await measure_cpu(where, work, writes=run.transactions)).items():
                 found.cpu.setdefault(name, []).append(cost)
     return found

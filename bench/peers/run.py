@@ -12,6 +12,7 @@ run is told.
 import argparse
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -182,7 +183,8 @@ def drain(where: Ground, running: Running, *, tasks: int, part: Part) -> None:
         began_at = running.wait_for(1, since=0, most=READY_S)
         ended_at = running.wait_for(tasks, since=0)
         cpu = per_task(server, _servers(where), tasks=tasks) | {"workers": _cpu(pids) / tasks * 1e6}
-    part.note(tasks, max(ended_at - began_at, LOOK_EVERY_S), cpu=cpu, watch=watch)
+    machine = watch.read(sum(cpu.values()) * tasks / 1e6)
+    part.note(tasks, max(ended_at - began_at, LOOK_EVERY_S), cpu=cpu, machine=machine)
 
 
 def both(where: Ground, running: Running, *, tasks: int, found: PeerFound) -> None:
@@ -190,12 +192,15 @@ def both(where: Ground, running: Running, *, tasks: int, found: PeerFound) -> No
     with running.workers() as pids:
         _warm_up(running)
         since, server, before, watch = running.counted(), _servers(where), _cpu(pids), MachineWatch()
+        ended = _ended_children()
         producer = running.produce(tasks)
         began_at = float(producer.stdout.readline()) if producer.stdout is not None else 0.0
         ended_at = running.wait_for(tasks, since=since)
         producer.wait(MOST_S)
         cpu = per_task(server, _servers(where), tasks=tasks) | {"workers": (_cpu(pids) - before) / tasks * 1e6}
-        found.both.note(tasks, ended_at - began_at, cpu=cpu, watch=watch)
+        cpu["producer"] = (_ended_children() - ended) / tasks * 1e6
+        machine = watch.read(sum(cpu.values()) * tasks / 1e6)
+        found.both.note(tasks, ended_at - began_at, cpu=cpu, machine=machine)
         found.memory = sum(map(memory_bytes, pids)) / 2**20
 
 
@@ -207,6 +212,11 @@ def _warm_up(running: Running) -> None:
 
 def _servers(where: Ground) -> dict[str, float]:
     return {name: cpu_seconds(pid) for name, pid in where.pids.items()}
+
+
+def _ended_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _cpu(pids: Sequence[int]) -> float:

@@ -1,0 +1,155 @@
+"""Does a task cost the same when there are many workers, many types, a long queue, a long history?
+
+    python bench/growth.py [--tasks 10000] [--rounds 3] [--large]
+
+On MariaDB and Redis. A real scheduler grants tasks to workers that are registered and do nothing else, so that their
+number costs no processes: 3, 50 or 200 of them, tasks of one type or of a thousand, just these tasks waiting or a
+hundred thousand (`--large`: a million). The rate is that of its grants, from the first one on. What a history of a
+million ended tasks (`--large`: ten million) costs the store is measured as in `bench/store.py`. Each is told as a share
+of the first.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import noop_app, store
+from bench.end_to_end import say
+from bench.grounds import Ground, ground
+from bench.installation import opened
+from bench.life import plan_of
+from bench.workload import BATCH, PAYLOAD
+from rota.application.node import Node
+from rota.application.submit import SubmitTasks
+from rota.config.wiring import open_node
+from rota.domain.ids import WorkerId
+from rota.domain.submission import Submission
+from rota.domain.task_config import TaskConfig
+from rota.domain.worker import Worker
+from tests.support.cluster import a_cluster
+
+LEASE = timedelta(hours=1)
+TIMEOUT = timedelta(hours=1)
+LOOK_EVERY_S = 0.05
+MOST_S = 120.0
+PROCESSING = 3  # as the table has it
+SPAN = f"SELECT MAX(started_us) - MIN(started_us) FROM task_live WHERE status = {PROCESSING}"  # noqa: S608 a constant
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """How much there is of each."""
+
+    queued: int
+    workers: int = 3
+    types: int = 1
+    granted: int = 0  # how many of the queued there is room for; 0: all
+
+
+def rate(where: Ground, scene: Scene) -> float:
+    """Grants a second."""
+    settings = asyncio.run(where.fresh())
+    wanted = scene.granted or scene.queued
+    asyncio.run(_prepare(settings, scene, wanted=wanted))
+    with _scheduling(settings):
+        return wanted / asyncio.run(_wait(settings, wanted))
+
+
+async def _prepare(settings: Mapping[str, Any], scene: Scene, *, wanted: int) -> None:
+    async with open_node(plan_of(settings)) as node:
+        for number in range(scene.types):
+            await node.store.configs.put(TaskConfig(type=f"noop-{number:04d}", timeout=TIMEOUT))
+        room = -(-wanted // scene.workers)
+        for number in range(scene.workers):
+            await _register(node, Worker(id=WorkerId(node.ids.next()), name=f"worker-{number:03d}", capacity=room))
+        submit = SubmitTasks(node)
+        for start in range(0, scene.queued, BATCH):
+            await node.ids.keep()
+            numbers = range(start, min(start + BATCH, scene.queued))
+            await submit.submit_many(
+                [Submission(type=f"noop-{number % scene.types:04d}", payload=PAYLOAD) for number in numbers]
+            )
+
+
+async def _register(node: Node, worker: Worker) -> None:
+    await node.store.workers.register(worker)
+    await node.coordinator.pool.register(worker, LEASE)
+
+
+@contextmanager
+def _scheduling(settings: Mapping[str, Any]) -> Iterator[None]:
+    with TemporaryDirectory() as folder, a_cluster(Path(folder), settings, app=Path(noop_app.__file__)) as cluster:
+        cluster.start("scheduler", "scheduler")
+        yield
+
+
+async def _wait(settings: Mapping[str, Any], wanted: int) -> float:
+    """Seconds from the first grant to the last. Looks at the workers' queues: counting rows would take time itself."""
+    deadline = time.monotonic() + MOST_S
+    async with open_node(plan_of(settings)) as node:
+        while (granted := sum((await node.coordinator.queue.depths()).assigned.values())) < wanted:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{granted} of {wanted} tasks were granted within {MOST_S:.0f} s")
+            await asyncio.sleep(LOOK_EVERY_S)
+    async with opened(settings) as ask:
+        return max(await ask(SPAN) / 1e6, LOOK_EVERY_S)
+
+
+def scenes(tasks: int, *, is_large: bool) -> dict[str, Scene]:
+    """The first is what the others are compared with. The largest takes minutes to prepare: it is measured once."""
+    first = Scene(queued=tasks)
+    found = {
+        "3 workers, 1 type": first,
+        "50 workers": replace(first, workers=50),
+        "200 workers": replace(first, workers=200),
+        "1,000 types": replace(first, types=1000),
+        "100,000 queued": replace(first, queued=100_000, granted=tasks),
+    }
+    return found | ({"1,000,000 queued": replace(first, queued=1_000_000, granted=tasks)} if is_large else {})
+
+
+def measure(where: Ground, *, tasks: int, rounds: int, is_large: bool) -> dict[str, float]:
+    """Grants a second by scene."""
+    rates: dict[str, list[float]] = {}
+    for number in range(1, rounds + 1):
+        for name, scene in scenes(tasks, is_large=is_large and number == 1).items():
+            rates.setdefault(name, []).append(rate(where, scene))
+            say(f"growth, round {number} of {rounds}: {name}: {rates[name][-1]:,.0f} grants/s")
+    return {name: median(found) for name, found in rates.items()}
+
+
+def measure_history(where: Ground, *, tasks: int, history: int) -> dict[str, float]:
+    """For each phase of a life, the rate with a history as a share of that without."""
+    found = asyncio.run(store.measure(where.place, tasks=tasks, rounds=1, history=history, with_cpu=False))
+    return {phase: found.ratio("old", "store", phase=phase) for phase in store.PHASES}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--large", action="store_true")
+    options = parser.parse_args()
+    with ground("redis+mariadb") as where:
+        rates = measure(where, tasks=options.tasks, rounds=options.rounds, is_large=options.large)
+        for name, found in rates.items():
+            print(f"{name:24s}{found:10,.0f} grants/s{found / next(iter(rates.values())):8.0%}")
+        for history in (1_000_000, *((10_000_000,) if options.large else ())):
+            for phase, share in measure_history(where, tasks=options.tasks, history=history).items():
+                print(f"{f'{history:,} ended, {phase}':32s}{share:8.0%} of an empty database")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

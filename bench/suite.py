@@ -1,0 +1,185 @@
+"""All that is measured of an installation, in one run: `make bench`, or `make bench QUICK=1`.
+
+    python bench/suite.py [--quick] [--without peers] [--only growth]
+
+Composed of what the other programs in this folder measure one by one. Starts servers of its own on private ports,
+shows how far it is, prints a table, and writes Markdown, JSON and a picture into `bench/results/`. About ten minutes;
+two with `--quick`, which measures one round of everything and fewer tasks. What somebody else used of the machine
+meanwhile is told beside each figure: a run that was disturbed is worth little.
+"""
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import api, end_to_end, growth, grpc_api, latency, resources
+from bench.end_to_end import say
+from bench.grounds import GROUNDS, ground
+from bench.outcome import Figure, Outcome
+from bench.peers import run as peers
+from bench.usage import MachineWatch
+
+RESULTS = Path(__file__).with_name("results")
+MAIN = "redis+mariadb"
+
+
+@dataclass(slots=True)
+class Size:
+    """How much of everything."""
+
+    is_quick: bool
+    reached: float = 0.0  # tasks a second that Rota carried on the main ground, once it is known …
+    floor: float = 0.0  # … and that its floor did
+
+    @property
+    def rounds(self) -> int:
+        return 1 if self.is_quick else 3
+
+    def of(self, quick: float, whole: float) -> float:
+        return quick if self.is_quick else whole
+
+
+def measure_end_to_end(size: Size) -> Iterator[Figure]:
+    group = "End to end"
+    for name in GROUNDS if not size.is_quick else (MAIN, "embedded"):
+        with ground(name) as where:
+            found = end_to_end.measure(where, tasks=int(size.of(10_000, 20_000)), rounds=size.rounds)
+        for part in end_to_end.PARTS:
+            rota, floor = found.rota[part], found.floor[part]
+            spent = f"CPU of a task: {end_to_end.spell(rota.spent())} µs"
+            share = rota.rate / floor.rate
+            others = max(rota.others, floor.others)
+            yield Figure(group, f"{name}, {part}", rota.rate, "tasks/s", share, "the floor", spent, others)
+            yield Figure(group, f"floor of {name}, {part}", floor.rate, "tasks/s", None, "", "", floor.others)
+        if name == MAIN:
+            size.reached, size.floor = found.rota["both"].rate, found.floor["both"].rate
+
+
+def measure_creates(size: Size) -> Iterator[Figure]:
+    seconds = size.of(1.0, 2.0)
+    with ground(MAIN) as where, api.serving(where) as served:
+        load = api.Load(served.http, served.secret, seconds, served.pids)
+        for lanes, batch in ((1, 0), (32, 0), (128, 0), (api.BATCH_LANES, 1000)):
+            form = f"batches of {batch:,}" if batch else f"one by one, {lanes} at once"
+            say(f"creating over HTTP and gRPC, {form} …")
+            watch = MachineWatch()
+            rates = {
+                "HTTP": median(load.run(lanes, batch=batch).rate for _ in range(size.rounds)),
+                "gRPC": median(
+                    grpc_api.rate(served, grpc_api.Wanted(lanes, batch, seconds)) for _ in range(size.rounds)
+                ),
+            }
+            note = f"{watch.read(0).idle:.0%} of the machine was idle"
+            for protocol, rate in rates.items():
+                share = rate / size.floor if size.floor else None
+                yield Figure("Creating tasks", f"{protocol}, {form}", rate, "tasks/s", share, "the floor", note)
+
+
+def measure_waits(size: Size) -> Iterator[Figure]:
+    tasks = int(size.of(100, 300))
+    for name in latency.PLACES:
+        say(f"waits, {name} …")
+        yield from _waits(f"{name}, idle", latency.measure_place(name, tasks))
+    rate = (size.reached or 2_000) / 2
+    say(f"waits at {rate:,.0f} tasks/s …")
+    with ground(MAIN) as where:
+        yield from _waits("mariadb + redis, at half load", latency.measure_loaded(where, rate=rate, tasks=tasks))
+
+
+def _waits(name: str, found: tuple[Sequence[float], Sequence[float]]) -> Iterator[Figure]:
+    for until, values in zip(("start", "result"), found, strict=True):
+        for share in (0.5, 0.99):
+            yield Figure("Waits", f"{name}: create to {until}, p{share * 100:.0f}", latency.at(values, share), "ms")
+
+
+def measure_resources(size: Size) -> Iterator[Figure]:
+    say("memory and idle CPU …")
+    with ground(MAIN) as where:
+        memory = resources.measure_memory(where, int(size.of(10_000, 50_000)))
+        idle = resources.measure_idle_cpu(where, size.of(5.0, 20.0))
+    for moment, figures in memory.items():
+        unit = "bytes" if moment.startswith("bytes") else "MiB"
+        for name, value in figures.items():
+            yield Figure("Resources", f"{moment}: {name}", value, unit)
+    for name, value in idle.items():
+        yield Figure("Resources", f"three idle pods: {name}", value * 100, "% of a core")
+
+
+def measure_peers(size: Size) -> Iterator[Figure]:
+    found = peers.measure_all((), rounds=size.rounds, share=size.of(0.1, 0.6))
+    for name, figures in found.items():
+        if isinstance(figures, str):
+            yield Figure("Peers", name, 0.0, "tasks/s", note=f"could not be measured: {figures}")
+            continue
+        for part, rates in (("drain", figures.drain), ("both", figures.both)):
+            share = rates.rate / size.reached if part == "both" and size.reached else None
+            note = f"release {figures.version}, workers take {figures.memory:.0f} MiB"
+            yield Figure(
+                "Peers", f"{name}, {part}", rates.rate, "tasks/s", share, f"Rota on {MAIN}", note, rates.others
+            )
+
+
+def measure_growth(size: Size) -> Iterator[Figure]:
+    with ground(MAIN) as where:
+        rates = growth.measure(where, tasks=int(size.of(3_000, 10_000)), rounds=size.rounds, is_large=not size.is_quick)
+        first = next(iter(rates))
+        for name, rate in rates.items():
+            share = None if name == first else rate / rates[first]
+            yield Figure("Growth", name, rate, "grants/s", share, f"{first}")
+        for history in (1_000_000,) if size.is_quick else (1_000_000, 10_000_000):
+            say(f"growth: a history of {history:,} tasks …")
+            found = growth.measure_history(where, tasks=int(size.of(5_000, 20_000)), history=history)
+            for phase, kept in found.items():
+                yield Figure("Growth", f"{history:,} ended tasks: {phase}", kept * 100, "% of empty")
+
+
+PARTS: dict[str, Callable[[Size], Iterator[Figure]]] = {
+    "end-to-end": measure_end_to_end,
+    "creates": measure_creates,
+    "waits": measure_waits,
+    "resources": measure_resources,
+    "peers": measure_peers,
+    "growth": measure_growth,
+}
+
+
+def run(names: Sequence[str], *, is_quick: bool) -> Outcome:
+    """Part by part; what a part found before it failed is kept, and the failure is told."""
+    outcome, size = Outcome(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), is_quick), Size(is_quick)
+    for number, name in enumerate(names, start=1):
+        say(f"[{number} of {len(names)}] {name}")
+        try:
+            for figure in PARTS[name](size):
+                outcome.add(figure)
+        except RuntimeError as exc:
+            say(f"{name}: {exc}")
+            outcome.add(Figure(name, "failed", 0.0, "", note=str(exc)[:300]))
+        outcome.write(RESULTS)  # after each part: an interrupted run leaves what it has
+    return outcome
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=PARTS, action="append", default=[])
+    parser.add_argument("--without", choices=PARTS, action="append", default=[])
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that every server and process is ended
+    names = [name for name in options.only or PARTS if name not in options.without]
+    outcome = run(names, is_quick=options.quick)
+    print("\n".join(outcome.to_text()))
+    print(
+        f"\nwritten to {RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS}/latest.md"
+    )
+    return 1 if any(figure.name == "failed" for figure in outcome.figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""What a run of the benchmarks writes down."""
+
+import json
+import os
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from bench.outcome import Figure, Outcome, draw
+from bench.usage import MachineWatch, cpu_seconds, memory_bytes
+
+FIGURES = (
+    Figure("End to end", "redis+mariadb, both", 7015.4, "tasks/s", 0.29, "the floor", "CPU 270 µs"),
+    Figure("End to end", "floor of redis+mariadb, both", 23801, "tasks/s"),
+    Figure("Peers", "huey, both", 4692, "tasks/s", 0.67, "Rota", others=0.4),
+    Figure("Waits", "idle: create to start, p50", 4.25, "ms"),
+)
+
+
+@pytest.fixture
+def outcome() -> Outcome:
+    return Outcome("2026-11-16T01:02:03Z", is_quick=False, figures=list(FIGURES))
+
+
+def test_a_run_is_written_in_three_forms_under_its_time_and_as_the_latest(outcome: Outcome, tmp_path: Path) -> None:
+    outcome.write(tmp_path / "results")
+    names = {path.name for path in (tmp_path / "results").iterdir()}
+    stems = ("latest", "20261116T010203Z")
+    assert names == {f"{stem}.{form}" for stem in stems for form in ("md", "json", "svg")}
+    found = json.loads((tmp_path / "results" / "latest.json").read_text())
+    assert [figure["value"] for figure in found["figures"]] == [figure.value for figure in FIGURES]
+
+
+def test_each_figure_stands_with_its_share_and_with_what_disturbed_it(outcome: Outcome) -> None:
+    lines = list(outcome.to_markdown("latest.svg"))
+    assert "| redis+mariadb, both | 7,015 tasks/s | 29% of the floor | CPU 270 µs |" in lines
+    assert "| huey, both | 4,692 tasks/s | 67% of Rota | others used 40% of the machine |" in lines
+    assert "| idle: create to start, p50 | 4.25 ms |  |  |" in lines
+    assert any("huey, both" in line and "67% of Rota" in line for line in outcome.to_text())
+
+
+def test_the_picture_has_a_bar_for_each_in_colours_for_light_and_dark() -> None:
+    picture = draw(FIGURES[:3])
+    root = ElementTree.fromstring(picture)  # noqa: S314 our own
+    kinds = [bar.attrib["class"] for bar in root.iter() if bar.tag.endswith("rect")]
+    assert kinds == ["floor", "rota", "peer"], "the longest first"
+    assert "prefers-color-scheme:dark" in picture
+    assert ElementTree.fromstring(draw([])) is not None  # noqa: S314 our own
+
+
+def test_what_this_process_uses_is_its_own() -> None:
+    watch, before = MachineWatch(), cpu_seconds(os.getpid())
+    sum(number * number for number in range(2_000_000))
+    used = cpu_seconds(os.getpid()) - before
+    assert used > 0
+    assert 0 <= watch.read(used).others <= 1.5, "shares of the machine; its clock ticks in hundredths"
+    assert memory_bytes(os.getpid()) > 2**20
+    assert cpu_seconds(2**31 - 1) == memory_bytes(2**31 - 1) == 0, "there is no such process"
