@@ -188,7 +188,6 @@ class _SlowToTell:
 async def test_however_long_it_takes_to_remove_one_worker_another_that_just_joins_is_left_alone() -> None:
     scene = await a_scene()
     await scene.join(1)
-    await scene.pass_time(SETTLED_IN)
     await scene.actual_store.workers.retire([WORKER])
     await scene.actual_store.workers.register(a_worker(2))  # and it is about to join the pool
 
