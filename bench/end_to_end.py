@@ -37,6 +37,7 @@ from rota.infrastructure.event_loop import new_event_loop
 NOOP = noop_app.noop  # its type is known once it is imported
 WARM_UP = 2_000  # tasks
 PARTS = ("drain", "both")
+CREATE = "create"  # of the floor alone: what it takes to create them, with nobody who works on them
 MOST_OF_OTHERS = 0.15  # of the machine; it also holds what this program itself uses, and what the kernel does
 
 
@@ -71,7 +72,7 @@ class Found:
     """Of one ground: Rota and its floor, by part."""
 
     rota: dict[str, Part] = field(default_factory=lambda: {name: Part() for name in PARTS})
-    floor: dict[str, Part] = field(default_factory=lambda: {name: Part() for name in PARTS})
+    floor: dict[str, Part] = field(default_factory=lambda: {name: Part() for name in (*PARTS, CREATE)})
 
 
 def measure(where: Ground, *, tasks: int, rounds: int) -> Found:
@@ -81,8 +82,10 @@ def measure(where: Ground, *, tasks: int, rounds: int) -> Found:
     score = asyncio.run(record(where, tasks))
     for number in range(1, rounds + 1):
         for name, first in (("drain", ("create",)), ("both", ())):
-            played = play(where, score, first=first)
+            *before, played = play(where, score, first=first)
             found.floor[name].note(tasks, played.seconds, cpu=played.cpu, machine=played.machine)
+            for created in before:
+                found.floor[CREATE].note(tasks, created.seconds, cpu=created.cpu, machine=created.machine)
         if where.place.server is None:
             measure_embedded(where, tasks, found=found)
         else:

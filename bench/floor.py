@@ -78,12 +78,12 @@ class Played(NamedTuple):
     machine: Machine
 
 
-def play(where: Ground, score: Score, *, first: Sequence[str] = ()) -> Played:
-    """Send it all again to empty servers; the stages named in `first` before the clock starts."""
+def play(where: Ground, score: Score, *, first: Sequence[str] = ()) -> list[Played]:
+    """Send it all again to empty servers: the stages named in `first`, if any are, and then the others."""
     settings = asyncio.run(where.fresh())
     context = get_context("fork")  # nothing runs beside it here, and the score need not travel
     done = {stage: [context.Semaphore(0) for _ in score.stages[stage]] for stage in STAGES}
-    played = None
+    played = []
     for stages in (first, [stage for stage in STAGES if stage not in first]):
         group = [
             Desk(stage, where.place.name, _urls(where, settings), (number, STAGES[stage]))
@@ -93,9 +93,7 @@ def play(where: Ground, score: Score, *, first: Sequence[str] = ()) -> Played:
         if group:
             start = context.Barrier(len(group) + 1)
             with ProcessPoolExecutor(len(group), context, _prepare, (_Shared(score, done, start),)) as pool:
-                played = _clock(where, pool, group=group, start=start, tasks=score.tasks)
-    if played is None:
-        raise RuntimeError("nothing was left to be timed")
+                played.append(_clock(where, pool, group=group, start=start, tasks=score.tasks))
     return played
 
 

@@ -88,7 +88,7 @@ class Outcome:
             yield f"\n{group}"
             for figure in figures:
                 share = "" if figure.share is None else f"{figure.share:.0%} of {figure.of}"
-                yield f"  {figure.name:44s}{figure.shown:>20s}  {share:24s}{figure.remark}".rstrip()
+                yield f"  {figure.name:44s}{figure.shown:>20s}  {share:32s}{figure.remark}".rstrip()
 
 
 def describe_machine() -> str:

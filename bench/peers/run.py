@@ -39,6 +39,7 @@ STOP_S = 5.0
 MOST_S = 90.0
 LOOK_EVERY_S = 0.005
 WARM_UP = 200  # tasks
+LEAST_TASKS = 1_000  # fewer are over before they are under way
 
 
 class PeerFailedError(RuntimeError):
@@ -164,7 +165,7 @@ def fresh(where: Ground, peer: Peer, *, programs: Path) -> Iterator[Running]:
 def measure(where: Ground, peer: Peer, *, rounds: int, share: float) -> PeerFound:
     programs, version = install(peer)
     found = PeerFound(version, Part(), Part())
-    tasks = max(int(peer.tasks * share), 500)
+    tasks = max(int(peer.tasks * share), LEAST_TASKS)
     for number in range(1, rounds + 1):
         with fresh(where, peer, programs=programs) as running:
             drain(where, running, tasks=tasks, part=found.drain)
