@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from rota.application import callbacks, grant, rebuild, reconcile, recover
+from rota.application import callbacks, grant, lead, rebuild, reconcile, recover, running
 from rota.application.elect import Leadership
 from rota.application.ports.store import Written
 from rota.application.reign import Reign
@@ -111,8 +111,9 @@ def _no_trust_window(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leadership, "_watch", watch)
 
 
-def _no_doubts(patch: pytest.MonkeyPatch) -> None:
-    """A grant without an answer is taken for none."""
+def _no_look_after_silence(patch: pytest.MonkeyPatch) -> None:
+    """A call without an answer is taken for none: a grant is not looked up, and nothing is compared before its time."""
+    patch.setattr(lead, "UNSETTLED_FOR", 0.0)
     real = grant.Grants.settle
 
     async def settle(self: grant.Grants) -> None:
@@ -120,6 +121,15 @@ def _no_doubts(patch: pytest.MonkeyPatch) -> None:
         await real(self)
 
     patch.setattr(grant.Grants, "settle", settle)
+
+
+def _no_count_of_what_runs(patch: pytest.MonkeyPatch) -> None:
+    """A new leader takes it that nothing runs yet."""
+
+    async def seed(self: running.RunningOfTypes) -> None:
+        self._seed_at = float("inf")
+
+    patch.setattr(running.RunningOfTypes, "_seed", seed)
 
 
 def _no_second_witness(patch: pytest.MonkeyPatch) -> None:
@@ -143,31 +153,35 @@ SAFEGUARDS = (
         "a step is written only while the task is as it was read",
         _no_version_check,
         frozenset({"I8", "I9", "I10", "I11", "I14"}),
+        first=1,
     ),
-    Safeguard("an idempotency key is unique", _no_unique_keys, frozenset({"I3"}), first=20),
-    Safeguard("store and coordinator are compared", _no_reconciliation, frozenset({"L1", "I22"})),
-    Safeguard("a lost memory is rebuilt", _no_rebuild, frozenset({"L1"}), first=1),
+    Safeguard("an idempotency key is unique", _no_unique_keys, frozenset({"I3"}), first=11),
+    Safeguard("store and coordinator are compared", _no_reconciliation, frozenset({"L1", "I22"}), first=11),
+    Safeguard("a lost memory is rebuilt", _no_rebuild, frozenset({"L1"})),
     Safeguard("the attempts of dead workers are taken back", _no_recovery, frozenset({"L1"})),
     Safeguard("a worker begins an attempt once", _no_dedupe_at_the_worker, frozenset({"I19"})),
     Safeguard(
         "a worker reads the row before it begins",
         _no_look_before_starting,
         frozenset({"I18", "I19", "I20", "L1", "I22"}),
-        first=4,
+        first=21,
     ),
-    Safeguard("a task that takes workers down is quarantined", _no_quarantine, frozenset({"I14"}), first=7),
-    Safeguard("a callback counts for its attempt only", _no_fence_for_callbacks, frozenset({"I20", "I28"}), first=2),
+    Safeguard("a task that takes workers down is quarantined", _no_quarantine, frozenset({"I14"}), first=33),
+    Safeguard("a callback counts for its attempt only", _no_fence_for_callbacks, frozenset({"I20", "I28"}), first=49),
     Safeguard("an attempt that nobody ends is ended", _no_end_of_silent_attempts, frozenset({"L1"})),
-    Safeguard("a leader stops acting when its trust runs out", _no_trust_window, frozenset({"I13"}), first=5),
-    Safeguard("grants in doubt are looked up", _no_doubts, frozenset({"L4"}), first=127),
-    Safeguard("a lost memory is no evidence of death", _no_second_witness, frozenset({"I29"}), first=1),
+    Safeguard("a leader stops acting when its trust runs out", _no_trust_window, frozenset({"I13"}), first=2),
+    Safeguard(
+        "after a call without an answer the leader looks", _no_look_after_silence, frozenset({"L2", "L4"}), first=7
+    ),
+    Safeguard("a new leader counts what runs", _no_count_of_what_runs, frozenset({"I15"}), first=1),
+    Safeguard("a lost memory is no evidence of death", _no_second_witness, frozenset({"I29"}), first=17),
     Safeguard(
         "a renewal proves that the store can be reached",
         _no_look_at_the_store_in_renewal,
-        frozenset({"L1", "L2"}),
-        first=27,
+        frozenset({"L2"}),
+        first=103,
     ),
     Safeguard(
-        "a worker cut off from the store is given nothing", _no_word_of_being_cut_off, frozenset({"L5"}), first=11
+        "a worker cut off from the store is given nothing", _no_word_of_being_cut_off, frozenset({"L5"}), first=35
     ),
 )

@@ -61,7 +61,7 @@ class Border(Faults):
         self._running = asyncio.Event()
         self._running.set()
         self._pause_at: str | None = None
-        self._dawdle_at: str | None = None
+        self._next_fates: dict[str, Fate] = {}
         self._late: set[asyncio.Task[None]] = set()
         self._loop = cast(SimulatedLoop, asyncio.get_running_loop())
 
@@ -74,7 +74,7 @@ class Border(Faults):
         if not self.is_dead and side not in self.cut and side not in self._weather.away:
             fate = self._draw(side, operation)
             answer = (await call(),) if fate is None else await self._meet(fate, call, side=side)
-            if operation == self._pause_at:
+            if operation == self._pause_at and _brings_something(answer):
                 self.pause()
             if self.held is not None or self._chance.random() < RETURNS_LATER:
                 await self._stay()
@@ -106,16 +106,15 @@ class Border(Faults):
         if self.held is not None:
             await self._running.wait()  # and so do those who came through it
 
-    def dawdle(self, at: str) -> None:
-        """Let the next answer to such a call come at the last moment."""
-        self._dawdle_at = at
+    def plan(self, operation: str, fate: Fate) -> None:
+        """Let the next such call meet this fate."""
+        self._next_fates[operation] = fate
 
     def _draw(self, side: Side, operation: str) -> Fate | None:
         if side in self.muted:
             return Fate.UNANSWERED
-        if operation == self._dawdle_at:
-            self._dawdle_at = None
-            return Fate.SLOW
+        if operation in self._next_fates:
+            return self._next_fates.pop(operation)
         weather = self._weather
         if weather.badness and self._chance.random() < weather.badness:
             return self._chance.choice(weather.fates)
@@ -149,3 +148,8 @@ class Border(Faults):
         task = asyncio.get_running_loop().create_task(later(), context=SERVERS)
         self._late.add(task)
         task.add_done_callback(self._late.discard)
+
+
+def _brings_something(answer: tuple[object] | None) -> bool:
+    """A take from the queue may bring nothing, and most do."""
+    return answer is not None and bool(getattr(answer[0], "task_ids", True))

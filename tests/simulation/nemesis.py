@@ -11,17 +11,20 @@ from tests.simulation.border import Border, Fate, Side
 from tests.simulation.process import Process
 from tests.simulation.world import World
 
-TROUBLE = 20.0  # seconds in which faults may begin
+TROUBLE = 16.0  # seconds in which faults may begin
 LONGEST = 16.0  # of most of them: longer than any lease
 RENEW_EVERY = 2.0  # what leaders do
 FLAP_EVERY = 1.0
+SEES_AFTER, MOST_WAITS = 7.0, 2  # seconds, after which a leader judges who is dead
 WORST = 0.2  # the share of calls that go wrong in a bad network …
 WORST_SLOW = 0.6  # … of those that are merely slow …
 FOR_GOOD = (0.0, 0.02, 0.04)  # … and of one that stays as it is
 CLOCK_STEP = 2.0  # seconds by which the clock of another primary may differ
+TAKE = "queue.take"
+CALLS = ("tasks.advance", TAKE, "queue.push", "election.campaign", "deliveries.assign", "deliveries.take")
 PAUSED_AT = (  # any time, or between a look and a deed
     None,
-    "queue.take",
+    TAKE,
     "tasks.find_live",
     "tasks.load",
     "tasks.advance",
@@ -44,8 +47,9 @@ class Nemesis:
 
     async def run(self) -> None:
         """Bring faults, some kinds of them in each run: what is rare among all kinds is common among a few."""
-        kinds = self._list()
-        kinds = self._chance.sample(kinds, self._chance.choice((1, 2, 3, len(kinds))))
+        pods, servers = self._list_of_pods(), self._list_of_servers()
+        kinds = self._chance.choice((pods, pods, servers, servers, pods + servers, [self._amnesia]))
+        kinds = self._chance.sample(kinds, min(self._chance.choice((1, 2, 3, 99)), len(kinds)))
         async with asyncio.TaskGroup() as group:
             for number in range(self._chance.randint(3, 9)):
                 group.create_task(self._bring(self._chance.choice(kinds), number))
@@ -81,13 +85,11 @@ class Nemesis:
                 self._keep(self._flap(border, side, times=None))
         return how == "flapping"
 
-    def _list(self) -> list[Fault]:
+    def _list_of_pods(self) -> list[Fault]:
+        return [self._kill, self._stop, self._pause, self._cut, self._flapping_cable, self._one_call]
+
+    def _list_of_servers(self) -> list[Fault]:
         return [
-            self._kill,
-            self._stop,
-            self._pause,
-            self._cut,
-            self._flapping_cable,
             self._server_away,
             self._amnesia,
             self._coordinator_failover,
@@ -117,9 +119,12 @@ class Nemesis:
             pod.start()
 
     async def _pause(self) -> None:
+        """It wakes, and maybe hears only after a while what has become of it."""
         border = self._pod().border
-        border.pause(at=self._chance.choice(PAUSED_AT))
+        border.pause(at=self._chance.choice((TAKE, self._chance.choice(PAUSED_AT))))
         await self._while()
+        if self._chance.random() < 0.5:
+            border.plan("election.renew", Fate.SLOW)
         border.resume()
 
     async def _cut(self) -> None:
@@ -128,6 +133,15 @@ class Nemesis:
         cables.add(side)
         await self._while()
         cables.discard(side)
+
+    async def _one_call(self) -> None:
+        """Goes wrong, and no other: of those after which nobody knows what has happened."""
+        operation, fate = (
+            self._chance.choice(("tasks.add", self._chance.choice(CALLS))),
+            self._chance.choice((Fate.UNANSWERED, Fate.LATE, Fate.TWICE)),
+        )
+        process = self._world.client if operation == "tasks.add" else self._pick()
+        process.border.plan(operation, fate)
 
     async def _flapping_cable(self) -> None:
         await self._flap(self._pod().border, self._chance.choice(list(Side)), times=self._chance.randint(1, 8))
@@ -140,8 +154,9 @@ class Nemesis:
 
     async def _amnesia(self) -> None:
         """While the leader takes itself for one, maybe for long: the store's word that it leads is on its way."""
+        await self._until_all_is_well()
         if self._chance.random() < 0.5:
-            self._pod().border.dawdle("terms.confirm")
+            self._pick().border.plan("terms.confirm", Fate.SLOW)
             await self._while(longest=2 * RENEW_EVERY)
         self._world.coordinator.forget()
 
@@ -185,6 +200,15 @@ class Nemesis:
             border.cut.discard(side)
             await asyncio.sleep(FLAP_EVERY)
             times = None if times is None else times - 1
+
+    async def _until_all_is_well(self) -> None:
+        """One node has led for so long that it judges who is dead. Not waited for again and again."""
+        for _ in range(MOST_WAITS):
+            before = self._world.coordinator.memory.lease
+            await asyncio.sleep(SEES_AFTER)
+            now = self._world.coordinator.memory.lease
+            if before is not None and now is not None and before.number == now.number:
+                return
 
     async def _while(self, *, longest: float = LONGEST) -> None:
         await asyncio.sleep(self._chance.uniform(0.1, longest))

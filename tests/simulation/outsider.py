@@ -35,7 +35,7 @@ class Outsider:
 
     async def _work(self, job: Job, call: Mapping[str, Any]) -> None:
         self._world.note("call", type="deferred", **call)
-        await asyncio.sleep(self._chance.choice((0.0, 0.1, 3.0, 12.0)) * self._chance.random())
+        await asyncio.sleep(self._chance.choice((0.0, 0.1, 3.0, 16.0)) * self._chance.random())
         if self._chance.random() < NEVER:
             return
         key = AttemptKey(DEFAULT_TENANT, job.task.id, job.attempt.number)

@@ -125,7 +125,7 @@ class SimulatedExecutor:
         except asyncio.CancelledError:
             world.note("call", type="stopped", **call)
             raise
-        if self._chance.random() < 0.15:
+        if self._chance.random() < 0.2:
             world.outsider.take_over(job, call)
             return Deferred()
         outcome = self._draw(nonce)

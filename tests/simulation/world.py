@@ -26,7 +26,7 @@ LIMITED, FREE, DEADLY = "limited", "free", "deadly"
 MOST_LIMITED = 2
 LONGER_THAN_A_LEASE = timedelta(seconds=14)  # of a worker
 SHORT = timedelta(seconds=7)  # or those that wait for their turn would take most of the time
-PODS = (2, 3)
+PODS = (2, 2, 3)
 RETRY = RetryPolicy(max_retries=3, delay=timedelta(seconds=0.2))
 
 

@@ -137,20 +137,36 @@ def retries_are_within_budget(history: History) -> Iterator[Violation]:
 def limits_hold(history: History) -> Iterator[Violation]:
     """By the order in which grants and ends were written, which a history of one process knows exactly.
 
-    While the coordinator has lost its memory, the leader before may grant until its next renewal, beside the new one:
-    each keeps to the limit, both together may not. So much is promised, and no more (docs/explanation/guarantees.md).
+    While the coordinator has lost its memory, the leader before may grant until its next renewal, beside the new one,
+    and what it asked for may be written late: each keeps to the limit, both together may not, until the new leader has
+    counted again. So much is promised, and no more (docs/explanation/guarantees.md).
     """
     running = Counter[str]()
+    handovers = _list_late_handovers(history)
     for entry in sorted(_moves(history), key=lambda entry: entry["order"]):
         kind = history.tasks[entry["task"]]["kind"]
         running[kind] += 1 if is_grant(entry) else -1
         most = history.limits.get(kind, len(history.tasks))
-        if is_grant(entry) and running[kind] > most and not _is_handover(history, entry["written_at"]):
+        is_excused = any(0 <= entry["written_at"] - began_at <= HANDOVER_S for began_at in handovers)
+        if is_grant(entry) and running[kind] > most and not is_excused:
             yield broken("I15", f"{running[kind]} of type {kind} ran at once, {most} may", lines=[entry])
 
 
-def _is_handover(history: History, moment: float) -> bool:
-    return any(0 <= moment - term["mono"] <= HANDOVER_S for term in history.terms)
+def _list_late_handovers(history: History) -> list[float]:
+    """When terms began after which something was still granted in an older one."""
+    tried = [step for step in history.steps if "term" in step and step["type"] != "stale"]
+    tried.sort(key=lambda step: bool(step["type"] == "ok"))  # whoever was told that it is written, wrote it
+    terms = {(step["task"], step["version"]): step["term"] for step in tried}
+    grants = [
+        (terms.get((entry["task"], entry["version"]), 0), entry["written_at"])
+        for entry in _moves(history)
+        if is_grant(entry)
+    ]
+    return [
+        term["mono"]
+        for term in history.terms
+        if any(number < term["number"] and written_at >= term["mono"] for number, written_at in grants)
+    ]
 
 
 def _moves(history: History) -> Iterator[Line]:

@@ -372,7 +372,6 @@ class Dispatcher:
         reign.check()
         self._throttle.count(starting)
         stale = await self._grants.give(starting, chosen, reign=reign)
-        self._throttle.discard(live for live in starting if live.id in stale)
         for live in starting:
             if live.id not in stale & unread:  # else it may wait in another shape than that in which it was added
                 self._let_go(live.id)

@@ -75,8 +75,8 @@ class Duty:
 class Watchfulness:
     """How often store and coordinator are compared: every second for a while after the reign began, after each call
     of the leader that got no answer, and after a worker was given up or the queues were rebuilt, because then something
-    may have been taken, written or granted that nobody knows of; seldom otherwise. Where a look found that nothing
-    waits, the next one costs little, and finds sooner what others failed to queue."""
+    may have been taken, written or granted that nobody knows of; seldom otherwise. Where there is no backlog
+    the next look costs little, and finds sooner what others failed to queue."""
 
     loops: Loops
     pace: Pace
@@ -86,7 +86,7 @@ class Watchfulness:
         self._alarmed_at = self.loops.clock.monotonic()
 
     def seldom(self, compare: Callable[[], Awaitable[bool | None]]) -> Callable[[], Awaitable[None]]:
-        """A step, to be taken every second, that compares when it is time to; sooner again where all was well."""
+        """A step, to be taken every second, that compares when it is time to; sooner again where it costs little."""
         next_at = float("-inf")
 
         async def step() -> None:

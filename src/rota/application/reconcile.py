@@ -34,7 +34,7 @@ from rota.application.take_back import TakeBack, TypedStep, list_let_go, queue_e
 from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
-from rota.domain.task import LiveTask
+from rota.domain.task import LiveTask, TaskState
 
 SETTLED = timedelta(seconds=5)  # longer than any call between a row and its entry may take
 LATE = timedelta(minutes=1)  # by how much a due task may be older than the heads of the queue
@@ -63,12 +63,13 @@ class ReconcileQueue:
     _pushed: dict[tuple[TaskId, int], float] = field(default_factory=dict, init=False)  # when, by the monotonic clock
 
     async def __call__(self, reign: Reign, is_parked: Callable[[TaskId], bool]) -> bool:
-        """Whether all is well: nothing has waited long enough to be missing. Then a look is cheap, and queues no
-        doubles."""
-        depths = await self.coordinator.queue.depths()
+        """Whether there is no backlog: then a look costs little, and queues no doubles."""
+        ready = sum((await self.coordinator.queue.depths()).ready.values())
         due = await self._list_due(is_parked)
-        if sum(depths.ready.values()) <= self.batch:
-            return await self._push(due, reign)
+        if ready <= self.batch:
+            settled = [live.state for live in due if live.state.due_at <= self.time.now() - SETTLED]
+            await self._push(settled, reign, is_sure=not ready)
+            return not ready or not settled
         if due:
             await self._compare_heads(due[0], reign)
         return False
@@ -82,18 +83,16 @@ class ReconcileQueue:
         due = await self.store.tasks.list_due(self.batch + MOST_PARKED)
         return [live for live in due if not is_parked(live.id)]
 
-    async def _push(self, due: Sequence[LiveTask], reign: Reign) -> bool:
-        """Queue what should have been taken by now. The queue is short, so doubles stay few."""
+    async def _push(self, settled: Sequence[TaskState], reign: Reign, *, is_sure: bool) -> None:
+        """Queue what should have been taken by now. An empty queue lacks it for sure; a short one has few doubles."""
         now, at = self.time.now(), self.clock.monotonic()
         self._forget_pushed(reign.number, at - SETTLED.total_seconds())
-        settled = [live.state for live in due if live.state.due_at <= now - SETTLED]
-        missing = [state for state in settled if (state.id, state.version) not in self._pushed]
+        missing = [state for state in settled if is_sure or (state.id, state.version) not in self._pushed]
         if missing:
             reign.check()
             await self.coordinator.queue.push([queue_entry(state, now=now) for state in missing])
             self._pushed.update({(state.id, state.version): at for state in missing})
             self._note("pushed", len(missing))
-        return not settled
 
     def _forget_pushed(self, term: int, until: float) -> None:
         """What was queued again by another reign, or longer ago than this, is queued once more if it still waits."""

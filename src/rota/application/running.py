@@ -56,10 +56,6 @@ class RunningOfTypes:
         """These are about to start; said before it is done, as the answer may get lost."""
         self._known.setdefault(key, set()).update(task_ids)
 
-    def discard(self, key: Key, task_id: TaskId) -> None:
-        """It did not start after all."""
-        self._known.get(key, set()).discard(task_id)
-
     def ignore(self, key: Key) -> None:
         """Something starts of a type that has no limit: it is not counted."""
         self._known.pop(key, None)

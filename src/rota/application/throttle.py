@@ -83,7 +83,8 @@ class Throttle:
         return self._tokens(self._whole)
 
     def count(self, starting: Sequence[LiveTask]) -> None:
-        """These are about to start. Said before it is done: if the answer gets lost, they count."""
+        """These are about to start. Said before it is done: if the answer gets lost, they count. So does what
+        somebody else moved first, as it may run. A type that seems full is looked up."""
         now = self._clock.monotonic()
         ids: dict[Key, list[TaskId]] = {}
         for live in starting:
@@ -98,11 +99,6 @@ class Throttle:
                 self._buckets[key] = self._buckets[key].take(len(some), now=now)[0]
         if self._whole is not None:
             self._whole = self._whole.take(len(starting), now=now)[0]
-
-    def discard(self, refused: Iterable[LiveTask]) -> None:
-        """These did not start: somebody else was first."""
-        for live in refused:
-            self._running.discard(key_of(live), live.id)
 
     def wait_for(self, key: Key, reason: Reason) -> float | None:
         """Seconds after which another look at a limited type pays, though nothing happens before; None: it never does.

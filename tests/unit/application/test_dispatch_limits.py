@@ -6,6 +6,7 @@ from rota.application import running, throttle
 from rota.application.dispatch import DispatchSettings
 from rota.domain.ids import TaskId, TenantId, WorkerId
 from rota.domain.priority import URGENT
+from rota.domain.queue import QueueEntry
 from rota.domain.waiting import Reason
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_new_task
 from tests.support.stage import TERM, Stage, staged
@@ -73,6 +74,21 @@ async def test_what_the_leader_before_granted_last_counts_as_well(stage: Stage) 
         await stage.pass_time(running.SEED_AGAIN_AFTER)
         await stage.submit(3)
         await stage.pass_time(2)
+        assert set(await stage.granted()) == {1, 2}
+
+
+@staged
+async def test_what_is_found_to_run_when_it_was_to_be_granted_counts_as_well(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(max_concurrent=2))
+    await stage.hire(1, capacity=10)
+    await stage.truth.tasks.add([a_new_task(1)])
+    (live,) = await stage.truth.tasks.find_live([TaskId(1)])
+    granted = live.state.granted(WorkerId(1), term=TERM - 1, at=stage.clock.now(), timeout=HOUR)
+    await stage.truth.tasks.advance([granted])  # by the leader before; what was queued knows nothing of it
+    await stage.calm.queue.push([QueueEntry(live.id, live.state.priority, added=live)])
+    async with stage.reigning():
+        await stage.submit(2, 3)
+        await stage.settle()
         assert set(await stage.granted()) == {1, 2}
 
 

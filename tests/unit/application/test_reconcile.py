@@ -120,11 +120,23 @@ async def test_what_another_reign_queued_is_queued_again() -> None:
 
 
 @virtually
-async def test_a_look_says_whether_anything_has_waited_for_long() -> None:
+async def test_an_empty_queue_lacks_what_waits_however_lately_it_was_queued() -> None:
     scene = await a_scene()
     check = a_queue_check(scene)
     await scene.add(1)
-    assert await check(scene.reign, nothing_parked), "it may be on its way"
+    await scene.pass_time(LONG_ENOUGH)
+    for _ in range(3):
+        assert await check(scene.reign, nothing_parked)
+        assert await scene.queued() == [1]  # taken, and lost once more
+
+
+@virtually
+async def test_a_look_says_whether_there_is_a_backlog() -> None:
+    scene = await a_scene()
+    check = a_queue_check(scene)
+    await scene.add(1)
+    await scene.actual.queue.push([an_entry(1)])
+    assert await check(scene.reign, nothing_parked), "it has just come"
     await scene.pass_time(LONG_ENOUGH)
     assert not await check(scene.reign, nothing_parked)
     assert await check(scene.reign, lambda _: True)

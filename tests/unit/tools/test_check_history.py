@@ -107,6 +107,12 @@ def too_many_ran_at_once(lines: Lines) -> None:
     find(lines, "limit")["most"] = 0
 
 
+def too_many_ran_right_after_the_leader_before_had_granted_its_last(lines: Lines) -> None:
+    too_many_ran_at_once(lines)
+    find(lines, "entry", version=2)["written_at"] = 20.0
+    find(lines, "term", number=2)["mono"] = 25.0
+
+
 def it_ended_though_it_was_cancelled(lines: Lines) -> None:
     lines.append({"op": "cancel", "type": "ok", "task": "1"})
 
@@ -204,6 +210,7 @@ BAD: dict[Callable[[Lines], None], str] = {
     a_leader_acted_too_late: "I13",
     a_retry_was_not_counted: "I14",
     too_many_ran_at_once: "I15",
+    too_many_ran_right_after_the_leader_before_had_granted_its_last: "I15",
     it_ended_though_it_was_cancelled: "I16",
     it_ran_where_it_was_not_granted: "I18",
     an_attempt_ran_twice: "I19",
@@ -230,6 +237,21 @@ def test_a_bad_history_is_found_out(spoil: Callable[[Lines], None]) -> None:
     lines = a_good_history()
     spoil(lines)
     assert BAD[spoil] in {violation.invariant for violation in judge(gather(lines)).violations}
+
+
+def test_two_leaders_at_once_may_exceed_a_limit_for_a_while() -> None:
+    lines = a_good_history()
+    too_many_ran_at_once(lines)
+    find(lines, "term", number=2)["mono"] = 25.0
+    lines.append(step(2, "PENDING", after="PROCESSING", type="stale", attempt=1, term=2, asked_at=1, trusted_until=5))
+    assert judge(gather(lines)).violations == ()
+
+
+def test_a_grant_to_a_worker_whose_process_was_started_anew_need_not_begin() -> None:
+    lines = a_good_history()
+    it_was_granted_and_not_begun(lines)
+    lines.append({"op": "worker", "worker": "9", "pod": "b", "since": 50.0})
+    assert "L4" not in {violation.invariant for violation in judge(gather(lines)).violations}
 
 
 def test_every_promise_has_a_bad_history() -> None:
