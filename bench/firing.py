@@ -1,11 +1,12 @@
 """How long until the fires of one minute are in the store?
 
-    python bench/firing.py [--schedules 100000] [--rounds 3] [--only mariadb]
+    python bench/firing.py [--schedules 100000] [--rounds 2] [--only mariadb] [--late]
 
-Every schedule is due at the same minute, the worst there is. A leader on a durable server of its own, with Redis as its
-coordinator, fires them; the time runs from when it looks to the last commit, announcements included. In the first round
-nothing has run before; in the others each last run is looked up, and has ended. Exit code 1 when a round takes more
-than two seconds.
+Every schedule is due at the same moment, the worst there is. A leader on a durable server of its own, with Redis as its
+coordinator, fires them; the time runs from that moment until the last one is committed and queued. A leader that has
+been there for a while has decided about them before; with `--late`, it finds them when they are due already, as the
+next leader does after one was lost, and the time runs from when it looks. In the first round nothing has run before; in
+the others each last run is looked up, and has ended. Exit code 1 when a round takes more than two seconds.
 """
 
 import argparse
@@ -15,9 +16,9 @@ import resource
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 
 from sqlalchemy import Connection, Table, delete, func, select, text, update
 
@@ -29,6 +30,7 @@ from rota.application.node import Node, join
 from rota.application.ports.metrics import NO_METRICS
 from rota.application.ports.system import System
 from rota.application.reign import Reign
+from rota.config.process import MOST_YOUNG_OBJECTS
 from rota.domain.ids import NodeId
 from rota.domain.schedule import Schedule
 from rota.domain.task_config import TaskConfig
@@ -37,16 +39,18 @@ from rota.infrastructure.coordination.redis.coordinator import open_redis_coordi
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import schedule_occurrence, task_config, task_live
+from rota.infrastructure.event_loop import new_event_loop
+from rota.infrastructure.instants import from_us
 from rota.infrastructure.store.sql.config_rows import config_to_json
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.servers.redis import RedisServer
 
-MINUTE_US = 60_000_000
+PACE_US = 20_000_000  # between two fires of a schedule
 MOST_S = 2.0
 PART = 1000
 EMPTIED_AT_ONCE = 20_000
-CRONS = ("* * * * *", "*/1 * * * *", "0-59 * * * *", "*/2,1-59/2 * * * *")
+CRONS = ("*/20 * * * * *", "0-59/20 * * * * *", "0,20,40 * * * * *", "0,20-40/20 * * * * *")
 ZONES = ("UTC", "Asia/Shanghai", "Europe/Berlin", "America/New_York")
 COLUMNS = ("tenant_id", "type", "revision", "next_fire_us", "config_json")
 
@@ -84,17 +88,23 @@ def _document(number: int) -> str:
     return config_to_json(TaskConfig(type=f"report-{number:06d}", payload=payload, schedule=schedule))
 
 
-async def make_due(database: Database) -> None:
-    """All of them are due at the last full minute, and what ran before has ended."""
+async def make_due(database: Database, *, is_late: bool) -> datetime:
+    """All of them are due at one moment, just past or ten seconds and more to come, and what ran before has ended."""
 
-    def work(connection: Connection) -> None:
-        minute = database.now_us(connection) // MINUTE_US * MINUTE_US
-        connection.execute(update(task_config).values(next_fire_us=minute))
+    def work(connection: Connection) -> int:
+        last = database.now_us(connection) // PACE_US * PACE_US
+        at = (
+            last
+            if is_late
+            else last + 2 * PACE_US - (PACE_US if database.now_us(connection) - last < PACE_US // 3 else 0)
+        )
+        connection.execute(update(task_config).values(next_fire_us=at))
+        return at
 
     for table in (schedule_occurrence, task_live):
         while await database.transact(partial(_empty, table=table)):
             pass
-    await database.transact(work)
+    return from_us(await database.transact(work))
 
 
 def _empty(connection: Connection, *, table: Table) -> int:
@@ -110,31 +120,53 @@ async def count_fired(database: Database) -> int:
     return await database.read(lambda connection: int(connection.execute(query).scalar_one()), deadline_s=30)
 
 
-async def measure(where: Place, redis: str, *, schedules: int, rounds: int) -> list[float]:
+async def measure(where: Place, redis: str, *, options: argparse.Namespace) -> list[float]:
     """Seconds of each round."""
     taken = []
     async with leading(where, redis) as (node, database):
-        await write_configs(database, schedules)
-        reign = Reign(Term(1, trusted_until=float("inf")), node.clock)
-        for number in range(rounds):
-            await make_due(database)
+        await write_configs(database, options.schedules)
+        for number in range(options.rounds):
+            due_at = await make_due(database, is_late=options.late)
             await node.ids.keep()
             gc.collect()
             gc.freeze()
-            own, server, began = _own_cpu(), where.cpu_seconds(), perf_counter()
-            await FireSchedules(node)(reign)
-            taken.append(perf_counter() - began)
+            taken.append(await fire(node, where, due_at=None if options.late else due_at, number=number + 1))
             fired = await count_fired(database)
-            cpu = (_own_cpu() - own) / schedules * 1e6, (where.cpu_seconds() - server) / schedules * 1e6
-            rate = fired / taken[-1]
+            if fired != options.schedules:
+                raise RuntimeError(f"{options.schedules - fired} did not fire")
             print(
-                f"  {where.name}, round {number + 1}: {fired:,} fired in {taken[-1]:.2f} s, {rate:,.0f}/s;"
-                f" leader {cpu[0]:.0f} µs, server {cpu[1]:.0f} µs of CPU each",
+                f"  {where.name}, round {number + 1}: {fired:,} fired in {taken[-1]:.2f} s, {fired / taken[-1]:,.0f}/s",
                 flush=True,
             )
-            if fired != schedules:
-                raise RuntimeError(f"{schedules - fired} did not fire")
     return taken
+
+
+async def fire(node: Node, where: Place, *, due_at: datetime | None, number: int) -> float:
+    """Lead until all is fired; the seconds since it was due."""
+    duty, reign = FireSchedules(node), Reign(Term(1, trusted_until=float("inf")), node.clock)
+    spent = Spent(where)
+    while due_at is not None and node.time.now() < due_at:
+        await duty(reign)
+        await node.clock.sleep(duty.pause())
+    if due_at is not None:
+        spent.tell("before")
+        spent = Spent(where)
+    began = node.time.now() if due_at is None else due_at
+    await duty(reign)
+    spent.tell("then")
+    return (node.time.now() - began).total_seconds()
+
+
+class Spent:
+    """CPU that the leader and the server use."""
+
+    def __init__(self, where: Place) -> None:
+        self._where = where
+        self._own, self._server = _own_cpu(), where.cpu_seconds()
+
+    def tell(self, when: str) -> None:
+        own, server = _own_cpu() - self._own, self._where.cpu_seconds() - self._server
+        print(f"  {when}: leader {own:.2f} s, server {server:.2f} s of CPU", flush=True)
 
 
 def _own_cpu() -> float:
@@ -145,11 +177,14 @@ def _own_cpu() -> float:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--late", action="store_true")
     parser.add_argument("--only", choices=("mariadb", "postgres", "sqlite"), default="mariadb")
     options = parser.parse_args(arguments)
     with RedisServer() as redis, place(options.only) as where:
-        taken = asyncio.run(measure(where, redis.url(), schedules=options.schedules, rounds=options.rounds))
+        gc.set_threshold(MOST_YOUNG_OBJECTS)  # as a server has it
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            taken = runner.run(measure(where, redis.url(), options=options))
     print(f"the slowest of {len(taken)} took {max(taken):.2f} s, wanted {MOST_S:.0f} s")
     return 0 if max(taken) <= MOST_S else 1
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from rota.infrastructure.database.batch import FenceMissedError
+from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, RowCopy
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database, DatabaseDefectError, DuplicateKeyError
 from rota.infrastructure.database.migrate import upgrade
-from rota.infrastructure.database.schema import task_count, task_key, task_live, task_logs
+from rota.infrastructure.database.schema import task_config, task_count, task_key, task_live, task_logs
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.names import fresh_name
 from tests.support.patience import PATIENCE_S
@@ -43,7 +43,7 @@ async def database(request: pytest.FixtureRequest, urls: dict[str, str]) -> Asyn
 
 
 def _empty(connection: Connection) -> None:
-    for table in (task_live, task_logs, task_key, task_count):
+    for table in (task_live, task_logs, task_key, task_count, task_config):
         connection.execute(table.delete())
 
 
@@ -279,3 +279,58 @@ async def test_a_batch_may_be_larger_than_a_message(database: Database, missed: 
     assert set(await read(database, task_live.c.version, task_live.c.term)) == {(2, 3)}
     logs = await read(database, task_logs.c.task_id, task_logs.c.seq, task_logs.c.detail)
     assert sorted(logs) == texts
+
+
+CONFIG = KeyedChange(("tenant_id", "type", "next_fire_us", "revision"), ("next_fire_us", "last_run"), ("runs",))
+
+
+async def add_configs(database: Database, names: Sequence[str]) -> None:
+    columns, rows = (
+        ("tenant_id", "type", "revision", "next_fire_us", "config_json"),
+        [("t", n, 1, 50, "{}") for n in names],
+    )
+    await database.transact(lambda link: database.bulk.insert(link, task_config, columns=columns, rows=rows))
+
+
+@pytest.mark.parametrize("many", [2, 1500])
+async def test_rows_change_by_their_keys_while_all_are_as_they_were_seen(database: Database, many: int) -> None:
+    names = [f"n'{number:04}\\" for number in range(many)]
+    await add_configs(database, names)
+
+    async def move(seen: int, *, last: tuple[Any, ...] = (50, 1), name: str = "") -> None:
+        rows: list[tuple[Any, ...]] = [("t", one, seen, 1, 60, 7 + place, 2) for place, one in enumerate(names[:-1])]
+        rows.append(("t", name or names[-1], *last, 61, 7, 2))
+
+        def work(link: Connection) -> None:
+            with database.bulk.together(link) as batch:
+                batch.update_keyed(task_config, CONFIG, rows=rows)
+
+        await database.transact(work)
+
+    misses: list[dict[str, Any]] = [{"last": (51, 1)}, {"last": (50, 2)}, {"name": "absent"}]
+    for missed in misses:
+        with pytest.raises(FenceMissedError):
+            await move(50, **missed)
+    found = await read(database, task_config.c.type, task_config.c.next_fire_us, task_config.c.runs)
+    assert found == [(name, 50, 0) for name in names], "all or nothing, and nothing new"
+    await move(50)
+    found = await read(database, task_config.c.type, task_config.c.next_fire_us, task_config.c.last_run)
+    assert found == [*((name, 60, 7 + place) for place, name in enumerate(names[:-1])), (names[-1], 61, 7)]
+    kept = await read(database, task_config.c.type, task_config.c.created_us, task_config.c.runs)
+    assert kept == [(name, 0, 2) for name in names], "what was only seen stays"
+    assert {text for _, text in await read(database, task_config.c.type, task_config.c.config_json)} == {"{}"}
+
+
+async def test_rows_are_copied_by_id_and_nothing_in_between(database: Database) -> None:
+    await add_live(database, range(1, 101))
+    copy = RowCopy(task_live, ("task_id", "seq", "at_us"), ("id", 1, "due_us"))
+    scattered = list(range(1, 80, 2))
+    for ids in ([90], [98, 97, 96, 93], scattered):
+
+        def work(link: Connection, ids: Sequence[int] = ids) -> None:
+            with database.bulk.together(link) as batch:
+                batch.insert_copies(task_logs, copy, ids=ids)
+
+        await database.transact(work)
+    found = await read(database, task_logs.c.task_id, task_logs.c.seq, task_logs.c.at_us)
+    assert found == [(number, 1, 100 + number) for number in [*scattered, 90, 93, 96, 97, 98]]

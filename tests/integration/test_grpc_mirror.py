@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.domain.access import Role
-from rota.domain.firing import Firing
+from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.task_config import TaskConfig
@@ -289,9 +289,8 @@ class Scene:
     async def list_occurrences(self) -> dict[str, Any]:
         at = datetime(2026, 6, 1, tzinfo=UTC)
         skipped = Occurrence(task_type="nightly", fire_at=at, reason="paused", since=at - timedelta(days=1))
-        firing = Firing(
-            tenant_id=DEFAULT_TENANT, task_type="nightly", seen_at=at, next_fire_at=None, occurrences=(skipped,)
-        )
+        config: dict[str, Any] = {"tenant_id": DEFAULT_TENANT, "task_type": "nightly", "revision": 1}
+        firing = FullFiring(**config, seen_at=at, next_fire_at=None, occurrences=(skipped,))
         store = self.api.services.node.store
         await store.configs.put(TaskConfig(type="nightly", schedule=Schedule(cron="0 3 * * *"), next_fire_at=at))
         assert await store.schedules.fire([firing]) == [(skipped,)]

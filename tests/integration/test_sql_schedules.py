@@ -11,12 +11,15 @@ from structlog.testing import capture_logs
 
 from rota.application import metrics
 from rota.application.fire import FireSchedules
+from rota.application.manage_configs import ManageConfigs
 from rota.application.node import Node, join
 from rota.application.ports.system import System
 from rota.application.reign import Reign
+from rota.application.submit import SubmitTasks
 from rota.config.doctor import examine
 from rota.config.load import Sources, load
-from rota.domain.errors import InvalidError
+from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.errors import CalendarInUseError, InvalidError
 from rota.domain.ids import DEFAULT_TENANT, NodeId
 from rota.domain.schedule import Schedule
 from rota.domain.task_config import UnreadableConfig
@@ -109,3 +112,50 @@ async def test_what_cannot_be_read_is_looked_for_page_by_page(leader: Leader, mo
 async def test_asking_for_it_by_name_says_what_is_wrong(leader: Leader) -> None:
     with pytest.raises(InvalidError, match=PROBLEM):
         await leader.node.store.configs.find(DEFAULT_TENANT, NEWER)
+
+
+async def test_a_list_leaves_out_what_cannot_be_read_and_goes_on_behind_it(leader: Leader) -> None:
+    store = leader.node.store
+    for task_type in ("a", "z"):
+        await store.configs.put(a_config(task_type))
+    with capture_logs() as logs:
+        pages = [await store.configs.list_page(DEFAULT_TENANT, after=after, limit=2) for after in ("", "old", "z")]
+    assert [[one.type for one in page] for page in pages] == [["a", "old"], ["z"], []], "a short page is the last"
+    assert {entry["task_type"] for entry in logs if entry["event"] == "config.unreadable"} == {NEWER}
+    keys = [(DEFAULT_TENANT, one) for one in (OLD, NEWER)]
+    assert list(await store.configs.find_many(keys)) == keys[:1]
+
+
+async def test_what_is_no_document_at_all_is_left_out_too(leader: Leader) -> None:
+    store = leader.node.store
+    for table in ("task_config", "task_config_revision"):
+        await leader.change(f"UPDATE {table} SET config_json = '[' WHERE type = 'old'")  # noqa: S608 our own tables
+    assert await store.configs.list_page(DEFAULT_TENANT) == []
+    assert await store.configs.list_revisions(DEFAULT_TENANT, OLD) == []
+    with pytest.raises(InvalidError, match="'old' cannot be read"):
+        await store.configs.find(DEFAULT_TENANT, OLD)
+    with pytest.raises(InvalidError, match="'old' cannot be read"):
+        await store.configs.find_revision(DEFAULT_TENANT, OLD, revision=1)
+
+
+async def test_what_cannot_be_read_can_be_replaced_and_deleted(leader: Leader) -> None:
+    configs = ManageConfigs(leader.node, SubmitTasks(leader.node))
+    stored = await configs.put(a_config(NEWER, schedule=Schedule(every=timedelta(hours=1))))
+    assert (stored.revision, stored.schedule) == (2, Schedule(every=timedelta(hours=1)))
+    await leader.change("UPDATE task_config SET config_json = '{'")
+    await configs.delete(DEFAULT_TENANT, NEWER)
+    assert await leader.node.store.configs.find(DEFAULT_TENANT, NEWER) is None
+
+
+async def test_a_calendar_is_not_deleted_under_a_schedule_that_cannot_be_read(leader: Leader) -> None:
+    store = leader.node.store
+    await store.calendars.put(StoredCalendar(calendar=Calendar(name="closed")))
+    for task_type in ("a", "b", "c"):
+        config = a_config(task_type, schedule=Schedule(cron="0 0 * * *", exclude=("closed",)))
+        await store.configs.put(config)
+    await leader.change("UPDATE task_config SET config_json = '{' WHERE type IN ('a', 'b')")
+    assert [one.type for one in await store.calendars.list_users(DEFAULT_TENANT, "closed", limit=1)] == ["c"]
+    await store.configs.delete(DEFAULT_TENANT, "c")
+    with pytest.raises(CalendarInUseError, match="a, b"):
+        await store.calendars.delete(DEFAULT_TENANT, "closed")
+    assert await store.calendars.list_users(DEFAULT_TENANT, "closed") == []

@@ -5,44 +5,51 @@ own clock may be an hour wrong. What becomes of a target is decided in the domai
 transaction with the task and the next fire time, while that is still the one the decision began from. So two leaders at
 once, or one that dies anywhere in here, fire nothing twice and leave nothing out; a task that was written and not
 queued is found by reconciliation.
+
+Most of it is decided before its time (`look_ahead.py`), so that it is only written then.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 
 import structlog
 
 from rota.application import metrics
+from rota.application.announce import announce_runs
 from rota.application.calendars import calendars_of_all
 from rota.application.failing import pause_failing
+from rota.application.look_ahead import Decided, LookAhead
 from rota.application.node import Node
+from rota.application.ports.store import fire_key_of
 from rota.application.reign import Reign
 from rota.application.steer import SteerTasks
 from rota.application.submit import announce
 from rota.domain.errors import ConflictError, FencedError, InvalidError, NotFoundError
 from rota.domain.firing import (
-    Decision,
+    NEVER_RAN,
     Decisions,
     Firing,
     LastRun,
+    Run,
     firing_failed,
     firing_of,
+    looks_back,
     skip_unreadable,
-    task_for,
 )
 from rota.domain.ids import TaskId
-from rota.domain.schedule import Occurrence, Overlap, Schedule
-from rota.domain.task import PENDING, Task
+from rota.domain.schedule import Occurrence, Overlap
+from rota.domain.task import PENDING
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 
 LONGEST_SLEEP = timedelta(seconds=1)  # a new schedule, or a clock that was set, is noticed by then
 SHORTEST_SLEEP = timedelta(milliseconds=5)
-MOST_AT_ONCE = 500  # occurrences that are written in one go; a long catch-up of one config may be more
-READ_AHEAD = 4  # times as many configs are read in one go
-IN_FLIGHT = 3  # batches that are written or announced while the next one is prepared
+MOST_AT_ONCE = 1000  # occurrences that are written in one go; a long catch-up of one config may be more
+READ_AT_ONCE = 2000  # configs
+IN_FLIGHT = 4  # batches that are written or announced while the next one is prepared
 SLICE = 50  # configs that are decided upon in one go: some 2 ms, in which the loop does nothing else
 
 log = structlog.get_logger(__name__)
@@ -54,7 +61,14 @@ class FireSchedules:
 
     node: Node
     most: int = MOST_AT_ONCE
+    _ahead: LookAhead = field(init=False)
+    _room: asyncio.Semaphore = field(init=False)
+    _reign: Reign | None = field(default=None, init=False)
     _next_at: datetime | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._ahead = LookAhead(self.node)
+        self._room = asyncio.Semaphore(IN_FLIGHT)
 
     def pause(self) -> timedelta:
         """How long there is nothing to do, as far as was known at the last call."""
@@ -63,84 +77,117 @@ class FireSchedules:
         return min(max(self._next_at - self.node.time.now(), SHORTEST_SLEEP), LONGEST_SLEEP)
 
     async def __call__(self, reign: Reign) -> None:
-        schedules = self.node.store.schedules
+        if reign is not self._reign:  # what was decided in another one may be long past
+            self._ahead.clear()
+            self._reign = reign
         self._next_at = None
-        while due := await schedules.list_due(self.most * READ_AHEAD):
-            await self.node.time.sync()  # after the list: all of it is due by the time known now
-            try:
-                await self._fire(due, reign)
-            except ExceptionGroup as failures:  # of several that fail at once, that the reign is over counts most
-                fenced, others = failures.split(FencedError)
-                raise (fenced or others or failures).exceptions[0] from failures
-        self._next_at = await schedules.find_next()
+        try:
+            await self._fire(reign)
+        except ExceptionGroup as failures:  # of several that fail at once, that the reign is over counts most
+            fenced, others = failures.split(FencedError)
+            raise (fenced or others or failures).exceptions[0] from failures
+        self._next_at = await self.node.store.schedules.find_next()
+        await self._ahead(self._next_at)
 
-    async def _fire(self, due: Sequence[TaskConfig | UnreadableConfig], reign: Reign) -> None:
-        """Prepare and write in turns: the store works on one batch while the next one is made."""
-        now, room = self.node.time.now(), asyncio.Semaphore(IN_FLIGHT)
+    async def _fire(self, reign: Reign) -> None:
+        while True:
+            if self._ahead.has_due():
+                await self.node.time.sync()
+            if decided := self._ahead.take_due():
+                async with asyncio.TaskGroup() as writing:
+                    await self._hand_over(self._batches([], decided), writing, reign=reign)
+            due = await self.node.store.schedules.list_due(READ_AT_ONCE)
+            if not due:
+                return
+            await self.node.time.sync()  # after the list: all of it is due by the time known now
+            if not self._ahead.has_due():  # else their time has come just now, and they need not be decided upon again
+                await self._sweep(due, reign)
+
+    async def _sweep(self, due: list[TaskConfig | UnreadableConfig], reign: Reign) -> None:
+        by = self.node.time.now()
+        async with asyncio.TaskGroup() as writing:
+            while due:
+                skipped, decided = await self._decide(due, reign, now=by)
+                await self._hand_over(self._batches(skipped, decided), writing, reign=reign)
+                # While it is written, the next page is read.
+                due = await self._list_behind(due[-1], by=by) if len(due) == READ_AT_ONCE else []
+
+    async def _list_behind(
+        self, last: TaskConfig | UnreadableConfig, *, by: datetime
+    ) -> list[TaskConfig | UnreadableConfig]:
+        return await self.node.store.schedules.list_due(READ_AT_ONCE, by=by, after=fire_key_of(last))
+
+    async def _decide(
+        self, due: Sequence[TaskConfig | UnreadableConfig], reign: Reign, *, now: datetime
+    ) -> tuple[list[Firing], list[Decided]]:
         readable = await pause_failing(self.node, [one for one in due if isinstance(one, TaskConfig)])
-        looked_at: list[TaskConfig | UnreadableConfig] = [one for one in due if isinstance(one, UnreadableConfig)]
-        looked_at += readable
+        skipped = [_skip(one, now) for one in due if isinstance(one, UnreadableConfig)]
         last = await self._find_last_runs(readable)
         decisions = Decisions(now, await calendars_of_all(self.node.store.calendars, readable))
-        async with asyncio.TaskGroup() as writing:
-            part: list[Firing] = []
-            weight = 0
-            for place, config in enumerate(looked_at):
-                firing = await self._prepare(config, decisions, last=last, reign=reign)
-                if part and weight + firing.weight > self.most:
-                    await room.acquire()
-                    writing.create_task(self._write(part, decisions.now, reign=reign, room=room))
-                    part, weight = [], 0
-                part.append(firing)
-                weight += firing.weight
-                if place % SLICE == SLICE - 1:
-                    await self.node.clock.sleep(timedelta(0))
-            await room.acquire()
-            writing.create_task(self._write(part, decisions.now, reign=reign, room=room))
+        decided: list[Decided] = []
+        for place, config in enumerate(readable):
+            run = NEVER_RAN if config.last_run is None else last.get(config.last_run, NEVER_RAN)
+            try:
+                decision = decisions.about(config, run)
+            except InvalidError as exc:  # one that is broken must not hold up the others
+                skipped.append(_fail(config, exc, now=now))
+                continue
+            if decision.ends_last_run and config.last_run is not None:
+                reign.check()
+                await self._end(config, config.last_run)
+            decided.append((config, decision))
+            if place % SLICE == SLICE - 1:
+                await self.node.clock.sleep(timedelta(0))
+        return skipped, decided
 
-    async def _write(self, part: Sequence[Firing], now: datetime, *, reign: Reign, room: asyncio.Semaphore) -> None:
+    async def _hand_over(
+        self, batches: Iterable[Sequence[Firing]], writing: asyncio.TaskGroup, *, reign: Reign
+    ) -> None:
+        """Make and write firings in turns: the store works on one batch while the next one is made."""
+        for part in batches:
+            await self._room.acquire()
+            writing.create_task(self._write(part, reign))
+
+    def _batches(self, skipped: Sequence[Firing], decided: Sequence[Decided]) -> Iterator[Sequence[Firing]]:
+        now, part, weight = self.node.time.now(), list(skipped), sum(one.weight for one in skipped)
+        waiting: list[Decided] = []
+        for one in decided:
+            added = max(len(one[1].plans), 1)
+            if weight and weight + added > self.most:
+                yield [*part, *self._make(waiting, now)]
+                part, waiting, weight = [], [], 0
+            waiting.append(one)
+            weight += added
+        if weight:
+            yield [*part, *self._make(waiting, now)]
+
+    def _make(self, decided: Sequence[Decided], now: datetime) -> Iterator[Firing]:
+        """With ids that are taken together: a row of them without a gap is named by its ends."""
+        ids = iter(self.node.ids.take(sum(len(decision.targets) for _, decision in decided)))
+        for config, decision in decided:
+            task_ids = [TaskId(number) for number in islice(ids, len(decision.targets))]
+            try:
+                yield firing_of(config, decision, task_ids=task_ids, now=now)
+            except InvalidError as exc:
+                yield _fail(config, exc, now=now)
+
+    async def _write(self, part: Sequence[Firing], reign: Reign) -> None:
         try:
             reign.check()
+            now = self.node.time.now()
             answers = await self.node.store.schedules.fire(part)
-            noted = [one for answer in answers for one in answer]
-            ids = {one.task_id for one in noted}
-            self._count(noted, now)
-            await announce(self.node, [task for firing in part for task in firing.tasks if task.id in ids])
+            self._count([one for answer in answers for one in answer], now)
+            effective = [firing for firing, answer in zip(part, answers, strict=True) if answer]
+            await announce_runs(self.node, [one for one in effective if isinstance(one, Run)])
+            ids = {one.task_id for answer in answers for one in answer}
+            others = [one for one in effective if not isinstance(one, Run)]
+            await announce(self.node, [task for one in others for task in one.tasks if task.id in ids])
         finally:
-            room.release()
-
-    async def _prepare(
-        self,
-        config: TaskConfig | UnreadableConfig,
-        decisions: Decisions,
-        *,
-        last: Mapping[TaskId, LastRun],
-        reign: Reign,
-    ) -> Firing:
-        """What to write about one config. One that is broken must not hold up the others."""
-        if isinstance(config, UnreadableConfig):
-            log.error("schedule.unreadable", task_type=config.type, tenant=config.tenant_id, error=config.problem)
-            return skip_unreadable(config, decisions.now)
-        run = LastRun() if config.last_run is None else last.get(config.last_run, LastRun())
-        try:
-            decision = decisions.about(config, run)
-            firing = firing_of(config, decision, tasks=self._make_tasks(config, decision, now=decisions.now))
-        except InvalidError as exc:
-            log.warning("schedule.failed", task_type=config.type, tenant=config.tenant_id, error=str(exc))
-            return firing_failed(config, decisions.now, problem=str(exc))
-        if decision.ends_last_run and config.last_run is not None:
-            reign.check()
-            await self._end(config, config.last_run)
-        return firing
-
-    def _make_tasks(self, config: TaskConfig, decision: Decision, *, now: datetime) -> list[Task]:
-        targets = [plan.target for plan in decision.plans if plan.fires]
-        pairs = zip(targets, self.node.ids.take(len(targets)), strict=True)
-        return [task_for(config, target, task_id=TaskId(task_id), now=now) for target, task_id in pairs]
+            self._room.release()
 
     async def _find_last_runs(self, due: Sequence[TaskConfig]) -> Mapping[TaskId, LastRun]:
         """Where the last runs stand of those configs whose next one depends on it."""
-        asked = [config for config in due if config.last_run is not None and _looks_back(config.schedule)]
+        asked = [config for config in due if config.last_run is not None and looks_back(config.schedule)]
         ids = [config.last_run for config in asked if config.last_run is not None]
         live = await self.node.store.tasks.find_live(ids)
         found = {one.id: LastRun(is_live=True, has_begun=one.state.status is not PENDING) for one in live}
@@ -166,6 +213,11 @@ class FireSchedules:
                 self.node.collector.observe(metrics.SCHEDULE_LATENESS_SECONDS, value=late)
 
 
-def _looks_back(schedule: Schedule | None) -> bool:
-    is_free = (Overlap.ALLOW, Overlap.QUEUE_ALL)
-    return schedule is not None and (schedule.after_end is not None or schedule.overlap not in is_free)
+def _skip(config: UnreadableConfig, now: datetime) -> Firing:
+    log.error("schedule.unreadable", task_type=config.type, tenant=config.tenant_id, error=config.problem)
+    return skip_unreadable(config, now)
+
+
+def _fail(config: TaskConfig, problem: InvalidError, *, now: datetime) -> Firing:
+    log.warning("schedule.failed", task_type=config.type, tenant=config.tenant_id, error=str(problem))
+    return firing_failed(config, now, problem=str(problem))

@@ -9,7 +9,7 @@ from datetime import timedelta
 from rota.application.ports.store import SlotLease, SlotStore
 from rota.application.ports.system import Clock
 from rota.domain.errors import StoreUnavailableError
-from rota.domain.ids import NodeId, next_id
+from rota.domain.ids import NodeId, ids_left_after, next_id
 
 SLOT_TTL = timedelta(seconds=60)
 RENEW_EVERY = timedelta(seconds=15)
@@ -41,9 +41,10 @@ class LeasedIds:
         """So many ids, each greater than the one before."""
         if self._lease is None or self._clock.monotonic() >= self._valid_until:
             raise StoreUnavailableError(f"node {self._node_id} has no id slot: the store is needed to lease one")
-        now, slot, last, taken = self._clock.now(), self._lease.slot, self._last, list[int]()
-        for _ in range(number):
-            last = next_id(last, now=now, slot=slot)
-            taken.append(last)
-        self._last = last
+        now, slot, taken = self._clock.now(), self._lease.slot, list[int]()
+        while len(taken) < number:
+            first = next_id(self._last, now=now, slot=slot)
+            in_a_row = min(ids_left_after(first) + 1, number - len(taken))
+            taken += range(first, first + in_a_row)
+            self._last = taken[-1]
         return taken

@@ -9,7 +9,7 @@ from rota.application.calendars import calendars_of
 from rota.application.node import Node
 from rota.application.submit import Created, SubmitTasks
 from rota.domain.checks import check_number
-from rota.domain.errors import ConflictError, NotFoundError, RevisionConflictError
+from rota.domain.errors import ConflictError, InvalidError, NotFoundError, RevisionConflictError
 from rota.domain.firing import check_schedule, first_fire_at, skip_pause
 from rota.domain.ids import TenantId
 from rota.domain.paging import MAX_PAGE
@@ -58,7 +58,7 @@ class ManageConfigs:
         audit = record(self.node, actor, action="config.put", subject=config.type)
         if config.schedule is not None:
             config = replace(config, next_fire_at=first_fire_at(config, self.node.time.now(), calendars=calendars))
-            current = await self.node.store.configs.find(config.tenant_id, config.type)
+            current = await self._find_readable(config.tenant_id, config.type)
             if current is not None and config.is_enabled and expected_revision in (None, current.revision):
                 await self._skip_pause(current)
         stored = await self.node.store.configs.put(config, expected_revision=expected_revision, audit=audit)
@@ -122,6 +122,13 @@ class ManageConfigs:
         self.node.configs.forget(tenant_id, task_type)
         if not is_gone:
             raise NotFoundError("task config", task_type)
+
+    async def _find_readable(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
+        """The one that is about to be replaced. What was due of one that cannot be read is on record already."""
+        try:
+            return await self.node.store.configs.find(tenant_id, task_type)
+        except InvalidError:
+            return None
 
     async def _skip_pause(self, current: TaskConfig) -> None:
         """Note what was due while it was disabled as skipped, one range of it: resuming causes no storm."""

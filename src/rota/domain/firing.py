@@ -15,6 +15,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from types import MappingProxyType
+from typing import Protocol
+
+from msgspec import Struct
 
 from rota.domain.calendar import Calendar
 from rota.domain.errors import InvalidError
@@ -22,13 +25,14 @@ from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Occurrence, Overlap, Schedule
 from rota.domain.task import FAILED, PENDING, SUCCESS, TIMEOUT, Task, TaskSpec, TaskState, TaskStatus
 from rota.domain.task_config import TaskConfig, UnreadableConfig, check_payload
-from rota.domain.timetable import Planned, SkipReason, Timetable
+from rota.domain.timetable import LONGEST_MOVE, Planned, SkipReason, Timetable
 
 SHORTEST_LOOK = timedelta(seconds=1)  # between two looks at a run whose end is waited for
 ERROR_PAUSE = timedelta(minutes=1)  # until a schedule that cannot be read is looked at again
 MAX_REASON = 200
 _TICK = timedelta(microseconds=1)
 _QUEUED = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL)
+_FREE = (Overlap.ALLOW, Overlap.QUEUE_ALL)
 _ENDING = (Overlap.CANCEL_RUNNING, Overlap.KILL_RUNNING)
 
 Calendars = Mapping[str, Calendar]  # of one tenant, by name
@@ -44,6 +48,9 @@ class LastRun:
     ended_at: datetime | None = None
 
 
+NEVER_RAN = LastRun()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What becomes of the targets that are due, and when to look again; None: the schedule is over."""
@@ -51,15 +58,63 @@ class Decision:
     plans: Sequence[Planned] = ()
     next_fire_at: datetime | None
     ends_last_run: bool = False  # the run that goes on makes room
+    targets: tuple[datetime, ...] = field(init=False)  # those that fire
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", tuple(plan.target for plan in self.plans if plan.fires))
+
+
+class Firing(Protocol):
+    """A decision about a config with the tasks that were made for it, as a store writes it: all of it, or nothing."""
+
+    @property
+    def tenant_id(self) -> TenantId: ...
+
+    @property
+    def task_type(self) -> str: ...
+
+    @property
+    def revision(self) -> int:
+        """Of the config that was read: it takes effect only while that is the current one."""
+        ...
+
+    @property
+    def seen_at(self) -> datetime:
+        """The next fire time that was read: it takes effect only while it is still this one."""
+        ...
+
+    @property
+    def next_fire_at(self) -> datetime | None: ...
+
+    @property
+    def occurrences(self) -> tuple[Occurrence, ...]: ...
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Those of the occurrences, in order."""
+        ...
+
+    @property
+    def last_run(self) -> TaskId | None: ...
+
+    @property
+    def weight(self) -> int:
+        """How much there is to write."""
+        ...
+
+    def without(self, targets: Collection[datetime]) -> "Firing":
+        """The same, but for targets that are noted already."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Firing:
-    """A decision with the tasks that were made for it, as a store writes it: all of it, or nothing."""
+class FullFiring:
+    """One with any number of targets, fired or skipped."""
 
     tenant_id: TenantId
     task_type: str
-    seen_at: datetime  # the next fire time that was read: only while it is still this one
+    revision: int
+    seen_at: datetime
     next_fire_at: datetime | None
     occurrences: tuple[Occurrence, ...] = ()
     tasks: tuple[Task, ...] = ()
@@ -73,22 +128,70 @@ class Firing:
 
     @property
     def weight(self) -> int:
-        """How much there is to write."""
         return max(len(self.occurrences), 1)
 
     @property
     def last_run(self) -> TaskId | None:
         return self.tasks[-1].id if self.tasks else None
 
-    def already_in(self, known: Mapping[datetime, Occurrence]) -> list[Occurrence]:
-        """What is noted of it in these words: it was written before, or says just what another one did."""
-        return [one for one in self.occurrences if known.get(one.fire_at) == one]
-
-    def without(self, targets: Collection[datetime]) -> "Firing":
-        """The same, but for targets that are noted already."""
+    def without(self, targets: Collection[datetime]) -> "FullFiring":
         left = tuple(one for one in self.occurrences if one.fire_at not in targets)
         ids = {one.task_id for one in left}
         return replace(self, occurrences=left, tasks=tuple(task for task in self.tasks if task.id in ids))
+
+
+class Run(Struct, frozen=True):
+    """What nearly all firings are: one target that fires, and a task that says what the config does.
+
+    Its occurrence and its task follow from the config and an id, and are made when somebody asks for them: a store
+    that writes them as rows need not."""
+
+    config: TaskConfig
+    target: datetime
+    next_fire_at: datetime | None
+    task_id: TaskId
+    now: datetime  # when the task was created
+
+    weight = 1
+
+    @property
+    def tenant_id(self) -> TenantId:
+        return self.config.tenant_id
+
+    @property
+    def task_type(self) -> str:
+        return self.config.type
+
+    @property
+    def revision(self) -> int:
+        return self.config.revision
+
+    @property
+    def seen_at(self) -> datetime:
+        return due_of(self.config)
+
+    @property
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        config = self.config
+        return (
+            Occurrence(task_type=config.type, fire_at=self.target, tenant_id=config.tenant_id, task_id=self.task_id),
+        )
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        return (task_for(self.config, self.target, task_id=self.task_id, now=self.now),)
+
+    @property
+    def last_run(self) -> TaskId:
+        return self.task_id
+
+    def without(self, targets: Collection[datetime]) -> Firing:
+        return self if self.target not in targets else _full(self.config, self.next_fire_at)
+
+
+def already_in(firing: Firing, known: Mapping[datetime, Occurrence]) -> list[Occurrence]:
+    """What is noted of it in these words: it was written before, or says just what another one did."""
+    return [one for one in firing.occurrences if known.get(one.fire_at) == one]
 
 
 def check_one_firing_each(firings: Sequence[Firing]) -> None:
@@ -137,10 +240,7 @@ def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calen
     table = Timetable(schedule, seed=config.type, calendars=calendars)
     if schedule.after_end is not None:
         return _decide_after_end(table, config, now=now, last=last)
-    # Without jitter the next fire time is the target, and what was asked about it is asked again below.
-    is_target = table.next(seen_at - _TICK) == seen_at
-    target = seen_at if is_target else table.previous(seen_at + _TICK) or seen_at
-    plans = table.plan_fires(target - _TICK, now, runs=config.runs)
+    plans = table.plan_fires(_target_at(table, config, seen_at=seen_at) - _TICK, now, runs=config.runs)
     if not plans:  # it has run as often as it may, or its times are others now
         return Decision(next_fire_at=None if _is_over(schedule, config.runs) else _due_after(table, now))
     decided = _without_overlaps(plans, schedule.overlap, last=last)
@@ -153,27 +253,50 @@ def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calen
     )
 
 
+def can_be_decided_ahead(config: TaskConfig, *, has_live_run: bool, used_within: timedelta) -> bool:
+    """Whether what is to become of its next target is certain before it is due, unless the config changes, and stays so
+    for a while after: nothing else that it depends on may change meanwhile."""
+    schedule = config.schedule
+    return (
+        schedule is not None
+        and schedule.after_end is None
+        and not schedule.calendars
+        and schedule.pause_after_failures is None
+        and schedule.missed_grace >= used_within
+        and (not has_live_run or schedule.overlap in _FREE)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What to do about many configs at one moment. Those of a tenant whose schedules say the same share a decision:
-    among a hundred thousand few expressions differ, and deciding takes longer than everything else about a fire."""
+    """What to do about many configs at one moment, or about each at the moment at which it is due. Those of a tenant
+    whose schedules say the same share a decision: among a hundred thousand few expressions differ, and deciding takes
+    longer than everything else about a fire."""
 
-    now: datetime
+    now: datetime | None  # None: for each its own next fire time
     calendars: Mapping[TenantId, Calendars] = field(default_factory=dict)
     _made: dict[tuple[TenantId, Schedule, datetime, LastRun], Decision] = field(default_factory=dict)
+    _found: dict[tuple[TenantId, int, datetime, LastRun], tuple[Decision, Schedule]] = field(default_factory=dict)
 
     def about(self, config: TaskConfig, last: LastRun) -> Decision:
         schedule, seen_at = _due(config)
+        # Equal ones are mostly one and the same, which is known by its place: comparing all it says takes longer. It is
+        # kept with the decision, so that no other can come to be there.
+        place = (config.tenant_id, id(schedule), seen_at, last)
+        found = self._found.get(place)
+        if found is not None:
+            return found[0]
         if schedule.is_spread or schedule.jitter or schedule.max_runs is not None:  # by its type, or its runs so far
             return self._decide(config, last)
         key = (config.tenant_id, schedule, seen_at, last)
         if key not in self._made:
             self._made[key] = self._decide(config, last)
+        self._found[place] = (self._made[key], schedule)
         return self._made[key]
 
     def _decide(self, config: TaskConfig, last: LastRun) -> Decision:
-        calendars = self.calendars.get(config.tenant_id, NO_CALENDARS)
-        return decide(config, self.now, last=last, calendars=calendars)
+        now = _due(config)[1] if self.now is None else self.now
+        return decide(config, now, last=last, calendars=self.calendars.get(config.tenant_id, NO_CALENDARS))
 
 
 def skip_pause(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS) -> Firing | None:
@@ -182,42 +305,35 @@ def skip_pause(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_C
         return None
     paused = replace(config, schedule=replace(config.schedule, is_paused=True))
     decision = decide(paused, now, last=LastRun(), calendars=calendars)
-    return firing_of(config, decision, tasks=())
+    return firing_of(config, decision, task_ids=(), now=now)
 
 
-def firing_of(config: TaskConfig, decision: Decision, *, tasks: Sequence[Task]) -> Firing:
-    """The decision with its tasks, one for each target that fires, in order."""
-    _, seen_at = _due(config)
-    made = iter(tasks)
+def firing_of(config: TaskConfig, decision: Decision, *, task_ids: Sequence[TaskId], now: datetime) -> Firing:
+    """The decision with a task for each target that fires, in order. `InvalidError` when the config can make none."""
+    if config.schedule is not None and config.schedule.payload is not None and task_ids:
+        check_payload(config.schedule.payload, executor_type=config.executor_type)
+    if len(task_ids) == len(decision.plans) == 1:
+        return Run(config, decision.targets[0], decision.next_fire_at, task_ids[0], now)
+    made = iter(task_ids)
     occurrences = tuple(
         Occurrence(
             task_type=config.type,
             tenant_id=config.tenant_id,
             fire_at=plan.target,
-            task_id=next(made).id if plan.fires else None,
+            task_id=next(made) if plan.fires else None,
             reason=_reason(plan),
             since=plan.since,
         )
         for plan in decision.plans
     )
-    return Firing(
-        tenant_id=config.tenant_id,
-        task_type=config.type,
-        seen_at=seen_at,
-        next_fire_at=decision.next_fire_at,
-        occurrences=occurrences,
-        tasks=tuple(tasks),
-    )
+    pairs = zip(decision.targets, task_ids, strict=True)
+    tasks = tuple(task_for(config, target, task_id=task_id, now=now) for target, task_id in pairs)
+    return replace(_full(config, decision.next_fire_at), occurrences=occurrences, tasks=tasks)
 
 
 def task_for(config: TaskConfig, target: datetime, *, task_id: TaskId, now: datetime) -> Task:
-    """The task of one target. `InvalidError` when the config cannot make one."""
-    schedule, _ = _due(config)
-    payload, priority = config.payload, config.priority
-    if schedule.payload is not None:
-        payload = check_payload(schedule.payload, executor_type=config.executor_type)
-    if schedule.priority is not None:
-        priority = schedule.priority
+    """The task of one target."""
+    payload, priority = given_to(config)
     spec = TaskSpec(
         id=task_id,
         tenant_id=config.tenant_id,
@@ -232,27 +348,39 @@ def task_for(config: TaskConfig, target: datetime, *, task_id: TaskId, now: date
     return Task(spec=spec, state=state)
 
 
+def given_to(config: TaskConfig) -> tuple[str, int]:
+    """Payload and priority of the tasks that a config's schedule makes."""
+    schedule, _ = _due(config)
+    payload = config.payload if schedule.payload is None else schedule.payload
+    return payload, config.priority if schedule.priority is None else schedule.priority
+
+
 def firing_failed(config: TaskConfig, now: datetime, *, problem: str) -> Firing:
     """No task can be made of this config: its target is skipped, on record, and it is looked at again later."""
-    _, seen_at = _due(config)
-    return _skip_one((config.tenant_id, config.type), seen_at, now=now, reason=f"{SkipReason.ERROR}: {problem}")
+    return _skip_one(config, now=now, reason=f"{SkipReason.ERROR}: {problem}")
 
 
 def skip_unreadable(config: UnreadableConfig, now: datetime) -> Firing:
     """What becomes of a config that only another release can read: the same."""
-    reason = f"{SkipReason.UNREADABLE}: {config.problem}"
-    return _skip_one((config.tenant_id, config.type), config.next_fire_at, now=now, reason=reason)
+    return _skip_one(config, now=now, reason=f"{SkipReason.UNREADABLE}: {config.problem}")
 
 
-def _skip_one(key: tuple[TenantId, str], seen_at: datetime, *, now: datetime, reason: str) -> Firing:
-    tenant_id, task_type = key
-    skipped = Occurrence(task_type=task_type, tenant_id=tenant_id, fire_at=seen_at, reason=reason[:MAX_REASON])
-    return Firing(
-        tenant_id=tenant_id,
-        task_type=task_type,
-        seen_at=seen_at,
-        next_fire_at=max(now, seen_at) + ERROR_PAUSE,
-        occurrences=(skipped,),
+def _skip_one(config: TaskConfig | UnreadableConfig, *, now: datetime, reason: str) -> Firing:
+    made = _full(config, None)
+    skipped = Occurrence(
+        task_type=config.type, tenant_id=config.tenant_id, fire_at=made.seen_at, reason=reason[:MAX_REASON]
+    )
+    return replace(made, next_fire_at=max(now, made.seen_at) + ERROR_PAUSE, occurrences=(skipped,))
+
+
+def _full(config: TaskConfig | UnreadableConfig, next_fire_at: datetime | None) -> FullFiring:
+    """A firing that moves a config on and notes nothing."""
+    return FullFiring(
+        tenant_id=config.tenant_id,
+        task_type=config.type,
+        revision=config.revision,
+        seen_at=due_of(config),
+        next_fire_at=next_fire_at,
     )
 
 
@@ -266,6 +394,27 @@ def _reason(plan: Planned) -> str:
     return f"{plan.reason or ''}: {plan.detail}"[:MAX_REASON] if plan.detail else plan.reason or ""
 
 
+def _target_at(table: Timetable, config: TaskConfig, *, seen_at: datetime) -> datetime:
+    """The target that a next fire time stands for: itself, or with jitter the one before it.
+
+    If neither is due then, a calendar has changed just now, and what the time stood for may be earlier: but no earlier
+    than the config is there, nor than a calendar can move it. So the run of a day that was moved and is not any more is
+    not lost, and a day that is moved from now on does not bring back the one before it."""
+    # Without jitter the next fire time is the target, and what was asked about it is asked again.
+    before = None if table.next(seen_at - _TICK) == seen_at else table.previous(seen_at + _TICK)
+    if before is None or table.due_at(before) == seen_at:
+        return before or seen_at
+    earliest = max(config.created_at or seen_at - LONGEST_MOVE, seen_at - LONGEST_MOVE)
+    return before if before >= earliest else seen_at
+
+
+def due_of(config: TaskConfig | UnreadableConfig) -> datetime:
+    """The next fire time of a config that has one."""
+    if config.next_fire_at is None:
+        raise InvalidError("schedule", f"{config.type!r} has none, or it is over")
+    return config.next_fire_at
+
+
 def _due(config: TaskConfig) -> tuple[Schedule, datetime]:
     if config.schedule is None or config.next_fire_at is None:
         raise InvalidError("schedule", f"{config.type!r} has none, or it is over")
@@ -275,6 +424,11 @@ def _due(config: TaskConfig) -> tuple[Schedule, datetime]:
 def _due_after(table: Timetable, after: datetime) -> datetime | None:
     target = table.next(after)
     return None if target is None else table.due_at(target)
+
+
+def looks_back(schedule: Schedule | None) -> bool:
+    """Whether what becomes of its targets depends on the last run."""
+    return schedule is not None and (schedule.after_end is not None or schedule.overlap not in _FREE)
 
 
 def _is_over(schedule: Schedule, runs: int) -> bool:

@@ -39,6 +39,11 @@ def next_id(last: int, *, now: datetime, slot: int) -> int:
     return own if own > least else own + (1 << TIME_SHIFT)
 
 
+def ids_left_after(some_id: int) -> int:
+    """How many ids of the same slot and millisecond come right after one."""
+    return (1 << SEQUENCE_BITS) - 1 - some_id % (1 << SEQUENCE_BITS)
+
+
 def first_id_at(moment: datetime) -> int:
     """The smallest id that can be issued at this moment: turns a time filter into a range of ids."""
     return min(max((moment - EPOCH) // _MILLISECOND, 0) << TIME_SHIFT, MAX_ID)

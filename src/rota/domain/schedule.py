@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
+from msgspec import Struct
+
 from rota.domain.checks import (
     EARLIEST,
     check_duration,
@@ -212,8 +214,7 @@ class OccurrenceStatus(StrEnum):
     SKIPPED = "SKIPPED"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occurrence:
+class Occurrence(Struct, frozen=True, kw_only=True):
     """One target time of a schedule and what became of it."""
 
     task_type: str

@@ -68,8 +68,8 @@ class TaskConfig:
     def as_stored(cls, **facts: Any) -> Self:
         """One that a store kept: it was checked on its way in, and is not checked again."""
         config = object.__new__(cls)
-        for name, value in (_DEFAULTS | facts).items():
-            object.__setattr__(config, name, value)
+        for name, put in _SLOTS.items():  # not `object.__setattr__`, which looks for the name: it takes twice as long
+            put(config, facts[name] if name in facts else _DEFAULTS[name])
         return config
 
     def is_repeat_of(self, current: "TaskConfig", *, expected_revision: int | None) -> bool:
@@ -101,6 +101,7 @@ class TaskConfig:
         return replace(self, next_fire_at=next_fire_at, runs=current.runs, last_run=current.last_run)
 
 
+_SLOTS = {one.name: getattr(TaskConfig, one.name).__set__ for one in fields(TaskConfig)}
 _DEFAULTS = {one.name: one.default for one in fields(TaskConfig) if one.default is not MISSING}
 
 
@@ -110,6 +111,7 @@ class UnreadableConfig:
 
     tenant_id: TenantId
     type: str
+    revision: int
     next_fire_at: datetime
     problem: str
 

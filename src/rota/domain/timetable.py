@@ -23,7 +23,7 @@ LONGEST_MOVE_DAYS = 31
 MOST_LOOKED_AT = 5_000  # targets that are looked at for one that may have moved
 MOST_PREVIEWED = 1_000
 _TICK = timedelta(microseconds=1)
-_LONGEST_MOVE = timedelta(days=LONGEST_MOVE_DAYS + 1)
+LONGEST_MOVE = timedelta(days=LONGEST_MOVE_DAYS + 1)
 
 
 class SkipReason(StrEnum):
@@ -220,9 +220,9 @@ class Timetable:
     def _next_moved(self, after: datetime) -> datetime | None:
         """The first of the targets as the calendars move them, which need not keep their order."""
         is_later = self.schedule.on_excluded is OnExcluded.RUN_AFTER
-        reach = timedelta(0) if is_later else _LONGEST_MOVE
+        reach = timedelta(0) if is_later else LONGEST_MOVE
         best: datetime | None = None
-        for target in islice(_walk(self._raw.next, after - _LONGEST_MOVE if is_later else after), MOST_LOOKED_AT):
+        for target in islice(_walk(self._raw.next, after - LONGEST_MOVE if is_later else after), MOST_LOOKED_AT):
             if best is not None and target - reach > best:
                 break
             moved = self._moved(target)
@@ -232,9 +232,9 @@ class Timetable:
 
     def _previous_moved(self, before: datetime) -> datetime | None:
         is_later = self.schedule.on_excluded is OnExcluded.RUN_AFTER
-        reach = _LONGEST_MOVE if is_later else timedelta(0)
+        reach = LONGEST_MOVE if is_later else timedelta(0)
         best: datetime | None = None
-        start = before if is_later else before + _LONGEST_MOVE
+        start = before if is_later else before + LONGEST_MOVE
         for target in islice(_walk(self._raw.previous, start), MOST_LOOKED_AT):
             if best is not None and target + reach < best:
                 break

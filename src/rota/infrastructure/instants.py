@@ -17,6 +17,7 @@ def from_us(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
+@lru_cache(maxsize=4096)
 def find_us(microseconds: int) -> datetime | None:
     """The instant, or None for 0."""
     return from_us(microseconds) if microseconds else None

@@ -10,6 +10,7 @@ from rota.application.ports.store import (
     CalendarKey,
     CalendarStore,
     ConfigStore,
+    FireKey,
     LogStore,
     NodeRecord,
     NodeRegistry,
@@ -192,8 +193,12 @@ class FaultyScheduleStore:
         self._inner = inner
         self._faults = faults
 
-    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
-        return await _around(self._faults, "schedules.list_due", call=lambda: self._inner.list_due(limit))
+    async def list_due(
+        self, limit: int, *, by: datetime | None = None, after: FireKey | None = None
+    ) -> list[TaskConfig | UnreadableConfig]:
+        return await _around(
+            self._faults, "schedules.list_due", call=lambda: self._inner.list_due(limit, by=by, after=after)
+        )
 
     async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
         return await _around(self._faults, "schedules.list_unreadable", call=lambda: self._inner.list_unreadable(limit))

@@ -11,7 +11,7 @@ from rota.application.backfill import Action, Backfill, Order, Range
 from rota.application.submit import SubmitTasks
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import IdempotencyMismatchError, InvalidError, NotFoundError
-from rota.domain.firing import Firing
+from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence, Schedule
 from tests.support.builders import EMAIL, HOUR, a_config, a_task
@@ -88,9 +88,10 @@ async def test_what_fired_in_its_time_or_a_calendar_excludes_is_left_out() -> No
         Occurrence(task_type="report", fire_at=fired, task_id=task.id),
         Occurrence(task_type="report", fire_at=skipped, reason="overlap"),
     )
-    firing = Firing(
+    firing = FullFiring(
         tenant_id=DEFAULT_TENANT,
         task_type="report",
+        revision=1,
         seen_at=fired,
         next_fire_at=None,
         occurrences=occurrences,

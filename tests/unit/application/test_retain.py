@@ -7,7 +7,7 @@ import pytest
 from rota.application.retain import Retain, Retention
 from rota.domain.attempt import TaskResult
 from rota.domain.errors import FencedError
-from rota.domain.firing import Firing
+from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId, first_id_at
 from rota.domain.schedule import Occurrence, Schedule
 from tests.support.builders import EMAIL, HOUR, a_config, a_token, an_audit_entry
@@ -107,7 +107,9 @@ async def test_occurrences_are_kept_as_long_as_tasks() -> None:
     await store.configs.put(a_config(EMAIL, schedule=Schedule(every=HOUR), next_fire_at=now))
     targets = [now, now + HOUR, now + 2 * HOUR]
     skipped = tuple(Occurrence(task_type=EMAIL, fire_at=at, reason="overlap") for at in targets)
-    firing = Firing(tenant_id=DEFAULT_TENANT, task_type=EMAIL, seen_at=now, next_fire_at=None, occurrences=skipped)
+    firing = FullFiring(
+        tenant_id=DEFAULT_TENANT, task_type=EMAIL, revision=1, seen_at=now, next_fire_at=None, occurrences=skipped
+    )
     await store.schedules.fire([firing])
     await scene.pass_time((DAY + HOUR * 1.5).total_seconds())
     await a_retention(scene)(scene.reign)

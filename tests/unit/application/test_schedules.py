@@ -7,7 +7,7 @@ import pytest
 from rota.application.schedules import LookAtSchedules
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import InvalidError, NotFoundError
-from rota.domain.firing import Firing
+from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence, OnExcluded, Schedule
 from tests.support.builders import EMAIL, HOUR, a_config
@@ -54,7 +54,9 @@ async def test_occurrences_are_listed() -> None:
     store, now = bench.node.store, bench.clock.now()
     await store.configs.put(a_config(EMAIL, schedule=HOURLY, next_fire_at=now))
     skipped = Occurrence(task_type=EMAIL, fire_at=now, reason="overlap")
-    firing = Firing(tenant_id=DEFAULT_TENANT, task_type=EMAIL, seen_at=now, next_fire_at=None, occurrences=(skipped,))
+    firing = FullFiring(
+        tenant_id=DEFAULT_TENANT, task_type=EMAIL, revision=1, seen_at=now, next_fire_at=None, occurrences=(skipped,)
+    )
     await store.schedules.fire([firing])
     assert await LookAtSchedules(bench.node).list_occurrences(*KEY, limit=10) == [skipped]
 

@@ -12,13 +12,17 @@ from rota.domain.firing import (
     SHORTEST_LOOK,
     Decision,
     Decisions,
-    Firing,
+    FullFiring,
     LastRun,
+    Run,
     aimed_anew,
+    already_in,
+    can_be_decided_ahead,
     check_one_firing_each,
     check_schedule,
     count_failures,
     decide,
+    due_of,
     firing_failed,
     firing_of,
     first_fire_at,
@@ -31,7 +35,7 @@ from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, S
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.domain.timetable import SkipReason, Timetable
 from rota.testing.values import replace
-from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_task
+from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config
 
 NOON = NOW.replace(hour=12, minute=0, second=0, microsecond=0)
 SECOND = timedelta(seconds=1)
@@ -175,7 +179,8 @@ def test_a_pause_is_one_range_of_skipped_targets() -> None:
 def test_a_firing_names_the_tasks_of_its_targets_in_order() -> None:
     config = scheduled(cron="*/10 * * * * *", overlap=Overlap.QUEUE_ONE)
     decision = decide(config, NOON + 20 * SECOND, last=NONE)
-    firing = firing_of(config, decision, tasks=[a_task(1), a_task(2)])
+    firing = firing_of(config, decision, task_ids=[TaskId(1), TaskId(2)], now=NOON + 20 * SECOND)
+    assert isinstance(firing, FullFiring)
     assert [one.task_id for one in firing.occurrences] == [1, 2, None]
     assert firing.last_run == 2
     assert replace(firing, occurrences=(), tasks=()).last_run is None
@@ -198,7 +203,7 @@ def test_a_config_that_is_broken_is_skipped_on_record() -> None:
 
 
 def test_a_batch_has_one_firing_of_a_config() -> None:
-    one = Firing(tenant_id=DEFAULT_TENANT, task_type=EMAIL, seen_at=NOON, next_fire_at=None)
+    one = FullFiring(tenant_id=DEFAULT_TENANT, task_type=EMAIL, revision=1, seen_at=NOON, next_fire_at=None)
     check_one_firing_each([one, replace(one, task_type="other")])
     with pytest.raises(InvalidError, match="more than one"):
         check_one_firing_each([one, one])
@@ -206,10 +211,12 @@ def test_a_batch_has_one_firing_of_a_config() -> None:
 
 def test_what_a_call_wrote_before_is_recognised() -> None:
     skipped = Occurrence(task_type=EMAIL, fire_at=NOON, reason="late")
-    firing = Firing(tenant_id=DEFAULT_TENANT, task_type=EMAIL, seen_at=NOON, next_fire_at=None, occurrences=(skipped,))
-    assert firing.already_in({NOON: skipped}) == [skipped]
-    assert firing.already_in({NOON: replace(skipped, task_id=TaskId(1), reason="")}) == []
-    assert firing.already_in({}) == []
+    firing = FullFiring(
+        tenant_id=DEFAULT_TENANT, task_type=EMAIL, revision=1, seen_at=NOON, next_fire_at=None, occurrences=(skipped,)
+    )
+    assert already_in(firing, {NOON: skipped}) == [skipped]
+    assert already_in(firing, {NOON: replace(skipped, task_id=TaskId(1), reason="")}) == []
+    assert already_in(firing, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -238,7 +245,7 @@ def test_the_calendar_that_skips_a_target_is_on_record() -> None:
     closed = Calendar(name="closed", dates=frozenset({NOON.date()}))
     config = scheduled(exclude=("closed",))
     decision = decide(config, NOON + SECOND, last=NONE, calendars={"closed": closed})
-    [skipped] = firing_of(config, decision, tasks=()).occurrences
+    [skipped] = firing_of(config, decision, task_ids=(), now=NOON).occurrences
     assert skipped.reason == "calendar: in closed"
 
 
@@ -310,7 +317,9 @@ def test_what_depends_on_the_config_itself_is_decided_for_each(schedule: Schedul
 
 
 def test_what_only_a_newer_release_can_read_is_skipped_on_record_and_looked_at_again() -> None:
-    config = UnreadableConfig(tenant_id=TenantId("t"), type="moon", next_fire_at=NOON, problem="moon is not known")
+    config = UnreadableConfig(
+        tenant_id=TenantId("t"), type="moon", next_fire_at=NOON, problem="moon is not known", revision=3
+    )
     firing = skip_unreadable(config, NOON)
     assert [one.reason for one in firing.occurrences] == ["unreadable: moon is not known"]
     assert (firing.task_type, firing.seen_at, firing.next_fire_at) == ("moon", NOON, NOON + ERROR_PAUSE)
@@ -321,3 +330,54 @@ def test_a_list_of_instants_is_made_up_for_from_its_first_one() -> None:
     decision = decide(config, NOON + HOUR, last=NONE)
     assert [plan.target for plan in decision.plans] == [NOON, NOON + MINUTE]
     assert (reasons(decision), decision.next_fire_at) == ([None, None], None)
+
+
+def test_a_run_says_what_a_full_firing_does() -> None:
+    config = replace(scheduled(payload='{"a":1}', priority=7), revision=3, payload='{"b":2}', priority=1)
+    decision = decide(config, NOON, last=NONE)
+    run = firing_of(config, decision, task_ids=[TaskId(5)], now=NOON + SECOND)
+    assert isinstance(run, Run)
+    assert (run.tenant_id, run.task_type, run.revision, run.seen_at) == (DEFAULT_TENANT, EMAIL, 3, NOON)
+    assert (run.weight, run.last_run, run.next_fire_at) == (1, 5, NOON + MINUTE)
+    assert run.occurrences == (Occurrence(task_type=EMAIL, fire_at=NOON, task_id=TaskId(5)),)
+    [task] = run.tasks
+    assert (task.spec.payload, task.state.priority, task.spec.created_at) == ('{"a":1}', 7, NOON + SECOND)
+    assert task.spec.scheduled_at == task.state.due_at == NOON
+    assert run.without([NOON + MINUTE]) is run
+    left = run.without([NOON])
+    assert (left.occurrences, left.tasks, left.weight, left.last_run) == ((), (), 1, None)
+    assert (left.seen_at, left.revision, left.next_fire_at) == (NOON, 3, NOON + MINUTE)
+
+
+def test_a_payload_that_the_executor_cannot_take_makes_no_run() -> None:
+    config = scheduled(payload="[1]")
+    with pytest.raises(InvalidError, match="payload"):
+        firing_of(config, decide(config, NOON, last=NONE), task_ids=[TaskId(1)], now=NOON)
+
+
+@pytest.mark.parametrize(
+    ("changes", "has_live_run", "expected"),
+    [
+        ({}, False, True),
+        ({}, True, False),
+        ({"overlap": Overlap.ALLOW}, True, True),
+        ({"missed_grace": SECOND}, False, False),
+        ({"pause_after_failures": 3}, False, False),
+        ({"exclude": ("closed",)}, False, False),
+        ({"cron": None, "after_end": MINUTE}, False, False),
+    ],
+)
+def test_only_what_cannot_change_is_decided_ahead(changes: dict[str, Any], has_live_run: bool, expected: bool) -> None:
+    config = scheduled(**changes)
+    assert can_be_decided_ahead(config, has_live_run=has_live_run, used_within=5 * SECOND) is expected
+    assert not can_be_decided_ahead(a_config(EMAIL), has_live_run=False, used_within=SECOND)
+
+
+def test_a_config_that_never_fires_is_not_due() -> None:
+    with pytest.raises(InvalidError, match="has none"):
+        due_of(a_config(EMAIL))
+
+
+def test_decisions_may_be_made_for_the_moment_at_which_each_is_due() -> None:
+    [plan] = Decisions(None).about(scheduled(), LastRun()).plans
+    assert (plan.target, plan.fires) == (NOON, True)

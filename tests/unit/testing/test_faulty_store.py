@@ -25,7 +25,7 @@ from rota.application.ports.store import (
 )
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import IdempotencyMismatchError, StoreUnavailableError
-from rota.domain.firing import Firing
+from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, WorkerId
 from rota.domain.log import LogEntry, place
 from rota.domain.node import NodeInfo
@@ -58,10 +58,11 @@ ENTRY = an_audit_entry(1)
 LINE = LogEntry(task_id=TASK, seq=place(1, 1), kind=LogKind.INFO, at=NOW, message="a line")
 
 
-def a_firing(occurrence: Occurrence, *, seen_at: datetime, next_fire_at: datetime) -> Firing:
-    return Firing(
+def a_firing(occurrence: Occurrence, *, seen_at: datetime, next_fire_at: datetime) -> FullFiring:
+    return FullFiring(
         tenant_id=DEFAULT_TENANT,
         task_type=EMAIL,
+        revision=1,
         seen_at=seen_at,
         next_fire_at=next_fire_at,
         occurrences=(occurrence,),

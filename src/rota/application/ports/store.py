@@ -23,7 +23,7 @@ from msgspec import Struct
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
 from rota.domain.calendar import Calendar, StoredCalendar
-from rota.domain.firing import Firing
+from rota.domain.firing import Firing, due_of
 from rota.domain.ids import TIME_SHIFT, NodeId, TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import LogEntry, Progress
 from rota.domain.node import NodeInfo
@@ -158,15 +158,15 @@ class ConfigStore(Protocol):
         ...
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
-        """The current revision, or None."""
+        """The current revision, or None. Raises `InvalidError` when this release cannot read what is stored."""
         ...
 
     async def find_many(self, keys: Collection[ConfigKey]) -> dict[ConfigKey, TaskConfig]:
-        """The current revisions of those that exist, by tenant and type: what `find` says of each, in one call."""
+        """The current revisions of those that exist and can be read, by tenant and type."""
         ...
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
-        """A page of the tenant's configs by type."""
+        """A page of the tenant's configs by type; those that cannot be read are left out. A short one is the last."""
         ...
 
     async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
@@ -182,9 +182,20 @@ class ConfigStore(Protocol):
         ...
 
 
+FireKey = tuple[datetime, TenantId, str]  # the next fire time of a config, its tenant and its type
+
+
+def fire_key_of(config: TaskConfig | UnreadableConfig) -> FireKey:
+    return due_of(config), config.tenant_id, config.type
+
+
 class ScheduleStore(Protocol):
-    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
-        """Enabled configs whose next fire time has come by the store's clock, longest due first.
+    async def list_due(
+        self, limit: int, *, by: datetime | None = None, after: FireKey | None = None
+    ) -> list[TaskConfig | UnreadableConfig]:
+        """Enabled configs whose next fire time has come by the store's clock, or comes by another moment, longest due
+        first; those of one time are in an order of the store's own. With `after`, those behind the one that has this
+        key or had it: what changes from page to page may then be told twice, or not at all.
 
         One that this release cannot read is told as such in its place, and keeps none of the others back.
         """
@@ -202,7 +213,8 @@ class ScheduleStore(Protocol):
         """Note occurrences, add their tasks, advance the next fire time, the runs and the last run of the configs.
 
         One transaction, at most one firing of a config in it (else `InvalidError`). A firing takes effect, all of it,
-        while the config's next fire time is the one it began from: of two leaders that fire the same target, one does.
+        while the config's next fire time and its revision are those it began from: of two leaders that fire the same
+        target, one does, and a config that was changed fires as it is now.
         A target that is noted already, as after a deletion, is left alone with its task. Answers, in order, what each
         firing has noted, or the same call before it; nothing where another was faster. Raises `IdTakenError` when a
         task's id is that of another task: then nothing is written. May be repeated.
@@ -266,7 +278,8 @@ class CalendarStore(Protocol):
     async def list_users(
         self, tenant_id: TenantId, name: str, *, after: str = "", limit: int = 100
     ) -> list[TaskConfig]:
-        """A page, by type, of the configs whose schedule names the calendar, enabled or not."""
+        """A page, by type, of the configs whose schedule names the calendar, enabled or not; those that cannot be read
+        are left out."""
         ...
 
     async def delete(self, tenant_id: TenantId, name: str, *, audit: Sequence[AuditEntry] = ()) -> bool:

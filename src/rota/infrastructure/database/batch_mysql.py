@@ -16,9 +16,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, Values
+from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, RowCopy, Values, copy_rows
 from rota.infrastructure.database.bulk import without_defaults
 from rota.infrastructure.database.bulk_mysql_statements import (
+    MET_BY_CHANGE,
     MOST_CHARACTERS,
     Insert,
     Statement,
@@ -29,7 +30,7 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     fill,
     fill_rows,
     insert_into,
-    keyed_updates,
+    moving,
     replacing,
     updates,
     write,
@@ -51,6 +52,9 @@ class MysqlBatch:
         names, values = without_defaults(table, columns=columns, rows=rows)
         self._add_rows(insert_into(table, names), rows=values)
 
+    def insert_copies(self, table: Table, copy: RowCopy, *, ids: Sequence[int]) -> None:
+        self._add([Statement(copy_rows(table, copy, ids=ids))])
+
     def upsert(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self._add_rows(replacing(table, columns), rows=rows)
 
@@ -64,7 +68,7 @@ class MysqlBatch:
         self._add(fenced_updates(table, columns, rows=rows), must_meet=len(rows))
 
     def update_keyed(self, table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> None:
-        self._add(keyed_updates(table, change, rows=rows), must_meet=len(rows))
+        self._add_rows(moving(table, change), rows=rows, met_by_each=MET_BY_CHANGE)
 
     def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self._add([deletion(table, columns, rows=rows)], must_meet=len(rows))
@@ -81,10 +85,12 @@ class MysqlBatch:
             if sum(met[place] for place in places) != wanted:
                 raise FenceMissedError
 
-    def _add_rows(self, insert: Insert, *, rows: Sequence[Values]) -> None:
+    def _add_rows(self, insert: Insert, *, rows: Sequence[Values], met_by_each: int | None = None) -> None:
         announce(self.connection, insert.sql, parameters=rows, is_many=True)
-        for text in fill_rows(driver_of(self.connection), insert, rows=rows):
+        for text, number in fill_rows(driver_of(self.connection), insert, rows=rows):
             self._make_room(len(text))
+            if met_by_each is not None:
+                self._fences.append((range(len(self._texts), len(self._texts) + 1), number * met_by_each))
             self._append(text, shown=insert.sql)
 
     def _add(self, statements: Sequence[Statement], *, must_meet: int | None = None) -> None:

@@ -67,8 +67,10 @@ class Bulk(Protocol):
         """Set columns where the version is the expected one: each row is (id, version, *values). Says how many were."""
         ...
 
-    def update_keyed(self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
-        """Change the rows that have these keys, in the order given. Says how many there were."""
+    def update_keyed(
+        self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]
+    ) -> bool:
+        """Change the rows that have these keys, in the order given. False if one is not there; then roll back."""
         ...
 
     def together(self, connection: Connection, *, is_last: bool = False) -> AbstractContextManager[Batch]:

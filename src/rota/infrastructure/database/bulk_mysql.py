@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.batch import Batch, KeyedChange, Values
+from rota.infrastructure.database.batch import Batch, FenceMissedError, KeyedChange, Values
 from rota.infrastructure.database.batch_mysql import MysqlBatch
 from rota.infrastructure.database.bulk import without_defaults
 from rota.infrastructure.database.bulk_mysql_statements import (
@@ -16,7 +16,6 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     fenced_updates,
     insert_into,
     join,
-    keyed_updates,
     read,
     replacing,
     updates,
@@ -70,8 +69,15 @@ class MysqlBulk:
     ) -> int:
         return write(connection, fenced_updates(table, columns, rows=rows))
 
-    def update_keyed(self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
-        return write(connection, keyed_updates(table, change, rows=rows))
+    def update_keyed(
+        self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]
+    ) -> bool:
+        try:
+            with self.together(connection) as batch:
+                batch.update_keyed(table, change, rows=rows)
+        except FenceMissedError:
+            return False
+        return True
 
     @contextmanager
     def together(self, connection: Connection, *, is_last: bool = False) -> Iterator[Batch]:

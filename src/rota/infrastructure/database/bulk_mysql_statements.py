@@ -1,10 +1,11 @@
 """The text of bulk statements for MySQL and MariaDB, and how it is sent."""
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, String, Table
+from sqlalchemy import BigInteger, Connection, Table
 
 from rota.infrastructure.database.batch import KeyedChange, Values
 from rota.infrastructure.database.bulk import grouped
@@ -12,7 +13,7 @@ from rota.infrastructure.database.direct import announce, driver_of, talk
 
 MOST_CHARACTERS = 200_000  # of up to four bytes: less than the smallest limit of a packet in use, 1 MiB
 MOST_ROWS = 1000  # that are spelt in one go: the loop does nothing else meanwhile
-NAMES_AT_ONCE = 100  # by which one UPDATE tells rows apart
+MET_BY_CHANGE = 2  # what an INSERT counts for a row that it finds there and changes
 FEW_GROUPS = 16  # up to here one UPDATE … IN per group is cheaper than one joined to a JSON table
 
 
@@ -22,6 +23,7 @@ class Insert(NamedTuple):
     head: str
     row: str
     tail: str = ""
+    filler: Values = ()  # what ends every row, for columns that a row must have
 
     @property
     def sql(self) -> str:
@@ -70,13 +72,6 @@ def fenced_updates(table: Table, columns: Sequence[str], *, rows: Sequence[Value
     ]
 
 
-def keyed_updates(table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> list[Statement]:
-    """Change rows by keys, in the order given."""
-    if isinstance(table.c[change.keys[0]].type, String):
-        return list(_update_named(table, change, rows=rows))
-    return [_update_joined(table, change, rows=rows)]
-
-
 def _update_joined(table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> Statement:
     """Keys that are numbers: joined to a table of JSON, each found by the primary key."""
     names = (*change.keys, *change.columns)
@@ -90,33 +85,35 @@ def _update_joined(table: Table, change: KeyedChange, *, rows: Sequence[Values])
     return Statement(sql, (_json(rows),))
 
 
-def _update_named(table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> Iterator[Statement]:
-    """Rows with a tenant, a name and numbers as their key; those that agree in all but the name change together.
+@cache
+def moving(table: Table, change: KeyedChange) -> Insert:
+    """Change rows by their primary key while others of their columns are as they were seen.
 
-    Text in a table of JSON costs the server more than comparing each row with half of a hundred names."""
-    tenant, name, *others = change.keys
-    groups: dict[Values, list[Values]] = {}
-    for row in rows:
-        groups.setdefault((row[0], *row[2 : len(change.keys)]), []).append(row)
-    for (tenant_id, *numbers), its in groups.items():
-        where = "".join(f" AND {other}={number:d}" for other, number in zip(others, numbers, strict=True))
-        for first in range(0, len(its), NAMES_AT_ONCE):
-            part = its[first : first + NAMES_AT_ONCE]
-            names = [row[1] for row in part]
-            new = zip((*change.columns, *change.added), list(zip(*part, strict=True))[len(change.keys) :], strict=True)
-            chosen = [(column, _choose(name, values), column in change.added) for column, values in new]
-            changes = ",".join(f"{column}={f'{column}+' if adds else ''}{value}" for column, value, adds in chosen)
-            texts = [one for _, value, _ in chosen if "%s" in value for one in names]
-            marks = ",".join(["%s"] * len(part))
-            sql = f"UPDATE {table.name} SET {changes} WHERE {tenant}=%s{where} AND {name} IN ({marks})"
-            yield Statement(sql, (*texts, tenant_id, *names))
+    An INSERT that finds every row there and changes it: it counts two for each row that it changed, one for each that
+    it had to insert, one or none for each that it left as it was. So only if all were there as they were seen, and now
+    differ, is the count twice the number of rows; else what it did is undone. It takes half of what a CASE of the same
+    names in an UPDATE does, and a third of a join."""
+    given = (*change.keys, *change.columns, *change.added)
+    seen_in = _places_of_seen(table, change)
+    is_seen = " AND ".join(f"{name}=VALUES({place})" for name, place in seen_in.items())
+    new = {name: f"VALUES({name})" for name in change.columns} | {n: f"{n}+VALUES({n})" for n in change.added}
+    # The deciding columns come last: an assignment sees what those before it have done.
+    in_order = sorted(new, key=lambda name: name in seen_in)
+    changes = ",".join(f"{name}=IF({is_seen},{new[name]},{name})" for name in in_order)
+    needed = [c.name for c in table.columns if not c.nullable and c.server_default is None and c.name not in given]
+    keys = [seen_in.get(name, name) for name in change.keys]
+    columns = (*keys, *change.columns, *change.added, *needed)
+    insert = insert_into(table, columns, tail=f" ON DUPLICATE KEY UPDATE {changes}")
+    return insert._replace(filler=("",) * len(needed))
 
 
-def _choose(name: str, values: Sequence[int]) -> str:
-    """One value for all, or one for each name."""
-    if values.count(values[0]) == len(values):
-        return f"{values[0]:d}"
-    return f"CASE {name} {' '.join([f'WHEN %s THEN {value:d}' for value in values])} END"
+def _places_of_seen(table: Table, change: KeyedChange) -> dict[str, str]:
+    """In which column of the INSERT comes what another one was seen as: its own, or one that is not in use here, where
+    its own is for what it becomes."""
+    given = (*change.keys, *change.columns, *change.added)
+    spare = (one.name for one in table.columns if isinstance(one.type, BigInteger) and one.name not in given)
+    seen = [name for name in change.keys if name not in table.primary_key.columns]
+    return {name: next(spare) if name in change.columns else name for name in seen}
 
 
 def deletion(table: Table, columns: Sequence[str], *, rows: Sequence[Values]) -> Statement:
@@ -166,7 +163,7 @@ def write_rows(connection: Connection, insert: Insert, *, rows: Sequence[Values]
     """Insert rows in statements that fit into a packet."""
     driver = driver_of(connection)
     announce(connection, insert.sql, parameters=rows, is_many=True)
-    for text in fill_rows(driver, insert, rows=rows):
+    for text, _ in fill_rows(driver, insert, rows=rows):
         talk(connection, driver.query(text), sql=insert.sql)
 
 
@@ -182,23 +179,24 @@ def fill(driver: Any, statement: Statement) -> str:
     return filled
 
 
-def fill_rows(driver: Any, insert: Insert, *, rows: Sequence[Values]) -> Iterator[str]:
-    """Statements that insert the rows, each of which fits into a packet, if a single row does."""
+def fill_rows(driver: Any, insert: Insert, *, rows: Sequence[Values]) -> Iterator[tuple[str, int]]:
+    """Statements that insert the rows, and how many each; each fits into a packet, if a single row does."""
     for first in range(0, len(rows), MOST_ROWS):
         waiting: list[str] = []
         length = 0
-        for text in _spell_rows(driver, rows[first : first + MOST_ROWS]):
+        for text in _spell_rows(driver, rows[first : first + MOST_ROWS], filler=insert.filler):
             if waiting and length + len(text) > MOST_CHARACTERS:
-                yield f"{insert.head}{','.join(waiting)}{insert.tail}"
+                yield f"{insert.head}{','.join(waiting)}{insert.tail}", len(waiting)
                 waiting, length = [], 0
             waiting.append(text)
             length += len(text) + 1
-        yield f"{insert.head}{','.join(waiting)}{insert.tail}"
+        yield f"{insert.head}{','.join(waiting)}{insert.tail}", len(waiting)
 
 
-def _spell_rows(driver: Any, rows: Sequence[Values]) -> list[str]:
+def _spell_rows(driver: Any, rows: Sequence[Values], *, filler: Values) -> list[str]:
     """By column, which is all numbers or all of one value more often than not: row by row takes three times as long."""
     columns = [_spell_column(driver, values) for values in zip(*rows, strict=True)]
+    columns += [[driver.literal(one)] * len(rows) for one in filler]
     return [f"({','.join(row)})" for row in zip(*columns, strict=True)]
 
 

@@ -57,8 +57,10 @@ class SqliteBulk:
     ) -> int:
         return _update(connection, table, change=KeyedChange(("id", "version"), tuple(columns)), rows=rows)
 
-    def update_keyed(self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
-        return _update(connection, table, change=change, rows=rows)
+    def update_keyed(
+        self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]
+    ) -> bool:
+        return _update(connection, table, change=change, rows=rows) == len(rows)
 
     def together(self, connection: Connection, *, is_last: bool = False) -> AbstractContextManager[Batch]:
         return nullcontext(OneByOne(self, connection))

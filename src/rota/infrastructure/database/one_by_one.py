@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, Values
+from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, RowCopy, Values, copy_rows
 from rota.infrastructure.database.bulk import Bulk
+from rota.infrastructure.database.direct import execute
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,9 @@ class OneByOne:
 
     def insert(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self.bulk.insert(self.connection, table, columns=columns, rows=rows)
+
+    def insert_copies(self, table: Table, copy: RowCopy, *, ids: Sequence[int]) -> None:
+        execute(self.connection, copy_rows(table, copy, ids=ids))
 
     def upsert(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self.bulk.upsert(self.connection, table, columns=columns, rows=rows)
@@ -33,7 +37,7 @@ class OneByOne:
             raise FenceMissedError
 
     def update_keyed(self, table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> None:
-        if self.bulk.update_keyed(self.connection, table, change=change, rows=rows) != len(rows):
+        if not self.bulk.update_keyed(self.connection, table, change=change, rows=rows):
             raise FenceMissedError
 
     def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:

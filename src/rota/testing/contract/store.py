@@ -30,6 +30,7 @@ from rota.testing.contract.store_logs import TestLogs
 from rota.testing.contract.store_nodes import TestNodes
 from rota.testing.contract.store_pages import TestListPage, TestPaging
 from rota.testing.contract.store_races import TestTwoNodes
+from rota.testing.contract.store_runs import TestFireRuns, TestListComingSchedules
 from rota.testing.contract.store_schedules import TestFire, TestListDueSchedules
 from rota.testing.contract.store_secrets import TestSecrets
 from rota.testing.contract.store_tokens import TestPurgeTokens, TestRevoke, TestTokens
@@ -52,7 +53,9 @@ __all__ = [
     "TestExpectedRevision",
     "TestFind",
     "TestFire",
+    "TestFireRuns",
     "TestIdempotencyKey",
+    "TestListComingSchedules",
     "TestListDue",
     "TestListDueSchedules",
     "TestListHeld",

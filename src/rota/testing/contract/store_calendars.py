@@ -10,7 +10,7 @@ import pytest
 from rota.domain.audit import AuditEntry
 from rota.domain.calendar import BusinessDays, Calendar, Period, StoredCalendar, Window
 from rota.domain.errors import CalendarInUseError, InvalidError, RevisionConflictError
-from rota.domain.firing import Firing
+from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.task_config import TaskConfig
@@ -181,9 +181,10 @@ class TestCalendarUse:
             Occurrence(task_type="report", fire_at=NOON + number * HOUR, task_id=one, reason="" if one else "paused")
             for number, one in enumerate(ids)
         )
-        firing = Firing(
+        firing = FullFiring(
             tenant_id=DEFAULT_TENANT,
             task_type="report",
+            revision=1,
             seen_at=NOON,
             next_fire_at=None,
             occurrences=noted,

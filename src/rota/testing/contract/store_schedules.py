@@ -9,7 +9,7 @@ import pytest
 
 from rota.application.ports.store import Store
 from rota.domain.errors import IdTakenError, InvalidError
-from rota.domain.firing import Firing
+from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.log import first_entry
 from rota.domain.schedule import Occurrence, Schedule
@@ -211,7 +211,8 @@ class TestFire:
         changed = await store.configs.put(replace(read, name="changed"), expected_revision=read.revision)
         assert (changed.revision, changed.next_fire_at) == (read.revision + 1, LATER)
         assert (changed.runs, changed.last_run) == (1, first.id)
-        [noted] = await store.schedules.fire([replace(_fires(second, LATER), seen_at=LATER, next_fire_at=None)])
+        next_one = replace(_fires(second, LATER), seen_at=LATER, next_fire_at=None, revision=changed.revision)
+        [noted] = await store.schedules.fire([next_one])
         assert noted
 
     async def test_pausing_and_resuming_keep_the_next_fire_time(self, backend: StoreBackend) -> None:
@@ -247,8 +248,8 @@ class TestFire:
         await _put(store, NOON)
         await store.schedules.fire([_fires(first)])
         await store.configs.delete(DEFAULT_TENANT, REPORT)
-        await _put(store, NOON)  # made anew after its target had fired
-        both = replace(_several(REPORT, [second, third]), next_fire_at=LATER + HOUR)
+        anew = await _put(store, NOON)  # after its target had fired
+        both = replace(_several(REPORT, [second, third]), next_fire_at=LATER + HOUR, revision=anew.revision)
         [noted] = await store.schedules.fire([both])
         assert [one.task_id for one in noted] == [third.id]
         assert await _next_fire_at(store) == LATER + HOUR
@@ -355,11 +356,12 @@ def _skipped(at: datetime, task_type: str = REPORT) -> Occurrence:
     return Occurrence(task_type=task_type, fire_at=at, reason="disabled")
 
 
-def _fires(task: Task, at: datetime = NOON) -> Firing:
+def _fires(task: Task, at: datetime = NOON) -> FullFiring:
     occurrence = _fired(task, at)
-    return Firing(
+    return FullFiring(
         tenant_id=DEFAULT_TENANT,
         task_type=REPORT,
+        revision=1,
         seen_at=NOON,
         next_fire_at=LATER,
         occurrences=(occurrence,),
@@ -367,18 +369,21 @@ def _fires(task: Task, at: datetime = NOON) -> Firing:
     )
 
 
-def _skips(*skipped: Occurrence) -> Firing:
+def _skips(*skipped: Occurrence) -> FullFiring:
     task_type = skipped[0].task_type if skipped else REPORT
-    return Firing(tenant_id=DEFAULT_TENANT, task_type=task_type, seen_at=NOON, next_fire_at=LATER, occurrences=skipped)
+    return FullFiring(
+        tenant_id=DEFAULT_TENANT, task_type=task_type, revision=1, seen_at=NOON, next_fire_at=LATER, occurrences=skipped
+    )
 
 
-def _several(task_type: str, tasks: Sequence[Task], *, skipped: int = 0) -> Firing:
+def _several(task_type: str, tasks: Sequence[Task], *, skipped: int = 0) -> FullFiring:
     """One that fires so many targets, a minute apart, and skips some more."""
     fired = [replace(_fired(task, NOON + number * MINUTE), task_type=task_type) for number, task in enumerate(tasks)]
     others = [_skipped(NOON - (number + 1) * MINUTE, task_type) for number in range(skipped)]
-    return Firing(
+    return FullFiring(
         tenant_id=DEFAULT_TENANT,
         task_type=task_type,
+        revision=1,
         seen_at=NOON,
         next_fire_at=LATER + skipped * MINUTE,
         occurrences=(*others, *fired),

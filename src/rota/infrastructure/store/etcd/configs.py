@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from rota.application.ports.store import FireKey
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.ids import TenantId
@@ -130,8 +131,12 @@ def fire_key(space: EtcdSpace, config: HasFireTime) -> str | None:
     """Where a config is found by the time that it fires next; None: it does not."""
     if not config.is_enabled or config.next_fire_at is None:
         return None
-    time = spell_time(to_us(config.next_fire_at))
-    return f"{space.key('fires')}/{time}/{spell(config.type)}/{spell(config.tenant_id)}"
+    return fire_place(space, (config.next_fire_at, config.tenant_id, config.type))
+
+
+def fire_place(space: EtcdSpace, key: FireKey) -> str:
+    at, tenant_id, task_type = key
+    return f"{space.key('fires')}/{spell_time(to_us(at))}/{spell(task_type)}/{spell(tenant_id)}"
 
 
 def config_ops(space: EtcdSpace, config: TaskConfig, *, before: TaskConfig | None) -> list[Op]:

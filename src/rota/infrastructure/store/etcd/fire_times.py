@@ -27,6 +27,7 @@ class FireTime(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant_id: TenantId
     type: str
+    revision: int
     is_enabled: bool
     next_fire_at: datetime | None
     runs: int
@@ -51,7 +52,11 @@ def read_due(kv: KV) -> TaskConfig | UnreadableConfig | None:
         return read_config(kv)
     except (InvalidError, msgspec.MsgspecError) as exc:
         return UnreadableConfig(
-            tenant_id=found.tenant_id, type=found.type, next_fire_at=found.next_fire_at, problem=str(exc)
+            tenant_id=found.tenant_id,
+            type=found.type,
+            revision=found.revision,
+            next_fire_at=found.next_fire_at,
+            problem=str(exc),
         )
 
 

@@ -10,9 +10,9 @@ from datetime import datetime
 
 import msgspec
 
-from rota.application.ports.store import MOST_LOOKED_THROUGH
+from rota.application.ports.store import MOST_LOOKED_THROUGH, FireKey
 from rota.domain.errors import IdTakenError
-from rota.domain.firing import Firing, check_one_firing_each
+from rota.domain.firing import Firing, already_in, check_one_firing_each
 from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
@@ -21,8 +21,8 @@ from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.etcd.ops import Op, Span, cut, delete, put, together
 from rota.infrastructure.instants import from_us, to_us
-from rota.infrastructure.store.etcd.configs import config_key
-from rota.infrastructure.store.etcd.fire_times import move_ops, read_due, read_fire_time
+from rota.infrastructure.store.etcd.configs import config_key, fire_place
+from rota.infrastructure.store.etcd.fire_times import FireTime, move_ops, read_due, read_fire_time
 from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, name_of, present, spell_time, tenant_of
 
@@ -33,10 +33,13 @@ class EtcdScheduleStore:
     def __init__(self, space: EtcdSpace) -> None:
         self._space = space
 
-    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
-        span = self._space.all("fires")
-        until = f"{self._space.key('fires')}/{spell_time(to_us(self._space.now()))}0".encode()  # 0 follows the slash
-        return await self._read_due(await self._space.scan(Span(span.start, until), limit))
+    async def list_due(
+        self, limit: int, *, by: datetime | None = None, after: FireKey | None = None
+    ) -> list[TaskConfig | UnreadableConfig]:
+        start = self._space.all("fires").start if after is None else f"{fire_place(self._space, after)}\0".encode()
+        until = spell_time(to_us(self._space.now() if by is None else by))
+        end = f"{self._space.key('fires')}/{until}0".encode()  # 0 follows the slash
+        return await self._read_due(await self._space.scan(Span(start, end), limit))
 
     async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
         found = await self._read_due(await self._space.scan(self._space.all("fires")))
@@ -104,8 +107,8 @@ class EtcdScheduleStore:
         while True:
             found, *targets = await self._space.find_all([key, *noted])
             known = {one.fire_at: one for one in map(_read, present(targets))}
-            if found is None or read_fire_time(found).next_fire_at != firing.seen_at:
-                return firing.already_in(known)
+            if found is None or not _is_current(read_fire_time(found), firing):
+                return already_in(firing, known)
             new = firing.without(known)
             await self._stage(new)
             if await self._space.write_if([key], [found], ops=self._ops(new, found)):
@@ -130,6 +133,10 @@ class EtcdScheduleStore:
     def _occurrence_key(self, firing: Firing, one: Occurrence) -> str:
         folder = self._space.key("occurrences", firing.tenant_id, firing.task_type)
         return f"{folder}/{spell_time(to_us(one.fire_at))}"
+
+
+def _is_current(config: FireTime, firing: Firing) -> bool:
+    return (config.next_fire_at, config.revision) == (firing.seen_at, firing.revision)
 
 
 def _read(kv: KV) -> Occurrence:

@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from rota.application.ports.store import MOST_LOOKED_THROUGH
+from rota.application.ports.store import MOST_LOOKED_THROUGH, FireKey
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import InvalidError, RevisionConflictError
-from rota.domain.firing import Firing, check_one_firing_each
+from rota.domain.firing import Firing, already_in, check_one_firing_each
 from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
@@ -74,14 +74,14 @@ class MemoryScheduleStore:
     def __init__(self, state: MemoryState) -> None:
         self._state = state
 
-    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
-        now = self._state.clock.now()
-        fire_times = [
-            (config.next_fire_at, config.type, config.tenant_id)
-            for config in self._state.configs.values()
-            if config.is_enabled and config.next_fire_at is not None and config.next_fire_at <= now
-        ]
-        return [self._state.configs[tenant, task_type] for _, task_type, tenant in sorted(fire_times)[:limit]]
+    async def list_due(
+        self, limit: int, *, by: datetime | None = None, after: FireKey | None = None
+    ) -> list[TaskConfig | UnreadableConfig]:
+        until = self._state.clock.now() if by is None else by
+        going = ((one.next_fire_at, one) for one in self._state.configs.values() if one.is_enabled)
+        keys = sorted((at, one.tenant_id, one.type) for at, one in going if at is not None and at <= until)
+        later = [key for key in keys if after is None or key > after]
+        return [self._state.configs[tenant, task_type] for _, tenant, task_type in later[:limit]]
 
     async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
         return []  # they are kept as they were given
@@ -99,8 +99,8 @@ class MemoryScheduleStore:
     def _fire(self, firing: Firing) -> Sequence[Occurrence]:
         key = (firing.tenant_id, firing.task_type)
         config, known = self._state.configs.get(key), self._state.occurrences.setdefault(key, {})
-        if config is None or config.next_fire_at != firing.seen_at:
-            return firing.already_in(known)
+        if config is None or (config.next_fire_at, config.revision) != (firing.seen_at, firing.revision):
+            return already_in(firing, known)
         new = firing.without(known)
         for task in new.tasks:
             self._state.insert(task)

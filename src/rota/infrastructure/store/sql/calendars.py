@@ -16,13 +16,13 @@ from rota.domain.audit import AuditEntry
 from rota.domain.calendar import NAMED_USERS, Calendar, StoredCalendar
 from rota.domain.errors import CalendarInUseError, InvalidError, RevisionConflictError
 from rota.domain.ids import TenantId
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import calendar as table
 from rota.infrastructure.database.schema import calendar_use, task_config
 from rota.infrastructure.store.calendar_documents import KeptCalendar, list_readable, read_calendar, write_calendar
 from rota.infrastructure.store.sql.audit import insert_audit
-from rota.infrastructure.store.sql.config_rows import to_config
+from rota.infrastructure.store.sql.config_rows import to_due, to_readable
 
 
 class SqlCalendarStore:
@@ -59,9 +59,15 @@ class SqlCalendarStore:
     async def list_users(
         self, tenant_id: TenantId, name: str, *, after: str = "", limit: int = 100
     ) -> list[TaskConfig]:
-        return await self._database.read(
-            lambda connection: _users(connection, tenant_id, name=name, after=after, limit=limit)
-        )
+        found: list[TaskConfig] = []
+        while len(found) < limit:
+            page = partial(_users, tenant_id=tenant_id, name=name, after=after, limit=limit)
+            rows = await self._database.read(page)
+            found += to_readable(rows)
+            if len(rows) < limit:
+                break
+            after = rows[-1].type
+        return found[:limit]
 
     async def delete(self, tenant_id: TenantId, name: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         own = (table.c.tenant_id == tenant_id, table.c.name == name)
@@ -71,7 +77,7 @@ class SqlCalendarStore:
                 return False
             users = _users(connection, tenant_id, name=name, limit=NAMED_USERS)
             if users:
-                raise CalendarInUseError(name, types=[one.type for one in users])
+                raise CalendarInUseError(name, types=[row.type for row in users])
             connection.execute(delete(table).where(*own))
             uses = (calendar_use.c.tenant_id == tenant_id, calendar_use.c.name == name)
             connection.execute(delete(calendar_use).where(*uses))
@@ -132,22 +138,28 @@ def _names(config: TaskConfig | None) -> frozenset[str]:
     return frozenset() if config is None or config.schedule is None else config.schedule.calendars
 
 
-def _users(connection: Connection, tenant_id: str, *, name: str, after: str = "", limit: int) -> list[TaskConfig]:
-    found: list[TaskConfig] = []
+def _users(connection: Connection, tenant_id: str, *, name: str, after: str = "", limit: int) -> list[Any]:
+    """The rows of configs that name it, and of those that cannot be read and may."""
+    found: list[Any] = []
     while len(found) < limit:
         noted = _noted(connection, tenant_id, name=name, after=after, limit=limit)
-        found += [one for one in noted if name in _names(one)]
+        found += [row for row in noted if _may_name(row, name)]
         if len(noted) < limit:
             break
         after = noted[-1].type
     return found[:limit]
 
 
-def _noted(connection: Connection, tenant_id: str, *, name: str, after: str, limit: int) -> list[TaskConfig]:
+def _may_name(row: Any, name: str) -> bool:
+    due = to_due(row)
+    return isinstance(due, UnreadableConfig) or name in _names(due)
+
+
+def _noted(connection: Connection, tenant_id: str, *, name: str, after: str, limit: int) -> Sequence[Any]:
     is_same = and_(task_config.c.tenant_id == calendar_use.c.tenant_id, task_config.c.type == calendar_use.c.type)
     uses = (calendar_use.c.tenant_id == tenant_id, calendar_use.c.name == name, calendar_use.c.type > after)
     query = select(task_config).join(calendar_use, is_same).where(*uses).order_by(calendar_use.c.type).limit(limit)
-    return [to_config(row) for row in connection.execute(query)]
+    return connection.execute(query).fetchall()
 
 
 def _kept(row: Any) -> KeptCalendar:

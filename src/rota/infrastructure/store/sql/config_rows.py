@@ -1,10 +1,12 @@
 """Between task configs and their rows: what is searched for is a column, the rest is one JSON document."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+import structlog
 
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId
@@ -15,6 +17,8 @@ from rota.infrastructure.instants import duration_us, find_us, from_us
 from rota.infrastructure.store.sql.task_rows import retry_from_json, retry_to_json, rules_to_json
 
 _NOTHING = msgspec.Raw(b"")
+
+log = structlog.get_logger(__name__)
 
 
 class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,8 +67,11 @@ def config_to_json(config: TaskConfig) -> str:
 
 
 def to_config(row: Any) -> TaskConfig:
-    """From a row of `task_config` or of its revisions."""
-    document = _DECODER.decode(row.config_json)
+    """From a row of `task_config` or of its revisions. `InvalidError` when this release cannot read it."""
+    try:
+        document = _DECODER.decode(row.config_json)
+    except msgspec.MsgspecError as exc:
+        raise InvalidError("config", f"what is stored as {row.type!r} cannot be read: {exc}") from exc
     return TaskConfig.as_stored(
         type=row.type,
         tenant_id=TenantId(row.tenant_id),
@@ -94,13 +101,25 @@ def to_due(row: Any) -> TaskConfig | UnreadableConfig:
     """The same of a row that is due; one that cannot be read must not hide the others."""
     try:
         return to_config(row)
-    except (InvalidError, msgspec.MsgspecError) as exc:
+    except InvalidError as exc:
         return UnreadableConfig(
             tenant_id=TenantId(row.tenant_id),
             type=row.type,
+            revision=row.revision,
             next_fire_at=from_us(row.next_fire_us),
             problem=str(exc),
         )
+
+
+def to_readable(rows: Iterable[Any]) -> list[TaskConfig]:
+    """Those of the configs that can be read; the others are told of and left out."""
+    found = []
+    for row in rows:
+        try:
+            found.append(to_config(row))
+        except InvalidError as exc:
+            log.warning("config.unreadable", tenant=row.tenant_id, task_type=row.type, error=str(exc))
+    return found
 
 
 @lru_cache(maxsize=_SCHEDULES_KEPT)

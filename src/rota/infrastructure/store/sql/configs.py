@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import RevisionConflictError
@@ -16,7 +16,7 @@ from rota.infrastructure.database.schema import task_config, task_config_revisio
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.calendars import forget_uses, note_uses
-from rota.infrastructure.store.sql.config_rows import config_to_json, to_config
+from rota.infrastructure.store.sql.config_rows import config_to_json, to_config, to_readable
 
 MOST_NAMED = 500  # types in one statement
 
@@ -35,7 +35,8 @@ class SqlConfigStore:
             return await self._database.transact(work)
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
-        return await self._database.read(lambda connection: _find(connection, tenant_id, task_type=task_type))
+        row = await self._database.read(lambda connection: _find_row(connection, tenant_id, task_type=task_type))
+        return None if row is None else to_config(row)
 
     async def find_many(self, keys: Collection[ConfigKey]) -> dict[ConfigKey, TaskConfig]:
         """In one transaction: a statement for every tenant and every so many types, since what a statement may name
@@ -49,22 +50,26 @@ class SqlConfigStore:
             for some in (names[begin : begin + MOST_NAMED] for begin in range(0, len(names), MOST_NAMED))
         ]
         rows = await self._database.read(lambda connection: [row for one in queries for row in connection.execute(one)])
-        return {(config.tenant_id, config.type): config for config in map(to_config, rows)}
+        return {(config.tenant_id, config.type): config for config in to_readable(rows)}
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
-        query = (
-            select(task_config)
-            .where(task_config.c.tenant_id == tenant_id, task_config.c.type > after)
-            .order_by(task_config.c.type)
-            .limit(limit)
-        )
-        return await self._select(query)
+        """A page that is short is the last one, so that what cannot be read is made up for."""
+        found: list[TaskConfig] = []
+        own = select(task_config).where(task_config.c.tenant_id == tenant_id).order_by(task_config.c.type)
+        while len(found) < limit:
+            page = own.where(task_config.c.type > after).limit(limit)
+            rows = await self._database.read(partial(_fetch, query=page))
+            found += to_readable(rows)
+            if len(rows) < limit:
+                break
+            after = rows[-1].type
+        return found[:limit]
 
     async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
         table = task_config_revision
         key = (table.c.tenant_id == tenant_id, table.c.type == task_type, table.c.revision == revision)
-        found = await self._select(select(table).where(*key))
-        return found[0] if found else None
+        rows = await self._database.read(partial(_fetch, query=select(table).where(*key)))
+        return to_config(rows[0]) if rows else None
 
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         table = task_config_revision
@@ -74,7 +79,7 @@ class SqlConfigStore:
             .order_by(table.c.revision.desc())
             .limit(limit)
         )
-        return await self._select(query)
+        return to_readable(await self._database.read(partial(_fetch, query=query)))
 
     async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         statement = delete(task_config).where(task_config.c.tenant_id == tenant_id, task_config.c.type == task_type)
@@ -88,17 +93,14 @@ class SqlConfigStore:
 
         return await self._database.transact(work)
 
-    async def _select(self, query: Any) -> list[TaskConfig]:
-        rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
-        return [to_config(row) for row in rows]
-
     def _put(
         self, connection: Connection, *, config: TaskConfig, expected: int | None, audit: Sequence[AuditEntry]
     ) -> TaskConfig:
-        current = _find(connection, config.tenant_id, task_type=config.type, lock=True)
+        row = _find_row(connection, config.tenant_id, task_type=config.type, lock=True)
+        current = next(iter(to_readable([row])), None) if row is not None else None  # what cannot be read is replaced
         if current is not None and config.is_repeat_of(current, expected_revision=expected):
             return current
-        revision = current.revision if current is not None else 0
+        revision = row.revision if row is not None else 0
         if expected is not None and expected != revision:
             raise RevisionConflictError(config.type, expected=expected, current=revision)
         note_uses(connection, config, before=current)
@@ -109,23 +111,24 @@ class SqlConfigStore:
             "revision": _next_revision(connection, config),
             "is_enabled": int(config.is_enabled),
             "next_fire_us": to_us(kept.next_fire_at),
-            "created_us": to_us(current.created_at) if current is not None else now_us,
+            "created_us": row.created_us if row is not None else now_us,
             "updated_us": now_us,
             "config_json": config_to_json(config),
         }
-        _write(connection, config, values=values | state, is_new=current is None)
+        _write(connection, config, values=values | state, is_new=row is None)
         revision_row = {"tenant_id": config.tenant_id, "type": config.type, **values}
         connection.execute(insert(task_config_revision).values(**revision_row))
         insert_audit(self._database.bulk, connection, audit=audit)
-        stored = _find(connection, config.tenant_id, task_type=config.type)
-        assert stored is not None, "it was just written in this transaction"  # noqa: S101
-        return stored
+        return to_config(_find_row(connection, config.tenant_id, task_type=config.type))
 
 
-def _find(connection: Connection, tenant_id: str, *, task_type: str, lock: bool = False) -> TaskConfig | None:
+def _find_row(connection: Connection, tenant_id: str, *, task_type: str, lock: bool = False) -> Any:
     query = select(task_config).where(task_config.c.tenant_id == tenant_id, task_config.c.type == task_type)
-    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
-    return None if row is None else to_config(row)
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def _fetch(connection: Connection, *, query: Select[Any]) -> Sequence[Any]:
+    return connection.execute(query).fetchall()
 
 
 def _next_revision(connection: Connection, config: TaskConfig) -> int:

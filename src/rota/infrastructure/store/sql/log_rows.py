@@ -10,6 +10,7 @@ from rota.infrastructure.database.codes import KIND_CODES, KIND_OF, STATUS_CODES
 from rota.infrastructure.instants import from_us, to_us
 
 STATE_CHANGE = KIND_CODES[LogKind.STATE_CHANGE]
+FIRST_SEQ = 1 << LINE_BITS  # of a task that is at its first version
 LOG_COLUMNS = (
     "task_id",
     "seq",

@@ -12,28 +12,24 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, or_, select, tuple_, update
 
-from rota.application.ports.store import MOST_LOOKED_THROUGH
+from rota.application.ports.store import MOST_LOOKED_THROUGH, FireKey
 from rota.domain.checks import LATEST
 from rota.domain.errors import IdTakenError
-from rota.domain.firing import Firing, check_one_firing_each
+from rota.domain.firing import Firing, already_in, check_one_firing_each
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
 from rota.domain.task_config import TaskConfig, UnreadableConfig
-from rota.infrastructure.database.batch import Batch, FenceMissedError, KeyedChange
+from rota.infrastructure.database.batch import FenceMissedError
 from rota.infrastructure.database.database import Database, RunAgainError
 from rota.infrastructure.database.schema import schedule_occurrence, task_config
 from rota.infrastructure.instants import find_us, from_us, to_us
 from rota.infrastructure.store.sql.config_rows import to_due
+from rota.infrastructure.store.sql.fire_rows import write_firings
 from rota.infrastructure.store.sql.task_rows import SELECT_TASK, to_task
-from rota.infrastructure.store.sql.tasks import insert_tasks
 
-_COLUMNS = ("tenant_id", "type", "fire_us", "task_id", "reason", "since_us")
-_KEY = ("tenant_id", "type", "next_fire_us")
-_FIRED = KeyedChange(_KEY, ("next_fire_us", "last_run"), ("runs",))
-_MOVED = KeyedChange(_KEY, ("next_fire_us",))
 _PAGE = 1000
 
 _Known = Mapping[tuple[str, str], Mapping[datetime, Occurrence]]
@@ -43,15 +39,20 @@ class SqlScheduleStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list_due(self, limit: int) -> list[TaskConfig | UnreadableConfig]:
-        def work(connection: Connection) -> list[TaskConfig | UnreadableConfig]:
-            due = task_config.c.next_fire_us.between(1, self._database.now_us(connection))
-            query = select(task_config).where(due, task_config.c.is_enabled == 1)
-            # In the order of the index and no further: of many with one time, all would be sorted for each page.
-            rows = connection.execute(query.order_by(task_config.c.next_fire_us).limit(limit))
-            return [to_due(row) for row in rows]
+    async def list_due(
+        self, limit: int, *, by: datetime | None = None, after: FireKey | None = None
+    ) -> list[TaskConfig | UnreadableConfig]:
+        table = task_config.c
 
-        return await self._database.read(work)
+        def work(connection: Connection) -> Sequence[Any]:
+            until = self._database.now_us(connection) if by is None else to_us(by)
+            query = select(task_config).where(table.is_enabled == 1, table.next_fire_us.between(1, until))
+            if after is not None:
+                query = query.where(_is_behind(after))
+            page = query.order_by(table.next_fire_us, table.tenant_id, table.type).limit(limit)
+            return connection.execute(page).fetchall()
+
+        return [to_due(row) for row in await self._database.read(work)]
 
     async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
         found: list[UnreadableConfig] = []
@@ -116,22 +117,18 @@ class SqlScheduleStore:
 
     def _fire_carefully(self, connection: Connection, *, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
         seen = _lock(connection, firings)
-        current = [firing for firing in firings if seen.get(_key(firing)) == to_us(firing.seen_at)]
+        current = [one for one in firings if seen.get(_key(one)) == (to_us(one.seen_at), one.revision)]
         known = _find_noted(connection, firings)
         new = [firing.without(known[_key(firing)]) for firing in current]
         self._check_ids(connection, [task.id for firing in new for task in firing.tasks])
         self._write(connection, new)
         noted = {_key(firing): firing.occurrences for firing in new}
-        return [noted.get(_key(one), one.already_in(known[_key(one)])) for one in firings]
+        return [noted[_key(one)] if _key(one) in noted else already_in(one, known[_key(one)]) for one in firings]
 
     def _write(self, connection: Connection, firings: Sequence[Firing]) -> None:
-        rows = sorted(_row(one) for firing in firings for one in firing.occurrences)
         try:
             with self._database.bulk.together(connection) as batch:
-                _move_on(batch, firings)
-                if rows:
-                    batch.insert(schedule_occurrence, columns=_COLUMNS, rows=rows)
-                insert_tasks(batch, [task for firing in firings for task in firing.tasks])
+                write_firings(batch, firings)
         except FenceMissedError as exc:
             raise RunAgainError from exc
 
@@ -141,6 +138,14 @@ class SqlScheduleStore:
             query = f"{SELECT_TASK} WHERE t.id {{ids}}"
             for row in self._database.bulk.select_by_ids(connection, query, ids=ids):
                 raise IdTakenError(to_task(row).id)
+
+
+def _is_behind(key: FireKey) -> ColumnElement[bool]:
+    """In steps, each of which is a range of the index; of a comparison of all at once MariaDB makes none."""
+    at, tenant_id, task_type = key
+    table = task_config.c
+    name = or_(table.tenant_id > tenant_id, and_(table.tenant_id == tenant_id, table.type > task_type))
+    return or_(table.next_fire_us > to_us(at), and_(table.next_fire_us == to_us(at), name))
 
 
 def _fetch(connection: Connection, query: Select[Any]) -> Sequence[Any]:
@@ -158,47 +163,31 @@ def _by_tenant(firings: Iterable[Firing]) -> Mapping[str, list[Firing]]:
     return {tenant: found[tenant] for tenant in sorted(found)}
 
 
-def _lock(connection: Connection, firings: Sequence[Firing]) -> dict[tuple[str, str], int]:
-    """The next fire times of the configs, which nobody else moves until the end of the transaction."""
+def _lock(connection: Connection, firings: Sequence[Firing]) -> dict[tuple[str, str], tuple[int, int]]:
+    """The next fire times and revisions of the configs, which nobody else moves until the end of the transaction."""
     seen = {}
     table = task_config.c
     for tenant, its in _by_tenant(firings).items():
-        query = select(table.type, table.next_fire_us).where(table.tenant_id == tenant)
+        query = select(table.type, table.next_fire_us, table.revision).where(table.tenant_id == tenant)
         rows = query.where(table.type.in_(sorted(one.task_type for one in its))).order_by(table.type).with_for_update()
-        seen.update({(tenant, row.type): row.next_fire_us for row in connection.execute(rows)})
+        seen.update({(tenant, row.type): (row.next_fire_us, row.revision) for row in connection.execute(rows)})
     return seen
 
 
 def _find_noted(connection: Connection, firings: Sequence[Firing]) -> _Known:
-    """What is noted of their targets."""
+    """What is noted of their targets; with one query for all of a tenant that have the same ones, as most do."""
+    alike: dict[tuple[str, tuple[int, ...]], list[str]] = defaultdict(list)
+    for firing in firings:
+        targets = tuple(to_us(one.fire_at) for one in firing.occurrences)
+        if targets:
+            alike[firing.tenant_id, targets].append(firing.task_type)
     known: dict[tuple[str, str], dict[datetime, Occurrence]] = defaultdict(dict)
     table = schedule_occurrence
-    for firing in firings:
-        if firing.occurrences:
-            targets = [to_us(one.fire_at) for one in firing.occurrences]
-            own = (table.c.tenant_id == firing.tenant_id, table.c.type == firing.task_type)
-            rows = connection.execute(select(table).where(*own, table.c.fire_us.in_(targets)))
-            known[_key(firing)] = {one.fire_at: one for one in map(_to_occurrence, rows)}
+    for (tenant_id, targets), types in alike.items():
+        own = (table.c.tenant_id == tenant_id, table.c.type.in_(types))
+        for one in map(_to_occurrence, connection.execute(select(table).where(*own, table.c.fire_us.in_(targets)))):
+            known[one.tenant_id, one.task_type][one.fire_at] = one
     return known
-
-
-def _row(one: Occurrence) -> tuple[Any, ...]:
-    return one.tenant_id, one.task_type, to_us(one.fire_at), one.task_id or 0, one.reason, to_us(one.since)
-
-
-def _move_on(batch: Batch, firings: Sequence[Firing]) -> None:
-    """Advance the configs, in the order of their key, while each is where its firing began."""
-    in_order = sorted(firings, key=_key)
-    fired = [(*_fence(one), to_us(one.next_fire_at), one.last_run, len(one.tasks)) for one in in_order if one.tasks]
-    if fired:
-        batch.update_keyed(task_config, _FIRED, rows=fired)
-    others = [(*_fence(one), to_us(one.next_fire_at)) for one in in_order if not one.tasks]
-    if others:
-        batch.update_keyed(task_config, _MOVED, rows=others)
-
-
-def _fence(firing: Firing) -> tuple[str, str, int]:
-    return firing.tenant_id, firing.task_type, to_us(firing.seen_at)
 
 
 def _purge(connection: Connection, *, before_us: int, limit: int) -> int:
