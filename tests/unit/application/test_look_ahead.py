@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from rota.application import look_ahead
+from rota.application import fire, look_ahead
 from rota.application.fire import FireSchedules
 from rota.application.look_ahead import AHEAD, USED_WITHIN
 from rota.application.manage_calendars import ManageCalendars
@@ -154,3 +154,26 @@ async def test_what_comes_later_than_it_looks_is_left_alone() -> None:
     with pytest.raises(StoreUnavailableError):
         await leader.fire(duty)
     assert await leader.outcomes() == []
+
+
+@virtually
+async def test_what_is_due_the_moment_it_is_listed_is_not_decided_upon_again() -> None:
+    leader, duty = await a_decided_leader(Schedule(every=MINUTE))
+    leader.faults.before(LIST_DUE, lambda: pass_time(2.1))
+    asked = leader.faults.calls["tasks.find_live"]
+    await leader.fire(duty)
+    assert await leader.outcomes() == ["fired"]
+    assert leader.faults.calls["tasks.find_live"] == asked
+
+
+@virtually
+async def test_a_page_of_what_is_late_is_read_while_the_one_before_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fire, "READ_AT_ONCE", 2)
+    leader = await a_leader()
+    types = [f"type-{number}" for number in range(5)]
+    for task_type in types:
+        await leader.put(Schedule(every=MINUTE), type=task_type)
+    await pass_time(61)
+    await leader.fire()
+    assert [await leader.outcomes(one) for one in types] == [["fired"]] * 5
+    assert leader.faults.calls[LIST_DUE] == 3 + 1, "three pages, and then nothing is left"

@@ -376,8 +376,21 @@ def test_only_what_cannot_change_is_decided_ahead(changes: dict[str, Any], has_l
 def test_a_config_that_never_fires_is_not_due() -> None:
     with pytest.raises(InvalidError, match="has none"):
         due_of(a_config(EMAIL))
+    with pytest.raises(InvalidError, match="has none"):
+        decide(a_config(EMAIL, next_fire_at=NOON), NOON, last=NONE)
 
 
 def test_decisions_may_be_made_for_the_moment_at_which_each_is_due() -> None:
     [plan] = Decisions(None).about(scheduled(), LastRun()).plans
     assert (plan.target, plan.fires) == (NOON, True)
+
+
+def test_a_target_that_no_calendar_can_have_moved_does_not_come_back() -> None:
+    closed = Calendar(name="closed", dates=frozenset({NOON.date()}))
+    facts: dict[str, Any] = {"exclude": ("closed",), "on_excluded": OnExcluded.RUN_AFTER}
+    for cron, since, fired in [("0 12 * * *", None, 1), ("0 12 * * *", NOON - HOUR, 0), ("0 12 1 1 *", None, 0)]:
+        config = replace(scheduled(cron=cron, **facts), created_at=since)
+        decision = decide(config, NOON, last=NONE, calendars={"closed": closed})
+        assert len(decision.targets) == fired
+        assert decision.next_fire_at is not None
+        assert decision.next_fire_at > NOON
