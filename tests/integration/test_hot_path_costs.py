@@ -7,12 +7,18 @@ from functools import partial
 
 import pytest
 
-from bench.life import Life, plan_of
+from bench.life import Life
 from bench.tape import taping
-from rota.config.wiring import open_node
+from rota.application.node import join
+from rota.application.ports.metrics import NO_METRICS
+from rota.application.ports.system import System
+from rota.domain.ids import NodeId
 from rota.domain.task_config import TaskConfig
+from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator
 from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.database.migrate import upgrade
+from rota.infrastructure.store.sql.store import open_sql_store
+from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.counters import Cost, Counters, Work
 from tests.support.names import fresh_name
 from tests.support.servers.mariadb import MariaDbServer
@@ -24,11 +30,14 @@ async def scene(mariadb_server: MariaDbServer, redis_server: RedisServer) -> Asy
     name = fresh_name("costs")
     mariadb_server.create_database(name)
     await upgrade(mariadb_server.url(name))
-    coordinator = {"url": redis_server.url(), "prefix": name}
-    plan = plan_of({"store": {"url": mariadb_server.url(name)}, "coordinator": coordinator})
-    client = RedisClient(redis_server.url())
-    with taping(is_mariadb=True) as tape:
-        async with open_node(plan) as node:
+    client, clock, random = RedisClient(redis_server.url()), SystemClock(), SystemRandom()
+    with taping(is_mariadb=True) as tape:  # without what stands in for Redis, which looks into its tables now and then
+        async with (
+            open_sql_store(mariadb_server.url(name), clock=clock, random=random) as store,
+            open_redis_coordinator(redis_server.url(), prefix=name) as coordinator,
+        ):
+            system = System(clock, random)
+            node = await join(NodeId(name), store, coordinator=coordinator, system=system, collector=NO_METRICS)
             life = Life(node)
             await life.prepare()
 
