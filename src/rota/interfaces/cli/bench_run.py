@@ -51,7 +51,7 @@ class NobodyError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a run found; `tasks` are those that the server has on record. A task has started when it was given to a worker."""
+    """What a run found of the `tasks` that the server has on record; one has started when a worker was given it."""
 
     tasks: int
     batch: int
