@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from rota.__about__ import __version__
+from rota.client.call import PREFIX
 from rota.domain.durations import parse_duration
 from rota.domain.errors import ConfigError
 from rota.sdk.control import Duration
@@ -66,7 +67,7 @@ def find_place(
 
 
 def check_url(text: str) -> str:
-    """A URL of a server, without the slash at its end."""
+    """A URL of a server, without the slash at its end; that of its API, which `rota dev` prints, is as good."""
     try:
         parts = urlsplit(text)
         is_sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -74,7 +75,7 @@ def check_url(text: str) -> str:
         is_sound = False
     if not is_sound or any(mark in text for mark in "?#@"):
         raise ConfigError(f"{text!r} is not the URL of a server", fix=f"rota cluster --url {DEFAULT_URL}")
-    return text.rstrip("/")
+    return text.rstrip("/").removesuffix(PREFIX).rstrip("/")
 
 
 def _check_token(token: str) -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rota.config.kinds import LONGEST_TEXT, MOST_ITEMS, Kind
+from rota.config.kinds import LONGEST_TEXT, MOST_ITEMS, Kind, read_list
 from rota.domain.checks import check_name, check_text
 from rota.domain.errors import InvalidError
 from rota.infrastructure.executors.grpc.call import MAX_ENTRIES, read_entry
@@ -15,14 +15,12 @@ TEXT_KEYS = ("ca", "cert", "key", "server_name")
 TLS_KEYS = ("hosts", *TEXT_KEYS, "secret_metadata")
 
 
-def strings(what: str) -> Kind[tuple[str, ...]]:
+def strings(what: str, *examples: str) -> Kind[tuple[str, ...]]:
     """A list of texts; in a variable or flag separated by commas."""
-    allowed = f"a list of {what}"
+    allowed = f"a list of {what}, such as [{', '.join(examples)}]"
 
     def read(key: str, raw: Any) -> tuple[str, ...]:
-        items = [part.strip() for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
-        if not isinstance(items, list | tuple) or len(items) > MOST_ITEMS:
-            raise InvalidError(key, f"is not {allowed}")
+        items = read_list(key, raw, allowed=allowed, typed=",".join(examples))
         return tuple(_filled(key, item) for item in items)
 
     return Kind(allowed, read, list)
@@ -30,7 +28,7 @@ def strings(what: str) -> Kind[tuple[str, ...]]:
 
 def allowed_targets() -> Kind[tuple[str, ...]]:
     """A list of hosts and networks."""
-    one = strings("hosts, host:port, *.suffix and networks, such as [images.internal, 10.0.0.0/8]")
+    one = strings("hosts, host:port, *.suffix and networks", "images.internal", "10.0.0.0/8")
 
     def read(key: str, raw: Any) -> tuple[str, ...]:
         entries = one.read(key, raw)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rota.config.kinds import MOST_ITEMS, Kind
+from rota.config.kinds import MOST_ITEMS, Kind, read_list
 from rota.domain.checks import check_name, check_text
 from rota.domain.errors import InvalidError
 from rota.infrastructure.executors.http.config import is_header_value
@@ -23,9 +23,7 @@ def allowed_targets() -> Kind[tuple[str, ...]]:
     allowed = "a list of hosts, host:port, *.suffix and networks, such as [crm.internal, 10.0.0.0/8]"
 
     def read(key: str, raw: Any) -> tuple[str, ...]:
-        items = [part.strip() for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
-        if not isinstance(items, list | tuple) or len(items) > MOST_ITEMS:
-            raise InvalidError(key, f"is not {allowed}")
+        items = read_list(key, raw, allowed=allowed, typed="crm.internal,10.0.0.0/8")
         for item in items:
             parse_allow(key, check_text(key, item, longest=300))
         return tuple(items)

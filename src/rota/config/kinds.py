@@ -5,7 +5,7 @@ A raw value is what YAML made of the file, or the text of an environment variabl
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -28,6 +28,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
 _WEB_URL = re.compile(r"https?://[A-Za-z0-9_.:%\[\]-]+(/[A-Za-z0-9_.~/-]*)?")
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]+")
+_IPV6 = re.compile(r"\[[^\[\],\s]*:[^\[\],\s]*:[^\[\],\s]*\]")  # with the brackets that are its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,9 @@ def name(longest: int = 63) -> Kind[str]:
     return Kind(allowed, lambda key, raw: check_name(key, raw, longest=longest), _same)
 
 
-def url() -> Kind[str]:
+def url(*examples: str) -> Kind[str]:
     """A URL with a scheme. Its password is a secret, also in an error."""
-    allowed = "a URL such as sqlite:///.rota/rota.db or redis://localhost:6379/0"
+    allowed = f"a URL such as {' or '.join(examples)}"
 
     def read(key: str, raw: Any) -> str:
         text = check_text(key, raw, longest=LONGEST_TEXT)
@@ -163,12 +164,24 @@ def hosts() -> Kind[tuple[str, ...]]:
     one = host()
 
     def read(key: str, raw: Any) -> tuple[str, ...]:
-        items = _split(raw)
-        if not isinstance(items, list | tuple) or len(items) > MOST_ITEMS:
-            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
+        items = read_list(key, raw, allowed=allowed, typed="rota.example.com,localhost")
         return tuple(one.read(key, item) for item in items)
 
     return Kind(allowed, read, list)
+
+
+def read_list(key: str, raw: Any, *, allowed: str, typed: str) -> Sequence[Any]:
+    """What stands in a list of a file; or in the text of a flag or variable, where commas alone separate.
+
+    Such text is refused when it is written as in a file: its brackets and quotes would become part of what it names.
+    """
+    if isinstance(raw, str) and any(sign in _IPV6.sub("", raw) for sign in "[]'\""):
+        how = f"in a flag or variable they stand without brackets and quotes: {typed}"
+        raise InvalidError(key, f"{_show(raw)} is not {allowed}; {how}")
+    items = _split(raw)
+    if not isinstance(items, list | tuple) or len(items) > MOST_ITEMS:
+        raise InvalidError(key, f"{_show(raw)} is not {allowed}")
+    return items
 
 
 def truth() -> Kind[bool]:
@@ -202,14 +215,11 @@ def optional(kind: Kind[T]) -> Kind[T | None]:
 def words() -> Kind[tuple[str, ...]]:
     """A list of task types, or `*` for all, or `@http` for all of an executor; in a variable separated by commas."""
     allowed = "a list of task types such as [email, report], '@http' for all of an executor, or ['*'] for all"
-    typed = "in a flag or variable they stand without brackets and quotes: email,report or *"
 
     def read(key: str, raw: Any) -> tuple[str, ...]:
-        items = _split(raw)
-        if not isinstance(items, list | tuple) or not 1 <= len(items) <= MOST_ITEMS:
+        items = read_list(key, raw, allowed=allowed, typed="email,report or *")
+        if not items:
             raise InvalidError(key, f"{_show(raw)} is not {allowed}")
-        if isinstance(raw, str) and any(sign in raw for sign in "[]'\""):
-            raise InvalidError(key, f"{_show(raw)} is not {allowed}; {typed}")
         return tuple(_read_type(key, item) for item in items)
 
     return Kind(allowed, read, list)
@@ -241,9 +251,7 @@ def plugins() -> Kind[tuple[PluginChoice, ...]]:
     allowed = "a list of names, or of mappings such as {name: alerts, channel: ops}"
 
     def read(key: str, raw: Any) -> tuple[PluginChoice, ...]:
-        items = _split(raw)
-        if not isinstance(items, list | tuple) or len(items) > MOST_ITEMS:
-            raise InvalidError(key, f"{_show(raw)} is not {allowed}")
+        items = read_list(key, raw, allowed=allowed, typed="alerts,audit")
         chosen = tuple(_read_plugin(key, item) for item in items)
         if len({plugin.name for plugin in chosen}) < len(chosen):
             raise InvalidError(key, "names a plugin twice")

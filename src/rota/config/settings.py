@@ -31,8 +31,9 @@ class StoreSettings:
 
     url: str = setting(
         "sqlite:///.rota/rota.db",
-        kinds.url(),
-        text="Where the tasks are: `sqlite:///path`, `mysql://…`, `mariadb://…`, `postgresql://…` or `memory://`.",
+        kinds.url("sqlite:///.rota/rota.db", "postgresql://db.internal/rota"),
+        text="Where the tasks are: `sqlite:///path`, `mysql://…`, `mariadb://…`, `postgresql://…`, `etcd://…`,"
+        " `etcds://…` or `memory://`.",
     )
 
 
@@ -42,9 +43,9 @@ class CoordinatorSettings:
 
     url: str = setting(
         "memory://",
-        kinds.url(),
+        kinds.url("redis://localhost:6379/0", "etcd://localhost:2379"),
         text="`memory://` for one process, `sql://` for the store's own database (the default where the store is on a"
-        " server), `redis://…` or `rediss://…`.",
+        " server), `redis://…`, `rediss://…`, `etcd://…` or `etcds://…`.",
     )
     prefix: str = setting("rota", kinds.name(), text="Begins every key, so that clusters can share a Redis or an etcd.")
 
@@ -219,12 +220,12 @@ class GrpcSettings:
     )
     metadata: tuple[str, ...] = setting(
         (),
-        grpc_kinds.strings("metadata names such as [tier]"),
+        grpc_kinds.strings("metadata names", "tier"),
         text="The metadata that task configs may send besides `x-…`.",
     )
     descriptor_sets: tuple[str, ...] = setting(
         (),
-        grpc_kinds.strings("paths such as [shop.binpb]"),
+        grpc_kinds.strings("paths", "shop.binpb"),
         text="Files that describe services which offer no reflection, by `protoc --include_imports"
         " --descriptor_set_out`.",
     )

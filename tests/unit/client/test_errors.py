@@ -91,6 +91,14 @@ def test_a_url_that_is_none_is_refused_with_an_example(url: str) -> None:
         rota.Client(url)
 
 
+@pytest.mark.parametrize("url", ["https://rota.example/base/api/v1", "https://rota.example/base/api/v1/"])
+def test_the_url_of_the_api_is_as_good_as_that_of_its_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTA_URL", url)
+    for client in (rota.Client(), rota.Client(url)):
+        with client:
+            assert client._wire.place.url == "https://rota.example/base"
+
+
 def test_a_token_that_cannot_be_a_header_is_refused() -> None:
     for token in ("rota_ä", "rota_a\r\nX: y"):
         with pytest.raises(ConfigError, match="the token has characters"):

@@ -73,10 +73,10 @@ def test_secrets_are_covered_when_settings_are_shown() -> None:
 
 
 def test_lists_are_read_from_text_too() -> None:
-    assert grpc_kinds.strings("names").read("k", "a, b") == ("a", "b")
+    assert grpc_kinds.strings("names", "a").read("k", "a, b") == ("a", "b")
     for raw in (7, [""], [7]):
         with pytest.raises(InvalidError):
-            grpc_kinds.strings("names").read("k", raw)
+            grpc_kinds.strings("names", "a").read("k", raw)
 
 
 def test_what_may_be_called_is_checked_when_the_settings_are_read() -> None:

@@ -1,5 +1,7 @@
 """Each kind of setting reads what people write, refuses the rest by name, and writes what it reads."""
 
+import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -7,6 +9,8 @@ import pytest
 
 from rota.config import kinds
 from rota.config.kinds import Kind, PluginChoice
+from rota.config.registry import COORDINATORS, STORES
+from rota.config.settings import SCHEMA
 from rota.domain.errors import InvalidError
 
 KEY = "part.key"
@@ -23,7 +27,7 @@ ACCEPTED: list[tuple[Kind[Any], Any, Any]] = [
     (kinds.size(0, 1024 * MIB), "1000B", 1000),
     (kinds.choice("a", "b"), "b", "b"),
     (kinds.name(), "node-1", "node-1"),
-    (kinds.url(), "redis://host", "redis://host"),
+    (kinds.url("sqlite:///x"), "redis://host", "redis://host"),
     (kinds.web_url(), "https://rota.example.com", "https://rota.example.com"),
     (kinds.web_url(), "http://[::1]:8420/base/", "http://[::1]:8420/base"),
     (kinds.host(), "::1", "::1"),
@@ -58,7 +62,7 @@ REFUSED: list[tuple[Kind[Any], Any]] = [
     (kinds.choice("a", "b"), "c"),
     (kinds.choice("a", "b"), ["a"]),
     (kinds.name(), "white space"),
-    (kinds.url(), "localhost:6379"),
+    (kinds.url("sqlite:///x"), "localhost:6379"),
     (kinds.web_url(), "rota.example.com"),
     (kinds.web_url(), "ftp://rota.example.com"),
     (kinds.web_url(), "https://rota.example.com/?a=b"),
@@ -102,7 +106,7 @@ def test_sizes_are_written_in_the_largest_whole_unit() -> None:
 
 def test_a_bad_url_is_refused_without_showing_its_password() -> None:
     with pytest.raises(InvalidError) as caught:
-        kinds.url().read(KEY, "mysql://root:hunter2@host/with space")
+        kinds.url("sqlite:///x").read(KEY, "mysql://root:hunter2@host/with space")
 
     assert "hunter2" not in str(caught.value)
 
@@ -138,3 +142,36 @@ def test_host_names_are_a_list_or_separated_by_commas() -> None:
 def test_a_list_that_is_typed_as_in_a_file_is_told_how_to_type_it(raw: str) -> None:
     with pytest.raises(InvalidError, match=r"in a flag or variable they stand without brackets and quotes"):
         kinds.words().read("worker.types", raw)
+
+
+@pytest.mark.parametrize(
+    ("key", "raw", "typed"),
+    [
+        ("http.allow", "[crm.internal, 10.0.0.0/8]", "crm.internal,10.0.0.0/8"),
+        ("http.allow", "[crm.internal:8080]", "crm.internal,10.0.0.0/8"),
+        ("http.allow", "[[fd00::1]:8080, crm.internal]", "crm.internal,10.0.0.0/8"),
+        ("grpc.allow", '["images.internal"]', "images.internal,10.0.0.0/8"),
+        ("grpc.metadata", "[tier]", "tier"),
+        ("grpc.descriptor_sets", "'shop.binpb'", "shop.binpb"),
+        ("api.hosts", "[rota.example.com]", "rota.example.com,localhost"),
+        ("plugins", "[alerts]", "alerts,audit"),
+    ],
+)
+def test_brackets_and_quotes_never_become_part_of_what_a_list_names(key: str, raw: str, typed: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        SCHEMA[key].kind.read(key, raw)
+    assert caught.value.problem.endswith(f"in a flag or variable they stand without brackets and quotes: {typed}")
+    SCHEMA[key].kind.read(key, typed)
+
+
+@pytest.mark.parametrize("key", ["http.allow", "grpc.allow"])
+def test_an_ipv6_address_keeps_its_own_brackets_in_a_flag(key: str) -> None:
+    raw = "[fd00::1]:8080, [::1],crm.internal"
+    assert SCHEMA[key].kind.read(key, raw) == ("[fd00::1]:8080", "[::1]", "crm.internal")
+
+
+@pytest.mark.parametrize(("key", "known"), [("store.url", STORES), ("coordinator.url", COORDINATORS)])
+def test_what_is_suggested_as_a_url_is_one_that_can_be_opened(key: str, known: Mapping[str, object]) -> None:
+    found = SCHEMA[key]
+    assert set(re.findall(r"(\w+)://", found.kind.allowed)) <= set(known)
+    assert set(re.findall(r"(\w+)://", found.text)) == set(known)

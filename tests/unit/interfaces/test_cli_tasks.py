@@ -160,11 +160,12 @@ def test_waiting_for_a_task_that_does_not_succeed_fails(api: FakeApi, capsys: Pr
 def test_waiting_for_too_long_fails_and_says_where_to_look(api: FakeApi, capsys: Printed) -> None:
     api.on("POST /tasks", task_like())
     api.on("GET /tasks/7", task_like())
-    assert run(["task", "submit", "email", "--wait", "--wait-timeout", "0s"]) == 1
+    words = ["--wait", "--wait-timeout", "0s", "--url", "http://127.0.0.1:9000"]
+    assert run(["task", "submit", "email", *words]) == 1
     assert capsys.readouterr().err.splitlines() == [
         "task 7 is submitted",
         "error: task 7 has not ended within 0s",
-        "try: rota task explain 7",
+        "try: rota task explain 7 --url http://127.0.0.1:9000",
     ]
 
 

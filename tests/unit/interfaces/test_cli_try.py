@@ -24,7 +24,7 @@ from tests.unit.interfaces.test_cli_walk import ASKING
 
 LINES = [line.split() for line in ASKING.replace("\n", "|").split("|") if line.strip()]
 OTHERS = {PASTE, "unset ROTA_TOKEN"}  # for a shell, not for us
-TELLERS = {"ConfigError": "fix", "CheckFailedError": "fix", "report_failure": ""}  # the name of what they suggest
+TELLERS = {"ConfigError": "fix", "CheckFailedError": "fix"}  # the name of what they suggest
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def list_remedies() -> Iterator[tuple[str, str]]:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in TELLERS:
                 named = [word.value for word in node.keywords if word.arg == TELLERS[node.func.id]]
-                for found in named or node.args[1:2]:
+                for found in named:
                     if (text := _fill_in(found)) is not None:
                         yield f"{file.relative_to(root)}:{node.lineno}", text
 
@@ -94,15 +94,26 @@ REMEDIES = dict(list_remedies())
 def test_every_remedy_in_the_code_can_be_typed_or_stands_beside_a_command_that_can(
     place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report(ConfigError("it does not work", fix=REMEDIES[place]), Typed("rota worker"))
-    told = last_line(capsys)
-    if told.partition(" ")[0] == "rota":
-        check_typed(told)
-    else:
-        assert told.startswith(PROGRAMS)
+    asking = read_typed(cli, ["task", "ls", "--url", "http://127.0.0.1:9"])
+    for typed in (Typed("rota worker"), asking) if REMEDIES[place].startswith("rota ") else (Typed("rota worker"),):
+        report(ConfigError("it does not work", fix=REMEDIES[place]), typed)
+        told = last_line(capsys)
+        if told.partition(" ")[0] == "rota":
+            check_typed(told)
+        else:
+            assert told.startswith(PROGRAMS)
 
 
 def test_the_remedies_of_the_commands_are_among_them() -> None:
     assert {"rota db upgrade", "rota config-type ls", "rota dev --port 0", "rota task explain 1"} <= set(
         REMEDIES.values()
     )
+
+
+@pytest.mark.parametrize(
+    "words", ["api", "scheduler", "server", "worker --app a.py", "version", "completion bash", "dev"]
+)
+def test_a_command_that_asks_no_server_is_not_given_the_url_of_one(words: str) -> None:
+    typed = read_typed(cli, ["task", "ls", "--url", "http://127.0.0.1:9"])
+    assert typed.beside(f"rota {words}") == f"rota {words}"
+    assert typed.beside("rota worker ls") == "rota worker ls --url http://127.0.0.1:9"

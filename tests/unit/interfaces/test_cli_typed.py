@@ -1,6 +1,7 @@
 """What to try next repeats what was said."""
 
 import io
+import os
 import shlex
 import socket
 from datetime import timedelta
@@ -10,6 +11,7 @@ import httpx2
 import pytest
 
 from rota.config.settings import ApiSettings
+from rota.interfaces.cli.connect import PLACE_FILE
 from rota.interfaces.cli.errors import CONFLICT, FAILURE, NOT_FOUND, UNAVAILABLE, USAGE
 from rota.interfaces.cli.main import cli, run
 from rota.interfaces.cli.typed import read_typed
@@ -58,6 +60,23 @@ def test_where_nobody_listens_another_server_is_asked_or_one_is_started_there(
         monkeypatch.setenv("ROTA_URL", url)
         assert run(["task", "ls"]) == UNAVAILABLE
         assert last_line(capsys) == "try: unset ROTA_URL"
+
+
+def test_where_nobody_listens_the_rota_dev_of_this_folder_is_asked_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    PLACE_FILE.parent.mkdir()
+    PLACE_FILE.write_text(f"{os.getpid()} http://127.0.0.1:2\n", "utf-8")
+    words = ["task", "ls", "--limit", "3"]
+    monkeypatch.delenv("ROTA_URL", raising=False)
+    assert run([*words, "--url", "http://127.0.0.1:1"]) == UNAVAILABLE
+    assert last_line(capsys) == "try: rota task ls --limit 3"
+    monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:1")
+    assert run(words) == UNAVAILABLE
+    assert last_line(capsys) == "try: unset ROTA_URL"
+    assert run([*words, "--url", "http://127.0.0.1:1"]) == UNAVAILABLE
+    assert last_line(capsys) == "try: rota task ls --limit 3 --url http://127.0.0.1:2", "ROTA_URL is as wrong"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +166,7 @@ def test_a_port_that_does_not_speak_http_leads_to_the_one_that_does(
         assert shlex.split(last.removeprefix("try: ")) == ["rota", *words, "--url", meant]
     monkeypatch.setenv("ROTA_URL", url)
     assert run(["task", "ls"]) == UNAVAILABLE
-    assert last_line(capsys) == f"try: export ROTA_URL={meant}"
+    assert last_line(capsys) == f"try: export ROTA_URL={shlex.quote(meant)}"
     assert len(api.sent) == 3, "nothing was tried again"
 
 

@@ -4,21 +4,28 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
 from rota.domain.durations import parse_duration
-from rota.interfaces.cli.bench_run import Figures, Run, Spread, Tell
-from rota.interfaces.cli.connect import connect, server_option
-from rota.interfaces.cli.errors import OK, report_failure
+from rota.domain.errors import RotaError
+from rota.interfaces.cli.bench_run import Figures, NobodyError, Run, Spread, Tell, count_tasks
+from rota.interfaces.cli.connect import choose_place, connect, find_served, server_option
+from rota.interfaces.cli.errors import OK, CheckFailedError
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import Table, output_option, show_one
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from rota.client.blocking import Client
+
 MOST_TASKS = 100_000
 MOST_BATCH = 1_000
+SAMPLES = "rota.sdk.samples"
+SERVER = f"rota server --app {SAMPLES}"
+ALONE = "memory"  # the coordinator of an installation that is one process
 FIGURES = Table((), name=lambda figures: f"{figures.completed_per_second:.0f}")
 
 
@@ -40,16 +47,48 @@ def bench(*, tasks: int, batch: int, timeout: str, output: str, url: str | None)
     with connect(url) as client, _progress(tasks) as tell:
         try:
             figures = Run(client, real_system().clock, tasks, batch, most)(tell)
+        except NobodyError as error:
+            raise _advise(str(error), client, url=url) from error
         except TimeoutError:
-            return report_failure(f"{tasks} tasks have not ended within {timeout}", "rota top")
+            verb = "has" if tasks == 1 else "have"
+            problem = f"{count_tasks(tasks)} {verb} not ended within {timeout}"
+            raise CheckFailedError(problem, fix="rota top") from None
     if output in ("table", "wide"):
         click.echo("\n".join(_lines(figures)))
     else:
         show_one(figures, FIGURES, output=output)
-    if figures.succeeded < tasks:
-        problem = f"{tasks - figures.succeeded} of {tasks} tasks did not succeed"
-        return report_failure(problem, "rota task ls --type sample_noop --status failed")
+    _check(figures, tasks)
     return OK
+
+
+def _check(figures: Figures, wanted: int) -> None:
+    """Whether all of the tasks are on record, and succeeded."""
+    if figures.tasks < wanted:
+        problem = f"{wanted - figures.tasks} of {count_tasks(wanted)} are not on record, and not in these figures"
+        raise CheckFailedError(problem, fix="rota task ls --type sample_noop")
+    if figures.succeeded < wanted:
+        problem = f"{wanted - figures.succeeded} of {count_tasks(wanted)} did not succeed"
+        fix = "rota task ls --type sample_noop --status failed --status timeout --status cancelled"
+        raise CheckFailedError(problem, fix=fix)
+
+
+def _advise(problem: str, client: "Client", *, url: str | None) -> CheckFailedError:
+    """How to get a worker that runs the tasks; one cannot join an installation that is a single process."""
+    if not _is_one_process(client):
+        told = f"{problem}; a worker with the samples is needed, with the settings of that server"
+        return CheckFailedError(told, fix=f"rota worker --app {SAMPLES}")
+    place = choose_place(url, timeout="1s")
+    which = "the rota dev of this folder" if place.url == find_served() else f"the server at {place.url}"
+    told = f"{problem}; {which} is one process, which no other worker can join: end it, and start it with the samples"
+    port = urlsplit(place.url).port
+    return CheckFailedError(told, fix=f"rota dev {SAMPLES} --port {port}" if place.is_local and port else SERVER)
+
+
+def _is_one_process(client: "Client") -> bool:
+    try:
+        return client.cluster().coordinator == ALONE
+    except RotaError:  # what is missing is told in any case
+        return False
 
 
 def _lines(figures: Figures) -> list[str]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.domain.errors import InvalidError, RotaError
-from rota.interfaces.cli.errors import CheckFailedError
+from rota.domain.errors import InvalidError, RotaError, UnavailableError
+from rota.interfaces.cli.errors import NOT_ASKED, CheckFailedError
 
 if TYPE_CHECKING:
     from rota.client.blocking import Client
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 TYPE = "sample_noop"
 MARK = "bench"  # the metadata by which the tasks of a run are found again
-START_WORKER = "rota worker --app rota.sdk.samples"
 PAYLOAD = {"filler": "a hundred bytes or so, as an ordinary task has them; nobody reads what is written here"}
 LONE = 20  # tasks that are submitted one after the other, each when the one before has ended
 PATIENCE = timedelta(seconds=10)  # for the first of all: longer than a cluster takes to find a new leader
 PAGE = 1000
+MOST_SKEW = timedelta(hours=1)  # between the clock of the store and that of the node that numbers tasks
 MOST_SWEEPS = 5  # a batch that was on its way when the run was interrupted comes after the first
 LIVE = ("PENDING", "PROCESSING", "RETRYING")
 
@@ -45,9 +45,13 @@ class Spread:
         return cls(p50=ranked[len(ranked) // 2], p99=ranked[min(len(ranked) * 99 // 100, len(ranked) - 1)])
 
 
+class NobodyError(Exception):
+    """No worker runs the tasks of a run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a run found. A task has started when it was given to a worker."""
+    """What a run found of the `tasks` that the server has on record; one has started when a worker was given it."""
 
     tasks: int
     batch: int
@@ -77,7 +81,7 @@ class Run:
     _has_begun: bool = False
 
     def __call__(self, tell: Tell) -> Figures:
-        """Measure; `TimeoutError` when it takes longer than it may."""
+        """Measure; `TimeoutError` when it takes longer than it may, `NobodyError` where nothing runs."""
         self._until = self.clock.monotonic() + self.most.total_seconds()
         with self._cleaning_up():
             lone = [self._probe(), *(self._run_one() for _ in range(LONE - 1))]
@@ -86,23 +90,27 @@ class Run:
                 self.client.tasks.wait(task_id, self._left())
                 tell(self.tasks, created)
             many = self._collect(lone)
+        if not many:
+            problem = f"the server has none of the {count_tasks(self.tasks)} on record any more"
+            raise CheckFailedError(problem, fix=f"rota task ls --type {TYPE}")
         return _figures(self, lone, many=many, seconds=seconds)
 
     def _probe(self) -> "TaskView":
         """The first task, which shows whether there is anybody to run it."""
+        self._has_begun = True  # whoever interrupts may come between the task and its answer
         try:
             handle = self.client.submit(TYPE, PAYLOAD, metadata={MARK: self._mark})
-        except InvalidError as error:
-            if error.field != "type":
-                raise
-            raise _nobody(f"no worker of this installation has ever had {TYPE}") from error
-        self._has_begun = True
+        except RotaError as error:
+            self._has_begun = isinstance(error, UnavailableError) and error.code not in NOT_ASKED
+            if isinstance(error, InvalidError) and error.field == "type":
+                raise NobodyError(f"no worker of this installation has ever had {TYPE}") from error
+            raise
         patience = min(PATIENCE, self._left())
         try:
             return handle.wait(patience)
         except TimeoutError:
             found = self.client.tasks.explain(handle.id)
-        raise _nobody(f"{TYPE} did not run within {patience.total_seconds():.0f} s: {found.sentence}")
+        raise NobodyError(f"{TYPE} did not run within {patience.total_seconds():.0f} s: {found.sentence}")
 
     def _run_one(self) -> "TaskView":
         return self.client.submit(TYPE, PAYLOAD, metadata={MARK: self._mark}).wait(self._left())
@@ -121,11 +129,10 @@ class Run:
         return self.clock.monotonic() - began, ends
 
     def _collect(self, lone: Sequence["TaskView"]) -> list["TaskView"]:
-        """All tasks of the batches, ended."""
+        """All tasks of the batches that are on record, ended."""
         known = {task.id for task in lone}
-        listed = self.client.tasks.list(
-            page_size=PAGE, type=TYPE, metadata={MARK: self._mark}, created_after=lone[-1].created_at
-        )
+        since = lone[0].created_at - MOST_SKEW  # only so that the server need not look through all it has
+        listed = self.client.tasks.list(page_size=PAGE, type=TYPE, metadata={MARK: self._mark}, created_after=since)
         found = [task for task in listed if task.id not in known]
         return [task if task.status.is_final else self.client.tasks.wait(task.id, self._left()) for task in found]
 
@@ -156,7 +163,8 @@ class Run:
         except RotaError as error:
             click.echo(f"what is left of the run was not cancelled: {error}", err=True)
         if cancelled:
-            click.echo(f"{cancelled} tasks that were left are cancelled", err=True)
+            verb = "was left is" if cancelled == 1 else "were left are"
+            click.echo(f"{count_tasks(cancelled)} that {verb} cancelled", err=True)
 
     def _sweep(self) -> int:
         marked = {MARK: self._mark}
@@ -164,13 +172,15 @@ class Run:
         return self.client.tasks.cancel_all(type=TYPE, status=LIVE, metadata=marked, reason=reason).changed
 
 
-def _nobody(problem: str) -> CheckFailedError:
-    return CheckFailedError(f"{problem}; a worker with the samples is needed", fix=START_WORKER)
+def count_tasks(number: int) -> str:
+    """In words: `1 task`."""
+    return f"{number} task{'' if number == 1 else 's'}"
 
 
 def _figures(run: Run, lone: Sequence["TaskView"], *, many: Sequence["TaskView"], seconds: float) -> Figures:
+    first = min(task.created_at for task in many)
     ended = [task.completed_at for task in many if task.completed_at is not None]
-    whole = (max(ended) - min(task.created_at for task in many)).total_seconds()
+    whole = (max(ended, default=first) - first).total_seconds()
     return Figures(
         tasks=len(many),
         batch=run.batch,

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -74,7 +75,7 @@ def dev(file: str | None, port: int | None, *, ephemeral: bool, changes: tuple[s
 def _explain_use(holder: str) -> ConfigError:
     address = find_address(holder)
     problem = f"Rota runs in this folder already, as {holder}{f' at {address}' if address else ''}"
-    fix = f"rota task ls --url {address}" if address else "rota task ls"
+    fix = f"rota task ls --url {quote(address)}" if address else "rota task ls"
     return ConfigError(f"{problem}; use that one, or another folder for a second", fix=fix)
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from rota.domain.access import Role
 from rota.domain.errors import (
     ConfigError,
     ConflictError,
@@ -19,6 +20,7 @@ from rota.domain.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from rota.interfaces.cli.connect import choose_place, find_served
 from rota.interfaces.cli.refused import advise
 from rota.interfaces.cli.text import safe
 from rota.interfaces.cli.typed import Typed
@@ -51,13 +53,14 @@ OWNERS = {  # what has it, of which the first argument says the name
 
 PROGRAMS = ("rota", "pip", "python", "unset")  # a fix that begins with one of these can be typed as it is
 UNREACHED, MISUNDERSTOOD, UNTRUSTED = "server_unreachable", "wrong_protocol", "untrusted_certificate"  # by the client
+NOT_ASKED = (UNREACHED, MISUNDERSTOOD, UNTRUSTED)  # so nothing has changed
 CHECK = "rota settings check"
 SUBMIT = "rota task submit"
 GETTERS = ("rota task", "rota config-type", "rota worker", "rota calendar")
 
 
 class CheckFailedError(RotaError):
-    """What was to be checked is not so."""
+    """What was to be checked is not so, or what was asked for did not come about."""
 
     code = "check_failed"
 
@@ -108,12 +111,6 @@ def report_usage(error: click.ClickException, typed: Typed) -> int:
     return USAGE if isinstance(error, click.UsageError) else FAILURE
 
 
-def report_failure(problem: str, attempt: str) -> int:
-    """What was asked for did not come about."""
-    _say(problem, attempt)
-    return FAILURE
-
-
 def suggest(error: RotaError, typed: Typed) -> str:
     """What to type next."""
     code = exit_code_for(error)
@@ -144,16 +141,17 @@ def _look_at(error: RotaError, typed: Typed) -> str:
 
 
 def _find_server(typed: Typed) -> str:
-    """Where nobody listens: start one there if it is here, else ask the usual one."""
-    from rota.client.place import Place
-
-    given = typed.find("--url")
-    named = given or os.environ.get("ROTA_URL")
-    if named is None:
+    """Where nobody listens: start one there if it is here and none runs in this folder, else ask the usual one."""
+    given, in_environment = typed.find("--url"), os.environ.get("ROTA_URL")
+    if not (given or in_environment):
         return "rota dev"
-    if not Place(named, "").is_local:
+    place, served = choose_place(given, timeout="1s"), find_served()
+    other = None if served == place.url else served
+    if other and given and in_environment:  # which would be asked next
+        return typed.again(f"--url {quote(other)}", without="--url")
+    if other or not place.is_local:
         return typed.without_url()
-    port = urlsplit(named).port
+    port = urlsplit(place.url).port
     return "rota dev" if port is None else f"rota dev --port {port}"
 
 
@@ -167,11 +165,11 @@ def _ask_elsewhere(error: RotaError, typed: Typed) -> str:
         return "rota dev"  # takes another port
     if meant is None:
         return typed.without_url()
-    return f"export ROTA_URL={meant}" if given is None else typed.again(f"--url {quote(meant)}", without="--url")
+    return f"export ROTA_URL={quote(meant)}" if given is None else typed.again(f"--url {quote(meant)}", without="--url")
 
 
 def _role_for(error: RotaError, typed: Typed) -> str:
-    if isinstance(error, DeniedError) and error.needed:
+    if isinstance(error, DeniedError) and error.needed in list(Role):  # a server may say anything
         return error.needed
     return "admin" if typed.command.startswith(("rota token", "rota audit")) else "operator"
 

@@ -12,7 +12,7 @@ from rota.domain.checks import MAX_PAYLOAD_BYTES
 from rota.domain.durations import parse_duration
 from rota.domain.errors import ConfigError, InvalidError
 from rota.interfaces.cli.connect import connect, server_option
-from rota.interfaces.cli.errors import FAILURE, OK, report_failure
+from rota.interfaces.cli.errors import FAILURE, OK, CheckFailedError
 from rota.interfaces.cli.filters import read_pairs, read_time
 from rota.interfaces.cli.input import read_text
 from rota.interfaces.cli.options import WholeNumber
@@ -82,7 +82,7 @@ def submit(task_type: str, *, wait: bool, wait_timeout: str, output: str, url: s
             ended = _wait(client, handle, most=most)
         except TimeoutError:
             problem = f"task {handle.id} has not ended within {wait_timeout}"
-            return report_failure(problem, f"rota task explain {handle.id}")
+            raise CheckFailedError(problem, fix=f"rota task explain {handle.id}") from None
         show_one(ended, TASKS, output=output)
     return OK if ended.status == "SUCCESS" else FAILURE
 

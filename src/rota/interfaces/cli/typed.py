@@ -19,9 +19,14 @@ SHARED = {  # which of the options that say where to look a command takes, by ho
     "rota settings": SETTINGS,
     "rota db": SETTINGS,
     "rota server": SETTINGS,
+    "rota api": SETTINGS,
+    "rota scheduler": SETTINGS,
+    "rota worker --app": SETTINGS,  # to run one; to look after those that run, a server is asked
     "rota doctor": (*SETTINGS, *SERVER),
     "rota token create": SETTINGS,  # on the store itself
     "rota dev": (),
+    "rota version": (),
+    "rota completion": (),
     "rota": SERVER,
 }
 
