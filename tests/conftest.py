@@ -1,5 +1,6 @@
 """Fixtures of all tests. Servers start when the first test asks for one, and serve the whole run."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,9 @@ from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer
 
 pytest.register_assert_rewrite("rota.testing.contract")
+
+# Servers run as another user, for which Python forks; what gRPC does in such a child ends it now and then.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 LONGEST = ("test_tutorial.py", "test_chaos.py", "test_outages.py")

@@ -10,7 +10,6 @@ HEAVY = (
     "google.protobuf",
     "grpc",
     "httpx2",
-    "msgspec",
     "sqlalchemy",
     "structlog",
     "uvloop",
