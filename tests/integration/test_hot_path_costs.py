@@ -2,7 +2,7 @@
 
 Time depends on the machine; these counts do not. Who makes the hot path dearer sees it here, before any benchmark."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 import pytest
@@ -49,6 +49,8 @@ async def scene(mariadb_server: MariaDbServer, redis_server: RedisServer) -> Asy
     await client.close()
 
 
+ROUNDS = 3
+
 # What each stage cost when it was counted last, and a little more where that varies. Lower them when something gets
 # cheaper; raise one only with the reason in the commit.
 MOST = {
@@ -75,9 +77,9 @@ async def test_no_stage_of_a_batch_costs_more_than_it_may(scene: tuple[Life, Cou
     too_dear = []
     for tasks, stages in MOST.items():
         works: tuple[Work, ...] = (partial(life.create, tasks), partial(life.grant, tasks), life.end)
-        for (stage, most), work in zip(stages.items(), works, strict=True):
-            cost = await counters.count(work)
-            over = {name: value for name, value in cost._asdict().items() if value > getattr(most, name)}
+        rounds = [[await counters.count(work) for work in works] for _ in range(ROUNDS)]
+        for (stage, most), costs in zip(stages.items(), zip(*rounds, strict=True), strict=True):
+            over = {name: value for name, value in least_of(costs)._asdict().items() if value > getattr(most, name)}
             if over:
                 too_dear.append(f"{stage} of {tasks}: {over}, at most {most}")
     assert not too_dear, "\n".join(too_dear)
@@ -90,7 +92,13 @@ async def test_what_is_counted_is_what_was_done(scene: tuple[Life, Counters]) ->
         await life.create(3)
         await life.create(3)
 
-    once, twice = await counters.count(partial(life.create, 3)), await counters.count(create_twice)
+    once = least_of([await counters.count(partial(life.create, 3)) for _ in range(ROUNDS)])
+    twice = least_of([await counters.count(create_twice) for _ in range(ROUNDS)])
     assert once.rows == 9, "a task, its live row and its log"
     assert twice._replace(calls=0) == Cost(*(2 * value for value in once))._replace(calls=0)
     assert twice.calls > 1.5 * once.calls
+
+
+def least_of(costs: Sequence[Cost]) -> Cost:
+    """Without what only one of the rounds had to do beside its work, such as to take new ids."""
+    return Cost(*map(min, zip(*costs, strict=True)))
