@@ -19,7 +19,7 @@ from itertools import islice
 import structlog
 
 from rota.application import metrics
-from rota.application.announce import announce_runs
+from rota.application.announce import announce_runs, announce_tasks
 from rota.application.calendars import calendars_of_all
 from rota.application.failing import pause_failing
 from rota.application.look_ahead import Decided, LookAhead
@@ -27,7 +27,6 @@ from rota.application.node import Node
 from rota.application.ports.store import fire_key_of
 from rota.application.reign import Reign
 from rota.application.steer import SteerTasks
-from rota.application.submit import announce
 from rota.domain.errors import ConflictError, FencedError, InvalidError, NotFoundError
 from rota.domain.firing import (
     NEVER_RAN,
@@ -181,7 +180,7 @@ class FireSchedules:
             await announce_runs(self.node, [one for one in effective if isinstance(one, Run)])
             ids = {one.task_id for answer in answers for one in answer}
             others = [one for one in effective if not isinstance(one, Run)]
-            await announce(self.node, [task for one in others for task in one.tasks if task.id in ids])
+            await announce_tasks(self.node, [task for one in others for task in one.tasks if task.id in ids])
         finally:
             self._room.release()
 

@@ -4,8 +4,6 @@ The answer comes after the commit. Should queueing or telling fail, the answer i
 leader's reconciliation queues it.
 """
 
-import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,20 +11,17 @@ from datetime import timedelta
 import structlog
 from msgspec.structs import replace
 
-from rota.application import metrics
+from rota.application.announce import announce_tasks
 from rota.application.audit import Actor, record
 from rota.application.group_commit import GroupCommit
 from rota.application.node import Node
 from rota.application.ports.store import Added
-from rota.domain.errors import CoordinatorUnavailableError, InvalidError, NotFoundError
-from rota.domain.events import Event, EventKind
+from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.ids import TaskId, TenantId
-from rota.domain.queue import QueueEntry
 from rota.domain.submission import NewTask, Submission, compose, compose_rerun
-from rota.domain.task import PENDING, LiveTask, Task
+from rota.domain.task import Task
 
 MOST_AT_ONCE = 10_000
-FEW = 16  # so many at once bring along what their grant needs; more are soon read together, and would fill the queue
 MOST_ERRORS = 100  # that are told of one batch
 SLICE = 500  # tasks that are composed in one go: some 10 ms, in which the loop does nothing else
 
@@ -135,38 +130,5 @@ class SubmitTasks:
     async def _add(self, new: Sequence[NewTask]) -> list[Added]:
         added = await self._node.store.tasks.add(new)
         fresh = [item.task for item, answer in zip(new, added, strict=True) if not answer.is_repeat]
-        await announce(self._node, fresh)
+        await announce_tasks(self._node, fresh)
         return added
-
-
-async def announce(node: Node, fresh: Sequence[Task]) -> None:
-    """Count, queue and tell of tasks that were committed just now."""
-    for task_type, number in Counter(task.spec.type for task in fresh).items():
-        node.collector.add(metrics.TASKS_CREATED, task_type, amount=number)
-    told = asyncio.gather(
-        node.coordinator.queue.push([_entry(task, is_lone=len(fresh) <= FEW) for task in fresh]),
-        node.coordinator.signals.publish([_created(task) for task in fresh]),
-    )
-    try:
-        await told
-    except CoordinatorUnavailableError as exc:
-        log.warning("submit.not_queued", tasks=len(fresh), error=str(exc))
-
-
-def _entry(task: Task, *, is_lone: bool) -> QueueEntry:
-    is_told = is_lone and task.state.status is PENDING  # that is what a hint says of it
-    added = LiveTask(state=task.state, type=task.spec.type, timeout=task.spec.timeout) if is_told else None
-    scheduled_at = task.spec.scheduled_at
-    due_at = None if scheduled_at is None or scheduled_at <= task.spec.created_at else scheduled_at
-    return QueueEntry(task.id, task.state.priority, due_at=due_at, added=added)
-
-
-def _created(task: Task) -> Event:
-    return Event(
-        kind=EventKind.TASK_CREATED,
-        at=task.spec.created_at,
-        tenant_id=task.spec.tenant_id,
-        task_id=task.id,
-        task_type=task.spec.type,
-        status=task.state.status,
-    )
