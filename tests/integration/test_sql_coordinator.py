@@ -355,8 +355,8 @@ class _LosesOneAnswer:
         self._has_lost = False
         self.deadline_s = inner.deadline_s
 
-    async def run(self, work: Work[T], *, writes: bool) -> T:
-        result = await self._inner.run(work, writes=writes)
+    async def run(self, work: Work[T], *, writes: bool, is_brief: bool = False) -> T:
+        result = await self._inner.run(work, writes=writes, is_brief=is_brief)
         if writes and not self._has_lost:
             self._has_lost = True
             raise ConnectionResetError

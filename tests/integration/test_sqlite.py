@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event, make_url, select
+from sqlalchemy.exc import OperationalError
 
 from rota.domain.errors import ConfigError
 from rota.domain.paging import MAX_PURGE
@@ -75,6 +76,24 @@ async def test_a_read_sees_one_moment_while_writes_go_on(database: Database) -> 
     written.set()
     assert await reading == (5, 5), "the write in between is not seen"
     assert await database.read(read_term) == 6
+
+
+async def test_a_few_rows_are_read_without_a_thread(database: Database) -> None:
+    assert await database.read(lambda _: threading.current_thread(), is_brief=True) is threading.current_thread()
+
+
+async def test_what_is_locked_at_the_moment_is_left_to_a_thread_that_waits(database: Database) -> None:
+    loop_thread = threading.current_thread()
+
+    def read(link: Connection) -> int:
+        if threading.current_thread() is loop_thread:
+            assert link.exec_driver_sql("PRAGMA busy_timeout").scalar_one() == 0
+            raise OperationalError("SELECT", None, sqlite3.OperationalError("database is locked"))
+        return int(link.execute(select(leadership.c.term)).scalar_one())
+
+    assert await database.read(read, is_brief=True) == 0
+    await database.transact(lambda link: link.execute(leadership.update().values(term=5)))
+    assert await database.read(lambda link: link.execute(select(leadership.c.term)).scalar_one(), is_brief=True) == 5
 
 
 async def test_reads_that_were_given_up_hold_up_no_other(database: Database) -> None:

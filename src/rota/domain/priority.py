@@ -20,6 +20,7 @@ NORMAL = 0
 HIGH = 5
 URGENT = 9
 LEVELS = range(NORMAL, URGENT + 1)
+MOST_PRESSING_FIRST = LEVELS[::-1]  # while none of them waits
 NAMES: Mapping[str, int] = {"normal": NORMAL, "high": HIGH, "urgent": URGENT}
 AGING_STEP = timedelta(seconds=30)
 

@@ -154,6 +154,7 @@ class Intake:
             return
         self._take(await self.deliveries.take(worker.id, room, wait=TAKE_WAIT))
         await self.desk.begin_taken()
+        await self.desk.ports.clock.sleep(timedelta(0))  # what was begun starts, before more is asked for
 
     def adopt(self, in_flight: Iterable[Attempt]) -> None:
         """Hold what was handed over by a take whose answer was lost; if its end is recorded, its row will say so."""

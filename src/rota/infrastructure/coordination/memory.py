@@ -9,7 +9,7 @@ import asyncio
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -35,7 +35,7 @@ class Bell:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: deque[asyncio.Future[bool]] = deque()
+        self._waiting: dict[asyncio.Future[bool], None] = {}  # in the order they came
         self._is_rung = False
 
     def ring(self) -> None:
@@ -57,7 +57,7 @@ class Bell:
         if wait <= timedelta(0):
             return False
         heard: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.append(heard)
+        self._waiting[heard] = None
         sleeper = asyncio.ensure_future(self._clock.sleep(wait))
         sleeper.add_done_callback(partial(_tell_over, heard))
         try:
@@ -68,12 +68,12 @@ class Bell:
             raise
         finally:
             sleeper.cancel()
-            with suppress(ValueError):  # whoever rang has taken it out
-                self._waiting.remove(heard)
+            self._waiting.pop(heard, None)  # whoever rang has taken it out
 
     def _wake_one(self) -> bool:
         while self._waiting:
-            heard = self._waiting.popleft()
+            heard = next(iter(self._waiting))
+            del self._waiting[heard]
             if not heard.done():  # else its wait is just over, or was cancelled
                 heard.set_result(True)
                 return True

@@ -59,7 +59,7 @@ class ConnectedThreads:
         self._threads.clear()
 
     def _work(self) -> None:
-        hand = _Hand(self._engine)
+        hand = Hand(self._engine)
         while (job := self._jobs.get()) is not None:
             hand.era = self._era
             job.do(hand)
@@ -67,12 +67,13 @@ class ConnectedThreads:
         hand.let_go()
 
 
-class _Hand:
+class Hand:
     """The connection that a thread holds."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, prepare: Callable[[Connection], object] | None = None) -> None:
         self.era = 0
         self._engine = engine
+        self._prepare = prepare
         self._connection: Connection | None = None
         self._connected_in = 0
 
@@ -80,6 +81,8 @@ class _Hand:
         if self._connection is None or self._connection.invalidated or self._connected_in != self.era:
             self.let_go()
             self._connection, self._connected_in = self._engine.connect(), self.era
+            if self._prepare is not None:
+                self._prepare(self._connection)
         return self._connection
 
     def let_go(self) -> None:
@@ -97,7 +100,7 @@ class _Job(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[T] = self._loop.create_future()
 
-    def do(self, hand: _Hand) -> None:
+    def do(self, hand: Hand) -> None:
         """In the thread: make the call and send the answer."""
         if self.answer.cancelled():
             self._tell(self._fail, asyncio.CancelledError())

@@ -75,9 +75,9 @@ class Database:
         """
         return await self._within_deadline(self._write(work, again=again, is_repeatable=is_repeatable))
 
-    async def read(self, work: Work[T], *, deadline_s: float | None = None) -> T:
-        """Run a read-only transaction."""
-        return await self._within_deadline(self._read(work), deadline_s)
+    async def read(self, work: Work[T], *, deadline_s: float | None = None, is_brief: bool = False) -> T:
+        """Run a read-only transaction. What is brief reads a few rows by their keys."""
+        return await self._within_deadline(self._read(work, is_brief=is_brief), deadline_s)
 
     def now_us(self, connection: Connection) -> int:
         """The store's clock."""
@@ -114,10 +114,10 @@ class Database:
             work = again or work
         raise self._errors.unavailable("the rows kept changing while they were written")
 
-    async def _read(self, work: Work[T]) -> T:
+    async def _read(self, work: Work[T], *, is_brief: bool) -> T:
         for number in range(1, TRIES):
             try:
-                return await self._runner.run(work, writes=False)
+                return await self._runner.run(work, writes=False, is_brief=is_brief)
             except (SQLAlchemyError, OSError) as exc:
                 await self._recover(exc, is_last=number == TRIES - 1)
             await self._pause(number)

@@ -10,15 +10,17 @@ Both take the same plain function over a SQLAlchemy connection, so every stateme
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from rota.application.ports.metrics import MetricsCollector
-from rota.infrastructure.database.connected_threads import ConnectedThreads
+from rota.infrastructure.database.connected_threads import ConnectedThreads, Hand
 from rota.infrastructure.database.direct import execute
 from rota.infrastructure.pool_meter import PoolMeter
 
@@ -35,8 +37,8 @@ class Runner(Protocol):
         """How long a call may take, all its tries together."""
         ...
 
-    async def run(self, work: Work[T], *, writes: bool) -> T:
-        """Run `work` in one transaction and return what it returned."""
+    async def run(self, work: Work[T], *, writes: bool, is_brief: bool = False) -> T:
+        """Run `work` in one transaction and return what it returned. What is brief reads a few rows by their keys."""
         ...
 
     def measure(self, collector: MetricsCollector, *, server: str) -> None:
@@ -70,7 +72,7 @@ class ServerRunner:
             self._meters[engine] = meter = PoolMeter(collector, server=server, pool=name, limit=limit)
             _watch(engine, meter)
 
-    async def run(self, work: Work[T], *, writes: bool) -> T:
+    async def run(self, work: Work[T], *, writes: bool, is_brief: bool = False) -> T:
         engine = (self._writer if writes else self._reader).sync_engine
         meter = self._meters.get(engine)
         pool = _pool_of(engine)
@@ -142,26 +144,36 @@ def _roll_back(connection: Connection) -> None:
 
 
 class SqliteRunner:
-    """SQLite: all writes in one thread, one after the other, so nobody waits for the file; reads beside them."""
+    """SQLite: all writes in one thread, one after the other, so nobody waits for the file; reads beside them.
+
+    What is brief is read right here, by the event loop: it takes some 50 µs, and the way to a thread and back ten times
+    as long (ADR-0017). A reader waits for nobody in WAL mode, save while the file is recovered or closed: then a thread
+    does the waiting."""
 
     def __init__(self, engine: Engine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
         self.deadline_s = deadline_s
         self._writer = ConnectedThreads(engine, "rota-sqlite-writer", most=1)
         self._readers = ConnectedThreads(engine, "rota-sqlite-reader", most=SQLITE_READERS)
+        self._own = Hand(engine, prepare=_wait_for_nobody)
 
     def measure(self, collector: MetricsCollector, *, server: str) -> None:
         """There is no server."""
 
-    async def run(self, work: Work[T], *, writes: bool) -> T:
+    async def run(self, work: Work[T], *, writes: bool, is_brief: bool = False) -> T:
         if writes:
             return await self._writer.run(lambda connection: _write_locally(connection, work))
+        if is_brief:
+            with suppress(OperationalError):
+                return _read_locally(self._own.hold(), work)
         return await self._readers.run(lambda connection: _read_locally(connection, work))
 
     async def drop_connections(self) -> None:
+        self._own.era += 1
         for threads in (self._writer, self._readers):
             threads.drop_connections()
 
     async def close(self) -> None:
+        self._own.let_go()
         for threads in (self._writer, self._readers):
             await asyncio.to_thread(threads.close)  # which waits for what they still do
 
@@ -178,6 +190,10 @@ def _write_locally(connection: Connection, work: Work[T]) -> T:
         _roll_back_locally(connection)
         raise
     return result
+
+
+def _wait_for_nobody(connection: Connection) -> None:
+    execute(connection, "PRAGMA busy_timeout=0")
 
 
 def _read_locally(connection: Connection, work: Work[T]) -> T:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from operator import itemgetter
+from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, select, text
 
@@ -37,6 +38,7 @@ from rota.infrastructure.store.sql.task_rows import (
 from rota.infrastructure.store.sql.transitions import TransitionWriter
 
 COUNT_SHARDS = 16
+FEW = 16  # rows that are read in a moment
 LOG_SLICE = 20_000  # log rows that one statement may delete beside those of other tasks
 PURGED_SHARD = COUNT_SHARDS  # what a purge takes off the others
 _WAITING_CODES = ",".join(str(STATUS_CODES[status]) for status in sorted(WAITING))
@@ -76,14 +78,14 @@ class SqlTaskStore:
         if not task_ids:
             return {}
         query = f"{SELECT_TASK} WHERE t.id {{ids}}"
-        rows = await self._database.read(lambda link: self._database.bulk.select_by_ids(link, query, ids=task_ids))
+        rows = await self._select_by_ids(query, task_ids)
         return {task.id: task for task in map(to_task, rows)}
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         if not task_ids:
             return []
         query = f"{SELECT_LIVE} WHERE l.id {{ids}}"
-        rows = await self._database.read(lambda link: self._database.bulk.select_by_ids(link, query, ids=task_ids))
+        rows = await self._select_by_ids(query, task_ids)
         found = {live.id: live for live in map(to_live, rows)}
         return [found[task_id] for task_id in task_ids if task_id in found]
 
@@ -181,6 +183,12 @@ class SqlTaskStore:
             )
         )
         return {(tenant, key): (task_id, digest) for tenant, key, task_id, digest in found}
+
+    async def _select_by_ids(self, query: str, task_ids: Sequence[TaskId]) -> Sequence[Sequence[Any]]:
+        bulk = self._database.bulk
+        return await self._database.read(
+            lambda link: bulk.select_by_ids(link, query, ids=task_ids), is_brief=len(task_ids) <= FEW
+        )
 
     async def _select_live(self, where: str, *, limit: int | None = None, **parameters: int) -> list[LiveTask]:
         query = text(f"{SELECT_LIVE} WHERE {where}{'' if limit is None else f' LIMIT {limit:d}'}")
