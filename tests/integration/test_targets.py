@@ -231,6 +231,7 @@ async def test_a_name_that_nobody_could_have_is_refused() -> None:
         ("10.0.0.0/8", "anything.example.com", "::ffff:10.0.0.5"),
         ("fd00::/8", "anything.example.com", "fd00::5"),
         ("[fd00::5]:443", "fd00::5", "fd00::5"),
+        ("[fd00::5]", "anything.example.com", "fd00::5"),
         ("10.0.0.5:443", "10.0.0.5", "10.0.0.5"),
         ("169.254.169.254", "169.254.169.254", "169.254.169.254"),
         ("metadata.internal", "metadata.internal", "169.254.169.254"),
@@ -272,7 +273,14 @@ async def test_what_the_allow_list_does_not_name_stays_refused(entry: str, host:
 
 
 @pytest.mark.parametrize("text", ["", "a b", "host:0", "host:99999", "host:x", "*.*.x", "http://host", "-a", "x" * 300])
-def test_an_entry_that_means_nothing_is_told(text: str) -> None:
+@pytest.mark.parametrize("around", ["{}", "[{}", "[{}]", "{}]", "[{}]:443"])
+def test_an_entry_that_means_nothing_is_told(text: str, around: str) -> None:
+    with pytest.raises(InvalidError, match=r"http\.allow"):
+        parse_allow("http.allow", around.format(text))
+
+
+@pytest.mark.parametrize("text", ["[crm.internal", "[crm.internal]", "[10.0.0.5]", "[fd00::5", "fd00::5]", "[fd00::5]:x"])
+def test_brackets_are_for_addresses_with_colons(text: str) -> None:
     with pytest.raises(InvalidError, match=r"http\.allow"):
         parse_allow("http.allow", text)
 

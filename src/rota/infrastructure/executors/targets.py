@@ -16,6 +16,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -28,6 +29,7 @@ Lookup = Callable[[str, int], Awaitable[Iterable[str]]]  # a host and port to th
 
 MOST_LOOKUPS = 16  # at once
 MAX_HOST = 253  # characters
+_BRACKETED = re.compile(r"\[(?P<address>[0-9a-f.]*:[0-9a-f:.]*)\](:(?P<port>[0-9]+))?")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 
 # What `is_global` of some Python releases lets pass, or what belongs to somebody all the same.
@@ -107,11 +109,9 @@ class AllowEntry:
 def parse_allow(field: str, text: str) -> AllowEntry:
     """An entry of the allow-list, or `InvalidError`."""
     written = text.strip().lower()
-    try:
-        return AllowEntry(network=ip_network(written.strip("[]"), strict=False))
-    except ValueError:
-        pass
     host, port = _split_port(written)
+    with suppress(ValueError):
+        return AllowEntry(network=ip_network(host if port is None else written, strict=False))
     covers_below = host.startswith("*.")
     name = host.removeprefix("*.").rstrip(".")
     literal = _find_literal(name)
@@ -126,9 +126,8 @@ def parse_allow(field: str, text: str) -> AllowEntry:
 
 
 def _split_port(written: str) -> tuple[str, str | None]:
-    if written.startswith("["):
-        host, _, rest = written[1:].partition("]")
-        return host, rest[1:] if rest.startswith(":") else rest or None
+    if bracketed := _BRACKETED.fullmatch(written):
+        return bracketed["address"], bracketed["port"]
     host, colon, port = written.rpartition(":")
     return (host, port) if colon else (port, None)
 
