@@ -279,7 +279,7 @@ def test_an_entry_that_means_nothing_is_told(text: str, around: str) -> None:
         parse_allow("http.allow", around.format(text))
 
 
-@pytest.mark.parametrize("text", ["[crm.internal", "[crm.internal]", "[10.0.0.5]", "[fd00::5", "fd00::5]", "[fd00::5]:x"])
+@pytest.mark.parametrize("text", ["[crm.internal", "[crm.internal]", "[10.0.0.5]", "[fd00::5", "fd00::5]", "[::1]:x"])
 def test_brackets_are_for_addresses_with_colons(text: str) -> None:
     with pytest.raises(InvalidError, match=r"http\.allow"):
         parse_allow("http.allow", text)
