@@ -29,7 +29,8 @@ def waiting_tasks_get_their_turn(history: History) -> Iterator[Violation]:
 
 
 def granted_attempts_begin(history: History) -> Iterator[Violation]:
-    """By workers that are well. One whose pod was started anew after it had ended before: its attempts are lost."""
+    """By workers that are well. One whose pod was started anew after it had ended before: its attempts are lost. What
+    is granted to a worker that is no more is taken back as soon."""
     if history.healed is None:
         return
     present = {history.pods[worker]: worker for worker in sorted(history.joined, key=history.joined.__getitem__)}
@@ -40,7 +41,8 @@ def granted_attempts_begin(history: History) -> Iterator[Violation]:
             if not is_grant(grant) or grant["written_at"] < history.healed["mono"]:
                 continue
             waited = min(begun.get((task_id, grant["attempt"]), until), until) - grant["written_at"]
-            if waited > BEGUN_WITHIN and grant["worker"] in well:
+            is_no_more = grant["written_at"] > history.retired.get(grant["worker"], history.ended_at)
+            if waited > BEGUN_WITHIN and (is_no_more or grant["worker"] in well):
                 what = f"attempt {grant['attempt']} of task {task_id} was granted, and not begun for {waited:.0f} s"
                 yield broken("L4", what, lines=[history.healed, grant])
 
@@ -48,10 +50,12 @@ def granted_attempts_begin(history: History) -> Iterator[Violation]:
 def nothing_is_given_to_the_unreachable(history: History) -> Iterator[Violation]:
     if history.healed is None:
         return
+    healed_at: float = history.healed["mono"]
+    lost_at = dict.fromkeys(history.healed["lost"], healed_at) | history.lost
     for task_id in history.tasks:
         for grant in history.grants(task_id):
-            is_late = grant["written_at"] > history.healed["mono"] + NOTICED_WITHIN
-            if is_late and history.pods.get(grant["worker"]) in history.healed["lost"]:
+            since = lost_at.get(history.pods.get(grant["worker"], ""), history.ended_at)
+            if grant["written_at"] > since + NOTICED_WITHIN:
                 what = f"task {task_id} was given to a worker that has been out of reach for long"
                 yield broken("L5", what, lines=[history.healed, grant])
 

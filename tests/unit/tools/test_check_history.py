@@ -189,6 +189,12 @@ def it_was_granted_and_not_begun(lines: Lines) -> None:
     find(lines, "entry", version=5)["written_at"] = 60.0
 
 
+def it_was_granted_to_one_that_was_no_more(lines: Lines) -> None:
+    it_was_granted_and_not_begun(lines)
+    find(lines, "worker")["until"] = 1.0
+    find(lines, "healed")["well"] = []
+
+
 def it_was_given_to_one_out_of_reach(lines: Lines) -> None:
     _heal(lines, lost=["b"])
 
@@ -223,6 +229,7 @@ BAD: dict[Callable[[Lines], None], str] = {
     it_never_ended: "L1",
     it_waited_though_there_was_room: "L2",
     it_was_granted_and_not_begun: "L4",
+    it_was_granted_to_one_that_was_no_more: "L4",
     it_was_given_to_one_out_of_reach: "L5",
     it_ran_hot: "L6",
 }
