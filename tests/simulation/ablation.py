@@ -181,10 +181,13 @@ SAFEGUARDS = (
     Safeguard("an attempt that nobody ends is ended", _no_end_of_silent_attempts, frozenset({"L1"})),
     Safeguard("a leader stops acting when its trust runs out", _no_trust_window, frozenset({"I13"}), first=2),
     Safeguard(
-        "after a call without an answer the leader looks", _no_look_after_silence, frozenset({"L2", "L4"}), first=123
+        "after a call without an answer the leader looks", _no_look_after_silence, frozenset({"L2", "L4"}), first=143
     ),
     Safeguard(
-        "after silence store and coordinator are compared soon", _no_comparison_soon, frozenset({"L2", "L4"}), first=35
+        "after silence store and coordinator are compared soon",
+        _no_comparison_soon,
+        frozenset({"L2", "L4", "L5"}),
+        first=675,
     ),
     Safeguard(
         "a worker that the store has retired is removed from the pool", _no_end_of_ghosts, frozenset({"L4"}), first=119

@@ -71,7 +71,8 @@ class Nemesis:
         self._world.weather.badness, self._world.weather.fates = self._chance.choice(FOR_GOOD), self._fates()
         lost = [pod for pod in doomed if not self._condemn(pod)]
         well = [pod.name for pod in pods if pod not in doomed]
-        self._world.note("healed", well=well, lost=[pod.name for pod in lost])
+        is_bad = self._world.weather.badness > 0
+        self._world.note("healed", well=well, lost=[pod.name for pod in lost], bad=is_bad)
 
     def _condemn(self, pod: Process) -> bool:
         """Hurt a pod for good; whether it is within reach now and then."""

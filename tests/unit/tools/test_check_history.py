@@ -261,6 +261,16 @@ def test_a_grant_to_a_worker_whose_process_was_started_anew_need_not_begin() -> 
     assert "L4" not in {violation.invariant for violation in judge(gather(lines)).violations}
 
 
+def test_where_calls_go_on_failing_a_grant_may_begin_later() -> None:
+    lines = a_good_history()
+    it_was_granted_and_not_begun(lines)
+    granted_at = find(lines, "entry", version=4)["written_at"]
+    find(lines, "call", attempt=2)["mono"] = find(lines, "entry", version=5)["written_at"] = granted_at + 15.0
+    assert "L4" in {violation.invariant for violation in judge(gather(lines)).violations}
+    find(lines, "healed")["bad"] = True
+    assert "L4" not in {violation.invariant for violation in judge(gather(lines)).violations}
+
+
 def test_every_promise_has_a_bad_history() -> None:
     assert {promise.name for promise in PROMISES} == set(BAD.values())
 
