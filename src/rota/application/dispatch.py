@@ -375,7 +375,12 @@ class Dispatcher:
             self._hand[live.id] = None  # whatever becomes of this grant, the next look is into the store
         reign.check()
         self._throttle.count(starting)
-        stale = await self._grants.give(starting, chosen, reign=reign)
+        try:
+            stale = await self._grants.give(starting, chosen, reign=reign)
+        except UnavailableError:
+            self._throttle.doubt(starting)
+            raise
+        self._throttle.settle(starting)
         for live in starting:
             if live.id not in stale & unread:  # else it may wait in another shape than that in which it was added
                 self._let_go(live.id)
