@@ -60,6 +60,7 @@ class Presence:
     registry_nudge: Nudge
     sign: Callable[[], None]  # the deputy hears who this is
     _joining: Worker | None = None
+    _is_joining_unheard: bool = False  # the pool has not answered yet
     _in_pool: Worker | None = None  # as they know it
     _in_registry: Worker | None = None
     _heard_at: float = float("-inf")  # the store, by the monotonic clock
@@ -115,13 +116,19 @@ class Presence:
         sent_at = self.ports.clock.monotonic()
         await self.ports.store.workers.register(worker)
         self._hear()
-        await self.ports.coordinator.pool.register(worker, self.lasts)
+        # If the pool heard this before and its answer got lost, it gives work to one that will not hear of it.
+        told = replace(worker, is_draining=True) if self._is_joining_unheard else worker
+        self._is_joining_unheard = True
+        await self.ports.coordinator.pool.register(told, self.lasts)
+        self._is_joining_unheard = False
         self.lease.renew(Witness.REGISTRY, sent_at)
         await self.ports.coordinator.queue.wake()  # something may be waiting for a worker like this one
         self._joining = None
         self._pool_heard_at = self.ports.clock.monotonic()
-        self._in_pool = self._in_registry = worker
+        self._in_pool, self._in_registry = told, worker
         self.standing.join(worker)
+        if told is not worker:
+            self.pool_nudge.give()
         log.info("worker.online", worker_id=worker.id, name=worker.name, capacity=worker.capacity)
         self.settler.tell([self._event(EventKind.WORKER_ONLINE, worker.id)])
 
