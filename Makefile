@@ -146,8 +146,8 @@ sim: setup ## Simulate clusters with faults drawn from seeds (SEEDS=1000; SEED=7
 
 MINUTES ?= 10
 .PHONY: chaos
-chaos: setup servers ## Hurt real clusters on real servers for MINUTES=10 each, and judge what they recorded
-	@$(PY) -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+chaos: setup servers ## Hurt real clusters for MINUTES=10 each, and judge them (TERRAIN=redis+mariadb PARTS="faults crowds kill")
+	@$(PY) -m tests.chaos $(PARTS) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(TERRAIN),--terrain $(TERRAIN))
 
 .PHONY: bench
 bench: setup servers ## Measure everything on this machine, beside a floor and other task queues (QUICK=1: in two minutes)

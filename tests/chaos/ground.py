@@ -131,6 +131,17 @@ class Ground:
     def live(self, role: str) -> list[Process]:
         return [one for one in self.cluster.processes if one.name.startswith(role) and one.popen.poll() is None]
 
+    async def restore(self) -> None:
+        """What a fault took away that went wrong itself."""
+        for lines in self.all_lines:
+            lines.heal()
+        for server in (self.servers.store, self.servers.redis):
+            if server is not None and not server.is_running:
+                await self.restart(server)
+        for role, number in (("scheduler", SCHEDULERS), ("worker", WORKERS)):
+            for _ in range(number - len(self.live(role))):
+                await self.add(role)
+
     async def restart(self, server: SqlServer | RedisServer) -> None:
         """Started from this thread, which it dies with; awaited elsewhere, so that the proxies go on."""
         server.launch()

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select, text, update
+from sqlalchemy.util import await_only
 
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId
@@ -239,6 +240,33 @@ async def test_deadlocked_transactions_both_get_through(server: Server, name: st
         query = select(node_slot.c.node_id).distinct()
         owners = await database.read(lambda link: link.execute(query).scalars().all())
         assert len(owners) == 1, "one transaction ran wholly after the other"
+
+
+async def test_a_transaction_that_stands_still_does_not_keep_its_locks(
+    server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "IDLE_IN_TRANSACTION_S", 1)
+    touch = update(leadership).values(node_id=text("CONCAT(node_id, '.')"))
+    is_locked, may_go_on = asyncio.Event(), asyncio.Event()
+    tries = 0
+
+    def stand_still(connection: Connection) -> None:
+        nonlocal tries
+        tries += 1
+        connection.execute(touch)
+        if tries == 1:
+            is_locked.set()
+            await_only(may_go_on.wait())
+            connection.execute(touch)
+
+    async with opened(server.url(name), deadline_s=30) as frozen, opened(server.url(name)) as other:
+        standing = asyncio.create_task(frozen.transact(stand_still))
+        await is_locked.wait()
+        await other.transact(lambda connection: connection.execute(touch))
+        may_go_on.set()
+        await standing
+        assert await other.read(lambda link: link.execute(select(leadership.c.node_id)).scalar_one()) == ".."
+    assert tries == 2, "it was cut off, and is run again"
 
 
 def _wait_for(connection: Connection, event: asyncio.Event) -> None:
