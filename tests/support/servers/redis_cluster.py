@@ -45,7 +45,7 @@ class RedisCluster:
             node.server.launch()
         for node in self.nodes:
             node.server.wait_until_ready()
-        wait_for(self._is_complete, "a cluster in which replicas follow")
+        wait_for(self.is_well, "a cluster in which replicas follow")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,7 +67,8 @@ class RedisCluster:
         told = ask(node.server.port, "CLUSTER", "REPLICAS", node.id)
         return [one for one in self.nodes if any(line.startswith(one.id.encode()) for line in told)]
 
-    def _is_complete(self) -> bool:
+    def is_well(self) -> bool:
+        """Whether all say so, and all replicas follow."""
         states = [ask(node.server.port, "CLUSTER", "INFO") for node in self.nodes]
         links = [ask(node.server.port, "INFO", "replication") for node in self.nodes]
         follow = sum(b"master_link_status:up" in link for link in links)

@@ -23,7 +23,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from importlib import resources
@@ -93,6 +93,13 @@ class _Stay:
     server: Server | None  # None: the only one there is
     pool: BlockingConnectionPool
     is_over: bool = False
+    listening: set[asyncio.Timeout] = field(default_factory=set)  # who waits for messages
+
+    def end(self) -> None:
+        """Let listeners wait no longer. (Told that its connection is gone, redis-py would first connect again.)"""
+        self.is_over = True
+        for deadline in self.listening:
+            _put_off(deadline, timedelta(0))
 
 
 class RedisClient:
@@ -250,8 +257,7 @@ class RedisClient:
                 try:
                     return [_accept(answer) for answer in answers]
                 except AskError:  # maybe after half the wait: elsewhere it begins anew
-                    within = (block + self._options.answer_within).total_seconds()
-                    deadline.reschedule(asyncio.get_running_loop().time() + within)
+                    _put_off(deadline, block + self._options.answer_within)
                     return await self._follow(commands, answers, again=partial(self._ask_apart, deadline))
 
     async def _ask_apart(self, deadline: asyncio.Timeout, commands: Sequence[Sequence[Part]]) -> list[Any]:
@@ -302,10 +308,14 @@ class RedisClient:
     async def _read_messages(self, pubsub: PubSub, stay: _Stay) -> AsyncIterator[bytes]:
         is_asked = False  # after a silence we ask for a sign of life
         while True:
-            async with self._answered(self._options.longest_block):
-                if stay.is_over:  # redis-py would connect to the same server again
+            async with self._answered(self._options.longest_block) as deadline:
+                if stay.is_over:
                     raise RedisConnectionError("the primary is another one now")
-                message = await pubsub.get_message(timeout=self._options.longest_block.total_seconds())
+                stay.listening.add(deadline)
+                try:
+                    message = await pubsub.get_message(timeout=self._options.longest_block.total_seconds())
+                finally:
+                    stay.listening.remove(deadline)
                 if message is None and is_asked:
                     raise TimeoutError
                 is_asked = message is None
@@ -384,7 +394,7 @@ class RedisClient:
             await self._end(stay)
 
     async def _end(self, stay: _Stay) -> None:
-        stay.is_over = True
+        stay.end()
         with suppress(RedisError, OSError):  # a connection that does not close in time is gone all the same
             await stay.pool.disconnect()
 
@@ -395,6 +405,12 @@ def _is_from_wrong_server(error: Exception) -> bool:
     said = str(error)
     is_told = isinstance(error, ReadOnlyError | BusyLoadingError | ClusterDownError)
     return is_told or "READONLY" in said or said.startswith("UNBLOCKED")
+
+
+def _put_off(deadline: asyncio.Timeout, period: timedelta) -> None:
+    """Let it be so long from now, unless it is over just now."""
+    if not deadline.expired():
+        deadline.reschedule(asyncio.get_running_loop().time() + period.total_seconds())
 
 
 def _is_transaction(commands: Sequence[Sequence[Part]]) -> bool:
