@@ -58,6 +58,10 @@ async def a_client(url: str, options: RedisOptions | None = None) -> AsyncIterat
         await client.close()
 
 
+async def find_blocked(client: RedisClient) -> bool | None:
+    return True if b"blocked_clients:1" in await client.command("INFO", "clients") else None
+
+
 async def works_again(client: RedisClient) -> None:
     async def look() -> bool | None:
         await client.command("SET", f"again-{token_hex(4)}", 1)
@@ -71,6 +75,7 @@ async def test_a_frozen_primary_is_left_when_sentinels_say_so(servers: RedisSent
     async with a_client(servers.url(), WAITING_LONG) as client, client.listen("news") as messages:
         waiting = asyncio.create_task(client.wait_for_token("token", LONG))
         listening = asyncio.ensure_future(anext(messages))
+        await eventually(lambda: find_blocked(client), "the wait to have begun")
         old = servers.primary
         old.pause()
         for ended in (waiting, listening):

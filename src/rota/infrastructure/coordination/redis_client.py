@@ -239,8 +239,9 @@ class RedisClient:
             return self._shared
 
     async def _open_wire(self, meter: PoolMeter) -> Wire:
-        stay = await self._find_stay()
-        wire = await open_wire(stay.pool.make_connection(), meter)  # type: ignore[no-untyped-call]
+        async with asyncio.timeout(self._options.answer_within.total_seconds()):  # also where the call may wait longer
+            stay = await self._find_stay()
+            wire = await open_wire(stay.pool.make_connection(), meter)  # type: ignore[no-untyped-call]
         if self._is_closed or stay.is_over:  # before, or while it connected: nobody would end this one
             await wire.end()
             raise RedisConnectionError("the client is closed" if self._is_closed else "the primary is another one now")
