@@ -1,6 +1,6 @@
 """A cluster for trying things out: its servers and three pods on this machine: `make up`, `make down`.
 
-    python -m tools.try_cluster up|down [--topology redis+mariadb|etcd] [--app FILE.py]
+    python -m tools.try_cluster up|down [--topology redis+mariadb|sentinel|cluster|etcd] [--app FILE.py]
 
 `up` leaves a keeper behind, which owns the servers and the pods and ends them all when it is told to, or dies. The
 servers are private: free ports, a temporary folder, nothing of a server that may run here already.
@@ -30,6 +30,8 @@ from tests.support.cluster import a_cluster
 from tests.support.servers.etcd import EtcdCluster
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
 from tests.support.servers.redis import RedisServer
+from tests.support.servers.redis_cluster import RedisCluster
+from tests.support.servers.redis_sentinel import RedisSentinels
 
 FOLDER = Path(".rota/cluster")
 STATE = FOLDER / "state.json"
@@ -67,6 +69,13 @@ def on_redis_and_mariadb() -> Iterator[Settings]:
 
 
 @contextmanager
+def on_several_redis(several: RedisSentinels | RedisCluster) -> Iterator[Settings]:
+    with several, MariaDbServer(MariaDbOptions(durable=True)) as mariadb:
+        asyncio.run(upgrade(mariadb.url()))
+        yield {"store": {"url": mariadb.url()}, "coordinator": {"url": several.url()}}
+
+
+@contextmanager
 def on_etcd() -> Iterator[Settings]:
     with EtcdCluster(durable=True) as etcd:
         yield {"store": {"url": etcd.url()}, "coordinator": {"url": etcd.url()}}
@@ -74,9 +83,16 @@ def on_etcd() -> Iterator[Settings]:
 
 TOPOLOGIES: Mapping[str, Callable[[], AbstractContextManager[Settings]]] = {
     "redis+mariadb": on_redis_and_mariadb,
+    "sentinel": lambda: on_several_redis(RedisSentinels()),
+    "cluster": lambda: on_several_redis(RedisCluster()),
     "etcd": on_etcd,
 }
-SERVERS = {"redis+mariadb": "Redis and MariaDB", "etcd": "three members of etcd"}
+SERVERS = {
+    "redis+mariadb": "Redis and MariaDB",
+    "sentinel": "Redis with two replicas and three Sentinels, and MariaDB",
+    "cluster": "six nodes of a Redis Cluster, and MariaDB",
+    "etcd": "three members of etcd",
+}
 
 
 def up(app: Path, topology: str) -> int:

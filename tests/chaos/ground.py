@@ -150,8 +150,15 @@ class Ground:
 
 @asynccontextmanager
 async def a_ground(terrain: Terrain, folder: Path, *, is_disk_small: bool = False) -> AsyncIterator[Ground]:
+    with _serve(terrain, is_disk_small=is_disk_small) as servers:
+        async with ground_on(servers, folder) as ground:
+            yield ground
+
+
+@asynccontextmanager
+async def ground_on(servers: Servers, folder: Path) -> AsyncIterator[Ground]:
+    """Processes at work on servers that run."""
     async with AsyncExitStack() as stack:
-        servers = stack.enter_context(_serve(terrain, is_disk_small=is_disk_small))
         await upgrade(servers.store.url())
         shared = await stack.enter_async_context(servers.lines())
         port = free_port()
@@ -189,9 +196,14 @@ def _serve(terrain: Terrain, *, is_disk_small: bool = False) -> Iterator[Servers
         store,
         RedisServer() if terrain.has_redis else nullcontext() as redis,
     ):
-        if isinstance(store, MariaDbServer):  # not root: that may write though all others may only read
-            store.execute("CREATE USER app@'127.0.0.1'; GRANT ALL ON rota.* TO app@'127.0.0.1'")
+        admit_app(store)
         yield Servers(store, redis, disk)
+
+
+def admit_app(store: SqlServer) -> None:
+    """Processes are not root: that may write though all others may only read."""
+    if isinstance(store, MariaDbServer):
+        store.execute("CREATE USER app@'127.0.0.1'; GRANT ALL ON rota.* TO app@'127.0.0.1'")
 
 
 def url_of(store: SqlServer) -> str:

@@ -241,7 +241,8 @@ def list_own_servers(settings: Settings) -> list[tuple[str, int]]:
 def _list_servers(url: str) -> list[tuple[str, int]]:
     """The servers that a URL names: one, several separated by commas, or none."""
     parts = urlsplit(url)
-    usual = SERVER_PORTS.get(parts.scheme.lower().partition("+")[0])  # what follows a plus is a driver
+    scheme = parts.scheme.lower()
+    usual = SERVER_PORTS.get(scheme, SERVER_PORTS.get(scheme.partition("+")[0]))  # what follows a plus may be a driver
     found = []
     for server in parts.netloc.rpartition("@")[2].split(","):
         try:
@@ -275,17 +276,18 @@ STORES: Mapping[str, StoreFactory] = {
     "etcds": _open_etcd_store,
 }
 ETCD_SCHEMES = ("etcd", "etcds")
+REDIS_SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "memory": _open_memory_coordinator,
     "sql": _open_sql_coordinator,
-    "redis": _open_redis_coordinator,
-    "rediss": _open_redis_coordinator,
+    **dict.fromkeys(REDIS_SCHEMES, _open_redis_coordinator),
     "etcd": _open_etcd_coordinator,
     "etcds": _open_etcd_coordinator,
 }
 SERVER_PORTS = {
     **{"mysql": 3306, "mariadb": 3306, "postgresql": 5432},
-    **{"redis": 6379, "rediss": 6379, "etcd": 2379, "etcds": 2379},
+    **{"redis": 6379, "rediss": 6379, "redis+sentinel": 26379, "rediss+sentinel": 26379},
+    **{"etcd": 2379, "etcds": 2379},
 }
 EXECUTORS: Mapping[str, ExecutorFactory] = {"http": _make_http, "grpc": _make_grpc}
 EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"http": check_http_config, "grpc": check_grpc_config}

@@ -15,10 +15,11 @@ class RedisHealth:
     saves_well: bool  # else its last save to disk failed, and it may refuse writes for that
 
 
-async def read_redis_health(url: str) -> RedisHealth:
-    """Ask it. Raises `CoordinatorUnavailableError` when there is no answer."""
+async def read_redis_health(url: str, key: str = "rota") -> RedisHealth:
+    """Ask it; of a cluster, the node that has this key. Raises `CoordinatorUnavailableError` without an answer."""
     client = RedisClient(url)
     try:
+        await client.command("EXISTS", key)
         facts = _facts(await client.command("INFO"))
         return RedisHealth(
             version=facts.get("redis_version", "unknown"),
