@@ -32,7 +32,7 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, NewToken, Token
 from rota.wire.calendar import Calendar, CalendarSummary, PutCalendar
 from rota.wire.changes import Change
-from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
+from rota.wire.cluster import Cluster, Event, Queues, QueueTypes, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
 from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
 from rota.wire.task import BulkCount, Explanation, LogLine
@@ -131,6 +131,10 @@ class AsyncClient:
     async def queues(self) -> Queues:
         """What is ready, by priority."""
         return await self._wire.send(cluster_calls.queues())
+
+    async def queue_types(self) -> QueueTypes:
+        """What waits and runs of each type."""
+        return await self._wire.send(cluster_calls.queue_types())
 
     async def stats(self) -> Stats:
         """Counts and rates."""
@@ -273,9 +277,9 @@ class AsyncConfigs:
         """What one revision says differently from another."""
         return cluster_calls.compare(await self.revisions(type, limit=MOST_COMPARED), before, after=after)
 
-    async def roll_back(self, type: str, revision: int) -> TaskConfig:
-        """Define a type as it was in an earlier revision."""
-        return await self._wire.send(cluster_calls.roll_back_config(type, revision))
+    async def roll_back(self, type: str, revision: int, *, expected_revision: int | None = None) -> TaskConfig:
+        """Define a type as it was in an earlier revision; with `expected_revision`, only in place of that one."""
+        return await self._wire.send(cluster_calls.roll_back_config(type, revision, expected=expected_revision))
 
     async def trigger(self, type: str, payload: Any = None) -> AsyncHandle:
         """Run a type now, with its own payload or this one."""

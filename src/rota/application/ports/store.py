@@ -174,7 +174,7 @@ class ConfigStore(Protocol):
         ...
 
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
-        """The revisions, newest first, also of a deleted config."""
+        """The revisions, newest first, also of a deleted config; the last `KEPT_REVISIONS` of a type are kept."""
         ...
 
     async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
