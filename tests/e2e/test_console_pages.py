@@ -1,10 +1,13 @@
-"""Queues, forecast and revisions in a real browser, in front of a live `rota dev`."""
+"""Queues, forecast, revisions, saved views and export in a real browser, in front of a live `rota dev`."""
 
+import csv
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, StorageState, expect
+from playwright.sync_api import Browser, Locator, Route, StorageState, expect
 
 import rota
 from tests.support.console import Dev, Visitor, a_browser, a_dev, a_visitor, require_console
@@ -133,3 +136,127 @@ def test_a_revision_is_compared_and_brought_back(visitor: Visitor, client: rota.
     page.locator("[data-revision='2']").get_by_role("button", name="Roll back").click()
     page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
     expect(page.get_by_role("heading", name="Report")).to_be_visible()
+
+
+def test_a_view_is_saved_chosen_again_and_removed(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go("/tasks?status=FAILED&priority=9")
+    page.get_by_role("button", name="Views").click()
+    page.get_by_label("Name of the view").fill("Urgent failures")
+    page.get_by_role("button", name="Save").click()
+    visitor.go("/tasks")
+    page.reload()
+    page.get_by_role("button", name="Views").click()
+    page.get_by_role("menuitem", name="Urgent failures").click()
+    expect(page).to_have_url(re.compile(r"status=FAILED&priority=9$"))
+    page.get_by_role("button", name="Views").click()
+    page.get_by_role("button", name="Remove Urgent failures").click()
+    expect(page.get_by_role("menuitem", name="Urgent failures")).to_have_count(0)
+
+
+def test_what_matches_is_exported_whole(visitor: Visitor, client: rota.Client, tmp_path: Path) -> None:
+    client.configs.put("exported.nobody", {"executor": {"type": "local"}})
+    formula = "=cmd|' /C calc'!A0"
+    long = "x" * 5_000
+    client.submit_many("exported.nobody", [{"text": long, "number": number} for number in range(60)], name=formula)
+    visitor.go("/tasks?type=exported.nobody")
+    page = visitor.page
+    for kind in ("CSV", "JSON lines"):
+        page.get_by_role("button", name="Export").click()
+        with page.expect_download() as waiting:
+            page.get_by_role("menuitem", name=kind).click()
+        waiting.value.save_as(tmp_path / waiting.value.suggested_filename)
+    rows = list(csv.DictReader((tmp_path / "tasks.csv").read_text("utf-8-sig").splitlines()))
+    assert len(rows) == 60
+    assert {row["name"] for row in rows} == {f"'{formula}"}, "a spreadsheet must not take it for a formula"
+    lines = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text("utf-8").splitlines()]
+    assert {line["payload"]["text"] for line in lines} == {long}
+    assert sorted(line["payload"]["number"] for line in lines) == list(range(60))
+
+
+SCRIPT = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+DIRECTIONS = "\u202eesrever\u202c \u2067isolated\u2069 \u200b\ufeff"
+CONTROLS = "\x07\x1b[31mred\x1b[0m\x08\x9b2J"
+HOSTILE = f"{SCRIPT} {DIRECTIONS} {CONTROLS}"
+MOST_DRAWN = 150_000  # characters of a page: what is longer is shown when it is asked for
+MEBIBYTE = 1024**2
+
+
+def nested(depth: int) -> object:
+    value: object = HOSTILE
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def hostile_tasks(client: rota.Client) -> Iterator[str]:
+    """Tasks that are long, deep, or not what they seem, in every place where somebody may write."""
+    metadata = {f"key-{number}": f"{SCRIPT} {DIRECTIONS}"[:200] for number in range(60)}
+    text = HOSTILE + "\n".join([HOSTILE] * 1000)
+    yield client.submit("shop.hostile", {"text": text}, name=f"{SCRIPT}{DIRECTIONS}"[:200], metadata=metadata).id
+    yield client.submit("shop.greet", {"name": HOSTILE + "x" * 200_000}).id
+    yield client.submit("shop.greet", {"name": "deep", "more": nested(55)}).id
+    yield client.submit("shop.greet", {"name": "wide", "more": {f"{number} {SCRIPT}": [] for number in range(2000)}}).id
+
+
+def check_harmless(visitor: Visitor) -> None:
+    page = visitor.page
+    assert "owned" not in page.title()
+    assert page.locator("img[src=x]").count() == 0
+    assert page.evaluate("document.body.innerText.length") < MOST_DRAWN
+    assert page.evaluate("document.querySelectorAll('*').length") < 10_000
+    shown = page.evaluate("document.body.innerText")
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x07\x08\x1b\x9b]", shown), "it turns or hides the text around"
+
+
+def test_long_deep_and_hostile_data_is_harmless_and_bounded_on_every_page(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    long = (f"{SCRIPT}{DIRECTIONS}" * 20)[:2000]
+    schedule = {"cron": "0 * * * *"}
+    for number in range(2):
+        named = {"name": f"{SCRIPT} {number}"[:200], "description": long, "executor": {"type": "local"}}
+        client.configs.put("hostile.type", {**named, "payload": {HOSTILE: nested(50)}, "schedule": schedule})
+    tasks = list(hostile_tasks(client))
+    for task_id in tasks:
+        client.tasks.wait(task_id, "60s")
+    page = visitor.page
+    pages = ["/", "/tasks", "/task-configs", "/task-configs/hostile.type", "/forecast", "/queues", "/workers"]
+    for path in (*pages, "/cluster", "/audit", "/tokens", f"/tasks?q={'%3Cscript%3E'}&fact=%E2%80%AE%3D1"):
+        visitor.go(path)
+        expect(page.locator("main h1")).to_be_visible()
+        check_harmless(visitor)
+    for task_id in tasks:
+        visitor.go(f"/tasks/{task_id}")
+        expect(page.locator("main h1")).to_be_visible()
+        for tab in ("Input", "Output", "Metadata", "Log"):
+            page.get_by_role("tab", name=tab).click()
+            check_harmless(visitor)
+    visitor.go("/task-configs/hostile.type")
+    page.get_by_role("button", name="Compare").first.click()
+    expect(page.get_by_test_id("diff")).to_be_visible()
+    check_harmless(visitor)
+
+
+def test_a_mebibyte_is_shown_in_part_and_whole_on_demand(visitor: Visitor, client: rota.Client) -> None:
+    """No server of ours takes as much; a console must bear it all the same."""
+    task = client.submit("shop.greet").wait("30s")
+    answer = client.tasks.get(task.id)
+    page = visitor.page
+    text = (SCRIPT + "y" * 1000) * (MEBIBYTE // 1000)
+
+    def enlarge(route: Route) -> None:
+        body = route.fetch().json()
+        route.fulfill(json={**body, "payload": {"text": text}, "name": text[:100_000]})
+
+    page.route(re.compile(rf"/tasks/{answer.id}$"), enlarge)
+    visitor.go(f"/tasks/{task.id}")
+    page.get_by_role("tab", name="Input").click()
+    check_harmless(visitor)
+    page.get_by_role("button", name="Show all").click()
+    expect(page.get_by_role("button", name="Show all")).to_have_count(0)
+    assert page.evaluate("document.body.innerText.length") > 900_000
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download").last.click()
+    assert json.loads(waiting.value.path().read_text("utf-8"))["text"] == text
+    assert "owned" not in page.title()

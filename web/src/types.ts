@@ -60,6 +60,7 @@ export interface Task {
   error: TaskError | null;
   rerun_of: string | null;
   progress: Progress | null;
+  truncated: string[];
 }
 
 export interface LogLine {

@@ -183,9 +183,13 @@ class AsyncTasks:
             if waiting.is_over(task, now=clock.monotonic()):
                 return task
 
-    def list(self, *, page_size: int = PAGE, **filters: Unpack[TaskFilters]) -> AsyncIterator[TaskView]:
-        """All tasks that match, newest first; pages are fetched as they are needed."""
-        return self._wire.pages(task_calls.list_pages(filters, size=page_size))
+    def list(
+        self, *, page_size: int = PAGE, full: bool = False, **filters: Unpack[TaskFilters]
+    ) -> AsyncIterator[TaskView]:
+        """All tasks that match, newest first; pages are fetched as they are needed.
+
+        What is large is left out, and named in `truncated`, unless they are asked for in `full`."""
+        return self._wire.pages(task_calls.list_pages(filters, size=page_size, is_full=full))
 
     async def cancel(self, task_id: str, *, reason: str = "") -> TaskView:
         """End a task, waiting or running."""

@@ -100,8 +100,8 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
       {isTight && <Alert color="orange" title={t("forecast.tight")}>{t("forecast.tight_text", { busy: rate(busiest.busy), room: count(room), at: absolute(busiest.begin) })}</Alert>}
       <Panel>
         <SimpleGrid cols={{ base: 2, sm: 4 }}>
-          <Field label={t("forecast.runs")}>{count(found.runs)}</Field>
-          <Field label={t("forecast.work")}>{duration(work)}</Field>
+          <Field label={t("forecast.runs")}>{found.complete ? count(found.runs) : `≥ ${count(found.runs)}`}</Field>
+          <Field label={t("forecast.work")}>{work === 0 ? "–" : duration(work)}</Field>
           <Field label={t("forecast.busiest")}>{busiest === null ? "–" : <>{rate(busiest.busy)} · <Time at={busiest.begin} /></>}</Field>
           <Field label={t("forecast.room")}>{count(room)}</Field>
         </SimpleGrid>
@@ -244,11 +244,11 @@ function Types({ found, choose }: { found: Found; choose: Choose }): ReactNode {
             <Table.Tbody>
               {rows.map((one) => (
                 <Table.Tr key={one.type}>
-                  <Table.Td><TextLink to={`/task-configs/${part(one.type)}`}><Foreign text={one.type} most={60} /></TextLink></Table.Td>
-                  <Table.Td ta="right" className="number">{count(one.runs)}</Table.Td>
+                  <Table.Td miw={140}><TextLink to={`/task-configs/${part(one.type)}`}><Foreign text={one.type} most={60} /></TextLink></Table.Td>
+                  <Table.Td ta="right" className="number nowrap">{count(one.runs)}</Table.Td>
                   <Table.Td><Time at={one.first} /></Table.Td>
                   <Table.Td><Time at={one.last} /></Table.Td>
-                  <Table.Td ta="right" className="number">{one.run_seconds === null ? "–" : duration(one.run_seconds)}</Table.Td>
+                  <Table.Td ta="right" className="number nowrap">{one.run_seconds === null ? "–" : duration(one.run_seconds)}</Table.Td>
                   <Table.Td ta="right"><Button size="compact-xs" variant="subtle" onClick={() => choose({ type: [one.type] })}>{t("forecast.only")}</Button></Table.Td>
                 </Table.Tr>
               ))}

@@ -50,7 +50,7 @@ export default function Queues(): ReactNode {
     <Stack>
       <PageHead title={t("nav.queues")} note={t("queues.about")} />
       <ProblemAlert error={queues.error ?? types.error ?? configs.error} onRetry={() => void Promise.all([queues.refetch(), types.refetch(), configs.refetch()])} />
-      {queues.data && <Levels queues={queues.data} />}
+      {queues.data && <Levels queues={queues.data} due={(types.data?.items ?? []).reduce((sum, one) => sum + one.ready, 0)} />}
       <Panel
         title={t("queues.by_type")}
         aside={
@@ -73,7 +73,8 @@ export default function Queues(): ReactNode {
   );
 }
 
-function Levels({ queues }: { queues: Found }): ReactNode {
+/** `due`: what could run by its time. What is not in the queue all the same was set aside by the leader. */
+function Levels({ queues, due }: { queues: Found; due: number }): ReactNode {
   const { t } = useTranslation();
   const levels = queues.items.filter((queue) => queue.ready > 0);
   const most = Math.max(1, ...levels.map((queue) => queue.ready));
@@ -87,7 +88,7 @@ function Levels({ queues }: { queues: Found }): ReactNode {
         <Field label={t("cluster.running")}>{count(queues.running)}</Field>
       </SimpleGrid>
       {levels.length === 0 ? (
-        <Text size="sm" c="dimmed">{t("cluster.nothing_waits")}</Text>
+        <Text size="sm" c="dimmed">{due > 0 ? t("queues.set_aside", { number: count(due) }) : t("cluster.nothing_waits")}</Text>
       ) : (
         <Table data-testid="levels">
           <Table.Tbody>
@@ -141,17 +142,17 @@ function TypeRow({ row }: { row: Row }): ReactNode {
     value === 0 ? "0" : <TextLink to={`${tasks}${states}`}><span className="number">{count(value)}</span></TextLink>;
   return (
     <Table.Tr data-type={row.type}>
-      <Table.Td>
-        <Group gap="xs">
+      <Table.Td miw={160}>
+        <Group gap="xs" wrap="nowrap">
           <TextLink to={`/task-configs/${part(row.type)}`}><Foreign text={row.type} most={60} /></TextLink>
           {row.config && !row.config.enabled && <Badge color="gray" variant="light" tt="none">{t("configs.paused")}</Badge>}
         </Group>
       </Table.Td>
       <Table.Td ta="right">{linked(row.ready, "&status=PENDING&status=RETRYING")}</Table.Td>
-      <Table.Td className="number">{row.oldest_age_seconds === null ? "–" : duration(row.oldest_age_seconds)}</Table.Td>
+      <Table.Td className="number nowrap">{row.oldest_age_seconds === null ? "–" : duration(row.oldest_age_seconds)}</Table.Td>
       <Table.Td ta="right">{linked(row.delayed + row.blocked, "&status=PENDING&status=RETRYING&status=BLOCKED")}</Table.Td>
       <Table.Td ta="right">{linked(row.running, "&status=PROCESSING")}</Table.Td>
-      <Table.Td><Limits config={row.config} /></Table.Td>
+      <Table.Td className="nowrap"><Limits config={row.config} /></Table.Td>
       <Table.Td ta="right">{row.config && <Actions config={row.config} />}</Table.Td>
     </Table.Tr>
   );

@@ -19,6 +19,8 @@ from rota.domain.schedule_form import schedule_to
 from rota.domain.task import PROCESSING, RETRYING
 from rota.wire import access, callback, cluster, config, schedule, task
 
+MOST_IN_LIST = 2048  # bytes of a payload or a result, characters of a traceback
+
 
 def text_id(value: int | None) -> str | None:
     """An id on the wire; JavaScript would round a number of this size."""
@@ -57,6 +59,21 @@ def task_answer(found: domain.Task, progress: log.Progress | None = None) -> tas
         rerun_of=text_id(spec.rerun_of),
         progress=_progress(progress),
     )
+
+
+def task_summary(found: domain.Task) -> task.Task:
+    """The same with what is large left out or cut short: a list of it stays small whatever was submitted."""
+    answer = task_answer(found)
+    if len(answer.payload) > MOST_IN_LIST:
+        answer.payload = None
+        answer.truncated.append("payload")
+    if answer.result is not None and answer.result.data is not None and len(answer.result.data) > MOST_IN_LIST:
+        answer.result.data = None
+        answer.truncated.append("result.data")
+    if answer.error is not None and len(answer.error.detail) > MOST_IN_LIST:
+        answer.error.detail = f"{answer.error.detail[:MOST_IN_LIST]}…"
+        answer.truncated.append("error.detail")
+    return answer
 
 
 def _scheduled_at(found: domain.Task) -> Any:
