@@ -174,6 +174,35 @@ def test_what_matches_is_exported_whole(visitor: Visitor, client: rota.Client, t
     assert sorted(line["payload"]["number"] for line in lines) == list(range(60))
 
 
+PAGES = ("/forecast", "/forecast?span=30d", "/queues", "/task-configs/usable.type", "/tasks")
+AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everybody_can_use_these_pages_also_on_a_phone(
+    browser: Browser, dev: Dev, session: StorageState, *, client: rota.Client, theme: str
+) -> None:
+    if not AXE.exists():
+        pytest.skip("axe-core is not there: make console")
+    for seconds in (60, 90):
+        named = {"executor": {"type": "local"}, "timeout_seconds": seconds, "schedule": {"cron": "0 * * * *"}}
+        client.configs.put("usable.type", named)
+    faults: list[str] = []
+    with a_visitor(browser, dev.url, session=session, width=390) as visitor:
+        visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        for path in PAGES:
+            visitor.go(path)
+            visitor.wait_until_live()
+            expect(visitor.page.locator("main h1")).to_be_visible()
+            expect(visitor.page.locator("main [role=status]")).to_have_count(0)  # nothing is being loaded
+            assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 390, path
+            visitor.page.evaluate(AXE.read_text("utf-8"))
+            found = visitor.page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa']})")
+            for fault in found["violations"]:
+                faults += [f"{path} {fault['id']} {node['html'][:300]}" for node in fault["nodes"][:3]]
+    assert faults == []
+
+
 SCRIPT = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 DIRECTIONS = "\u202eesrever\u202c \u2067isolated\u2069 \u200b\ufeff"
 CONTROLS = "\x07\x1b[31mred\x1b[0m\x08\x9b2J"
