@@ -106,6 +106,8 @@ def test_the_forecast_shows_when_what_fires_and_is_looked_at_closer(visitor: Vis
     expect(row.get_by_role("cell").nth(1)).to_have_text("168")
     cells = page.get_by_test_id("forecast").get_by_role("button")
     expect(cells).to_have_count(168)
+    ground = cells.first.evaluate("cell => getComputedStyle(cell).backgroundColor")
+    assert ground != "rgba(0, 0, 0, 0)", "colours that depend on the theme are there"
     row.get_by_role("button", name="Only this").click()
     expect(page).to_have_url(re.compile("type=foreseen.hourly"))
     cells.nth(30).click()

@@ -142,10 +142,10 @@ function TypeRow({ row }: { row: Row }): ReactNode {
     value === 0 ? "0" : <TextLink to={`${tasks}${states}`}><span className="number">{count(value)}</span></TextLink>;
   return (
     <Table.Tr data-type={row.type}>
-      <Table.Td miw={160}>
+      <Table.Td miw={200}>
         <Group gap="xs" wrap="nowrap">
           <TextLink to={`/task-configs/${part(row.type)}`}><Foreign text={row.type} most={60} /></TextLink>
-          {row.config && !row.config.enabled && <Badge color="gray" variant="light" tt="none">{t("configs.paused")}</Badge>}
+          {row.config && !row.config.enabled && <Badge color="gray" variant="light" tt="none" miw="max-content">{t("configs.paused")}</Badge>}
         </Group>
       </Table.Td>
       <Table.Td ta="right">{linked(row.ready, "&status=PENDING&status=RETRYING")}</Table.Td>
