@@ -60,6 +60,7 @@ export interface Task {
   error: TaskError | null;
   rerun_of: string | null;
   progress: Progress | null;
+  truncated: string[];
 }
 
 export interface LogLine {
@@ -122,6 +123,7 @@ export interface TaskConfig {
   revision: number;
   created_at: string | null;
   updated_at: string | null;
+  updated_by: string;
 }
 
 export interface CalendarEffect {
@@ -179,6 +181,45 @@ export interface Queues {
   delayed: number;
   assigned: number;
   running: number;
+}
+
+export interface QueueType {
+  type: string;
+  ready: number;
+  delayed: number;
+  blocked: number;
+  running: number;
+  oldest_age_seconds: number | null;
+}
+
+export interface QueueTypes {
+  items: QueueType[];
+  complete: boolean;
+}
+
+export interface ForecastBucket {
+  begin: string;
+  runs: number;
+  work_seconds: number;
+  busy: number;
+}
+
+export interface ForecastType {
+  type: string;
+  runs: number;
+  first: string | null;
+  last: string | null;
+  run_seconds: number | null;
+}
+
+export interface Forecast {
+  begin: string;
+  end: string;
+  runs: number;
+  buckets: ForecastBucket[];
+  types: ForecastType[];
+  unforeseen: string[];
+  complete: boolean;
 }
 
 export interface Stats {

@@ -15,7 +15,7 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, CreateToken, NewToken, Token
 from rota.wire.base import Page
 from rota.wire.changes import Change, changes
-from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, Stats, Worker
+from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, QueueTypes, Stats, Worker
 from rota.wire.config import PutConfig, RollBackConfig, TaskConfig, TriggerTask
 from rota.wire.mistakes import explain
 
@@ -63,9 +63,9 @@ def compare(revisions: Sequence[TaskConfig], before: int, *, after: int) -> list
     return changes(known[before], known[after])
 
 
-def roll_back_config(type: str, revision: int) -> Call[TaskConfig]:
+def roll_back_config(type: str, revision: int, *, expected: int | None) -> Call[TaskConfig]:
     """The same again changes nothing more."""
-    body = RollBackConfig(revision=revision)
+    body = RollBackConfig(revision=revision, expected_revision=expected)
     return writing("POST", path_of(CONFIGS, type, verb="rollback"), kind=TaskConfig, body=body, may_repeat=True)
 
 
@@ -95,6 +95,10 @@ def set_capacity(worker_id: str, capacity: int) -> Call[Worker]:
 
 def queues() -> Call[Queues]:
     return reading(path_of("queues"), Queues)
+
+
+def queue_types() -> Call[QueueTypes]:
+    return reading(path_of("queues", "types"), QueueTypes)
 
 
 def stats() -> Call[Stats]:

@@ -135,6 +135,12 @@ QUEUES = {
     "assigned": 0,
     "running": 3,
 }
+QUEUE_TYPES = {
+    "items": [
+        {"type": "email", "ready": 2, "delayed": 1, "blocked": 0, "running": 3, "oldest_age_seconds": 1.25},
+    ],
+    "complete": False,
+}
 
 
 def page(*items: Any, cursor: str | None = None) -> dict[str, Any]:

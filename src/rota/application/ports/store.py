@@ -111,7 +111,10 @@ class TaskStore(Protocol):
         ...
 
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
-        """A page of the tasks that match, newest id first."""
+        """A page of the tasks that match, newest id first.
+
+        However many tasks there are and however few of them match, it takes no longer than a second: a store that has
+        looked at so many stops, and says by `is_short` that this is why the page is not full."""
         ...
 
     async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
@@ -174,7 +177,7 @@ class ConfigStore(Protocol):
         ...
 
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
-        """The revisions, newest first, also of a deleted config."""
+        """The revisions, newest first, also of a deleted config; the last `KEPT_REVISIONS` of a type are kept."""
         ...
 
     async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:

@@ -55,6 +55,7 @@ NAMES: Mapping[str, str] = {
     "DrainWorker": "drain_worker",
     "ResumeWorker": "resume_worker",
     "GetQueues": "get_queues",
+    "GetQueueTypes": "get_queue_types",
     "GetStats": "get_stats",
     "GetCluster": "get_cluster",
     "CreateToken": "create_token",

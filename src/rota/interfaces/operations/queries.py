@@ -49,6 +49,7 @@ class ListTasksQuery(ListQuery):
     metadata: Annotated[
         Mapping[str, str], msgspec.Meta(description="`metadata.KEY=VALUE`: tasks with this fact; repeatable.")
     ] = {}
+    full: Annotated[bool, msgspec.Meta(description="Payloads, results and errors whole, however large.")] = False
 
 
 class LogsQuery(Query):
