@@ -16,6 +16,7 @@ from tests.unit.interfaces.fake_api import (
     OCCURRENCE,
     PREVIEW,
     QUEUES,
+    REPORT,
     STATS,
     TOKEN,
     WORKER,
@@ -86,6 +87,7 @@ METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "PATCH /workers/9": (lambda client: client.workers.set_capacity("9", 3), WORKER),
     "GET /queues": (lambda client: client.queues(), QUEUES),
     "GET /stats": (lambda client: client.stats(), STATS),
+    "GET /reports": (lambda client: client.report(begin=NOON, by="hour", types=["email"]), REPORT),
     "GET /cluster": (lambda client: client.cluster(), CLUSTER),
     "GET /audit": (lambda client: client.audit(), page(AUDIT)),
     "POST /tokens": (

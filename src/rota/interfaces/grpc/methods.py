@@ -57,6 +57,7 @@ NAMES: Mapping[str, str] = {
     "GetQueues": "get_queues",
     "GetStats": "get_stats",
     "GetCluster": "get_cluster",
+    "GetReport": "get_report",
     "CreateToken": "create_token",
     "ListTokens": "list_tokens",
     "RevokeToken": "revoke_token",
