@@ -22,6 +22,7 @@ from rota.application.reconcile import SETTLED, ReconcileDeliveries, ReconcileQu
 from rota.application.recover import HEARTBEAT_EVERY, BlindError, EndSilentAttempts, RecoverLostWorkers, Sight
 from rota.application.reign import Reign
 from rota.application.retain import Retain
+from rota.application.roll_up import RollUp
 from rota.domain.errors import FencedError, UnavailableError
 from rota.domain.ids import TaskId
 
@@ -29,6 +30,7 @@ SOON = timedelta(seconds=1)
 # What a call without an answer did may be done so much later than it was given up, and shows when it has settled.
 UNSETTLED_FOR = (2 * SETTLED + 2 * SOON).total_seconds()
 OBSERVE_EVERY = timedelta(seconds=5)
+ROLL_UP_EVERY = timedelta(seconds=5)
 RETAIN_EVERY = timedelta(seconds=60)
 HAND_BACK_WITHIN = timedelta(seconds=2)
 HEAD_START = timedelta(milliseconds=500)  # of dispatch, at most: others find what a leader that died has left
@@ -141,6 +143,7 @@ class SchedulerDuties:
     fire: FireSchedules
     retain: Retain
     observe: Observe
+    roll_up: RollUp
 
     async def __call__(self, reign: Reign) -> None:
         try:
@@ -195,6 +198,7 @@ class SchedulerDuties:
             Duty("fire", lambda: self.fire(reign), every=self.fire.pause),
             Duty("retain", lambda: self.retain(reign), every=RETAIN_EVERY),
             Duty("observe", self.observe, every=OBSERVE_EVERY),
+            Duty("roll_up", lambda: self.roll_up(reign), every=ROLL_UP_EVERY),
         ]
 
     async def _keep(self, duty: Duty, over: asyncio.Event) -> None:

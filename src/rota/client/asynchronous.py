@@ -18,7 +18,7 @@ import msgspec
 from rota.application.ports.system import System
 from rota.client import cluster_calls, schedule_calls, task_calls
 from rota.client.async_wire import AsyncWire
-from rota.client.cluster_calls import MOST_COMPARED
+from rota.client.cluster_calls import MOST_COMPARED, ReportOptions
 from rota.client.following import Following
 from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
 from rota.client.schedule_calls import BackfillOptions
@@ -34,6 +34,7 @@ from rota.wire.calendar import Calendar, CalendarSummary, PutCalendar
 from rota.wire.changes import Change
 from rota.wire.cluster import Cluster, Event, Queues, QueueTypes, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
+from rota.wire.report import Report
 from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
 from rota.wire.task import BulkCount, Explanation, LogLine
 
@@ -139,6 +140,10 @@ class AsyncClient:
     async def stats(self) -> Stats:
         """Counts and rates."""
         return await self._wire.send(cluster_calls.stats())
+
+    async def report(self, **options: Unpack[ReportOptions]) -> Report:
+        """What happened in a time, by hour or day and by type."""
+        return await self._wire.send(cluster_calls.report(options))
 
     async def cluster(self) -> Cluster:
         """The nodes, and who leads."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from rota.client import cluster_calls, schedule_calls, task_calls
-from rota.client.cluster_calls import MOST_COMPARED
+from rota.client.cluster_calls import MOST_COMPARED, ReportOptions
 from rota.client.following import Following
 from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
 from rota.client.schedule_calls import BackfillOptions
@@ -32,6 +32,7 @@ from rota.wire.calendar import Calendar, CalendarSummary, PutCalendar
 from rota.wire.changes import Change
 from rota.wire.cluster import Cluster, Event, Queues, QueueTypes, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
+from rota.wire.report import Report
 from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
 from rota.wire.task import BulkCount, Explanation, LogLine
 
@@ -137,6 +138,10 @@ class Client:
     def stats(self) -> Stats:
         """Counts and rates."""
         return self._wire.send(cluster_calls.stats())
+
+    def report(self, **options: Unpack[ReportOptions]) -> Report:
+        """What happened in a time, by hour or day and by type."""
+        return self._wire.send(cluster_calls.report(options))
 
     def cluster(self) -> Cluster:
         """The nodes, and who leads."""

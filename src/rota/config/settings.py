@@ -201,6 +201,18 @@ class TaskSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSettings:
+    """Reports: how far they reach back."""
+
+    fine_days: int = setting(
+        35,
+        kinds.whole(1, 3660),
+        text="How many days back figures by hour are kept, and with them those by day in any time zone.",
+    )
+    days: int = setting(730, kinds.whole(1, 3660), text="How many days back figures by day, in UTC, are kept.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcSettings:
     """Calls to other services over gRPC."""
 
@@ -306,6 +318,7 @@ class Settings:
     scheduler: SchedulerSettings = SchedulerSettings()
     worker: WorkerSettings = WorkerSettings()
     task: TaskSettings = TaskSettings()
+    report: ReportSettings = ReportSettings()
     http: HttpExecutorSettings = HttpExecutorSettings()
     grpc: GrpcSettings = GrpcSettings()
     log: LogSettings = LogSettings()
@@ -393,6 +406,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "scheduler": SchedulerSettings,
     "worker": WorkerSettings,
     "task": TaskSettings,
+    "report": ReportSettings,
     "http": HttpExecutorSettings,
     "grpc": GrpcSettings,
     "log": LogSettings,

@@ -27,6 +27,7 @@ from rota.application.reconcile import SETTLED, ReconcileDeliveries, ReconcileQu
 from rota.application.recover import HEARTBEAT_EVERY, WORKER_LEASE, BlindError, EndSilentAttempts, RecoverLostWorkers
 from rota.application.reign import Reign
 from rota.application.retain import Retain
+from rota.application.roll_up import RollUp
 from rota.domain.errors import CoordinatorUnavailableError, FencedError
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING
@@ -106,6 +107,7 @@ def duties(scene: Scene, dispatcher: ScriptedDispatcher) -> SchedulerDuties:
         fire=FireSchedules(scene.node),
         retain=Retain(store=store, time=time, clock=scene.clock),
         observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=figures),
+        roll_up=RollUp(reports=store.reports, time=time, clock=scene.clock),
     )
 
 

@@ -17,6 +17,7 @@ from tests.unit.interfaces.fake_api import (
     PREVIEW,
     QUEUE_TYPES,
     QUEUES,
+    REPORT,
     STATS,
     TOKEN,
     WORKER,
@@ -88,6 +89,7 @@ METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "GET /queues": (lambda client: client.queues(), QUEUES),
     "GET /queues/types": (lambda client: client.queue_types(), QUEUE_TYPES),
     "GET /stats": (lambda client: client.stats(), STATS),
+    "GET /reports": (lambda client: client.report(begin=NOON, by="hour", types=["email"]), REPORT),
     "GET /cluster": (lambda client: client.cluster(), CLUSTER),
     "GET /audit": (lambda client: client.audit(), page(AUDIT)),
     "POST /tokens": (

@@ -20,6 +20,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from rota.application.ports.report import ReportStore
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
 from rota.domain.calendar import Calendar, StoredCalendar
@@ -492,3 +493,4 @@ class Store:
     slots: SlotStore
     nodes: NodeRegistry
     secrets: SecretStore
+    reports: ReportStore

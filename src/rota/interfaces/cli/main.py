@@ -26,6 +26,7 @@ PLACES = {
     "queue": f"{HERE}.cluster",
     "cluster": f"{HERE}.cluster",
     "stats": f"{HERE}.cluster",
+    "report": f"{HERE}.report",
     "top": f"{HERE}.top",
     "events": f"{HERE}.events",
     "token": f"{HERE}.token",

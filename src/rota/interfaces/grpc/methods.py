@@ -58,6 +58,7 @@ NAMES: Mapping[str, str] = {
     "GetQueueTypes": "get_queue_types",
     "GetStats": "get_stats",
     "GetCluster": "get_cluster",
+    "GetReport": "get_report",
     "CreateToken": "create_token",
     "ListTokens": "list_tokens",
     "RevokeToken": "revoke_token",
