@@ -245,7 +245,7 @@ async def test_an_etcd_that_is_away_is_a_finding() -> None:
 async def test_a_search_stops_where_it_has_looked_far_enough(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "LOOKED_AT", 3)
     monkeypatch.setattr(listing, "MOST_LOOKED_AT", 3)
-    await add(store, [task for number in range(12) for task in make_tasks(1, at=NOON - number * HOUR)])
+    await add(store, [task for number in range(40) for task in make_tasks(1, at=NOON - number * HOUR)])
     wanted = TaskFilter(statuses=frozenset({FAILED}), limit=2)
     page = await store.tasks.list_page(wanted)
     assert (page.items, page.is_short) == ((), True)

@@ -14,7 +14,7 @@ from rota.application.ports.store import TaskStore
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.task import BLOCKED, PROCESSING, LiveTask
 
-MOST_COUNTED = 20_000  # some 200 ms of work on a database
+MOST_COUNTED = 20_000  # twenty pages: what asks for it never waits for a backlog of millions
 MOST_TYPES = 1_000  # of a tenant, in one answer
 PAGE = 1_000
 

@@ -61,7 +61,7 @@ export function Revisions({ type, current }: { type: string; current: number | n
   if (all.length === 0) return current === null ? null : <ProblemAlert error={found.error} />;
   return (
     <Panel title={t(current === null ? "revisions.of_deleted" : "revisions.title")}>
-      <Table.ScrollContainer minWidth={560}>
+      <Table.ScrollContainer minWidth={760}>
         <Table data-testid="revisions">
           <Table.Thead>
             <Table.Tr>
@@ -75,10 +75,10 @@ export function Revisions({ type, current }: { type: string; current: number | n
           <Table.Tbody>
             {all.slice(0, limit).map((one, place) => (
               <Table.Tr key={one.revision} data-revision={one.revision}>
-                <Table.Td><Group gap="xs" wrap="nowrap"><span className="number">{one.revision}</span>{one.revision === current && <Badge variant="light" tt="none">{t("revisions.current")}</Badge>}</Group></Table.Td>
+                <Table.Td><Group gap="xs" wrap="nowrap"><span className="number">{one.revision}</span>{one.revision === current && <Badge variant="light" tt="none" miw="max-content">{t("revisions.current")}</Badge>}</Group></Table.Td>
                 <Table.Td><Time at={one.updated_at} /></Table.Td>
-                <Table.Td>{one.updated_by ? <Foreign text={one.updated_by} most={40} /> : <Text size="sm" c="dimmed">{t("revisions.program")}</Text>}</Table.Td>
-                <Table.Td><Summary before={all[place + 1]} after={one} /></Table.Td>
+                <Table.Td miw={110}>{one.updated_by ? <Foreign text={one.updated_by} most={40} /> : <Text size="sm" c="dimmed">{t("revisions.program")}</Text>}</Table.Td>
+                <Table.Td miw={160}><Summary before={all[place + 1]} after={one} /></Table.Td>
                 <Table.Td>
                   <Group gap="xs" justify="flex-end" wrap="nowrap">
                     {all.length > 1 && <Button size="compact-xs" variant="default" leftSection={<GitCompareArrows size={12} />} onClick={() => setCompared(one.revision)}>{t("revisions.compare")}</Button>}
@@ -150,7 +150,7 @@ function Compare({ all, chosen, onClose }: { all: readonly TaskConfig[]; chosen:
             <Table.Tbody>
               {changes.map((change) => (
                 <Table.Tr key={change.field}>
-                  <Table.Td><Foreign text={change.field} /></Table.Td>
+                  <Table.Td className="diff-field"><Foreign text={change.field} /></Table.Td>
                   <Table.Td className="diff-before"><Value value={change.before} name={`${change.field}-${before}`} /></Table.Td>
                   <Table.Td className="diff-after"><Value value={change.after} name={`${change.field}-${after}`} /></Table.Td>
                 </Table.Tr>
