@@ -2,7 +2,7 @@
 
 import { ActionIcon, AppShell, Badge, Box, Burger, Button, Divider, Group, Kbd, NavLink, ScrollArea, Stack, Text, Tooltip } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
-import { Activity, BookOpen, ClipboardList, KeyRound, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2 } from "lucide-react";
+import { Activity, BookOpen, ChartColumn, ClipboardList, KeyRound, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2 } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { Empty, Loading, TextLink } from "./components/bits";
@@ -23,12 +23,13 @@ const Configs = lazy(() => import("./pages/Configs"));
 const ConfigDetail = lazy(() => import("./pages/ConfigDetail"));
 const Workers = lazy(() => import("./pages/Workers"));
 const Cluster = lazy(() => import("./pages/Cluster"));
+const Reports = lazy(() => import("./pages/Reports"));
 const Audit = lazy(() => import("./pages/Audit"));
 const Tokens = lazy(() => import("./pages/Tokens"));
 
 interface Entry {
   to: string;
-  name: "overview" | "tasks" | "configs" | "workers" | "cluster" | "audit" | "tokens";
+  name: "overview" | "tasks" | "configs" | "workers" | "cluster" | "reports" | "audit" | "tokens";
   icon: typeof Activity;
   role: Role;
 }
@@ -39,6 +40,7 @@ export const ENTRIES: readonly Entry[] = [
   { to: "/task-configs", name: "configs", icon: Settings2, role: "viewer" },
   { to: "/workers", name: "workers", icon: Server, role: "viewer" },
   { to: "/cluster", name: "cluster", icon: Network, role: "viewer" },
+  { to: "/reports", name: "reports", icon: ChartColumn, role: "viewer" },
   { to: "/audit", name: "audit", icon: ClipboardList, role: "admin" },
   { to: "/tokens", name: "tokens", icon: KeyRound, role: "admin" },
 ];
@@ -188,6 +190,7 @@ function Route({ path }: { path: string }): ReactNode {
   if (section === "task-configs") return name ? <ConfigDetail key={name} type={name} /> : <Configs />;
   if (section === "workers") return <Workers />;
   if (section === "cluster") return <Cluster />;
+  if (section === "reports") return <Reports />;
   if (section === "audit") return <Audit />;
   if (section === "tokens") return <Tokens />;
   return (
