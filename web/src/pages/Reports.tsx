@@ -156,7 +156,8 @@ function Chosen({ type }: { type: string }): ReactNode {
 
 function title(ms: number, by: string, zone: string): string {
   const parts: Intl.DateTimeFormatOptions = by === "day" ? { month: "short", day: "numeric" } : { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-  return new Intl.DateTimeFormat(language(), { ...parts, timeZone: zone }).format(ms);
+  const noon = by === "day" ? 12 * HOUR_MS : 0; // a day may begin an hour early or late
+  return new Intl.DateTimeFormat(language(), { ...parts, timeZone: zone }).format(ms + noon);
 }
 
 /** Sums of all types by piece of time, also of those in which nothing happened. */
