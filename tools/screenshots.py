@@ -80,6 +80,7 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     retried.wait("60s")
     failed[-1].wait("60s")
     wait_until(lambda: client.tasks.get(running.id).progress, "the export to get going")
+    wait_until(lambda: client.report().types, "the first report")
     yield "overview", "/"
     yield "tasks", "/tasks"
     yield "tasks-failed", "/tasks?status=FAILED&status=TIMEOUT"
@@ -95,6 +96,7 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     yield "queues", "/queues"
     yield "workers", "/workers"
     yield "cluster", "/cluster"
+    yield "reports", "/reports"
     yield "audit", "/audit"
     yield "tokens", "/tokens"
 

@@ -2,7 +2,7 @@
 
 import { ActionIcon, AppShell, Badge, Box, Burger, Button, Divider, Group, Kbd, NavLink, ScrollArea, Stack, Text, Tooltip } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
-import { Activity, BookOpen, CalendarClock, ClipboardList, KeyRound, Layers, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2 } from "lucide-react";
+import { Activity, BookOpen, CalendarClock, ChartColumn, ClipboardList, KeyRound, Layers, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2 } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { Empty, Loading, TextLink } from "./components/bits";
@@ -25,12 +25,13 @@ const Forecast = lazy(() => import("./pages/Forecast"));
 const Queues = lazy(() => import("./pages/Queues"));
 const Workers = lazy(() => import("./pages/Workers"));
 const Cluster = lazy(() => import("./pages/Cluster"));
+const Reports = lazy(() => import("./pages/Reports"));
 const Audit = lazy(() => import("./pages/Audit"));
 const Tokens = lazy(() => import("./pages/Tokens"));
 
 interface Entry {
   to: string;
-  name: "overview" | "tasks" | "configs" | "forecast" | "queues" | "workers" | "cluster" | "audit" | "tokens";
+  name: "overview" | "tasks" | "configs" | "forecast" | "queues" | "workers" | "cluster" | "reports" | "audit" | "tokens";
   icon: typeof Activity;
   role: Role;
 }
@@ -43,6 +44,7 @@ export const ENTRIES: readonly Entry[] = [
   { to: "/queues", name: "queues", icon: Layers, role: "viewer" },
   { to: "/workers", name: "workers", icon: Server, role: "viewer" },
   { to: "/cluster", name: "cluster", icon: Network, role: "viewer" },
+  { to: "/reports", name: "reports", icon: ChartColumn, role: "viewer" },
   { to: "/audit", name: "audit", icon: ClipboardList, role: "admin" },
   { to: "/tokens", name: "tokens", icon: KeyRound, role: "admin" },
 ];
@@ -194,6 +196,7 @@ function Route({ path }: { path: string }): ReactNode {
   if (section === "queues") return <Queues />;
   if (section === "workers") return <Workers />;
   if (section === "cluster") return <Cluster />;
+  if (section === "reports") return <Reports />;
   if (section === "audit") return <Audit />;
   if (section === "tokens") return <Tokens />;
   return (

@@ -295,6 +295,53 @@ export interface BulkCount {
   next_cursor: string | null;
 }
 
+export interface Durations {
+  count: number;
+  mean_seconds: number | null;
+  min_seconds: number | null;
+  max_seconds: number | null;
+  p50_seconds: number | null;
+  p95_seconds: number | null;
+  p99_seconds: number | null;
+}
+
+export interface ReportFigures {
+  submitted: number;
+  succeeded: number;
+  failed: number;
+  timed_out: number;
+  cancelled: number;
+  quarantined: number;
+  attempts: number;
+  retries: number;
+  success_rate: number | null;
+  run: Durations;
+  wait: Durations;
+}
+
+export interface ReportItem extends ReportFigures {
+  start: string;
+  end: string;
+  type: string;
+}
+
+export interface ReportType extends ReportFigures {
+  type: string;
+}
+
+export interface Report {
+  begin: string;
+  end: string;
+  by: string;
+  zone: string;
+  complete_until: string | null;
+  items: ReportItem[];
+  types: ReportType[];
+  totals: ReportFigures;
+  slowest: string[];
+  most_failing: string[];
+}
+
 export interface FieldError {
   field: string;
   problem: string;
