@@ -16,6 +16,7 @@ from rota.infrastructure.coordination.redis_guides import ask_once, to_server
 
 WITHIN = timedelta(seconds=1)
 ONE_POOL = 1
+FLAGS = 2  # their place in a line about a node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,24 +48,26 @@ async def read_redis_watch(url: str, key: str) -> RedisWatch | None:
         if address.topology is Topology.SENTINEL:
             return await _ask_sentinels(url, address, least=least)
         silent = await _find_setting(client, "cluster-node-timeout")
-        ranges = await client.command("CLUSTER", "SLOTS")
+        host, port, node_id, *_ = _find_owner(await client.command("CLUSTER", "SLOTS"), key)
+        followers = await client.command("CLUSTER", "REPLICAS", node_id)
     finally:
         await client.close()
-    primary, replicas = _find_holders(ranges, key)
     return RedisWatch(
         topology=Topology.CLUSTER,
-        primary=primary,
-        replicas=replicas,
+        primary=str(to_server(host, port)),
+        replicas=sum(b"fail" not in line.split()[FLAGS] for line in followers),
         least_replicas=least,
         silent_for=None if silent is None else timedelta(milliseconds=silent),
     )
 
 
-def _find_holders(ranges: Sequence[Any], key: str) -> tuple[str, int]:
+def _find_owner(ranges: Sequence[Any], key: str) -> Sequence[Any]:
+    """Host, port and id of the primary. (Replicas are listed beside it only if they have something.)"""
     slot = key_slot(key.encode())
-    for first, last, primary, *replicas in ranges:
+    for first, last, primary, *_ in ranges:
         if first <= slot <= last:
-            return str(to_server(*primary[:2])), len(replicas)
+            found: Sequence[Any] = primary
+            return found
     raise CoordinatorUnavailableError(f"redis: no node has the slot {slot}")
 
 
