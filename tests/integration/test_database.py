@@ -20,6 +20,7 @@ from rota.infrastructure.database.schema import leadership, node_slot
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.builders import a_new_task
+from tests.support.cluster import eventually
 from tests.support.names import fresh_name
 from tests.support.proxy import FaultyProxy
 from tests.support.servers.mariadb import MariaDbServer
@@ -34,6 +35,15 @@ READ_ONLY_ON = {
 READ_ONLY_OFF = {
     "mariadb": "SET GLOBAL tx_read_only=0",
     "postgres": "ALTER DATABASE {} SET default_transaction_read_only=off",
+}
+# As of a server that was demoted in the middle: who is connected meets it too, and an ordinary user cannot overrule it.
+DEMOTE = {
+    "mariadb": ("SET GLOBAL read_only=1",),
+    "postgres": ("ALTER SYSTEM SET default_transaction_read_only=on", "SELECT pg_reload_conf()"),
+}
+RESTORE = {
+    "mariadb": ("SET GLOBAL read_only=0",),
+    "postgres": ("ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()"),
 }
 KILL_ALL = {
     "mariadb": (
@@ -283,6 +293,27 @@ async def test_a_demoted_primary_drops_the_pool(kind: str, server: Server, name:
         finally:
             server.execute(READ_ONLY_OFF[kind].format(name))
         assert await database.transact(lambda link: link.execute(touch).rowcount) == 1
+
+
+async def test_a_server_that_takes_no_writes_is_unavailable_until_it_does(kind: str, server: Server, name: str) -> None:
+    url = server.url(name)
+    if kind == "mariadb":
+        server.execute(f"CREATE USER {name}@'%'; GRANT ALL ON {name}.* TO {name}@'%'")
+        url = url.replace("root@", f"{name}@")
+    async with opened(url) as database:
+        store = sql_store(database, SystemRandom())
+        await store.tasks.add([a_new_task(1)])
+        try:
+            for statement in DEMOTE[kind]:
+                server.execute(statement)
+            with pytest.raises(StoreUnavailableError, match="the database gave no answer"):
+                for id_ in range(2, 1000):  # a session of PostgreSQL learns of it when it next idles
+                    await store.tasks.add([a_new_task(id_)])
+            assert await store.tasks.find(TaskId(1), DEFAULT_TENANT) is not None, "what it has can be read"
+        finally:
+            for statement in RESTORE[kind]:
+                server.execute(statement)
+        await eventually(partial(store.tasks.add, [a_new_task(1000)]), "it to take writes again")
 
 
 async def test_a_missing_schema_says_what_to_type(server: Server) -> None:

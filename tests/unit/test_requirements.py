@@ -16,6 +16,7 @@ REQUIRED = [
     *("L1", "L5", "L6", "L7", "L10"),
     *("X1", "X2", "X3"),
     "S1",
+    *(f"D{number}" for number in range(1, 5)),
 ]
 ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+?) \| (.+) \|$", re.MULTILINE)
 TEST = re.compile(r"`([\w/.]+\.py)::(test_\w+)`")

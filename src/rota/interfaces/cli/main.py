@@ -34,6 +34,7 @@ PLACES = {
     "settings": f"{HERE}.settings",
     "db": f"{HERE}.db",
     "doctor": f"{HERE}.doctor",
+    "health": f"{HERE}.health",
     "bench": f"{HERE}.bench",
     "completion": f"{HERE}.completion",
 }
