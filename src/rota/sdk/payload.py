@@ -27,7 +27,7 @@ class Arguments:
     context_name: str | None
     extra_type: Any  # of **kwargs; None: there is none
 
-    def bind(self, payload: str, context: Context) -> dict[str, Any]:
+    def bind(self, payload: str, context: Context | None) -> dict[str, Any]:
         """The keyword arguments for this payload. Raises `InvalidError` whose field is the argument."""
         values = _parse(payload)
         bound = {name: self._convert(name, value) for name, value in values.items()}
