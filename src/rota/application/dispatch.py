@@ -367,15 +367,21 @@ class Dispatcher:
             return 0
         unread = {live.id for live in starting if self._hand.get(live.id) is not None}
         for live in starting:
-            self._parking.discard(live.id)
             self._hand[live.id] = None  # whatever becomes of this grant, the next look is into the store
+        self._unpark(starting)
         reign.check()
         self._throttle.count(starting)
         stale = await self._grants.give(starting, chosen, reign=reign)
+        changed = stale & unread  # these may wait in another shape than that in which they were added
         for live in starting:
-            if live.id not in stale & unread:  # else it may wait in another shape than that in which it was added
-                self._let_go(live.id)
+            if live.id not in changed:
+                self._hand.pop(live.id, None)
         return len(starting) - len(stale)
+
+    def _unpark(self, lives: Iterable[LiveTask]) -> None:
+        if self._parking:
+            for live in lives:
+                self._parking.discard(live.id)
 
     async def _park(self, refused: Sequence[tuple[LiveTask, Reason]], *, reign: Reign) -> None:
         surplus = []

@@ -100,9 +100,8 @@ class TaskState(Struct, frozen=True, kw_only=True):
         A leader that meets a grant of a later term is a leader no more, whatever it still believes: `FencedError`."""
         if term < self.term:
             raise FencedError("term", seen=term, current=self.term)
-        step = self._to(
+        after = self._at(
             PROCESSING,
-            at=at,
             attempt=self.attempt + 1,
             worker_id=worker_id,
             term=term,
@@ -111,7 +110,7 @@ class TaskState(Struct, frozen=True, kw_only=True):
         )
         if at < self.due_at:
             raise NotDueError(self.id, due_at=self.due_at.isoformat())
-        return step
+        return Transition(before=self, after=after, at=at)
 
     def succeeded(self, result: TaskResult, *, at: datetime) -> "Transition":
         held = result.tidied()

@@ -1,9 +1,9 @@
 """Attempts that run: begun, stopped for a reason, and ended into an outcome. And their deadlines, on one heap.
 
 Each attempt is one task of the event loop at most: no timer, no lock; where its executor can begin it at once, not even
-that. When it has ended, the slot is free. Why an attempt was stopped is known here alone: the executor only sees that it
-was cancelled. The timeout is a promise to whoever waits: what an attempt returns after it was stopped for that does not
-count, though it may clean up.
+that. When it has ended, the slot is free. Why an attempt was stopped is known here alone: the executor only sees that
+it was cancelled. The timeout is a promise to whoever waits: what an attempt returns after it was stopped for that does
+not count, though it may clean up.
 
 An executor that raises has failed its attempt, but for `FatalError`: that ends the worker, and costs no task a retry.
 """

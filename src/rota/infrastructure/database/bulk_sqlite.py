@@ -137,4 +137,4 @@ def _is_alike(groups: Mapping[Values, list[int]], rows: Sequence[Values]) -> boo
 
 
 def _json(ids: Sequence[int]) -> str:
-    return msgspec.json.encode(ids).decode()
+    return msgspec.json.encode(list(ids)).decode()

@@ -89,7 +89,7 @@ class TaskLoop:
     @property
     def is_alive(self) -> bool:
         """Whether it takes jobs."""
-        return not self._is_over and self._thread.is_alive()
+        return not self._is_over
 
     @property
     def is_blocked(self) -> bool:
