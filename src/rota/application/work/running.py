@@ -137,7 +137,9 @@ class Running:
         for holding in self.deadlines.pop_past():
             self.stop(holding, Stop.TIMEOUT)
 
-    def _end(self, holding: Holding, returned: Ending | None, error: BaseException | None) -> None:
+    def _end(  # fixed signature: End
+        self, holding: Holding, returned: Ending | None, error: BaseException | None
+    ) -> None:
         holding.runner = None
         holding.book.close()
         self.completed += 1

@@ -183,7 +183,9 @@ class LocalExecutor:
             raise FatalError("too many functions that were given up on do not end; the last was of " + task.spec.type)
 
 
-def _settle(ended: "asyncio.Future[Outcome]", outcome: Outcome | None, error: BaseException | None) -> None:
+def _settle(  # fixed signature: End
+    ended: "asyncio.Future[Outcome]", outcome: Outcome | None, error: BaseException | None
+) -> None:
     if error is not None:
         ended.set_exception(error)
     elif outcome is None:
