@@ -371,8 +371,8 @@ class Dispatcher:
             return 0
         unread = {live.id for live in starting if self._hand.get(live.id) is not None}
         for live in starting:
-            self._parking.discard(live.id)
             self._hand[live.id] = None  # whatever becomes of this grant, the next look is into the store
+        self._unpark(starting)
         reign.check()
         self._throttle.count(starting)
         try:
@@ -381,10 +381,16 @@ class Dispatcher:
             self._throttle.doubt(starting)
             raise
         self._throttle.settle(starting)
+        changed = stale & unread  # these may wait in another shape than that in which they were added
         for live in starting:
-            if live.id not in stale & unread:  # else it may wait in another shape than that in which it was added
-                self._let_go(live.id)
+            if live.id not in changed:
+                self._hand.pop(live.id, None)
         return len(starting) - len(stale)
+
+    def _unpark(self, lives: Iterable[LiveTask]) -> None:
+        if self._parking:
+            for live in lives:
+                self._parking.discard(live.id)
 
     async def _park(self, refused: Sequence[tuple[LiveTask, Reason]], *, reign: Reign) -> None:
         surplus = []
