@@ -176,4 +176,4 @@ def test_what_is_suggested_as_a_url_is_one_that_can_be_opened(key: str, known: M
     assert set(re.findall(r"([\w+]+)://", found.kind.allowed)) <= set(known)
     told = set(re.findall(r"([\w+]+)://", found.text))
     assert told <= set(known)
-    assert told >= {name for name in known if not name.startswith("rediss")}, "that is said of all kinds of Redis at once"
+    assert told >= {name for name in known if not name.startswith("rediss")}, "TLS is told of all at once"
