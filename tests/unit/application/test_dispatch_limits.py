@@ -9,7 +9,7 @@ from rota.domain.priority import URGENT
 from rota.domain.queue import QueueEntry
 from rota.domain.waiting import Reason
 from rota.testing.faults import Fault
-from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_new_task
+from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_new_task, a_state
 from tests.support.stage import TERM, Stage, staged
 
 REPORT = "report"
@@ -100,8 +100,10 @@ async def test_a_grant_that_got_no_answer_keeps_its_place_and_takes_no_second_on
     await stage.submit(9)
     async with stage.reigning():
         stage.faults.inject("tasks.advance", Fault.TIMEOUT)
-        await stage.submit(3)  # taken first
-        await stage.submit(1, 2, due_at=NOW - MINUTE)  # more pressing, and parked
+        states = [a_state(3), a_state(1, due_at=NOW - MINUTE), a_state(2, due_at=NOW - MINUTE)]
+        await stage.truth.tasks.add([a_new_task(state.id, state=state) for state in states])
+        # The first one is taken first. The others are more pressing once they are parked.
+        await stage.calm.queue.push([QueueEntry(state.id, state.priority) for state in states])
         await stage.settle()
         await stage.finish(9)
         await stage.pass_time(1)
