@@ -362,9 +362,9 @@ class RedisClient:
         """At the server that is to be asked now."""
         if self._guide is None and self._stay is not None:
             return self._stay
-        if self._guide is None or self._is_closed:
+        server = None if self._guide is None else await self._guide.find()
+        if server is None or self._is_closed:  # before, or while we looked: nobody would end what begins here
             raise RedisConnectionError("the client is closed")
-        server = await self._guide.find()
         if isinstance(self._guide, SentinelGuide) and self._watching is None:
             self._watching = asyncio.create_task(self._guide.watch(self._clock, self._move))
         old = self._stay
