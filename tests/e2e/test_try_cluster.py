@@ -30,7 +30,7 @@ def try_cluster(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def type_in(folder: Path, line: str, said: dict[str, str]) -> str:
+def type_in(folder: Path, line: str, *, said: dict[str, str]) -> str:
     """What a person would type, with the variables that were exported."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = subprocess.run(  # noqa: S602 it is what was printed for a shell
@@ -61,8 +61,8 @@ def test_a_topology_comes_up_works_as_it_says_and_goes(topology: str, tmp_path: 
         said = dict(re.findall(r"(ROTA_URL|ROTA_TOKEN)=(\S+)", up.stdout))
         command = next(line for line in up.stdout.splitlines() if "rota task submit" in line)
         assert "make down" in up.stdout
-        assert "is ready" in type_in(tmp_path, "rota health", said)
-        assert "Ada" in type_in(tmp_path, command.strip(), said)
+        assert "is ready" in type_in(tmp_path, "rota health", said=said)
+        assert "Ada" in type_in(tmp_path, command.strip(), said=said)
     finally:
         down = try_cluster(tmp_path, "down")
         shutil.rmtree(tmp_path / ".rota", ignore_errors=True)

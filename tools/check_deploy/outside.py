@@ -32,7 +32,7 @@ class Outside:
             if self.has(name):
                 continue
             if os.environ.get("CI") == "true":
-                yield f"{name} is not in {self.folder}: make setup brings it"
+                yield f"{name} is not in {self.folder}: make deploy-tools brings it"
             else:
                 print(f"{name} is not here: what it would check is not checked")
 

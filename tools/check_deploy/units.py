@@ -14,6 +14,7 @@ PROGRAM = "/opt/rota/bin/rota"
 STAND_IN = "/bin/true"  # the program is not installed where this is checked
 SPECIFIER = re.compile(r"%[a-zA-Z]")
 MOST_EXPOSED = 20  # of 100, by systemd's own count; `rota dev` is for a person, whose files it shares
+COUNTS_FILES = 250  # the first systemd that counts for a unit that is not installed
 NOT_COUNTED = frozenset({"rota-dev.service"})
 
 
@@ -62,10 +63,15 @@ def _ask_systemd(units: list[Path]) -> Iterator[str]:
         for unit, copy in zip(units, copies, strict=True):
             copy.write_text(unit.read_text("utf-8").replace(PROGRAM, STAND_IN), "utf-8")
         yield from _run(program, "verify", "--man=no", *map(str, copies))
-        for copy in copies:
+        for copy in copies if _version_of(program) >= COUNTS_FILES else ():
             if copy.name not in NOT_COUNTED:
                 rule = f"--threshold={MOST_EXPOSED}"
                 yield from _run(program, "security", "--offline=true", "--no-pager", rule, str(copy))
+
+
+def _version_of(program: str) -> int:
+    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True, timeout=60)  # noqa: S603
+    return int(said.stdout.split()[1].partition(".")[0])  # systemd 252 (252.39-1~deb12u1)
 
 
 def _run(*command: str) -> Iterator[str]:

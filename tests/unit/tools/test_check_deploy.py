@@ -1,7 +1,7 @@
 """Files in deploy/ that nobody can run here: what they name exists, and a mistake in them is found."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,14 @@ def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(DEPLOY, tmp_path / "deploy"))
 
 
-def spoil(path: Path, old: str, new: str) -> None:
+def spoil(path: Path, *, old: str, new: str) -> None:
     text = path.read_text("utf-8")
     assert old in text, "there is nothing to spoil"
     path.write_text(text.replace(old, new), "utf-8")
 
 
-def all_problems(folder: Path, check: Callable[[Path], object]) -> str:
-    return "\n".join(check(folder))  # type: ignore[call-overload, no-any-return]  # an iterator of text
+def all_problems(folder: Path, check: Callable[[Path], Iterator[str]]) -> str:
+    return "\n".join(check(folder))
 
 
 @pytest.mark.parametrize("topology", ["redis-mysql", "postgres", "etcd"])
@@ -69,7 +69,7 @@ def test_the_manifests_are_sound() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_in_the_compose_file_is_found(copy: Path, *, old: str, new: str, problem: str) -> None:
-    spoil(copy / "compose.yaml", old, new)
+    spoil(copy / "compose.yaml", old=old, new=new)
     assert problem in all_problems(copy, check_compose)
 
 
@@ -91,7 +91,7 @@ def test_variables_are_filled_in_as_compose_does_it() -> None:
     ],
 )
 def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: str, problem: str) -> None:
-    spoil(copy / "systemd" / name, old, new)
+    spoil(copy / "systemd" / name, old=old, new=new)
     assert problem in all_problems(copy / "systemd", check_units)
 
 
@@ -111,7 +111,7 @@ def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: s
     ],
 )
 def test_a_mistake_in_a_manifest_is_found(copy: Path, *, name: str, old: str, new: str, problem: str) -> None:
-    spoil(copy / "kubernetes" / name, old, new)
+    spoil(copy / "kubernetes" / name, old=old, new=new)
     objects = [
         one
         for path in sorted((copy / "kubernetes").glob("*.yaml"))
