@@ -67,8 +67,7 @@ class RollUp:
             if found < self.page:
                 break
             await self.clock.sleep(timedelta(seconds=self.clock.monotonic() - began_at))
-        if passed >= self.page:
-            log.info("report.passed", tasks=passed)
+        log.debug("report.passed", tasks=passed)
 
     async def _pass_page(self, reign: Reign, *, looked_at: datetime | None = None) -> int:
         """Pass some of them; how many. With `looked_at`, all those left behind were looked at since then."""

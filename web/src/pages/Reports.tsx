@@ -12,7 +12,7 @@ import { language } from "../i18n";
 import { useLive } from "../live";
 import { useQueryState } from "../router";
 import { save } from "../text";
-import type { Report, ReportFigures, ReportItem } from "../types";
+import type { Durations, Report, ReportFigures, ReportItem } from "../types";
 
 const BarChart = lazy(() => import("../components/BarChart"));
 const HOUR_MS = 3_600_000;
@@ -42,6 +42,8 @@ function asked({ range, zone, type }: Wish): Record<string, string> {
 const ended = (one: ReportFigures): number => one.succeeded + one.failed + one.timed_out + one.cancelled;
 const failures = (one: ReportFigures): number => one.failed + one.timed_out;
 const taken = (seconds: number | null): string => (seconds === null ? "–" : duration(seconds));
+const whole = (text: string): string => text.replaceAll(" ", "\u00a0"); // one line, or the next
+const tail = (one: Durations): string => `${whole(`p95 ${taken(one.p95_seconds)}`)} · ${whole(`p99 ${taken(one.p99_seconds)}`)}`;
 const share = (rate: number | null): string => (rate === null ? "–" : percent(rate));
 
 export default function Reports(): ReactNode {
@@ -194,8 +196,8 @@ function Totals({ report }: { report: Report }): ReactNode {
     [t("reports.success_rate"), share(totals.success_rate), t("reports.cancelled_note", { number: count(totals.cancelled) })],
     [t("reports.failed"), count(failures(totals)), t("reports.quarantined_note", { number: count(totals.quarantined) })],
     [t("reports.retries"), count(totals.retries), t("reports.attempts_note", { number: count(totals.attempts) })],
-    [t("reports.run"), taken(totals.run.p50_seconds), `p95 ${taken(totals.run.p95_seconds)} · p99 ${taken(totals.run.p99_seconds)}`],
-    [t("reports.wait"), taken(totals.wait.p50_seconds), `p95 ${taken(totals.wait.p95_seconds)} · p99 ${taken(totals.wait.p99_seconds)}`],
+    [t("reports.run"), taken(totals.run.p50_seconds), tail(totals.run)],
+    [t("reports.wait"), taken(totals.wait.p50_seconds), tail(totals.wait)],
   ];
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, lg: 6 }} spacing="sm" data-testid="report-totals">
@@ -268,7 +270,7 @@ function Types({ report, starts }: { report: Report; starts: number[] }): ReactN
           <Table.Tbody>
             {rows.map((one) => (
               <Table.Tr key={one.type}>
-                <Table.Td>
+                <Table.Td miw={130}>
                   <TextLink to={`/tasks?type=${part(one.type)}`}>
                     <Foreign text={one.type} most={60} />
                   </TextLink>
