@@ -1,7 +1,7 @@
 """A histogram for figures that every task adds to: one lock and one search in a sorted row for each.
 
-That of prometheus_client takes two locks and looks at one bucket after the other, and of a new series it makes a lock
-for each bucket: five times as much for an observation, twenty times for a series.
+That of prometheus_client takes two locks and looks at one bucket after the other, and for a new series, such as that of
+a new type of tasks, it makes a lock for each bucket.
 """
 
 from bisect import bisect_left
