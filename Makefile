@@ -84,7 +84,7 @@ dev: setup try-console ## See Rota at work: API, scheduler, worker and SQLite in
 	@$(BIN)/rota dev
 
 .PHONY: up
-up: setup servers ## A cluster of three pods to try on this machine, on Redis and MariaDB (TOPOLOGY=etcd: on etcd alone)
+up: setup servers ## A cluster of three pods to try on this machine, on Redis and MariaDB (TOPOLOGY=redis or etcd: on that alone)
 	@$(PY) -m tools.try_cluster up $(if $(TOPOLOGY),--topology $(TOPOLOGY))
 
 .PHONY: down

@@ -1,6 +1,6 @@
 """A cluster for trying things out: its servers and three pods on this machine: `make up`, `make down`.
 
-    python -m tools.try_cluster up|down [--topology redis+mariadb|etcd] [--app FILE.py]
+    python -m tools.try_cluster up|down [--topology redis+mariadb|redis|etcd] [--app FILE.py]
 
 `up` leaves a keeper behind, which owns the servers and the pods and ends them all when it is told to, or dies. The
 servers are private: free ports, a temporary folder, nothing of a server that may run here already.
@@ -67,6 +67,12 @@ def on_redis_and_mariadb() -> Iterator[Settings]:
 
 
 @contextmanager
+def on_redis() -> Iterator[Settings]:
+    with RedisServer(durable=True) as redis:
+        yield {"store": {"url": redis.url()}, "coordinator": {"url": redis.url()}}
+
+
+@contextmanager
 def on_etcd() -> Iterator[Settings]:
     with EtcdCluster(durable=True) as etcd:
         yield {"store": {"url": etcd.url()}, "coordinator": {"url": etcd.url()}}
@@ -74,9 +80,10 @@ def on_etcd() -> Iterator[Settings]:
 
 TOPOLOGIES: Mapping[str, Callable[[], AbstractContextManager[Settings]]] = {
     "redis+mariadb": on_redis_and_mariadb,
+    "redis": on_redis,
     "etcd": on_etcd,
 }
-SERVERS = {"redis+mariadb": "Redis and MariaDB", "etcd": "three members of etcd"}
+SERVERS = {"redis+mariadb": "Redis and MariaDB", "redis": "Redis", "etcd": "three members of etcd"}
 
 
 def up(app: Path, topology: str) -> int:

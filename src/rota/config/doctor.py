@@ -16,7 +16,7 @@ from rota.__about__ import __version__
 from rota.application.attend import ALIVE_FOR
 from rota.config.exposure import check_exposure, is_loopback
 from rota.config.load import Loaded
-from rota.config.registry import ETCD_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
+from rota.config.registry import ETCD_SCHEMES, REDIS_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
 from rota.config.schema import read_schema
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError, RotaError, UnavailableError
@@ -88,7 +88,8 @@ async def _examine_store(settings: Settings) -> list[Finding]:
         return await _examine_etcd("store", settings.store.url)  # it has no clock of its own
     clock = await _try("clock", _examine_clock(settings))
     schedules = await _try("schedules", _examine_schedules(settings))
-    return [*([] if schema is None else [schema]), clock, schedules]
+    redis = await _examine_redis_store(settings.store.url)
+    return [*([] if schema is None else [schema]), clock, schedules, *redis]
 
 
 async def _find_nodes(settings: Settings) -> Mapping[str, frozenset[str]] | None:
@@ -145,8 +146,8 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
     coordinator = await _try("coordinator", _examine_leader(settings))
     if scheme in ETCD_SCHEMES and settings.store.url != settings.coordinator.url and coordinator.is_sound:
         return [coordinator, *await _examine_etcd("coordinator", settings.coordinator.url)]
-    if not coordinator.is_sound or scheme not in ("redis", "rediss"):
-        return [coordinator]
+    if not coordinator.is_sound or scheme not in REDIS_SCHEMES or settings.store.url == settings.coordinator.url:
+        return [coordinator]  # of a Redis that is the store as well, the store's findings tell
     try:
         return [coordinator, *await _examine_redis(settings.coordinator.url)]
     except RotaError as error:
@@ -174,6 +175,30 @@ async def _examine_redis(url: str) -> list[Finding]:
         text = "its last save failed, so it may refuse writes"
         persistence = Finding("redis persistence", text, fix="redis-cli BGSAVE")
     return [eviction, persistence, Finding("redis version", health.version)]
+
+
+async def _examine_redis_store(url: str) -> list[Finding]:
+    if scheme_of(url) not in REDIS_SCHEMES:
+        return []
+    from rota.infrastructure.coordination.redis_health import read_redis_health
+    from rota.infrastructure.store.redis.risks import list_risks
+
+    try:
+        health = await read_redis_health(url)
+    except RotaError as error:
+        return [Finding("store redis", str(error), fix=LOOK_AT_SETTINGS)]
+    kept = f"aof, appendfsync {health.fsync}" if health.persistence == "aof" else health.persistence
+    most = f" of {health.most_bytes / 2**20:.0f}" if health.most_bytes else ", without a maxmemory"
+    sound = {
+        "eviction": health.eviction,
+        "persistence": kept,
+        "memory": f"{health.bytes_in_use / 2**20:.0f} MiB{most}",
+        "version": health.version,
+    }
+    risks = list_risks(health)
+    told = {subject: text for subject, text in sound.items() if subject not in {risk.subject for risk in risks}}
+    found = [Finding(f"redis {risk.subject}", risk.text, fix=risk.fix) for risk in risks]
+    return [*found, *(Finding(f"redis {subject}", text) for subject, text in told.items())]
 
 
 async def _examine_etcd(subject: str, url: str) -> list[Finding]:
@@ -248,7 +273,7 @@ def examine_network(settings: Settings) -> Iterator[Finding]:
         if host is None or is_loopback(host):
             continue
         if scheme_of(url) == "redis":
-            yield Finding(key, f"talks to {host} without TLS", fix="rediss:// in coordinator.url, with TLS in Redis")
+            yield Finding(key, f"talks to {host} without TLS", fix=f"rediss:// in {key}, with TLS in Redis")
         elif scheme_of(url) == "etcd":
             yield Finding(key, f"talks to {host} without TLS", fix=f"etcds:// in {key}, with TLS in etcd")
         else:

@@ -17,7 +17,7 @@ call looks up and connects anew.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -42,13 +42,16 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.typing import EncodableT
 
 from rota.application.ports.metrics import NO_METRICS, MetricsCollector
-from rota.domain.errors import ConfigError, CoordinatorUnavailableError
+from rota.domain.errors import ConfigError, CoordinatorUnavailableError, StoreUnavailableError, UnavailableError
 from rota.infrastructure.coordination.redis_wire import Wire, open_wire
 from rota.infrastructure.pool_meter import PoolMeter
 
 SHORTEST_BLOCK = timedelta(milliseconds=10)  # Redis 6 cuts a timeout below 1 ms down to 0, which blocks for ever
 
-SERVER = "coordinator"  # what the figures call it
+SERVERS: Mapping[type[UnavailableError], str] = {  # what the figures call it, by what is raised while it is away
+    CoordinatorUnavailableError: "coordinator",
+    StoreUnavailableError: "store",
+}
 
 Part = str | bytes | int | float
 
@@ -70,9 +73,9 @@ class Script:
     sha: str
 
 
-def load_script(name: str) -> Script:
-    """Read `scripts/<name>.lua`."""
-    folder = resources.files("rota.infrastructure.coordination.scripts")
+def load_script(name: str, package: str = "rota.infrastructure.coordination.scripts") -> Script:
+    """Read `<name>.lua` of a package of scripts."""
+    folder = resources.files(package)
     text = folder.joinpath(f"{name}.lua").read_text("utf-8")
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
@@ -80,17 +83,24 @@ def load_script(name: str) -> Script:
 class RedisClient:
     """Commands, scripts, blocking waits and messages. Connects with the first call; answers are bytes.
 
-    Every method raises `CoordinatorUnavailableError` when there was no answer, or none that helps.
+    Every method raises `CoordinatorUnavailableError`, or what else it is told to, when there was no answer, or none
+    that helps.
     """
 
     def __init__(
-        self, url: str, options: RedisOptions | None = None, *, collector: MetricsCollector = NO_METRICS
+        self,
+        url: str,
+        options: RedisOptions | None = None,
+        *,
+        collector: MetricsCollector = NO_METRICS,
+        unavailable: type[UnavailableError] = CoordinatorUnavailableError,
     ) -> None:
         self._options = options or RedisOptions()
-        own = self._options.blocking_connections
-        self._calls = PoolMeter(collector, server=SERVER, pool="blocking", limit=own)
-        self._sharing = PoolMeter(collector, server=SERVER, pool="shared", limit=1)
-        self._listeners = PoolMeter(collector, server=SERVER, pool="listening", limit=own)
+        self._unavailable = unavailable
+        own, server = self._options.blocking_connections, SERVERS[unavailable]
+        self._calls = PoolMeter(collector, server=server, pool="blocking", limit=own)
+        self._sharing = PoolMeter(collector, server=server, pool="shared", limit=1)
+        self._listeners = PoolMeter(collector, server=server, pool="listening", limit=own)
         try:
             self._pool = self._make_pool(url)
         except ValueError as exc:
@@ -242,10 +252,10 @@ class RedisClient:
         except (RedisError, OSError) as exc:
             raise await self._translate(exc) from exc
 
-    async def _translate(self, error: Exception) -> CoordinatorUnavailableError:
+    async def _translate(self, error: Exception) -> UnavailableError:
         if _is_from_wrong_server(error):
             await self._drop_connections()
-        return CoordinatorUnavailableError(f"redis: {str(error) or 'no answer in time'}")
+        return self._unavailable(f"redis: {str(error) or 'no answer in time'}")
 
     async def _drop_connections(self) -> None:
         for wire in self._wires:
