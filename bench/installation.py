@@ -21,6 +21,7 @@ from bench.usage import cpu_seconds
 from bench.workload import BATCH, PAYLOAD
 from rota.application.ports.store import Store
 from rota.domain.paging import MAX_PAGE, TaskFilter
+from rota.domain.task import LIVE
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.store.redis.store import open_redis_store
@@ -131,7 +132,7 @@ class LookingAtRedis:
     store: Store
 
     async def has_live(self) -> bool:
-        return bool(await self.store.tasks.list_live(after=None, limit=1))
+        return bool(LIVE & (await self.store.tasks.count_by_status(None)).keys())
 
     async def first_start(self, since: float) -> float:
         since_at, before = datetime.fromtimestamp(since, UTC), None

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from structlog.testing import capture_logs
 from rota.application.ports.store import Added, Store, Written
 from rota.config.doctor import Finding, examine
 from rota.config.load import Sources, load
+from rota.domain.audit import AuditEntry
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import (
     CalendarInUseError,
@@ -26,7 +28,9 @@ from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
 from rota.domain.task import SUCCESS, LogKind
 from rota.domain.task_config import TaskConfig, UnreadableConfig
+from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator
 from rota.infrastructure.coordination.redis_client import Part, RedisClient, Script
+from rota.infrastructure.coordination.redis_health import read_redis_health
 from rota.infrastructure.store.redis.risks import warn_of_risks
 from rota.infrastructure.store.redis.space import RedisSpace
 from rota.infrastructure.store.redis.store import open_redis_store, redis_store
@@ -84,6 +88,10 @@ async def test_a_purge_leaves_no_key_of_a_task_behind(store: Store, client: Redi
     assert await list_keys(client, prefix) == {"tasks:count", "tasks:count:ended", "tenants"}
     assert await store.tasks.count_by_status(None) == {}
     assert await store.tasks.count_ended(DEFAULT_TENANT) == {SUCCESS: 3}
+
+
+def an_entry() -> AuditEntry:
+    return AuditEntry(id=1, tenant_id=DEFAULT_TENANT, at=NOON, actor="me", action="config.delete", object="report")
 
 
 def a_line(task_id: int) -> LogEntry:
@@ -237,23 +245,70 @@ def a_firing(config: TaskConfig) -> FullFiring:
 
 
 class OvertakenClient(RedisClient):
-    """Before its first script, somebody else is faster."""
+    """Before its first script, or its first command of a kind, somebody else is faster."""
 
-    def __init__(self, url: str, rival: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, url: str, rival: Callable[[], Awaitable[object]], *, before: str) -> None:
         super().__init__(url, unavailable=StoreUnavailableError)
         self._rivals = [rival]
+        self._before = before
 
-    async def run(self, script: Script, *, keys: Sequence[str], args: Sequence[Part] = ()) -> Any:
-        while self._rivals:
+    async def command(self, *parts: Part) -> Any:
+        while self._rivals and parts[0] == self._before:
             await self._rivals.pop()()
-        return await super().run(script, keys=keys, args=args)
+        return await super().command(*parts)
 
 
 @asynccontextmanager
-async def overtaken(server: RedisServer, prefix: str, *, by: Callable[[], Awaitable[object]]) -> AsyncIterator[Store]:
-    client = OvertakenClient(server.url(), by)
+async def overtaken(
+    server: RedisServer, prefix: str, *, by: Callable[[], Awaitable[object]], before: str = "EVALSHA"
+) -> AsyncIterator[Store]:
+    client = OvertakenClient(server.url(), by, before=before)
     yield redis_store(RedisSpace(client, prefix))
     await client.close()
+
+
+async def test_what_ends_while_a_page_is_read_does_not_make_it_look_the_last(
+    store: Store, redis_server: RedisServer, prefix: str
+) -> None:
+    first, second, third = await grant(store, await add(store, make_tasks(3)))
+    async with overtaken(redis_server, prefix, by=lambda: end(store, [first]), before="MGET") as slower:
+        assert [live.id for live in await slower.tasks.list_live(after=None, limit=1)] == [second.id]
+    async with overtaken(redis_server, prefix, by=lambda: end(store, [second]), before="MGET") as slower:
+        assert [live.id for live in await slower.tasks.list_running(after=None, limit=1)] == [third.id]
+
+
+async def test_what_is_granted_while_it_is_looked_for_does_not_wait(
+    store: Store, redis_server: RedisServer, prefix: str
+) -> None:
+    [task] = await add(store, make_tasks(1))
+    async with overtaken(redis_server, prefix, by=lambda: grant(store, [task]), before="MGET") as slower:
+        assert await slower.tasks.list_due(10) == []
+
+
+async def test_what_is_handed_back_while_it_is_looked_for_does_not_run(
+    store: Store, redis_server: RedisServer, prefix: str
+) -> None:
+    [task] = await grant(store, await add(store, make_tasks(1)))
+    release = task.state.released("drained", at=NOON, due_at=NOON)
+    for look in (
+        lambda node: node.tasks.list_overdue(10),
+        lambda node: node.tasks.list_running(after=None, limit=10),
+        lambda node: node.tasks.list_held(WORKER_1),
+    ):
+        async with overtaken(redis_server, prefix, by=lambda: store.tasks.advance([release]), before="MGET") as slower:
+            assert await look(slower) == []
+        [task] = await grant(store, [task.after(release)])
+        release = task.state.released("drained", at=NOON, due_at=NOON)
+
+
+async def test_a_config_that_is_deleted_while_a_page_is_read_does_not_make_it_look_the_last(
+    store: Store, redis_server: RedisServer, prefix: str
+) -> None:
+    for task_type in ("a", "b"):
+        await store.configs.put(a_config(task_type))
+    rival = partial(store.configs.delete, DEFAULT_TENANT, "a")
+    async with overtaken(redis_server, prefix, by=rival, before="HMGET") as slower:
+        assert [config.type for config in await slower.configs.list_page(DEFAULT_TENANT, limit=1)] == ["b"]
 
 
 async def test_a_calendar_that_a_schedule_comes_to_name_is_not_deleted(
@@ -286,7 +341,7 @@ async def test_a_firing_that_another_leader_overtakes_takes_no_effect(
     assert await store.tasks.load([ours.tasks[0].id]) == {}
 
 
-async def test_of_two_workers_that_change_at_once_both_are_kept(
+async def test_of_two_definitions_at_once_both_are_revisions(
     store: Store, redis_server: RedisServer, prefix: str
 ) -> None:
     async with overtaken(redis_server, prefix, by=lambda: store.configs.put(a_config("report"))) as slower:
@@ -305,9 +360,50 @@ async def test_a_config_that_is_deleted_leaves_its_revisions_alone(
     assert await list_keys(client, prefix) == {"configs:revisions:default:report"}
 
 
+async def test_a_full_redis_refuses_whole_changes_and_can_still_be_purged() -> None:
+    require_server("redis")
+    with RedisServer() as server:
+        client = RedisClient(server.url(), unavailable=StoreUnavailableError)
+        try:
+            store = redis_store(RedisSpace(client))
+            await end(store, await grant(store, await add(store, make_tasks(3))))
+            put = await store.configs.put(a_config("report", schedule=Schedule(every=HOUR), next_fire_at=NOON))
+            await client.command("CONFIG", "SET", "maxmemory", "1mb")
+            for refused in (
+                lambda: store.schedules.fire([a_firing(put)]),
+                lambda: store.configs.delete(DEFAULT_TENANT, "report", audit=[an_entry()]),
+                lambda: add(store, make_tasks(1, at=NOON + HOUR)),
+            ):
+                with pytest.raises(StoreUnavailableError, match="maxmemory"):
+                    await refused()
+            assert await store.schedules.list_due(10) == [put], "it is where it was"
+            assert await store.tasks.purge(completed_before=NOON + HOUR, limit=10) == 3
+            assert await store.tasks.count_by_status(None) == {}
+        finally:
+            await client.close()
+
+
+async def test_a_user_with_few_rights_is_enough() -> None:
+    """Those that the guide names."""
+    require_server("redis")
+    with RedisServer() as server:
+        admin = RedisClient(server.url())
+        rights = ("~{shop}:*", "&{shop}:*", "+@all", "-@dangerous", "+info", "+config|get")
+        await admin.command("ACL", "SETUSER", "rota", "on", ">secret", *rights)
+        await admin.close()
+        url = server.url().replace("://", "://rota:secret@")
+        async with open_redis_store(url, "shop") as store, open_redis_coordinator(url, "shop") as coordinator:
+            await end(store, await grant(store, await add(store, make_tasks(3))))
+            put = await store.configs.put(a_config("report", schedule=Schedule(every=HOUR), next_fire_at=NOON))
+            await store.schedules.fire([a_firing(put)])
+            assert await store.tasks.purge(completed_before=NOON + HOUR, limit=10) == 3
+            assert await coordinator.election.find_leader() is None
+        assert (await read_redis_health(url)).persistence == "none"
+
+
 async def test_everything_is_in_one_slot_of_a_cluster(prefix: str) -> None:
     require_server("redis")
-    with RedisServer(options=("--cluster-enabled", "yes")) as server:
+    with RedisServer(options=("--cluster-enabled", "yes", "--cluster-port", str(free_port()))) as server:
         client = RedisClient(server.url(), unavailable=StoreUnavailableError)
         try:
             for start in range(0, 16384, 4096):

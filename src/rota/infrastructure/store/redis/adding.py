@@ -5,7 +5,7 @@ it is not so, the careful way looks first, and writes what is missing under the 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rota.application.ports.store import Added
 from rota.domain.errors import IdempotencyMismatchError, IdTakenError
@@ -72,16 +72,18 @@ def insert(space: RedisSpace, new: Sequence[NewTask], *, into: Change) -> Change
     keys = [space.task(task.id) for task in tasks]
     into.expect_none(keys).set_all(dict(zip(keys, map(new_document, new), strict=True)))
     into.set_all({space.payload(one.id): one.spec.payload.encode() for one in tasks if is_apart(one.spec)})
-    into.write("ZADD", space.live, *_scored((0, task.id) for task in tasks))
-    for place in (space.waiting, space.running):
-        due = ((to_us(one.state.due_at), one.id) for one in tasks if place_of(space, one.state) == place)
-        into.write("ZADD", place, *_scored(due))
-    for (tenant, task_type), members in _by_type(tasks).items():
-        into.write("ZADD", space.of_type(tenant, task_type), *_scored((0, task_id) for task_id in members))
-    counts = Counter(count_field(task.state) for task in tasks)
-    for field, number in counts.items():
+    sets: dict[str, list[Part]] = {}
+    for one in tasks:
+        member, place = spell(one.id), place_of(space, one.state)
+        sets.setdefault(space.live, []).extend((0, member))
+        sets.setdefault(space.of_type(one.spec.tenant_id, one.spec.type), []).extend((0, member))
+        if place is not None:
+            sets.setdefault(place, []).extend((to_us(one.state.due_at), member))
+    for key, scored in sets.items():
+        into.write("ZADD", key, *scored)
+    for field, number in Counter(count_field(one.state) for one in tasks).items():
         into.write("HINCRBY", space.counts, field, number)
-    return into.write("SADD", space.tenants, *sorted({task.spec.tenant_id for task in tasks}))
+    return into.write("SADD", space.tenants, *sorted({one.spec.tenant_id for one in tasks}))
 
 
 async def find_known(space: RedisSpace, tasks: Sequence[Task]) -> dict[TaskId, Task]:
@@ -117,17 +119,6 @@ def place_of(space: RedisSpace, state: TaskState) -> str | None:
 
 def count_field(state: TaskState) -> str:
     return f"{state.tenant_id}:{state.status}"
-
-
-def _by_type(tasks: Iterable[Task]) -> dict[tuple[str, str], list[TaskId]]:
-    found: dict[tuple[str, str], list[TaskId]] = {}
-    for task in tasks:
-        found.setdefault((task.spec.tenant_id, task.spec.type), []).append(task.id)
-    return found
-
-
-def _scored(pairs: Iterable[tuple[int, TaskId]]) -> list[Part]:
-    return [part for score, task_id in pairs for part in (score, spell(task_id))]
 
 
 def _read_first(text: bytes) -> _First:

@@ -54,8 +54,14 @@ class RedisConfigStore:
         return {(config.tenant_id, config.type): config for config in await find_configs(self._space, keys)}
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
-        names = await list_names(self._space, names_key(self._space, tenant_id), after=after, limit=limit)
-        return await find_configs(self._space, [(tenant_id, name) for name in names])
+        found: list[TaskConfig] = []
+        while (wanted := limit - len(found)) > 0:  # what is deleted meanwhile must not make a page look the last
+            names = await list_names(self._space, names_key(self._space, tenant_id), after=after, limit=wanted)
+            found += await find_configs(self._space, [(tenant_id, name) for name in names])
+            if len(names) < wanted:
+                break
+            after = names[-1]
+        return found
 
     async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
         if revision < 1:

@@ -52,6 +52,8 @@ class SpecDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _SPEC = msgspec.json.Decoder(SpecDocument)
+_STATUSES: Mapping[str, TaskStatus] = {status.value: status for status in TaskStatus}
+_HAS_MORE = b",["  # in the line of a step: it has an error, or a result
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -172,7 +174,7 @@ class StoredTask:
         return TaskSpec(
             id=self.id,
             type=spec.type,
-            created_at=from_us(spec.created_us),
+            created_at=find_us(spec.created_us) or from_us(0),
             tenant_id=TenantId(spec.tenant),
             name=spec.name,
             payload=payload,
@@ -184,12 +186,13 @@ class StoredTask:
         )
 
     def _find_result(self) -> TaskResult:
-        result = _read_record(self._lines[-1])[9]
+        line = self._lines[-1]
+        result = _read_record(line)[9] if _HAS_MORE in line else None
         return TaskResult() if result is None else TaskResult(*result)
 
     def _find_error(self) -> TaskError | None:
         for line in self._lines[:1:-1]:
-            if (error := _read_record(line)[8]) is not None:
+            if _HAS_MORE in line and (error := _read_record(line)[8]) is not None:
                 return TaskError(*error)
         return None
 
@@ -203,8 +206,8 @@ class StoredTask:
             seq=place(version),
             kind=LogKind.STATE_CHANGE if kind is None else LogKind(kind),
             at=from_us(at_us),
-            from_status=TaskStatus(from_status),
-            to_status=TaskStatus(to_status),
+            from_status=_STATUSES[from_status],
+            to_status=_STATUSES[to_status],
             attempt=attempt,
             worker_id=WorkerId(worker_id) if worker_id else None,
             message=message,
@@ -220,8 +223,8 @@ def read_state(task_id: TaskId, line: bytes, *, tenant_id: TenantId) -> TaskStat
     return TaskState(
         id=task_id,
         tenant_id=tenant_id,
-        status=TaskStatus(status),
-        due_at=from_us(due_us),
+        status=_STATUSES[status],
+        due_at=find_us(due_us) or from_us(0),
         priority=priority,
         version=version,
         attempt=attempt,

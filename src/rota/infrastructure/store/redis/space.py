@@ -6,7 +6,7 @@
     tasks:live                   sorted set, all of score 0: what goes on; ids of 19 digits, so that they are in order
     tasks:waiting, tasks:running sorted sets by due time: what waits, and what runs with its deadline
     tasks:ended:{tenant}:{STATUS}, tasks:type:{tenant}:{type}   ids in order: what has ended so; all of a type
-    tasks:count, tasks:count:ended   hashes: how many there are, and have ended ever, by tenant:STATUS
+    tasks:count, tasks:count:ended   hashes: how many go on, and how many have ended ever, by tenant:STATUS
     tasks:key:{tenant}:{key}     the id of the task that an idempotency key stands for, and the digest of the request
     tenants                      set of those that have tasks or an audit
     configs                      hash: task configs by tenant:type
@@ -26,7 +26,7 @@ tasks, which are the bulk, have a script of their own that knows each step by it
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -43,6 +43,7 @@ Place = tuple[str, str]  # a hash, and a field of it
 DEFAULT_PREFIX = "rota"
 ID_DIGITS = 19
 TIME_DIGITS = 17
+SHRINKING = frozenset({"HDEL", "ZREM"})  # commands that a full server takes
 AT_ONCE = 500  # documents in one command: a server that answers one must not keep others waiting for long
 
 
@@ -53,18 +54,17 @@ class Change:
         self._keys: dict[str, int] = {}
         self._conditions: list[Part] = []
         self._writes: list[Part] = []
+        self._needs_room = False
 
     @property
     def is_empty(self) -> bool:
         return not self._writes
 
-    @property
-    def keys(self) -> Sequence[str]:
-        return list(self._keys)
-
-    @property
-    def args(self) -> Sequence[Part]:
-        return [len(self._conditions) // 4, *self._conditions, *self._writes]
+    def call(self, never: str) -> tuple[list[str], list[Part]]:
+        """The keys and the arguments; the key that is never there stands for all that needs memory."""
+        if self._needs_room:
+            self._conditions += ("room", self._number(never), b"", b"")
+        return list(self._keys), [len(self._conditions) // 4, *self._conditions, *self._writes]
 
     def expect(self, place: Place, value: bytes | None) -> "Change":
         """A field must have this value; None: there must be none."""
@@ -92,6 +92,7 @@ class Change:
         """A command that takes any number of parts; when there are very many it is run for some after the others."""
         if parts:
             self._writes += (command, self._number(key), len(parts), *parts)
+            self._needs_room = self._needs_room or command not in SHRINKING
         return self
 
     def put(self, place: Place, value: bytes) -> "Change":
@@ -105,6 +106,7 @@ class Change:
         if values:
             numbers = [self._number(key) for key in values]
             self._writes += ("SET", numbers[0], len(values), *values.values())
+            self._needs_room = True
         return self
 
     def note(self, space: "RedisSpace", audit: Iterable[AuditEntry]) -> "Change":
@@ -132,6 +134,7 @@ class RedisSpace:
         self.tenants = self.key("tenants")
         self.configs, self.fires, self.calendars = map(self.key, ("configs", "configs:fires", "calendars"))
         self.noted = self.key("occurrences")
+        self._never = self.key("never")
 
     def key(self, name: str) -> str:
         return self._tag + name
@@ -180,6 +183,13 @@ class RedisSpace:
             found += await self.client.command(*command, *parts[start : start + AT_ONCE])
         return found
 
+    async def ask_each(self, commands: Sequence[Sequence[Part]]) -> list[Any]:
+        """The answers to many commands, in order, some in one round trip."""
+        found: list[Any] = []
+        for start in range(0, len(commands), AT_ONCE):
+            found += await self.client.batch(commands[start : start + AT_ONCE])
+        return found
+
     async def read_hash(self, key: str) -> dict[str, bytes]:
         """A whole hash that is small by its nature."""
         found: dict[bytes, bytes] = await self.client.command("HGETALL", key)
@@ -190,7 +200,8 @@ class RedisSpace:
 
     async def commit(self, change: Change) -> bool:
         """Write all of it, or nothing: then False, for what it was decided from has changed."""
-        return bool(await self.client.run(self._commit, keys=change.keys, args=change.args))
+        keys, args = change.call(self._never)
+        return bool(await self.client.run(self._commit, keys=keys, args=args))
 
     async def decide(self, places: Sequence[Place], plan: Callable[[Found], tuple[Change, T]]) -> T:
         """Read, decide what to write and to answer, and write it while all that was read is still so. Else again."""

@@ -1,7 +1,8 @@
 -- Write steps of tasks, each only while its task stands where the step begins. The domain has decided on them; here the
--- fence is checked. May be repeated: a step that is written already is told with where its task stands.
+-- fence is checked. May be repeated: a step that is written already is told with where its task stands. The first write is
+-- one that a full server refuses, so that nothing is written by halves.
 -- KEYS[1]  tasks:live          sorted set: ids in order, of what has not ended
--- KEYS[2]  tasks:count         hash: how many there are, by tenant:STATUS
+-- KEYS[2]  tasks:count         hash: how many of these there are, by tenant:STATUS
 -- KEYS[3]  tasks:count:ended   hash: how many have ended so, ever
 -- KEYS[4..]  the sets that tasks leave and enter, those of the audit, and then the task of each step: a text of lines
 -- ARGV[1]  how many keys stand before the first task
@@ -21,13 +22,14 @@ local function write_group()
   local ends, before, after = ARGV[position + 3] == "1", ARGV[position + 4], ARGV[position + 5]
   position = position + 6
   local documents = redis.call("MGET", unpack(KEYS, task + 1, task + count))
-  local ids, scored = {}, {}
+  local ids, scored, texts = {}, {}, {}
   for i = 1, count do
     number = number + 1
     local fence, document = ARGV[position], documents[i]
     if document and string.sub(document, 1, #fence) == fence then
       local rest = string.sub(document, (string.find(document, "\n", 1, true)))
-      redis.call("SET", KEYS[task + i], ARGV[position + 1] .. rest .. ARGV[position + 2])
+      texts[#texts + 1] = KEYS[task + i]
+      texts[#texts + 1] = ARGV[position + 1] .. rest .. ARGV[position + 2]
       ids[#ids + 1] = ARGV[position + 3]
       scored[#scored + 1] = ARGV[position + 4]
       scored[#scored + 1] = ARGV[position + 3]
@@ -42,19 +44,19 @@ local function write_group()
   if #ids == 0 then
     return
   end
+  redis.call("MSET", unpack(texts))
   if left ~= 0 and left ~= entered then
     redis.call("ZREM", KEYS[left], unpack(ids))
   end
   if entered ~= 0 then
     redis.call("ZADD", KEYS[entered], unpack(scored))
   end
-  if ends then
-    redis.call("ZREM", KEYS[1], unpack(ids))
-    redis.call("HINCRBY", KEYS[3], after, #ids)
-  end
   if before ~= after then
     redis.call("HINCRBY", KEYS[2], before, -#ids)
-    redis.call("HINCRBY", KEYS[2], after, #ids)
+    redis.call("HINCRBY", KEYS[ends and 3 or 2], after, #ids)
+  end
+  if ends then
+    redis.call("ZREM", KEYS[1], unpack(ids))
   end
 end
 

@@ -7,6 +7,8 @@
 --               present key number, field, -       the hash has this field
 --               none    first and last key number, -   none of these keys exist
 --               length  key number, -, count       the list is so long
+--               room    number of a key that is never there, -, -   the server takes writes that need memory: else this
+--                       raises, before a write that needs none is done without one that does
 -- then writes: a command, a key number, how many parts follow, and these. Two are our own:
 --               SET     the values of as many keys from that number on
 --               NOTE    id and text in turn: kept in a sorted set in the order of ids, where the id is not there yet
@@ -31,14 +33,21 @@ local function is_met(kind, number, field, value)
     return redis.call("HEXISTS", key, field) == 1
   elseif kind == "none" then
     return count_existing(number, tonumber(field)) == 0
+  elseif kind == "room" then
+    return redis.call("SETRANGE", key, 0, "") == 0
   end
   return redis.call("LLEN", key) == tonumber(value)
 end
 
 local writers = {
   SET = function(number, first, last)
-    for i = first, last do
-      redis.call("SET", KEYS[number + i - first], ARGV[i])
+    for from = first, last, CHUNK do
+      local texts = {}
+      for i = from, math.min(from + CHUNK - 1, last) do
+        texts[#texts + 1] = KEYS[number + i - first]
+        texts[#texts + 1] = ARGV[i]
+      end
+      redis.call("MSET", unpack(texts))
     end
   end,
   NOTE = function(number, first, last)

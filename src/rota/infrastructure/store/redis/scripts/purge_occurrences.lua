@@ -9,7 +9,7 @@ if count > 0 then
 end
 local oldest = redis.call("ZRANGE", KEYS[2], 0, 0, "WITHSCORES")
 if oldest[2] then
-  redis.call("ZADD", KEYS[1], oldest[2], ARGV[3])
+  redis.pcall("ZADD", KEYS[1], oldest[2], ARGV[3]) -- refused by a full server: then it is only looked at once more
 else
   redis.call("ZREM", KEYS[1], ARGV[3])
 end
