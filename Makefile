@@ -84,7 +84,7 @@ dev: setup try-console ## See Rota at work: API, scheduler, worker and SQLite in
 	@$(BIN)/rota dev
 
 .PHONY: up
-up: setup servers ## A cluster of three pods to try on this machine (TOPOLOGY=redis+mysql, sentinel, cluster, postgres, etcd or sqlite)
+up: setup servers ## A cluster of three pods to try on this machine (TOPOLOGY=redis+mysql, redis, sentinel, cluster, postgres, etcd, sqlite)
 	@$(PY) -m tools.try_cluster up $(if $(TOPOLOGY),--topology $(TOPOLOGY))
 
 .PHONY: down

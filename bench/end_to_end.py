@@ -94,7 +94,7 @@ def measure(where: Ground, *, tasks: int, rounds: int) -> Found:
             found.floor[name].note(tasks, played.seconds, cpu=played.cpu, machine=played.machine)
             for created in before:
                 found.floor[CREATE].note(tasks, created.seconds, cpu=created.cpu, machine=created.machine)
-        if where.place.server is None:
+        if where.is_embedded:
             measure_embedded(where, tasks, found=found)
         else:
             measure_cluster(where, tasks, found=found)

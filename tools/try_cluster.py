@@ -1,6 +1,6 @@
 """A cluster for trying things out: its servers and three pods on this machine: `make up`, `make down`.
 
-    python -m tools.try_cluster up|down [--topology redis+mysql|sentinel|cluster|postgres|etcd|sqlite] [--app FILE.py]
+    python -m tools.try_cluster up|down [--topology redis+mysql|redis|sentinel|…] [--app FILE.py]
 
 `up` leaves a keeper behind, which owns the servers and the pods and ends them all when it is told to, or dies. The
 servers are private: free ports, a temporary folder, nothing of a server that may run here already.
@@ -91,6 +91,12 @@ def on_sqlite() -> Iterator[Settings]:
 
 
 @contextmanager
+def on_redis() -> Iterator[Settings]:
+    with RedisServer(durable=True) as redis:
+        yield {"store": {"url": redis.url()}, "coordinator": {"url": redis.url()}}
+
+
+@contextmanager
 def on_etcd() -> Iterator[Settings]:
     with EtcdCluster(durable=True) as etcd:
         yield {"store": {"url": etcd.url()}, "coordinator": {"url": etcd.url()}}
@@ -101,6 +107,7 @@ TOPOLOGIES: Mapping[str, Callable[[], AbstractContextManager[Settings]]] = {
     "sentinel": lambda: on_several_redis(RedisSentinels()),
     "cluster": lambda: on_several_redis(RedisCluster()),
     "postgres": on_postgres,
+    "redis": on_redis,
     "etcd": on_etcd,
     "sqlite": on_sqlite,
 }
@@ -109,6 +116,7 @@ SERVERS = {  # what each of them starts
     "sentinel": "Redis with two replicas and three Sentinels, and MariaDB",
     "cluster": "six nodes of a Redis Cluster, and MariaDB",
     "postgres": "PostgreSQL alone",
+    "redis": "Redis alone",
     "etcd": "three members of etcd",
     "sqlite": "one SQLite file",
 }

@@ -94,7 +94,8 @@ async def _examine_store(settings: Settings) -> list[Finding]:
         return await _examine_etcd("store", settings.store.url)  # it has no clock of its own
     clock = await _try("clock", _examine_clock(settings))
     schedules = await _try("schedules", _examine_schedules(settings))
-    return [*([] if schema is None else [schema]), clock, schedules]
+    redis = await _examine_redis_store(settings.store.url, _redis_key(settings))
+    return [*([] if schema is None else [schema]), clock, schedules, *redis]
 
 
 async def _find_nodes(settings: Settings) -> Mapping[str, frozenset[str]] | None:
@@ -153,9 +154,11 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
         return [coordinator, *await _examine_etcd("coordinator", settings.coordinator.url)]
     if not coordinator.is_sound or scheme not in REDIS_SCHEMES:
         return [coordinator]
-    url, key = settings.coordinator.url, f"{{{settings.coordinator.prefix}}}:generation"
+    url, key = settings.coordinator.url, _redis_key(settings)
+    is_store_too = settings.store.url == url  # then the store's findings tell of the server
     try:
-        return [coordinator, *await _examine_redis_watch(url, key), *await _examine_redis(url, key)]
+        found = [coordinator, *await _examine_redis_watch(url, key)]
+        return found if is_store_too else [*found, *await _examine_redis(url, key)]
     except RotaError as error:
         return [coordinator, Finding("redis", str(error), fix=LOOK_AT_SETTINGS)]
 
@@ -181,6 +184,11 @@ async def _examine_redis(url: str, key: str) -> list[Finding]:
         text = "its last save failed, so it may refuse writes"
         persistence = Finding("redis persistence", text, fix="redis-cli BGSAVE")
     return [eviction, persistence, Finding("redis version", health.version)]
+
+
+def _redis_key(settings: Settings) -> str:
+    """One of those that all of ours are in one slot with."""
+    return f"{{{settings.coordinator.prefix}}}:generation"
 
 
 async def _examine_redis_watch(url: str, key: str) -> list[Finding]:
@@ -229,6 +237,30 @@ def _judge_least(watch: "RedisWatch") -> list[Finding]:
         return [Finding("redis writes", text)]
     fix = f"redis-cli CONFIG SET min-replicas-to-write {left} on every server"
     return [Finding("redis writes", f"{text}, and after a failover has {left}", fix=fix)]
+
+
+async def _examine_redis_store(url: str, key: str) -> list[Finding]:
+    if scheme_of(url) not in REDIS_SCHEMES:
+        return []
+    from rota.infrastructure.coordination.redis_health import read_redis_health
+    from rota.infrastructure.store.redis.risks import list_risks
+
+    try:
+        health = await read_redis_health(url, key)
+    except RotaError as error:
+        return [Finding("store redis", str(error), fix=LOOK_AT_SETTINGS)]
+    kept = f"aof, appendfsync {health.fsync}" if health.persistence == "aof" else health.persistence
+    most = f" of {health.most_bytes / 2**20:.0f}" if health.most_bytes else ", without a maxmemory"
+    sound = {
+        "eviction": health.eviction,
+        "persistence": kept,
+        "memory": f"{health.bytes_in_use / 2**20:.0f} MiB{most}",
+        "version": health.version,
+    }
+    risks = list_risks(health)
+    told = {subject: text for subject, text in sound.items() if subject not in {risk.subject for risk in risks}}
+    found = [Finding(f"redis {risk.subject}", risk.text, fix=risk.fix) for risk in risks]
+    return [*found, *(Finding(f"redis {subject}", text) for subject, text in told.items())]
 
 
 async def _examine_etcd(subject: str, url: str) -> list[Finding]:

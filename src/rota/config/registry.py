@@ -130,6 +130,14 @@ def _open_sql_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
     return open_sql_store(url, clock=around.clock, random=around.random, collector=collector)
 
 
+def _open_redis_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
+    with _needing("redis"):
+        from rota.infrastructure.store.redis.store import open_redis_store
+
+        settings = around.settings
+        return open_redis_store(settings.store.url, settings.coordinator.prefix, collector=around.collector)
+
+
 def _open_etcd_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
     quiet_grpc()
     with _needing("etcd"):
@@ -265,6 +273,8 @@ def _needing(extra: str) -> Iterator[None]:
         raise MissingExtraError(problem, fix=f"pip install 'rota[{extra}]'") from exc
 
 
+ETCD_SCHEMES = ("etcd", "etcds")
+REDIS_SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 SQL_SCHEMES = ("sqlite", "mysql", "mariadb", "postgresql")
 STORES: Mapping[str, StoreFactory] = {
     "memory": _open_memory_store,
@@ -272,11 +282,10 @@ STORES: Mapping[str, StoreFactory] = {
     "mysql": _open_sql_store,
     "mariadb": _open_sql_store,
     "postgresql": _open_sql_store,
+    **dict.fromkeys(REDIS_SCHEMES, _open_redis_store),
     "etcd": _open_etcd_store,
     "etcds": _open_etcd_store,
 }
-ETCD_SCHEMES = ("etcd", "etcds")
-REDIS_SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "memory": _open_memory_coordinator,
     "sql": _open_sql_coordinator,

@@ -21,7 +21,7 @@ the keys was not done, so it is asked of that one. All keys of a client must sha
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -45,7 +45,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.application.ports.system import Clock
-from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.errors import CoordinatorUnavailableError, StoreUnavailableError, UnavailableError
 from rota.infrastructure.coordination.redis_address import Server
 from rota.infrastructure.coordination.redis_connections import RedisConnections
 from rota.infrastructure.coordination.redis_guides import ClusterGuide, SentinelGuide, locate
@@ -55,7 +55,10 @@ from rota.infrastructure.system import SystemClock
 
 SHORTEST_BLOCK = timedelta(milliseconds=10)  # Redis 6 cuts a timeout below 1 ms down to 0, which blocks for ever
 
-SERVER = "coordinator"  # what the figures call it
+SERVERS: Mapping[type[UnavailableError], str] = {  # what the figures call it, by what is raised while it is away
+    CoordinatorUnavailableError: "coordinator",
+    StoreUnavailableError: "store",
+}
 MOST_REDIRECTS = 3  # of one call; more are a cluster that is being rearranged: try later
 
 Part = str | bytes | int | float
@@ -79,9 +82,9 @@ class Script:
     sha: str
 
 
-def load_script(name: str) -> Script:
-    """Read `scripts/<name>.lua`."""
-    folder = resources.files("rota.infrastructure.coordination.scripts")
+def load_script(name: str, package: str = "rota.infrastructure.coordination.scripts") -> Script:
+    """Read `<name>.lua` of a package of scripts."""
+    folder = resources.files(package)
     text = folder.joinpath(f"{name}.lua").read_text("utf-8")
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
@@ -105,7 +108,8 @@ class _Stay:
 class RedisClient:
     """Commands, scripts, blocking waits and messages. Connects with the first call; answers are bytes.
 
-    Every method raises `CoordinatorUnavailableError` when there was no answer, or none that helps.
+    Every method raises `CoordinatorUnavailableError`, or what else it is told to, when there was no answer, or none
+    that helps.
     """
 
     def __init__(
@@ -115,13 +119,15 @@ class RedisClient:
         *,
         collector: MetricsCollector = NO_METRICS,
         clock: Clock | None = None,
+        unavailable: type[UnavailableError] = CoordinatorUnavailableError,
     ) -> None:
         self._options = options or RedisOptions()
         self._clock = clock or SystemClock()
-        own = self._options.blocking_connections
-        self._calls = PoolMeter(collector, server=SERVER, pool="blocking", limit=own)
-        self._sharing = PoolMeter(collector, server=SERVER, pool="shared", limit=1)
-        self._listeners = PoolMeter(collector, server=SERVER, pool="listening", limit=own)
+        self._unavailable = unavailable
+        own, server = self._options.blocking_connections, SERVERS[unavailable]
+        self._calls = PoolMeter(collector, server=server, pool="blocking", limit=own)
+        self._sharing = PoolMeter(collector, server=server, pool="shared", limit=1)
+        self._listeners = PoolMeter(collector, server=server, pool="listening", limit=own)
         self._connections = RedisConnections(url, within=self._options.answer_within, most=own)
         self._guide = self._connections.make_guide()
         self._stays: dict[Server, _Stay] = {}  # where we are, or were in this cluster
@@ -334,15 +340,15 @@ class RedisClient:
         except (RedisError, OSError) as exc:
             raise await self._translate(exc) from exc
 
-    async def _translate(self, error: Exception) -> CoordinatorUnavailableError:
+    async def _translate(self, error: Exception) -> UnavailableError:
         is_wrong = _is_from_wrong_server(error)
         if self._guide is not None and (is_wrong or not isinstance(error, ResponseError)):
             self._guide.forget()
         if is_wrong:
             await self._drop_connections()
         if isinstance(error, AskError) and not isinstance(self._guide, ClusterGuide):
-            return CoordinatorUnavailableError("redis: this is a node of a cluster; try redis+cluster:// in the url")
-        return CoordinatorUnavailableError(f"redis: {str(error) or 'no answer in time'}")
+            return self._unavailable("redis: this is a node of a cluster; try redis+cluster:// in the url")
+        return self._unavailable(f"redis: {str(error) or 'no answer in time'}")
 
     async def _drop_connections(self) -> None:
         self._close_wires()

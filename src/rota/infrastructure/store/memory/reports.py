@@ -6,10 +6,9 @@ from copy import deepcopy
 from rota.application.ports.report import MOST_ROLLUPS, Place, Rollup, RollupRange
 from rota.domain.ids import TaskId
 from rota.domain.paging import purge_limit
-from rota.domain.rollup import POISON, Figures, Grain, LeftBehind, Progress, Step, TaskFacts
-from rota.domain.task import FAILED, Task
-from rota.infrastructure.instants import to_us
+from rota.domain.rollup import Figures, Grain, LeftBehind, Progress, Step, TaskFacts
 from rota.infrastructure.store.memory.state import MemoryState
+from rota.infrastructure.store.report_documents import facts_of
 
 
 class MemoryReportStore:
@@ -24,7 +23,7 @@ class MemoryReportStore:
         return await self.load_facts(ids[:limit])
 
     async def load_facts(self, task_ids: Collection[TaskId]) -> list[TaskFacts]:
-        return [_facts(self._state.tasks[task_id]) for task_id in task_ids if task_id in self._state.tasks]
+        return [facts_of(self._state.tasks[task_id]) for task_id in task_ids if task_id in self._state.tasks]
 
     async def list_live_ids(self, *, after: int, upto: int, limit: int) -> list[TaskId]:
         return sorted(task_id for task_id in self._state.live if after < task_id <= upto)[:limit]
@@ -64,20 +63,3 @@ class MemoryReportStore:
         for key in doomed:
             del self._state.rollups[key]
         return len(doomed)
-
-
-def _facts(task: Task) -> TaskFacts:
-    spec, state = task.spec, task.state
-    return TaskFacts(
-        id=task.id,
-        tenant_id=spec.tenant_id,
-        type=spec.type,
-        status=state.status if state.status.is_final else None,
-        created_us=to_us(spec.created_at),
-        due_us=max(to_us(spec.created_at), to_us(spec.scheduled_at)),
-        started_us=to_us(state.started_at),
-        completed_us=to_us(state.completed_at),
-        attempt=state.attempt,
-        retry_count=state.retry_count,
-        is_quarantined=state.status is FAILED and task.error is not None and task.error.code == POISON,
-    )
