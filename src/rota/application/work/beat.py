@@ -136,8 +136,9 @@ class Presence:
         pool = self.ports.coordinator.pool
         began_at = self.ports.clock.monotonic()
         told = self._as_told(worker)
-        if told != self._in_pool or began_at >= self._tell_again_at:
+        if told != self._in_pool or began_at >= self._tell_again_at or self.standing.is_misunderstood:
             await pool.register(self._loaded(told), self.lasts)
+            self.standing.is_misunderstood = False
             self._in_pool = told
             self._tell_again_at = began_at + BEATS_PER_WORD * self.every.total_seconds()
         sent_at = self.ports.clock.monotonic()

@@ -102,6 +102,7 @@ class Desk:
 
     def _begin(self, task: Task, attempt: Attempt, *, config: TaskConfig | None, deadline: float) -> None:
         if self.standing.is_draining:
+            self.standing.complain()
             self._end(task, attempt, outcome=HandedBack("drained"))
         elif config is None:
             self.executors.complain(task.spec.type)
