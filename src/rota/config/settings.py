@@ -45,8 +45,8 @@ class CoordinatorSettings:
         "memory://",
         kinds.url("redis://localhost:6379/0", "etcd://localhost:2379"),
         text="`memory://` for one process, `sql://` for the store's own database (the default where the store is on a"
-        " server), `redis://…`, `redis+sentinel://…/service`, `redis+cluster://…` (`rediss…` with TLS), `etcd://…` or"
-        " `etcds://…`.",
+        " server), `redis://…`, `redis+sentinel://…/service`, `redis+cluster://…`, with TLS `rediss://…`,"
+        " `rediss+sentinel://…/service`, `rediss+cluster://…`; `etcd://…` or `etcds://…`.",
     )
     prefix: str = setting("rota", kinds.name(), text="Begins every key, so that clusters can share a Redis or an etcd.")
 
