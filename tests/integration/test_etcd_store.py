@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -21,16 +20,13 @@ from rota.domain.errors import (
 )
 from rota.domain.firing import ERROR_PAUSE, skip_unreadable
 from rota.domain.ids import DEFAULT_TENANT
-from rota.domain.paging import TaskFilter
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Schedule
 from rota.domain.submission import NewTask
-from rota.domain.task import FAILED
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
 from rota.infrastructure.etcd.client import Done, EtcdClient
 from rota.infrastructure.etcd.ops import Op, count, get, put, scan, under
-from rota.infrastructure.store.etcd import listing
 from rota.infrastructure.store.etcd.space import EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
@@ -240,19 +236,3 @@ async def test_an_etcd_that_is_away_is_a_finding() -> None:
     url = f"etcd://127.0.0.1:{free_port()}"
     found = (await examine(load(Sources(flags={"store.url": url, "coordinator.url": "memory://"})))).findings
     assert [finding.subject for finding in found if not finding.is_sound] == ["store etcd"]
-
-
-async def test_a_search_stops_where_it_has_looked_far_enough(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "LOOKED_AT", 3)
-    monkeypatch.setattr(listing, "MOST_LOOKED_AT", 3)
-    await add(store, [task for number in range(40) for task in make_tasks(1, at=NOON - number * HOUR)])
-    wanted = TaskFilter(statuses=frozenset({FAILED}), limit=2)
-    page = await store.tasks.list_page(wanted)
-    assert (page.items, page.is_short) == ((), True)
-    steps = 1
-    while page.next_before is not None:
-        page = await store.tasks.list_page(replace(wanted, before=page.next_before))
-        assert page.items == ()
-        steps += 1
-    assert steps > 1
-    assert not page.is_short

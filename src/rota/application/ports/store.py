@@ -114,8 +114,8 @@ class TaskStore(Protocol):
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
         """A page of the tasks that match, newest id first.
 
-        However many tasks there are and however few of them match, it takes no longer than a second: a store that has
-        looked at so many stops, and says by `is_short` that this is why the page is not full."""
+        A store for many tasks stops where it has looked at so many, and says by `is_short` that this is why the page is
+        not full: so a page takes no longer than a second, however few of them match."""
         ...
 
     async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
