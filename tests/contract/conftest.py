@@ -51,7 +51,7 @@ LONG_ON_ETCD = frozenset(
 )
 
 
-# The store says the same to a Redis of several servers as to one; its coordinator waits and listens there, and is tried.
+# The store says the same to a Redis of several servers as to one. (The coordinator waits and listens there.)
 SHORT_ON_SEVERAL = frozenset(
     {
         *("test_a_task_comes_back_whole", "test_every_step_leaves_the_task_as_the_domain_says"),
