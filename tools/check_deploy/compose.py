@@ -87,7 +87,7 @@ def _fill(value: Any, variables: Mapping[str, str]) -> Any:
 
 def _check_service(service: Service, place: str, *, topology: Topology) -> Iterator[str]:
     yield from _check_surroundings(service, place, topology=topology)
-    if "build" not in service:
+    if "dockerfile" not in service.get("build", {}):  # a server, though it may be built here too
         return
     if service["image"] != f"rota:{VERSION}":
         yield f"{place}: its image is {service['image']}, this release is {VERSION}"

@@ -9,6 +9,7 @@ by adding, and a percentile that is read from one is within 4.4 % of the exact o
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
@@ -190,22 +191,20 @@ class RollupKey(NamedTuple):
 def sum_up(*, new: Iterable[TaskFacts], ended: Iterable[TaskFacts]) -> dict[RollupKey, Figures]:
     """What these tasks add to the figures: all that were made, and those of them, or others, that have ended."""
     added: dict[RollupKey, Figures] = {}
-    for one in new:
-        _quarter(added, one, at_us=one.created_us).submitted += 1
-    for one in ended:
-        _quarter(added, one, at_us=one.completed_us).add_end(one)
-    for grain in (Grain.HOUR, Grain.DAY):
-        for key, figures in [item for item in added.items() if item[0].grain is Grain.QUARTER]:
-            wider = key._replace(grain=grain, start_us=grain.start_of(key.start_us))
-            added.setdefault(wider, Figures()).merge(figures)
+    for (tenant_id, start_us, task_type), figures in _sum_quarters(new, ended).items():
+        for grain in Grain:
+            key = RollupKey(tenant_id, grain, grain.start_of(start_us), task_type)
+            added.setdefault(key, Figures()).merge(figures)
     return added
 
 
-def _quarter(added: dict[RollupKey, Figures], facts: TaskFacts, *, at_us: int) -> Figures:
-    key = RollupKey(facts.tenant_id, Grain.QUARTER, Grain.QUARTER.start_of(at_us), facts.type)
-    found = added.get(key)
-    if found is None:
-        found = added[key] = Figures()
+def _sum_quarters(new: Iterable[TaskFacts], ended: Iterable[TaskFacts]) -> Mapping[tuple[TenantId, int, str], Figures]:
+    start_of = Grain.QUARTER.start_of
+    found: dict[tuple[TenantId, int, str], Figures] = defaultdict(Figures)
+    for one in new:
+        found[one.tenant_id, start_of(one.created_us), one.type].submitted += 1
+    for one in ended:
+        found[one.tenant_id, start_of(one.completed_us), one.type].add_end(one)
     return found
 
 

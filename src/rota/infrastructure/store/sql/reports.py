@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, or_, select, text, update
+from sqlalchemy import Connection, and_, bindparam, delete, or_, select, text, update
 
 from rota.application.ports.report import MOST_ROLLUPS, Place, Rollup, RollupRange
 from rota.domain.ids import TaskId, TenantId
@@ -31,6 +31,12 @@ _PAGE = f"{_FACTS} WHERE id > :after AND id < :before ORDER BY id LIMIT :limit"
 _BY_ID = f"{_FACTS} WHERE id {{ids}}"
 _QUARANTINED = f'SELECT task_id FROM task_result WHERE task_id {{ids}} AND error_json LIKE \'{{{{"code":"{POISON}",%\''
 _LIVE = "SELECT id FROM task_live WHERE id > :after AND id <= :upto ORDER BY id LIMIT :limit"
+_SUMS = select(schema.report_rollup).where(
+    schema.report_rollup.c.tenant_id.in_(bindparam("tenants", expanding=True)),
+    schema.report_rollup.c.grain == bindparam("grain"),
+    schema.report_rollup.c.start_us.in_(bindparam("starts", expanding=True)),
+    schema.report_rollup.c.type.in_(bindparam("types", expanding=True)),
+)
 
 
 class SqlReportStore:
@@ -136,11 +142,14 @@ class SqlReportStore:
         return bool(connection.execute(update(table).where(mine).values(moved)).rowcount)
 
     def _find(self, connection: Connection, keys: Sequence[RollupKey]) -> Mapping[RollupKey, Figures]:
-        table = schema.report_rollup
+        """One statement for each width, which stays the same: it is compiled once. It may find a few more."""
         found: dict[RollupKey, Figures] = {}
-        for start in range(0, len(keys), KEYS_AT_ONCE):
-            for row in connection.execute(select(table).where(_are(keys[start : start + KEYS_AT_ONCE]))):
-                key = RollupKey(TenantId(row.tenant_id), Grain(row.grain), row.start_us, row.type)
+        for grain in Grain:
+            mine = [key for key in keys if key.grain is grain]
+            tenants, starts = {key.tenant_id for key in mine}, {key.start_us for key in mine}
+            asked = {"tenants": list(tenants), "starts": list(starts), "types": list({key.type for key in mine})}
+            for row in connection.execute(_SUMS, {"grain": grain, **asked}) if mine else ():
+                key = RollupKey(TenantId(row.tenant_id), grain, row.start_us, row.type)
                 found[key] = read_figures(row.figures_json)
         return found
 
