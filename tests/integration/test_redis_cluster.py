@@ -164,4 +164,4 @@ async def test_a_replica_takes_the_place_of_a_primary_that_was_killed(mortal: Re
             return True if await client.command("SET", tag, 2) else None
 
         await eventually(look, "a replica to be promoted")
-    assert await asyncio.to_thread(mortal.find_owner, tag) is not owner
+    await asyncio.to_thread(wait_for, lambda: mortal.find_owner(tag) is not owner, "all nodes to know of it")

@@ -39,6 +39,10 @@ class Job(Struct, frozen=True):
         Made when it is asked for: it is signed, and hardly any attempt needs it."""
         return self.link(AttemptKey(self.task.spec.tenant_id, self.task.id, self.attempt.number))
 
+    def with_callback(self, callback: str) -> "Job":
+        """The same with this link, for an executor that asks for it several times, or has none to give."""
+        return Job(self.task, self.attempt, self.config, self.deadline, lambda _: callback)
+
 
 HARD_STOP = "hard stop"  # the message of a cancellation that allows no grace
 

@@ -70,7 +70,7 @@ class GrpcExecutor:
     async def execute(self, job: Job, reports: Reports) -> Outcome:
         try:
             with Watch(self._deadlines, self._left(job)):
-                return await self._attempt(job, reports)
+                return await self._attempt(job.with_callback(job.callback), reports)
         except TimeoutError:
             return TimedOut()
         except InvalidError as exc:

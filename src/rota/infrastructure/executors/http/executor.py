@@ -82,8 +82,9 @@ class HttpExecutor:
     async def execute(self, job: Job, reports: Reports) -> Outcome:
         try:
             prepared = self._prepare(job.config.executor_config)
-            if not prepared.is_local and _is_local_link(job.callback):
-                job = replace(job, callback="")  # a service elsewhere would call itself
+            link = job.callback
+            is_of_use = prepared.is_local or not _is_local_link(link)  # else a service elsewhere would call itself
+            job = job.with_callback(link if is_of_use else "")
             request = self._compose(job, prepared)
         except InvalidError as exc:
             return _refuse("bad_config", str(exc))
