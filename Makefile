@@ -84,15 +84,28 @@ dev: setup try-console ## See Rota at work: API, scheduler, worker and SQLite in
 	@$(BIN)/rota dev
 
 .PHONY: up
-up: setup servers ## A cluster of three pods to try on this machine, on Redis and MariaDB (TOPOLOGY=etcd: on etcd alone)
+up: setup servers ## A cluster of three pods to try on this machine (TOPOLOGY=redis+mysql, redis, sentinel, cluster, postgres, etcd, sqlite)
 	@$(PY) -m tools.try_cluster up $(if $(TOPOLOGY),--topology $(TOPOLOGY))
 
 .PHONY: down
 down: setup ## End the cluster of `make up`
 	@$(PY) -m tools.try_cluster down
 
+DEPLOY_STAMP := $(VENV)/.deploy-stamp
+DEPLOY_TOOLS := $(VENV)/deploy-tools
+
+# What judges deploy/: helm and the like, which nothing else needs. Without them the rest of it is checked all the same.
+.PHONY: deploy-tools
+deploy-tools: setup $(DEPLOY_STAMP)
+	@:
+
+$(DEPLOY_STAMP): requirements/deploy.txt
+	@echo "==> deploy-tools"
+	@$(UV) pip install --quiet --python $(PY) --target $(DEPLOY_TOOLS) --require-hashes -r requirements/deploy.txt \
+		&& touch $@ || echo "the tools that judge deploy/ cannot be had: going on without them" >&2
+
 .PHONY: check
-check: setup ## Format, lint, types, layers, sizes, generated files; runs all, fails if one does
+check: setup deploy-tools ## Format, lint, types, layers, sizes, generated files; runs all, fails if one does
 	@failed=; step() { echo "==> check: $$1"; name=$$1; shift; "$$@" || failed="$$failed $$name"; }; \
 	step format $(BIN)/ruff format --check $(CODE); \
 	step lint $(BIN)/ruff check $(CODE); \
@@ -107,6 +120,7 @@ check: setup ## Format, lint, types, layers, sizes, generated files; runs all, f
 	step events $(PY) -m tools.events_reference --check; \
 	step grpc $(PY) -m tools.grpc_reference --check; \
 	step commands $(PY) -m tools.cli_reference --check; \
+	step deploy $(PY) -m tools.check_deploy; \
 	if [ -n "$$failed" ]; then echo "check failed:$$failed" >&2; exit 1; fi
 
 .PHONY: fmt
@@ -146,8 +160,8 @@ sim: setup ## Simulate clusters with faults drawn from seeds (SEEDS=1000; SEED=7
 
 MINUTES ?= 10
 .PHONY: chaos
-chaos: setup servers ## Hurt real clusters on real servers for MINUTES=10 each, and judge what they recorded
-	@$(PY) -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+chaos: setup servers ## Hurt real clusters for MINUTES=10 each, and judge them (TERRAIN=redis+mariadb PARTS="faults crowds kill")
+	@$(PY) -m tests.chaos $(PARTS) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(TERRAIN),--terrain $(TERRAIN))
 
 .PHONY: bench
 bench: setup servers ## Measure everything on this machine, beside a floor and other task queues (QUICK=1: in two minutes)
@@ -163,6 +177,8 @@ docs: setup ## Regenerate the documentation that is made from code
 	@$(PY) -m tools.events_reference
 	@$(PY) -m tools.grpc_reference
 	@$(PY) -m tools.cli_reference
+	@$(MAKE) deploy-tools
+	@$(PY) -m tools.check_deploy --write
 
 .PHONY: lock
 lock: ## Regenerate requirements/*.txt from pyproject.toml (UPGRADE=1 takes newer versions)
@@ -171,6 +187,8 @@ lock: ## Regenerate requirements/*.txt from pyproject.toml (UPGRADE=1 takes newe
 	@echo uv | $(COMPILE) --output-file requirements/uv.txt -
 	@sed -nE 's/^NODE = "(.*)".*/\1/p' hatch_build.py | $(COMPILE) --output-file requirements/console.txt -
 	@$(COMPILE) --all-extras --group dev --constraints requirements/uv.txt --output-file requirements/dev.txt pyproject.toml
+	@$(COMPILE) --extra all --constraints requirements/dev.txt --output-file requirements/runtime.txt pyproject.toml
+	@$(COMPILE) --group deploy --constraints requirements/dev.txt --output-file requirements/deploy.txt
 
 # No annotations, no index: the files say what is installed, not where they were made.
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \

@@ -30,7 +30,15 @@ import rota
 from bench import noop_app
 from bench.floor import play, record
 from bench.grounds import GROUNDS, Ground, ground
-from bench.installation import CAPACITY, Installation, create, find_first_start, installed, wait_until_done
+from bench.installation import (
+    CAPACITY,
+    Installation,
+    create,
+    find_first_start,
+    installed,
+    spare_garbage_collection,
+    wait_until_done,
+)
 from bench.usage import Machine, MachineWatch, per_task
 from rota.infrastructure.event_loop import new_event_loop
 
@@ -86,12 +94,16 @@ def measure(where: Ground, *, tasks: int, rounds: int) -> Found:
             found.floor[name].note(tasks, played.seconds, cpu=played.cpu, machine=played.machine)
             for created in before:
                 found.floor[CREATE].note(tasks, created.seconds, cpu=created.cpu, machine=created.machine)
-        if where.place.server is None:
+        if where.is_embedded:
             measure_embedded(where, tasks, found=found)
         else:
             measure_cluster(where, tasks, found=found)
-        rates = ", ".join(f"{name} {found.rota[name].rates[-1]:,.0f}" for name in PARTS)
-        say(f"{where.name}, round {number} of {rounds}: {rates} tasks/s")
+        for name in PARTS:
+            rota, floor = found.rota[name], found.floor[name]
+            say(
+                f"{where.name}, round {number} of {rounds}, {name}: {rota.rates[-1]:,.0f} tasks/s,"
+                f" floor {floor.rates[-1]:,.0f}; CPU of a task, in µs: {spell(rota.cpu[-1])}"
+            )
     return found
 
 
@@ -115,6 +127,7 @@ def _run_embedded(  # fixed signature: Pool.apply
     settings: Mapping[str, Any], tasks: int, part: str
 ) -> tuple[float, float, float]:
     """Seconds, and CPU seconds of the one process that does it all: for that part, and with all that came before."""
+    spare_garbage_collection()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return *runner.run(_run_all_roles(settings, tasks, is_drain=part == "drain")), time.process_time()
 

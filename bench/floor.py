@@ -170,7 +170,8 @@ async def _senders(desk: Desk) -> AsyncIterator[Send]:
         to_redis = await stack.enter_async_context(_bare_redis(redis)) if redis is not None else None
         is_mariadb = desk.database == "mariadb"
         to_mariadb = await stack.enter_async_context(_messages_to_mariadb(database)) if is_mariadb else None
-        to_other = None if is_mariadb else await stack.enter_async_context(BARE[desk.database](database))
+        bare = BARE.get(desk.database)  # where the store is a Redis there is no other
+        to_other = await stack.enter_async_context(bare(database)) if bare is not None and not is_mariadb else None
 
         async def send(message: Message) -> None:
             match message:

@@ -9,8 +9,10 @@ from bench.places import Place, place
 from rota.infrastructure.coordination.redis_client import RedisClient
 from tests.support.servers.redis import RedisServer
 
+REDIS_ONLY = "redis-only"
 GROUNDS = {  # name: database, and whether Redis coordinates; else the database does
     "redis+mariadb": ("mariadb", True),
+    REDIS_ONLY: ("redis", True),
     "redis+postgresql": ("postgresql", True),
     "sql+postgresql": ("postgresql", False),
     "embedded": ("sqlite", False),
@@ -27,9 +29,8 @@ class Ground:
 
     async def fresh(self) -> dict[str, Any]:
         """Settings for an installation on an empty database and an empty Redis."""
-        store = await self.place.fresh()
-        if self.redis is not None:
-            await self.empty("redis")
+        emptied = await self.empty("redis") if self.redis is not None else ""
+        store = emptied if self.name == REDIS_ONLY else await self.place.fresh()
         coordinator = "memory://" if self.place.server is None else "sql://"
         return {
             "store": {"url": store},
@@ -45,6 +46,11 @@ class Ground:
             await client.close()
             return self.redis.url()
         return self.place.create()
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether there is no server at all, and so one process."""
+        return self.place.server is None and self.redis is None
 
     @property
     def pids(self) -> Mapping[str, int]:

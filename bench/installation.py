@@ -1,15 +1,17 @@
 """An installation to measure: a scheduler and workers as real processes, a producer beside them, an empty database."""
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import text
 
@@ -18,8 +20,13 @@ from bench import noop_app
 from bench.grounds import Ground
 from bench.usage import cpu_seconds
 from bench.workload import BATCH, PAYLOAD
+from rota.application.ports.store import Store
+from rota.config.process import MOST_YOUNG_OBJECTS
+from rota.domain.paging import MAX_PAGE, TaskFilter
+from rota.domain.task import LIVE
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.event_loop import new_event_loop
+from rota.infrastructure.store.redis.store import open_redis_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.cluster import Cluster, Process, a_cluster
 
@@ -90,8 +97,8 @@ class Installation:
 async def wait_until_done(settings: Mapping[str, Any]) -> float:
     """Seconds since 1970 when the last task had ended."""
     deadline = time.monotonic() + MOST_S
-    async with opened(settings) as ask:
-        while await ask("SELECT COUNT(*) FROM (SELECT id FROM task_live LIMIT 1) AS waiting"):
+    async with looking(settings) as look:
+        while await look.has_live():
             if time.monotonic() > deadline:
                 raise RuntimeError(f"not all tasks had ended after {MOST_S:.0f} s")
             await asyncio.sleep(LOOK_EVERY_S)
@@ -100,8 +107,55 @@ async def wait_until_done(settings: Mapping[str, Any]) -> float:
 
 async def find_first_start(settings: Mapping[str, Any], since: float) -> float:
     """When the first of the tasks created since then was given to a worker."""
+    async with looking(settings) as look:
+        return await look.first_start(since)
+
+
+class Looking(Protocol):
+    """What is asked of a store, beside the installation."""
+
+    async def has_live(self) -> bool: ...
+    async def first_start(self, since: float) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LookingAtSql:
+    ask: Callable[..., Awaitable[int]]
+
+    async def has_live(self) -> bool:
+        return bool(await self.ask("SELECT COUNT(*) FROM (SELECT id FROM task_live LIMIT 1) AS waiting"))
+
+    async def first_start(self, since: float) -> float:
+        return await self.ask("SELECT MIN(started_us) FROM task WHERE created_us >= :number", int(since * 1e6)) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class LookingAtRedis:
+    store: Store
+
+    async def has_live(self) -> bool:
+        return bool(LIVE & (await self.store.tasks.count_by_status(None)).keys())
+
+    async def first_start(self, since: float) -> float:
+        since_at, before = datetime.fromtimestamp(since, UTC), None
+        started: list[datetime] = []
+        while True:
+            page = await self.store.tasks.list_page(TaskFilter(created_after=since_at, before=before, limit=MAX_PAGE))
+            started += [task.state.started_at for task in page.items if task.state.started_at is not None]
+            before = page.next_before
+            if before is None:
+                return min(started).timestamp()
+
+
+@asynccontextmanager
+async def looking(settings: Mapping[str, Any]) -> AsyncIterator[Looking]:
+    url = settings["store"]["url"]
+    if url.startswith("redis://"):
+        async with open_redis_store(url) as store:
+            yield LookingAtRedis(store)
+        return
     async with opened(settings) as ask:
-        return await ask("SELECT MIN(started_us) FROM task WHERE created_us >= :number", int(since * 1e6)) / 1e6
+        yield LookingAtSql(ask)
 
 
 @asynccontextmanager
@@ -130,8 +184,16 @@ def installed(ground: Ground, *, workers: int = 2, capacity: int = CAPACITY) -> 
 
 def produce(settings: Mapping[str, Any], tasks: int) -> Produced:
     """`create`, as a program of its own."""
+    spare_garbage_collection()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_produce(settings, tasks))
+
+
+def spare_garbage_collection() -> None:
+    """As a server has it: what this program has read in before it measures is no part of what it measures."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(MOST_YOUNG_OBJECTS)
 
 
 async def _produce(settings: Mapping[str, Any], tasks: int) -> Produced:

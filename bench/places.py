@@ -46,7 +46,7 @@ class Place:
 def place(name: str) -> Iterator[Place]:
     """Start one; it is gone at the end."""
     with TemporaryDirectory() as folder:
-        if name == "sqlite":
+        if name in ("sqlite", "redis"):  # a file, or nothing beside the Redis that there is anyway
             yield Place(name, None, Path(folder))
         elif name == "mariadb":
             options = MariaDbOptions(durable=True, buffer_pool_size="1G", log_file_size="1G")

@@ -1,6 +1,6 @@
 """How many no-op tasks a second one process with all roles carries from submit to result, by where it keeps them.
 
-    python bench/topologies.py [--tasks 6000] [embedded|redis+mariadb|etcd …]
+    python bench/topologies.py [--tasks 6000] [embedded|redis+mariadb|redis|etcd …]
 
 Servers are durable and on this machine, so the figures are for comparing, and an installation of several machines is
 faster. The clock runs from the first submit until the store says that the last task ended.
@@ -46,12 +46,18 @@ def on_redis_and_mariadb(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
+def on_redis(folder: Path) -> Iterator[dict[str, Any]]:
+    with RedisServer(durable=True) as redis:
+        yield {"store": {"url": redis.url()}, "coordinator": {"url": redis.url()}}
+
+
+@contextmanager
 def on_etcd(folder: Path) -> Iterator[dict[str, Any]]:
     with EtcdServer(durable=True, options=()) as etcd:
         yield {"store": {"url": etcd.url()}, "coordinator": {"url": etcd.url()}}
 
 
-TOPOLOGIES = {"embedded": embedded, "redis+mariadb": on_redis_and_mariadb, "etcd": on_etcd}
+TOPOLOGIES = {"embedded": embedded, "redis+mariadb": on_redis_and_mariadb, "redis": on_redis, "etcd": on_etcd}
 
 
 async def measure(settings: dict[str, Any], tasks: int) -> float:

@@ -10,6 +10,8 @@ from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer
+from tests.support.servers.redis_cluster import RedisCluster
+from tests.support.servers.redis_sentinel import RedisSentinels
 
 pytest.register_assert_rewrite("rota.testing.contract")
 
@@ -44,6 +46,22 @@ def redis_server() -> Iterator[RedisServer]:
     require_server("redis")
     with RedisServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def redis_sentinels() -> Iterator[RedisSentinels]:
+    """Shared: keep to a prefix of your own, and hurt nobody."""
+    require_server("redis")
+    with RedisSentinels() as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def redis_cluster() -> Iterator[RedisCluster]:
+    """Shared: keep to a prefix of your own, and hurt nobody."""
+    require_server("redis")
+    with RedisCluster() as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,10 @@ at `/docs`. [The guide](../guides/http-api.md) has examples.
 - Outside of texts a body has at most 200,000 brackets and commas (300,000 for a batch), and a whole number at most
   {MOST_DIGITS:,} digits.
 - The payload of a type whose executor is `local` is a JSON object, the arguments of its function; others take any JSON.
-- A page of tasks has at most `limit` of them and about 8 MiB; it goes on with `next_cursor` whenever that is not null.
+- A page of tasks has at most `limit` of them and about 8 MiB, and ends after some 100,000 tasks that were looked at: it
+  may have few items or none, and goes on with `next_cursor` whenever that is not null.
+- A list of tasks leaves out payloads, results and tracebacks of more than 2 KiB, and names them in `truncated`; with
+  `full=true` it has everything, as a task by its id has.
 
 Outside `{BASE}`: `/livez` (this process answers), `/readyz` (store and coordinator do as well, and it does not stop),
 `/metrics` (Prometheus; needs a token), `/openapi.json`, `/docs`, `/`.

@@ -42,15 +42,19 @@ def main() -> None:
 
 def define(client: rota.Client) -> None:
     """Types beside those of the app."""
-    client.configs.put(
-        "shop.report",
-        {
-            "name": "Morning report",
-            "description": "What was sold yesterday, to everybody who wants to know.",
-            "executor": {"type": "http", "url": "https://reports.example.com/run"},
-            "schedule": {"cron": "30 9 * * 1-5", "zone": "Asia/Shanghai"},
-        },
-    )
+    report: dict[str, object] = {
+        "name": "Morning report",
+        "description": "What was sold yesterday, to everybody who wants to know.",
+        "executor": {"type": "http", "url": "https://reports.example.com/run"},
+        "schedule": {"cron": "0 9 * * *", "zone": "Asia/Shanghai"},
+    }
+    client.configs.put("shop.report", report)
+    report["schedule"] = {"cron": "30 9 * * 1-5", "zone": "Asia/Shanghai"}
+    client.configs.put("shop.report", {**report, "timeout_seconds": 120})
+    client.configs.put("shop.report", {**report, "timeout_seconds": 120, "max_concurrent": 2, "rate_per_second": 5})
+    client.configs.put("shop.stock", {"executor": {"type": "local"}, "schedule": {"cron": "*/10 8-18 * * *"}})
+    client.configs.put("shop.archive", {"executor": {"type": "local"}, "max_concurrent": 1})
+    client.configs.pause("shop.archive")
     client.configs.put(
         "shop.tick", {"name": "Stock check", "executor": {"type": "local"}, "schedule": {"every_seconds": 2}}
     )
@@ -69,12 +73,14 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     retried = client.submit("shop.sync", name="Keep the warehouse in step")
     client.submit("shop.greet", {"name": "later"}, name="Greet tomorrow", delay="20h")
     client.submit("shop.nobody", name="Nobody takes this")
+    client.submit_many("shop.nobody", [{} for _ in range(41)], priority="high")
     running = client.submit("shop.export", {"rows": 60}, name="Export the year")
     client.tokens.create("deploy pipeline", role="operator")
     client.tokens.create("wall display", role="viewer")
     retried.wait("60s")
     failed[-1].wait("60s")
     wait_until(lambda: client.tasks.get(running.id).progress, "the export to get going")
+    wait_until(lambda: client.report().types, "the first report")
     yield "overview", "/"
     yield "tasks", "/tasks"
     yield "tasks-failed", "/tasks?status=FAILED&status=TIMEOUT"
@@ -85,8 +91,12 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     yield "configs", "/task-configs"
     yield "config", f"/task-configs/{quote('shop.report')}"
     yield "config-new", "/task-configs/+new"
+    yield "forecast", "/forecast"
+    yield "forecast-week", "/forecast?span=7d"
+    yield "queues", "/queues"
     yield "workers", "/workers"
     yield "cluster", "/cluster"
+    yield "reports", "/reports"
     yield "audit", "/audit"
     yield "tokens", "/tokens"
 

@@ -1,6 +1,6 @@
 """A cluster for trying things out: its servers and three pods on this machine: `make up`, `make down`.
 
-    python -m tools.try_cluster up|down [--topology redis+mariadb|etcd] [--app FILE.py]
+    python -m tools.try_cluster up|down [--topology redis+mysql|redis|sentinel|…] [--app FILE.py]
 
 `up` leaves a keeper behind, which owns the servers and the pods and ends them all when it is told to, or dies. The
 servers are private: free ports, a temporary folder, nothing of a server that may run here already.
@@ -29,7 +29,10 @@ from rota.interfaces.cli.dev import find_port, write_secret
 from tests.support.cluster import a_cluster
 from tests.support.servers.etcd import EtcdCluster
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
+from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer
+from tests.support.servers.redis_cluster import RedisCluster
+from tests.support.servers.redis_sentinel import RedisSentinels
 
 FOLDER = Path(".rota/cluster")
 STATE = FOLDER / "state.json"
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("what", choices=["up", "down", "keep"], help="keep is what up leaves behind")
     parser.add_argument("--app", type=Path, default=SAMPLES, help="the file with the tasks (default: the samples)")
-    parser.add_argument("--topology", choices=TOPOLOGIES, default="redis+mariadb", help="which servers it runs on")
+    parser.add_argument("--topology", choices=TOPOLOGIES, default=DEFAULT_TOPOLOGY, help="which servers it runs on")
     options = parser.parse_args(arguments)
     match options.what:
         case "up":
@@ -67,16 +70,57 @@ def on_redis_and_mariadb() -> Iterator[Settings]:
 
 
 @contextmanager
+def on_several_redis(several: RedisSentinels | RedisCluster) -> Iterator[Settings]:
+    with several, MariaDbServer(MariaDbOptions(durable=True)) as mariadb:
+        asyncio.run(upgrade(mariadb.url()))
+        yield {"store": {"url": mariadb.url()}, "coordinator": {"url": several.url()}}
+
+
+@contextmanager
+def on_postgres() -> Iterator[Settings]:
+    with PostgresServer(durable=True) as postgres:
+        asyncio.run(upgrade(postgres.url()))
+        yield {"store": {"url": postgres.url()}, "coordinator": {"url": "sql://"}}
+
+
+@contextmanager
+def on_sqlite() -> Iterator[Settings]:
+    url = f"sqlite:///{FOLDER.resolve()}/rota.db"
+    asyncio.run(upgrade(url))
+    yield {"store": {"url": url}, "coordinator": {"url": "sql://"}}
+
+
+@contextmanager
+def on_redis() -> Iterator[Settings]:
+    with RedisServer(durable=True) as redis:
+        yield {"store": {"url": redis.url()}, "coordinator": {"url": redis.url()}}
+
+
+@contextmanager
 def on_etcd() -> Iterator[Settings]:
     with EtcdCluster(durable=True) as etcd:
         yield {"store": {"url": etcd.url()}, "coordinator": {"url": etcd.url()}}
 
 
 TOPOLOGIES: Mapping[str, Callable[[], AbstractContextManager[Settings]]] = {
-    "redis+mariadb": on_redis_and_mariadb,
+    "redis+mysql": on_redis_and_mariadb,
+    "sentinel": lambda: on_several_redis(RedisSentinels()),
+    "cluster": lambda: on_several_redis(RedisCluster()),
+    "postgres": on_postgres,
+    "redis": on_redis,
     "etcd": on_etcd,
+    "sqlite": on_sqlite,
 }
-SERVERS = {"redis+mariadb": "Redis and MariaDB", "etcd": "three members of etcd"}
+SERVERS = {  # what each of them starts
+    "redis+mysql": "Redis and MariaDB",
+    "sentinel": "Redis with two replicas and three Sentinels, and MariaDB",
+    "cluster": "six nodes of a Redis Cluster, and MariaDB",
+    "postgres": "PostgreSQL alone",
+    "redis": "Redis alone",
+    "etcd": "three members of etcd",
+    "sqlite": "one SQLite file",
+}
+DEFAULT_TOPOLOGY = "redis+mysql"
 
 
 def up(app: Path, topology: str) -> int:

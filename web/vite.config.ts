@@ -6,6 +6,7 @@ export default defineConfig({
   plugins: [react()],
   build: {
     target: "es2022",
+    cssTarget: ["chrome123", "firefox120", "safari17.5"], // those have light-dark(); what it is made into for older ones shows nothing
     assetsInlineLimit: 0, // the content security policy lets no data: in
     modulePreload: { polyfill: false },
     reportCompressedSize: false,

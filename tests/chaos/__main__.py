@@ -6,13 +6,15 @@ import random
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 
 import structlog
 
-from tests.chaos.catalogue import FAULTS, WITH_SMALL_DISK, get_faults, shuffle_faults
+from tests.chaos.catalogue import FAULTS, WITH_SMALL_DISK, get_faults, list_faults, shuffle_faults
 from tests.chaos.crowds import Crowd, list_crowds
 from tests.chaos.faults import Fault
 from tests.chaos.ground import TERRAINS, Ground, Terrain, a_ground, has_small_disks
@@ -33,18 +35,38 @@ def main() -> int:
     terrains = [terrain for terrain in TERRAINS if asked.terrain in (None, terrain.name)]
     measured: list[Measured] = []
     killed: list[Killed] = []
-    verdicts: list[bool] = []
+    troubles: list[str] = []
+    wanted: list[Fault] = []
     if "faults" in asked.parts:
-        verdicts = [_hurt(terrain, measured, seed=seed, asked=asked) for terrain in terrains]
+        wanted = get_faults(*asked.fault) or list_faults(terrains)
+        for terrain in terrains:
+            with _noting(terrain.name, troubles):
+                troubles += _hurt(terrain, measured, seed=seed, asked=asked)
     if "crowds" in asked.parts:
-        measured += [_try(crowd) for crowd in list_crowds(terrains)]
+        for crowd in list_crowds(terrains):
+            with _noting("a crowd", troubles):
+                measured.append(_try(crowd))
     if "kill" in asked.parts:
-        killed = [_kill(terrain) for terrain in (*terrains, *(() if asked.terrain else (None,)))]
+        for ground in (*terrains, *(() if asked.terrain else (None,))):
+            with _noting("the kill test", troubles):
+                killed.append(_kill(ground))
         _say(beside_the_peers(killed))
-    _say(f"\n{table(measured)}")
-    is_good = all([*verdicts, *(one.is_kept for one in measured), *(one.is_kept for one in killed)])
-    _say("\nall is well" if is_good else "\nNOT all is well: see above")
-    return 0 if is_good else 1
+    tried = {one.what for one in measured}
+    _say(f"\n{table(measured, untried=[fault.untried for fault in wanted if fault.name not in tried])}")
+    troubles += [f"missed: {one}" for one in measured if not one.is_kept]
+    troubles += [f"kill test: {one}" for one in killed if not one.is_kept]
+    _say("\n".join(["", *troubles, "NOT all is well" if troubles else "all is well"]))
+    return 1 if troubles else 0
+
+
+@contextmanager
+def _noting(what: str, troubles: list[str]) -> Iterator[None]:
+    """Whatever goes wrong is told in the end, and what follows is tried all the same: nobody may be looking."""
+    try:
+        yield
+    except Exception as exc:
+        traceback.print_exc()
+        troubles.append(f"{what}: {_words(exc)}")
 
 
 def _parse() -> argparse.Namespace:
@@ -58,37 +80,46 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _hurt(terrain: Terrain, measured: list[Measured], *, seed: int, asked: argparse.Namespace) -> bool:
-    """Whether every promise was kept in the mixed run, and in a short one whose disk runs full."""
+def _hurt(terrain: Terrain, measured: list[Measured], *, seed: int, asked: argparse.Namespace) -> list[str]:
+    """What went wrong in the mixed run, and in a short one whose disk runs full."""
     if asked.fault:
         return asyncio.run(_run(terrain, measured, seed=seed, faults=get_faults(*asked.fault)))
     _say(f"\n== {terrain.name}: {asked.minutes:g} minutes")
-    is_good = asyncio.run(_run(terrain, measured, seed=seed, minutes=asked.minutes))
+    troubles = asyncio.run(_run(terrain, measured, seed=seed, minutes=asked.minutes))
     if not has_small_disks():
         _say("  SKIPPED store: disk full: only root can make a small disk")
-        return is_good
+        return troubles
     _say(f"\n== {terrain.name}: a disk that runs full")
-    return asyncio.run(_run(terrain, measured, seed=seed, faults=get_faults(*WITH_SMALL_DISK))) and is_good
+    return troubles + asyncio.run(_run(terrain, measured, seed=seed, faults=get_faults(*WITH_SMALL_DISK)))
 
 
 async def _run(
     terrain: Terrain, measured: list[Measured], *, seed: int, minutes: float = 0.0, faults: Sequence[Fault] = ()
-) -> bool:
+) -> list[str]:
     folder = KEPT / f"{terrain.name}-{seed}-{int(time.time())}"
     folder.mkdir(parents=True)
     is_small = any(fault.needs_small_disk for fault in faults)
+    troubles: list[str] = []
     async with (
         a_ground(terrain, folder.absolute(), is_disk_small=is_small) as ground,
         a_run(ground, seed=seed) as run,
     ):
+        began_at = time.monotonic()
         for fault in faults or _draw(ground, seed=seed, minutes=minutes):
-            _say(f"  {await run.live_through(fault)}")
-        await run.settle()
+            with _noting(f"{terrain.name}: {fault.name}", troubles):
+                told = await run.live_through(fault)
+                _say(f"  {(time.monotonic() - began_at) / 60:4.1f} min  {told}")
+            await ground.restore()
+        with _noting(terrain.name, troubles):
+            await run.settle()
         judgement = await run.judge()
     measured += run.measured
     _say(f"judged: {folder}/history")
     _tell(judgement)
-    return judgement.is_valid and (bool(faults) or not judgement.missing)
+    troubles += [f"{terrain.name}: BROKEN {one.invariant}: {one.what}" for one in judgement.violations]
+    if judgement.missing and not faults:
+        troubles.append(f"{terrain.name}: too thin to prove anything: no {', no '.join(judgement.missing)}")
+    return troubles
 
 
 def _draw(ground: Ground, *, seed: int, minutes: float) -> Iterator[Fault]:
@@ -119,6 +150,13 @@ def _tell(judgement: Judgement) -> None:
     _say("seen: " + ", ".join(f"{count} x {what}" for what, count in judgement.seen.items()))
     if judgement.missing:
         _say("never happened, so nothing is proven about it: " + ", ".join(judgement.missing))
+
+
+def _words(error: BaseException) -> str:
+    """What it says, or what those say that it is made of."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(map(_words, error.exceptions))
+    return f"{type(error).__name__}: {error}"
 
 
 def _say(text: str) -> None:

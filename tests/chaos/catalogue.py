@@ -1,13 +1,15 @@
 """All faults, each with its bound, and which of them a ground can be hurt with."""
 
 import random
+from collections.abc import Sequence
 
 from tests.chaos import faults, server_faults
 from tests.chaos.faults import Fault, lose_commit, through
-from tests.chaos.ground import Ground
+from tests.chaos.ground import Ground, Terrain, has_small_disks
 from tests.support.proxy import FaultyProxy
 
 HELD_S = 5.0  # how long a fault lasts that does not end by itself
+AWAY_S = 20.0  # long enough for everybody to have settled down without it
 LONG_S = 16.0  # longer than a worker's lease
 SLOW_S = 0.3
 BACK_S = 6.0  # until Redis, which is away no more, is in use again
@@ -48,6 +50,7 @@ REDIS = tuple(
     for name, bring, held_s in (
         ("Redis: FLUSHALL", server_faults.flush_redis, 0.0),
         ("Redis: kill -9, back empty", server_faults.restart_redis_empty, HELD_S),
+        ("Redis: gone for 20 s", server_faults.restart_redis_empty, AWAY_S),
         ("Redis: cut", through("redis", FaultyProxy.cut), HELD_S),
         ("Redis: black hole", through("redis", FaultyProxy.blackhole), HELD_S),
         ("Redis: 300 ms late", through("redis", _slow), HELD_S),
@@ -73,6 +76,16 @@ WITH_SMALL_DISK = ("store: disk full", "leader: kill -9", "worker: SIGSTOP, SIGC
 def get_faults(*names: str) -> list[Fault]:
     by_name = {fault.name: fault for fault in FAULTS}
     return [by_name[name] for name in names]
+
+
+def list_faults(terrains: Sequence[Terrain]) -> list[Fault]:
+    """Those that some of these terrains can be hurt with."""
+    has_redis = any(terrain.has_redis for terrain in terrains)
+    return [
+        fault
+        for fault in FAULTS
+        if (has_redis or not fault.needs_redis) and (has_small_disks() or not fault.needs_small_disk)
+    ]
 
 
 def shuffle_faults(ground: Ground, chance: random.Random) -> list[Fault]:

@@ -36,6 +36,16 @@ class Fault:
     needs_redis: bool = False
     needs_small_disk: bool = False
 
+    @property
+    def since(self) -> str:
+        """What the bound is counted from."""
+        return "end" if self.from_end else "begin"
+
+    @property
+    def untried(self) -> str:
+        """Its row in the table where there was no time for it."""
+        return f"| {self.name} | ≤ {self.bound_s:g} s | {self.since} | | not come to |"
+
 
 def confirm(is_true: bool, what: str) -> None:
     if not is_true:

@@ -131,6 +131,17 @@ class Ground:
     def live(self, role: str) -> list[Process]:
         return [one for one in self.cluster.processes if one.name.startswith(role) and one.popen.poll() is None]
 
+    async def restore(self) -> None:
+        """What a fault took away that went wrong itself."""
+        for lines in self.all_lines:
+            lines.heal()
+        for server in (self.servers.store, self.servers.redis):
+            if server is not None and not server.is_running:
+                await self.restart(server)
+        for role, number in (("scheduler", SCHEDULERS), ("worker", WORKERS)):
+            for _ in range(number - len(self.live(role))):
+                await self.add(role)
+
     async def restart(self, server: SqlServer | RedisServer) -> None:
         """Started from this thread, which it dies with; awaited elsewhere, so that the proxies go on."""
         server.launch()
@@ -139,8 +150,15 @@ class Ground:
 
 @asynccontextmanager
 async def a_ground(terrain: Terrain, folder: Path, *, is_disk_small: bool = False) -> AsyncIterator[Ground]:
+    with _serve(terrain, is_disk_small=is_disk_small) as servers:
+        async with ground_on(servers, folder) as ground:
+            yield ground
+
+
+@asynccontextmanager
+async def ground_on(servers: Servers, folder: Path) -> AsyncIterator[Ground]:
+    """Processes at work on servers that run."""
     async with AsyncExitStack() as stack:
-        servers = stack.enter_context(_serve(terrain, is_disk_small=is_disk_small))
         await upgrade(servers.store.url())
         shared = await stack.enter_async_context(servers.lines())
         port = free_port()
@@ -178,9 +196,14 @@ def _serve(terrain: Terrain, *, is_disk_small: bool = False) -> Iterator[Servers
         store,
         RedisServer() if terrain.has_redis else nullcontext() as redis,
     ):
-        if isinstance(store, MariaDbServer):  # not root: that may write though all others may only read
-            store.execute("CREATE USER app@'127.0.0.1'; GRANT ALL ON rota.* TO app@'127.0.0.1'")
+        admit_app(store)
         yield Servers(store, redis, disk)
+
+
+def admit_app(store: SqlServer) -> None:
+    """Processes are not root: that may write though all others may only read."""
+    if isinstance(store, MariaDbServer):
+        store.execute("CREATE USER app@'127.0.0.1'; GRANT ALL ON rota.* TO app@'127.0.0.1'")
 
 
 def url_of(store: SqlServer) -> str:

@@ -38,11 +38,11 @@ class Measured:
         return self.value < other.value if self.is_least else self.value > other.value
 
 
-def table(measured: Sequence[Measured]) -> str:
-    """The worst of each."""
+def table(measured: Sequence[Measured], *, untried: Sequence[str] = ()) -> str:
+    """The worst of each, and the rows of what there was no time for."""
     worst: dict[str, Measured] = {}
     for one in measured:
         known = worst.get(one.what)
         worst[one.what] = one if known is None or one.is_worse_than(known) else known
     lines = ["| fault | bound | from its | measured | verdict |", "|---|---:|---|---:|---|"]
-    return "\n".join([*lines, *(one.row for one in worst.values())])
+    return "\n".join([*lines, *(one.row for one in worst.values()), *untried])

@@ -88,8 +88,7 @@ class Run:
             finally:
                 is_over.set()
         seconds = await self._measure(probes, since=healed_at if fault.from_end else began_at, loses=fault.loses)
-        since = "end" if fault.from_end else "begin"
-        self._measured.append(Measured(fault.name, seconds, fault.bound_s, since=since))
+        self._measured.append(Measured(fault.name, seconds, fault.bound_s, since=fault.since))
         return self._measured[-1]
 
     async def _probe(self, kind: str, seconds: float) -> Probe:

@@ -51,8 +51,26 @@ LONG_ON_ETCD = frozenset(
 )
 
 
+# The store says the same to a Redis of several servers as to one. (The coordinator waits and listens there.)
+SHORT_ON_SEVERAL = frozenset(
+    {
+        *("test_a_task_comes_back_whole", "test_every_step_leaves_the_task_as_the_domain_says"),
+        *("test_each_of_many_tasks_is_granted_exactly_once", "test_a_config_comes_back_whole"),
+        *("test_a_purge_without_bounds_goes_in_pieces_and_leaves_nothing_behind",),
+        *("test_many_configs_fire_at_once_each_with_its_own_tasks",),
+    }
+)
+
+
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "[etcd" in item.name and item.originalname in LONG_ON_ETCD:
             item.add_marker(pytest.mark.slow)
+        if isinstance(item, pytest.Function) and _is_long_on_several(item):
+            item.add_marker(pytest.mark.slow)
+
+
+def _is_long_on_several(item: pytest.Function) -> bool:
+    is_store_of_several = item.path.name == "test_store.py" and "[redis-" in item.name
+    return is_store_of_several and item.originalname not in SHORT_ON_SEVERAL

@@ -17,6 +17,8 @@ from tests.contract.etcd_backends import open_etcd_coordinator
 from tests.contract.sql_coordinator_backends import SQL_BACKENDS
 from tests.support.clock import FakeClock
 from tests.support.servers.redis import RedisServer
+from tests.support.servers.redis_cluster import RedisCluster
+from tests.support.servers.redis_sentinel import RedisSentinels
 
 OpenBackend = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[CoordinatorBackend]]
 
@@ -45,7 +47,7 @@ class RedisBackend:
 
     tick = timedelta(milliseconds=100)
 
-    def __init__(self, server: RedisServer, stack: AsyncExitStack) -> None:
+    def __init__(self, server: RedisServer | RedisSentinels | RedisCluster, stack: AsyncExitStack) -> None:
         self._server = server
         self._stack = stack
         self._prefix = f"contract-{token_hex(8)}"
@@ -58,6 +60,7 @@ class RedisBackend:
 
     async def forget(self) -> None:
         client = self._make_client()
+        await client.command("EXISTS", f"{{{self._prefix}}}:")  # of a cluster's nodes, the one that has our keys
         keys = await client.command("KEYS", f"{{{self._prefix}}}:*")
         if keys:
             await client.command("DEL", *keys)
@@ -79,9 +82,23 @@ async def open_redis(request: pytest.FixtureRequest) -> AsyncIterator[Coordinato
         yield RedisBackend(request.getfixturevalue("redis_server"), stack)
 
 
+@asynccontextmanager
+async def open_sentinels(request: pytest.FixtureRequest) -> AsyncIterator[CoordinatorBackend]:
+    async with AsyncExitStack() as stack:
+        yield RedisBackend(request.getfixturevalue("redis_sentinels"), stack)
+
+
+@asynccontextmanager
+async def open_redis_cluster(request: pytest.FixtureRequest) -> AsyncIterator[CoordinatorBackend]:
+    async with AsyncExitStack() as stack:
+        yield RedisBackend(request.getfixturevalue("redis_cluster"), stack)
+
+
 BACKENDS: Mapping[str, OpenBackend] = {
     "memory": open_memory,
     "redis": open_redis,
+    "redis-sentinel": open_sentinels,
+    "redis-cluster": open_redis_cluster,
     "etcd": open_etcd_coordinator,
     **SQL_BACKENDS,
 }

@@ -23,6 +23,7 @@ from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.testing.contract.store import StoreBackend
 from tests.contract.etcd_backends import open_etcd_store
+from tests.contract.redis_backends import open_redis_cluster_store, open_redis_sentinel_store, open_redis_store
 from tests.support.clock import FakeClock
 from tests.support.patience import PATIENCE_S
 
@@ -98,6 +99,9 @@ BACKENDS: Mapping[str, OpenBackend] = {
     "mariadb": open_mariadb,
     "postgres": open_postgres,
     "etcd": open_etcd_store,
+    "redis": open_redis_store,
+    "redis-sentinel": open_redis_sentinel_store,
+    "redis-cluster": open_redis_cluster_store,
 }
 
 

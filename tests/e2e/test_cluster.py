@@ -140,7 +140,8 @@ async def test_dispatch_goes_on_within_eight_seconds_of_a_killed_leader(each_clu
     assert cluster.leader() is not leader
 
 
-async def test_dispatch_goes_on_within_a_second_of_a_stopped_leader(cluster: Cluster) -> None:
+async def test_dispatch_goes_on_within_a_second_of_a_stopped_leader(each_cluster: Cluster) -> None:
+    cluster = each_cluster
     schedulers = cluster.start_all("scheduler", "scheduler-1", "scheduler-2")
     cluster.start("worker", "worker")
     async with a_client(cluster) as client:

@@ -12,7 +12,7 @@ from tests.support.console import Dev, Visitor, a_browser, a_dev, a_visitor, req
 
 pytestmark = pytest.mark.timeout(240)
 expect.set_options(timeout=30_000)
-PAGES = ("/", "/tasks", "/task-configs", "/task-configs/+new", "/workers", "/cluster", "/audit", "/tokens")
+PAGES = ("/", "/tasks", "/task-configs", "/task-configs/+new", "/workers", "/cluster", "/reports", "/audit", "/tokens")
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 MOST_BYTES = 260_000  # of scripts and styles, compressed, that the first page loads
 

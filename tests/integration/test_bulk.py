@@ -334,3 +334,30 @@ async def test_rows_are_copied_by_id_and_nothing_in_between(database: Database) 
         await database.transact(work)
     found = await read(database, task_logs.c.task_id, task_logs.c.seq, task_logs.c.at_us)
     assert found == [(number, 1, 100 + number) for number in [*scattered, 90, 93, 96, 97, 98]]
+
+
+MANY = 237  # more than any step of any database takes, and no round number
+
+
+@pytest.mark.parametrize("is_alike", [True, False])
+async def test_a_large_batch_is_written_and_read_whole(database: Database, is_alike: bool) -> None:
+    bulk = database.bulk
+    rows = [(number, 5, 7 if is_alike else number, "here" if is_alike else f"at {number}") for number in range(1, MANY)]
+    columns = ("id", "version", "due_us", "tenant_id")
+    await database.transact(lambda link: bulk.insert(link, task_live, columns=columns, rows=rows))
+    query = "SELECT id, version, due_us, tenant_id FROM task_live WHERE id {ids}"
+    found = await database.read(lambda link: bulk.select_by_ids(link, query, ids=range(1, MANY)))
+    assert sorted(map(tuple, found)) == rows
+
+    changes = [(number, 5, 6, 9 if is_alike else 2 * number) for number in range(1, MANY)]
+    changed = ("version", "due_us")
+    update = partial(bulk.update_fenced, table=task_live, columns=changed, rows=changes)
+    assert await database.transact(update) == len(rows)
+    assert await database.transact(update) == 0, "their version is another one now"
+    expected = [(number, 6, due) for number, _, _, due in changes]
+    assert await read(database, task_live.c.id, task_live.c.version, task_live.c.due_us) == expected
+
+    doomed = [(number, 6) for number in range(2, MANY + 3)]
+    delete = partial(bulk.delete, table=task_live, columns=("id", "version"), rows=doomed)
+    assert await database.transact(delete) == len(rows) - 1, "those that are there"
+    assert await read(database, task_live.c.id) == [(1,)]

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select, text, update
+from sqlalchemy.util import await_only
 
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId
@@ -19,6 +20,7 @@ from rota.infrastructure.database.schema import leadership, node_slot
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.builders import a_new_task
+from tests.support.cluster import eventually
 from tests.support.names import fresh_name
 from tests.support.proxy import FaultyProxy
 from tests.support.servers.mariadb import MariaDbServer
@@ -33,6 +35,15 @@ READ_ONLY_ON = {
 READ_ONLY_OFF = {
     "mariadb": "SET GLOBAL tx_read_only=0",
     "postgres": "ALTER DATABASE {} SET default_transaction_read_only=off",
+}
+# As of a server that was demoted in the middle: who is connected meets it too, and an ordinary user cannot overrule it.
+DEMOTE = {
+    "mariadb": ("SET GLOBAL read_only=1",),
+    "postgres": ("ALTER SYSTEM SET default_transaction_read_only=on", "SELECT pg_reload_conf()"),
+}
+RESTORE = {
+    "mariadb": ("SET GLOBAL read_only=0",),
+    "postgres": ("ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()"),
 }
 KILL_ALL = {
     "mariadb": (
@@ -241,6 +252,33 @@ async def test_deadlocked_transactions_both_get_through(server: Server, name: st
         assert len(owners) == 1, "one transaction ran wholly after the other"
 
 
+async def test_a_transaction_that_stands_still_does_not_keep_its_locks(
+    server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "IDLE_IN_TRANSACTION_S", 1)
+    touch = update(leadership).values(node_id=text("CONCAT(node_id, '.')"))
+    is_locked, may_go_on = asyncio.Event(), asyncio.Event()
+    tries = 0
+
+    def stand_still(connection: Connection) -> None:
+        nonlocal tries
+        tries += 1
+        connection.execute(touch)
+        if tries == 1:
+            is_locked.set()
+            await_only(may_go_on.wait())
+            connection.execute(touch)
+
+    async with opened(server.url(name), deadline_s=30) as frozen, opened(server.url(name)) as other:
+        standing = asyncio.create_task(frozen.transact(stand_still))
+        await is_locked.wait()
+        await other.transact(lambda connection: connection.execute(touch))
+        may_go_on.set()
+        await standing
+        assert await other.read(lambda link: link.execute(select(leadership.c.node_id)).scalar_one()) == ".."
+    assert tries == 2, "it was cut off, and is run again"
+
+
 def _wait_for(connection: Connection, event: asyncio.Event) -> None:
     while not event.is_set():  # each round trip lets the other transaction run
         connection.exec_driver_sql("SELECT 1")
@@ -255,6 +293,27 @@ async def test_a_demoted_primary_drops_the_pool(kind: str, server: Server, name:
         finally:
             server.execute(READ_ONLY_OFF[kind].format(name))
         assert await database.transact(lambda link: link.execute(touch).rowcount) == 1
+
+
+async def test_a_server_that_takes_no_writes_is_unavailable_until_it_does(kind: str, server: Server, name: str) -> None:
+    url = server.url(name)
+    if kind == "mariadb":
+        server.execute(f"CREATE USER {name}@'%'; GRANT ALL ON {name}.* TO {name}@'%'")
+        url = url.replace("root@", f"{name}@")
+    async with opened(url) as database:
+        store = sql_store(database, SystemRandom())
+        await store.tasks.add([a_new_task(1)])
+        try:
+            for statement in DEMOTE[kind]:
+                server.execute(statement)
+            with pytest.raises(StoreUnavailableError, match="the database gave no answer"):
+                for id_ in range(2, 1000):  # a session of PostgreSQL learns of it when it next idles
+                    await store.tasks.add([a_new_task(id_)])
+            assert await store.tasks.find(TaskId(1), DEFAULT_TENANT) is not None, "what it has can be read"
+        finally:
+            for statement in RESTORE[kind]:
+                server.execute(statement)
+        await eventually(partial(store.tasks.add, [a_new_task(1000)]), "it to take writes again")
 
 
 async def test_a_missing_schema_says_what_to_type(server: Server) -> None:

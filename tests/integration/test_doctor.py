@@ -14,7 +14,9 @@ from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.system import SystemClock
 from tests.support.names import fresh_name
 from tests.support.servers.postgres import PostgresServer
-from tests.support.servers.redis import RedisServer
+from tests.support.servers.redis import RedisServer, ask
+from tests.support.servers.redis_cluster import RedisCluster
+from tests.support.servers.redis_sentinel import RedisSentinels
 
 
 @pytest.fixture
@@ -73,3 +75,33 @@ async def test_the_token_of_this_folder_is_not_to_be_revoked(loaded: Loaded) -> 
     _, secret = await issue_token(loaded.settings, "rota dev", role="admin", expires_in=None)
     (finding,) = await examine_tokens(loaded.settings, own=secret)
     assert finding.is_sound
+
+
+@pytest.mark.parametrize("topology", ["sentinels", "cluster"])
+async def test_a_sound_redis_of_several_servers_is_told(
+    loaded: Loaded, topology: str, request: pytest.FixtureRequest
+) -> None:
+    servers: RedisSentinels | RedisCluster = request.getfixturevalue(f"redis_{topology}")
+    found = by_subject(await examine(with_coordinator(loaded, servers.url())))
+    assert not [finding for finding in found.values() if not finding.is_sound]
+    followed = "followed by 2 replicas; 3 of 3 Sentinels answer, 2 begin a failover"
+    assert (followed if topology == "sentinels" else "followed by 1 replica") in found["redis primary"].text
+    assert "is replaced" in found["redis failover"].text
+    assert "redis version" in found
+
+
+async def test_sentinels_that_could_not_help_in_time_are_findings(loaded: Loaded) -> None:
+    with RedisSentinels(down_after=timedelta(seconds=30), replicas=1) as servers:
+        ask(servers.primary.port, "CONFIG", "SET", "min-replicas-to-write", "1")
+        found = by_subject(await examine(with_coordinator(loaded, servers.url())))
+        assert "SENTINEL SET shop down-after-milliseconds 5000" in found["redis failover"].fix
+        assert found["redis writes"].fix == "redis-cli CONFIG SET min-replicas-to-write 0 on every server"
+        assert found["redis primary"].is_sound
+        servers.sentinels[2].kill()
+        found = by_subject(await examine(with_coordinator(loaded, servers.url())))
+        assert "2 of 3 Sentinels answer" in found["redis primary"].text
+        assert "start the Sentinels" in found["redis primary"].fix
+
+
+def with_coordinator(loaded: Loaded, url: str) -> Loaded:
+    return load(Sources(flags={"store.url": loaded.settings.store.url, "coordinator.url": url}))

@@ -404,7 +404,8 @@ async def test_a_client_that_reads_nothing_loses_its_place(api: GrpcApi, monkeyp
     async with grpc.aio.insecure_channel(api.front.grpc.address, options) as channel:
         invoke: Any = channel.unary_stream("/rota.v1.TaskService/ListTasks")
         with capture_logs() as logs:
-            call = invoke(b"", metadata=(("authorization", f"Bearer {await api.secret()}"),), timeout=PATIENCE_S)
+            request = pb.ListTasksRequest(full=True).SerializeToString()
+            call = invoke(request, metadata=(("authorization", f"Bearer {await api.secret()}"),), timeout=PATIENCE_S)
             await until(lambda: any(line["event"] == "api.client_stalled" for line in logs))
             call.cancel()
     assert not any(line["event"] == "grpc.failed" for line in logs)

@@ -35,7 +35,7 @@ from tests.support.grpc_jobs import (
 from tests.support.local_jobs import Recorder
 
 SOON = 0.7  # seconds until the deadline of an attempt whose server does not answer
-LATE = 1.0  # how long after its deadline an attempt may end; more on a machine that has much else to do
+LATE = 1.0  # seconds after its deadline by which every attempt must have ended
 PROGRESS = pb.ExecuteEvent(progress=pb.Progress(fraction=0.1)).SerializeToString()
 
 UNREACHED = [  # what happens below gRPC: the behaviour, the code it ends with (None: a timeout), and the calls it saw
@@ -57,7 +57,7 @@ async def ended(executor: Any, address: str, **config: Any) -> Any:
     clock = SystemClock()
     began = clock.monotonic()
     outcome = await executor.execute(a_grpc_job(address, left=SOON, **config), Recorder())
-    assert clock.monotonic() - began < SOON + 3 * LATE
+    assert clock.monotonic() - began < SOON + LATE
     return outcome
 
 

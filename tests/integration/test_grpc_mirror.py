@@ -29,7 +29,7 @@ PASSING = frozenset(  # what two answers to the same request may differ in
     {"id", "ids", "task_id", "secret", "now", "at", "seq", "rerun_of", "next_cursor", "object", "load", "seen_at"}
     | {"created_at", "updated_at", "scheduled_at", "completed_at", "last_used_at", "expires_at", "revoked_at", "due_at"}
     | {"registered_at", "oldest_age_seconds", "created_per_second", "completed_per_second", "window_seconds", "detail"}
-    | {"sentence", "address", "started_at", "upcoming", "recent", "next_fire_at", "since"}
+    | {"sentence", "address", "started_at", "upcoming", "recent", "next_fire_at", "since", "begin", "end"}
 )
 
 
@@ -298,6 +298,9 @@ class Scene:
 
     async def preview_schedule(self) -> dict[str, Any]:
         return {"schedule": {"cron": "0 3 * * *", "zone": "Asia/Shanghai"}, "type": "nightly", "count": 3}
+
+    async def get_report(self) -> dict[str, Any]:
+        return {"by": "hour", "zone": "Asia/Kolkata", "task_type": ["email"], "format": "json"}
 
     async def forecast_schedules(self) -> dict[str, Any]:
         await self.preview_config()

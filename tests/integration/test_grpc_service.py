@@ -78,7 +78,7 @@ async def run(
     try:
         async with a_grpc_executor() as executor:
             job = a_grpc_job(f"127.0.0.1:{port}", payload, **config)
-            return await executor.execute(replace(job, callback=callback), recorder or Recorder())
+            return await executor.execute(replace(job, link=lambda _: callback), recorder or Recorder())
     finally:
         await server.stop(None)
 

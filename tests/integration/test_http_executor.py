@@ -62,7 +62,7 @@ async def test_a_task_is_posted_as_json_and_its_answer_is_the_result(service: Se
 
 async def test_without_a_callback_none_is_sent(service: Service) -> None:
     async with an_http_executor() as executor:
-        await run(executor, replace(an_http_job(service.url), callback=""))
+        await run(executor, replace(an_http_job(service.url), link=lambda _: ""))
 
     (seen,) = service.seen
     assert "callback_url" not in seen.json
@@ -390,8 +390,10 @@ async def test_a_link_to_this_machine_is_given_to_nobody_elsewhere(service: Serv
     service.answer = accept
     async with an_http_executor(guard=TargetGuard(LOOPBACK, lookup=look_up)) as executor:
         for link in ("http://127.0.0.1:8420/x", "http://localhost:8420/x", "http://[::1]:8420/x"):
-            here = replace(an_http_job(service.url), callback=link)
-            elsewhere = replace(an_http_job(service.url.replace("localhost", "crm.example.com")), callback=link)
+            here = replace(an_http_job(service.url), link=lambda _, link=link: link)
+            elsewhere = replace(
+                an_http_job(service.url.replace("localhost", "crm.example.com")), link=lambda _, link=link: link
+            )
             assert await run(executor, here) == Deferred()
             assert code_of(await run(executor, elsewhere)) == ("callbacks_off", False)
 

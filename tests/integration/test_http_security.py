@@ -382,7 +382,7 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
             host, port = api.url.removeprefix("http://").split(":")
             _, writer = await asyncio.open_connection(host, int(port), limit=1024)
             head = f"Host: localhost\r\nAuthorization: Bearer {await api.secret()}\r\n\r\n"
-            writer.write(f"GET /api/v1/tasks?limit=100 HTTP/1.1\r\n{head}".encode())
+            writer.write(f"GET /api/v1/tasks?limit=100&full=true HTTP/1.1\r\n{head}".encode())
             async with asyncio.timeout(60):
                 while not any(line["event"] == "api.client_stalled" for line in logs):
                     await asyncio.wait([asyncio.create_task(api.services.node.store.tasks.now())])

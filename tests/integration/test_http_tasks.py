@@ -1,7 +1,9 @@
 """Tasks over HTTP, against a real server: what is created, found, changed, and refused."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,14 @@ import httpx2
 import pytest
 
 from rota.config.wiring import Role
+from rota.domain.attempt import TaskError, TaskResult
+from rota.domain.ids import TaskId, WorkerId
+from rota.domain.task import TaskState, Transition
+from rota.infrastructure.store.sql import listing
+from rota.infrastructure.store.sql.tasks import SqlTaskStore
 from rota.interfaces.operations import tasks
 from tests.support.api import STRANGER, Api, an_api
-from tests.support.builders import a_config
+from tests.support.builders import MINUTE, a_config
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -198,7 +205,7 @@ async def test_a_page_ends_before_it_has_too_many_bytes(
     sizes: list[int] = []
     cursor = None
     while cursor is not None or not found:
-        params = {"limit": 1000} if cursor is None else {"limit": 1000, "cursor": cursor}
+        params = {"limit": 1000, "full": True} | ({} if cursor is None else {"cursor": cursor})
         answer = await http.get("/tasks", params=params)
         items, cursor = answer.json()["items"], answer.json()["next_cursor"]
         found += [task["id"] for task in items]
@@ -206,6 +213,63 @@ async def test_a_page_ends_before_it_has_too_many_bytes(
         assert len(items) == 1 or len(answer.content) < 10_100
     assert found == ids[::-1]
     assert sizes[:4] == [1, 1, 1, 2]
+
+
+async def test_a_search_that_finds_little_stops_and_says_where_to_go_on(
+    api: Api, http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "SLICES", (2, 3))
+    is_bounded = isinstance(api.services.node.store.tasks, SqlTaskStore)
+    await api.services.configs.put(a_config("rare"))
+    wanted = []
+    for number in range(23):
+        rare = number in (0, 1, 12)
+        made = await create(http, type="rare" if rare else "email")
+        wanted += [made["id"]] if rare else []
+        if number % 4 == 1:
+            await http.post(f"/tasks/{made['id']}:cancel")
+    for statuses, expected in (([], wanted), (["PENDING"], wanted[::2]), (["CANCELLED", "FAILED"], wanted[1:2])):
+        pages = [page async for page in _walk(http, {"type": "rare", "status": statuses, "limit": 2})]
+        assert [task["id"] for page in pages for task in page] == expected[::-1]
+        if is_bounded and not statuses:
+            assert [] in pages[:-1], "it stops also where it has found nothing"
+    answer = await http.post("/tasks:cancel", json={"type": ["rare"]})
+    assert answer.json()["changed"] == 2
+
+
+async def _walk(http: httpx2.AsyncClient, params: dict[str, Any]) -> AsyncIterator[list[dict[str, Any]]]:
+    cursor = None
+    while True:
+        page = (await http.get("/tasks", params=params | ({} if cursor is None else {"cursor": cursor}))).json()
+        yield page["items"]
+        if (cursor := page["next_cursor"]) is None:
+            return
+
+
+async def end(api: Api, task_id: str, *, conclude: Callable[[TaskState, datetime], Transition]) -> None:
+    node, known = api.services.node, TaskId(int(task_id))
+    task = (await node.store.tasks.load([known]))[known]
+    granted = task.state.granted(WorkerId(1), term=1, at=node.time.now(), timeout=MINUTE)
+    await node.store.tasks.advance([granted])
+    await node.store.tasks.advance([conclude(granted.after, node.time.now())])
+
+
+async def test_a_list_leaves_out_what_is_large_and_says_so(api: Api, http: httpx2.AsyncClient) -> None:
+    result, error = TaskResult(data=json.dumps("y" * 5000)), TaskError(code="x", message="no", detail="z" * 5000)
+    await create(http, payload={"text": "x" * 100})
+    failed = await create(http, payload={"text": "x" * 5000})
+    done = await create(http)
+    await end(api, failed["id"], conclude=lambda state, at: state.failed(error, at=at))
+    await end(api, done["id"], conclude=lambda state, at: state.succeeded(result, at=at))
+    first, second, third = (await http.get("/tasks")).json()["items"]
+    assert (first["result"]["data"], first["truncated"]) == (None, ["result.data"])
+    assert (second["payload"], second["error"]["detail"]) == (None, "z" * 2048 + "…")
+    assert second["truncated"] == ["payload", "error.detail"]
+    assert (third["payload"], third["truncated"]) == ({"text": "x" * 100}, [])
+    whole = (await http.get("/tasks", params={"full": "true"})).json()["items"]
+    assert whole == [(await http.get(f"/tasks/{one['id']}")).json() for one in (first, second, third)]
+    assert (whole[0]["result"]["data"], whole[1]["payload"]) == ("y" * 5000, {"text": "x" * 5000})
+    assert (whole[1]["error"]["detail"], whole[1]["truncated"]) == ("z" * 5000, [])
 
 
 @pytest.mark.parametrize(("limit", "has_more"), [(3, True), (4, True), (8, True), (9, False), (10, False)])

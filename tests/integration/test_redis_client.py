@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from secrets import token_hex
 from typing import Any
@@ -263,6 +264,15 @@ async def test_a_server_that_falls_silent_ends_a_wait(client: RedisClient, proxy
     proxy.blackhole()
     with pytest.raises(CoordinatorUnavailableError):
         await waiting
+
+
+async def test_a_wait_does_not_wait_to_connect(proxy: FaultyProxy, key: str) -> None:
+    patient = RedisClient(f"redis://127.0.0.1:{proxy.port}/0", replace(QUICK, longest_block=LONG))
+    proxy.blackhole()
+    with pytest.raises(CoordinatorUnavailableError):
+        await asyncio.wait_for(patient.wait_for_token(key, LONG), LONG.total_seconds() / 2)
+    proxy.heal()
+    await patient.close()
 
 
 async def test_a_script_is_found_again_after_the_server_forgot_it(private_client: RedisClient, key: str) -> None:

@@ -123,6 +123,16 @@ def _no_look_after_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(grant.Grants, "settle", settle)
 
 
+def _no_comparison_soon(patch: pytest.MonkeyPatch) -> None:
+    """A reign that begins, or a call without an answer, is no reason to compare before its time."""
+    patch.setattr(lead, "UNSETTLED_FOR", 0.0)
+
+
+def _no_end_of_ghosts(patch: pytest.MonkeyPatch) -> None:
+    """Whom the pool knows, and the store has retired, stays in the pool until its lease there is over."""
+    patch.setattr(recover, "_find_ghosts", lambda _in_pool, _records: [])
+
+
 def _no_count_of_what_runs(patch: pytest.MonkeyPatch) -> None:
     """A new leader takes it that nothing runs yet."""
 
@@ -167,19 +177,28 @@ SAFEGUARDS = (
         first=21,
     ),
     Safeguard("a task that takes workers down is quarantined", _no_quarantine, frozenset({"I14"}), first=33),
-    Safeguard("a callback counts for its attempt only", _no_fence_for_callbacks, frozenset({"I20", "I28"}), first=49),
+    Safeguard("a callback counts for its attempt only", _no_fence_for_callbacks, frozenset({"I20", "I28"}), first=66),
     Safeguard("an attempt that nobody ends is ended", _no_end_of_silent_attempts, frozenset({"L1"})),
     Safeguard("a leader stops acting when its trust runs out", _no_trust_window, frozenset({"I13"}), first=2),
     Safeguard(
-        "after a call without an answer the leader looks", _no_look_after_silence, frozenset({"L2", "L4"}), first=7
+        "after a call without an answer the leader looks", _no_look_after_silence, frozenset({"L2", "L4"}), first=143
+    ),
+    Safeguard(
+        "after silence store and coordinator are compared soon",
+        _no_comparison_soon,
+        frozenset({"L2", "L4", "L5"}),
+        first=675,
+    ),
+    Safeguard(
+        "a worker that the store has retired is removed from the pool", _no_end_of_ghosts, frozenset({"L4"}), first=119
     ),
     Safeguard("a new leader counts what runs", _no_count_of_what_runs, frozenset({"I15"}), first=1),
-    Safeguard("a lost memory is no evidence of death", _no_second_witness, frozenset({"I29"}), first=17),
+    Safeguard("a lost memory is no evidence of death", _no_second_witness, frozenset({"I29"}), first=5),
     Safeguard(
         "a renewal proves that the store can be reached",
         _no_look_at_the_store_in_renewal,
         frozenset({"L2"}),
-        first=103,
+        first=19,
     ),
     Safeguard(
         "a worker cut off from the store is given nothing", _no_word_of_being_cut_off, frozenset({"L5"}), first=35

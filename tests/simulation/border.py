@@ -18,6 +18,8 @@ ANSWER_WITHIN = 1.0
 LATEST = 6.0
 ARRIVES_LATER, RETURNS_LATER = 0.5, 0.2  # the shares of requests, and of answers, that take a while of their own
 AFTER_DEATH = "the process is no more"
+HANDS_OVER = "deliveries.assign"
+LISTENS = ("count", "depths", "find", "held", "list", "load", "now", "read", "subscribe", "wait")  # changes nothing
 
 
 class Side(StrEnum):
@@ -55,6 +57,7 @@ class Border(Faults):
         self.is_dead = False
         self.cut: set[Side] = set()
         self.muted: set[Side] = set()  # requests arrive, answers do not
+        self.gagged: set[Side] = set()  # what it says never arrives, what it asks is answered
         self.held: list[Handle] | None = None  # see `loop.Owner`
         self._weather = weather
         self._chance = chance
@@ -69,6 +72,8 @@ class Border(Faults):
         self, operation: str, call: Callable[[], Awaitable[T]], *, unavailable: type[UnavailableError]
     ) -> T:
         side = Side.STORE if unavailable is StoreUnavailableError else Side.COORDINATOR
+        if operation == self._pause_at == HANDS_OVER:
+            self.pause()
         if self.held is not None or self._chance.random() < ARRIVES_LATER:
             await self._stay()
         if not self.is_dead and side not in self.cut and side not in self._weather.away:
@@ -86,7 +91,8 @@ class Border(Faults):
         raise unavailable(f"{operation}: no answer")
 
     def pause(self, *, at: str | None = None) -> None:
-        """Like SIGSTOP: nothing of it moves. Now, or as soon as a call such as `queue.take` is answered."""
+        """Like SIGSTOP: nothing of it moves. Now, or as soon as a call such as `queue.take` is answered; or before what
+        was granted is handed over."""
         self._pause_at = at
         if at is None and self.held is None and not self.is_dead:
             self.held = []
@@ -113,6 +119,8 @@ class Border(Faults):
     def _draw(self, side: Side, operation: str) -> Fate | None:
         if side in self.muted:
             return Fate.UNANSWERED
+        if side in self.gagged and not operation.partition(".")[2].startswith(LISTENS):
+            return Fate.LOST
         if operation in self._next_fates:
             return self._next_fates.pop(operation)
         weather = self._weather

@@ -15,19 +15,22 @@ TROUBLE = 16.0  # seconds in which faults may begin
 LONGEST = 16.0  # of most of them: longer than any lease
 RENEW_EVERY = 2.0  # what leaders do
 FLAP_EVERY = 1.0
+LEASE = 12.0  # of a worker
+DIES_WITHIN = 5.0  # a leader that is to stand still in the middle of something does so by then, whatever it does
+OVERSLEEPS = 0.25  # the share of runs in which one that is well has just been given up
 SEES_AFTER, MOST_WAITS = 7.0, 2  # seconds, after which a leader judges who is dead
 WORST = 0.2  # the share of calls that go wrong in a bad network …
 WORST_SLOW = 0.6  # … of those that are merely slow …
 FOR_GOOD = (0.0, 0.02, 0.04)  # … and of one that stays as it is
 CLOCK_STEP = 2.0  # seconds by which the clock of another primary may differ
-TAKE = "queue.take"
-CALLS = ("tasks.advance", TAKE, "queue.push", "election.campaign", "deliveries.assign", "deliveries.take")
+TAKE, ADVANCE, ASSIGN = "queue.take", "tasks.advance", "deliveries.assign"
+CALLS = (ADVANCE, TAKE, "queue.push", "election.campaign", ASSIGN, "deliveries.take")
 PAUSED_AT = (  # any time, or between a look and a deed
     None,
     TAKE,
     "tasks.find_live",
     "tasks.load",
-    "tasks.advance",
+    ADVANCE,
     "workers.list_all",
     "deliveries.take",
     "election.campaign",
@@ -57,33 +60,60 @@ class Nemesis:
             if not pod.is_up:
                 pod.start()
 
-    def condemn(self) -> None:
+    async def condemn(self) -> None:
         """Hurt some pods, and maybe the network, for good."""
         pods, first = list(self._world.pods), self._pick()
         self._chance.shuffle(pods)
         pods.sort(key=lambda pod: pod is not first)
         doomed = pods[: self._chance.randint(1, len(pods) - 1)]
+        if self._chance.random() < OVERSLEEPS:
+            await self._oversleep(self._chance.choice([pod for pod in pods if pod not in doomed]))
         self._world.weather.badness, self._world.weather.fates = self._chance.choice(FOR_GOOD), self._fates()
         lost = [pod for pod in doomed if not self._condemn(pod)]
         well = [pod.name for pod in pods if pod not in doomed]
-        self._world.note("healed", well=well, lost=[pod.name for pod in lost])
+        is_bad = self._world.weather.badness > 0
+        self._world.note("healed", well=well, lost=[pod.name for pod in lost], bad=is_bad)
 
     def _condemn(self, pod: Process) -> bool:
         """Hurt a pod for good; whether it is within reach now and then."""
         border, side = pod.border, self._chance.choice(list(Side))
-        how = self._chance.choice(("dead", "frozen", "cut", "cut", "flapping"))
+        how = self._chance.choice(("dead", "frozen", "frozen", "cut", "muted", "gagged", "flapping"))
         self._world.note("fault", type="begin", name=f"{how} for good")
         self._world.note("harm", pod=pod.name)
         match how:
             case "dead":
                 self._keep(pod.kill())
             case "frozen":
-                border.pause()
+                self._keep(self._freeze(pod, at=self._chance.choice((ASSIGN, TAKE, self._chance.choice(PAUSED_AT)))))
             case "cut":
                 border.cut.add(side)
+            case "muted":
+                border.muted.add(side)
+            case "gagged":
+                border.gagged.add(side)
             case _:
                 self._keep(self._flap(border, side, times=None))
         return how == "flapping"
+
+    async def _freeze(self, pod: Process, *, at: str | None) -> None:
+        """For good; in the middle of something, if it comes to that."""
+        pod.border.pause(at=at)
+        for _ in range(int(DIES_WITHIN)):
+            if pod.border.held is not None:
+                break
+            await asyncio.sleep(1)
+        pod.border.pause()
+        self._world.note("lost", pod=pod.name)
+
+    async def _oversleep(self, pod: Process) -> None:
+        """It is given up while it stands still; it tells the pool that it lives before it hears of that, and its leave
+        is lost."""
+        self._world.note("harm", pod=pod.name)
+        pod.border.pause()
+        await asyncio.sleep(self._chance.uniform(LEASE + 1, LONGEST))
+        pod.border.plan("workers.list_all", Fate.SLOW)
+        pod.border.plan("pool.remove", Fate.LOST)
+        pod.border.resume()
 
     def _list_of_pods(self) -> list[Fault]:
         return [self._kill, self._stop, self._pause, self._cut, self._flapping_cable, self._one_call]
@@ -129,7 +159,7 @@ class Nemesis:
 
     async def _cut(self) -> None:
         border, side = self._pod().border, self._chance.choice(list(Side))
-        cables = self._chance.choice((border.cut, border.muted))
+        cables = self._chance.choice((border.cut, border.muted, border.gagged))
         cables.add(side)
         await self._while()
         cables.discard(side)

@@ -91,7 +91,7 @@ async def _prove_safety(world: World) -> None:
 async def _prove_liveness(world: World) -> None:
     nemesis = Nemesis(world)
     node = await _live_through(world, nemesis)
-    nemesis.condemn()
+    await nemesis.condemn()
     await Client(world, node, name="later").run(LATER_REQUESTS, LATER)
     await _wait_until(lambda: world.is_settled, SETTLES_IN)
     world.dump()

@@ -87,6 +87,10 @@ class StoreClock(SimulatedClock):
     def step(self, by: timedelta) -> None:
         self._ahead += by
 
+    def elapsed(self, at: datetime) -> float:
+        """Seconds on the monotonic clock, of a moment by this one since its last step."""
+        return (at - START - self._ahead).total_seconds()
+
 
 class SkewedClock(SimulatedClock):
     """Wrong by some time; all nodes' clocks run at the same pace."""

@@ -111,7 +111,8 @@ class World:
                     self._dump_entry(entry)
         for record in self.store.workers.values():
             since = (record.registered_at - START).total_seconds()
-            self.note("worker", worker=str(record.worker.id), pod=record.worker.name, since=since)
+            until = None if record.retired_at is None else self.store_clock.elapsed(record.retired_at)
+            self.note("worker", worker=str(record.worker.id), pod=record.worker.name, since=since, until=until)
 
     async def dump_coordinator(self) -> None:
         """What it still holds when everything has ended and been compared."""

@@ -97,9 +97,9 @@ class Cluster:
         path.write_text(yaml.safe_dump({**self.settings, **changes}), "utf-8")
         return path
 
-    def start(self, role: str, name: str, *flags: str) -> Process:
+    def start(self, role: str, name: str, *flags: str, program: Path | None = None) -> Process:
         """Start `rota ROLE` and wait until it is ready."""
-        process = self.launch(role, name, *flags)
+        process = self.launch(role, name, *flags, program=program)
         process.wait_for("node.ready")
         return process
 

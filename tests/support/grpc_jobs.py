@@ -39,7 +39,7 @@ def a_grpc_job(
     state = a_running_state()
     task = a_task(state=state, type="call", payload=json.dumps(payload or {}), metadata=metadata or {})
     config = a_config("call", executor_type="grpc", executor_config=json.dumps({"address": address, **executor}))
-    return Job(task, an_attempt(state), config, SystemClock().monotonic() + left, callback=CALLBACK)
+    return Job(task, an_attempt(state), config, SystemClock().monotonic() + left, link=lambda _: CALLBACK)
 
 
 @asynccontextmanager

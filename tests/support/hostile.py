@@ -32,6 +32,13 @@ async def say(writer: Writer, *parts: bytes) -> None:
     await writer.drain()
 
 
+async def say_apart(writer: Writer, first: bytes, *others: bytes) -> None:
+    await say(writer, first)
+    for part in others:
+        await asyncio.sleep(0.05)  # so that it arrives after what came before it
+        await say(writer, part)
+
+
 async def hang(_: Writer) -> None:
     await asyncio.get_running_loop().create_future()
 
@@ -144,6 +151,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "busy_twice": answering(b"429 Too Many Requests", b"retry-after: 120", b"retry-after: 7200"),
     "accepted": answering(b"202 Accepted"),
     "informing_for_ever": repeating(b"HTTP/1.1 102 Processing\r\n\r\n" * 100),
+    "answering_for_ever": repeating(b"HTTP/1.1 204 No Content\r\n\r\n" * 100),
     "informing_once": saying(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n" + OK),
     "switching": saying_and(hang, b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
     "bad_chunk_size": saying(CHUNKED + b"zz\r\n{}\r\n0\r\n\r\n"),
@@ -163,10 +171,10 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "no_content": saying(b"HTTP/1.1 204 No Content\r\n\r\n"),
     "empty": answering(b"200 OK", body=b""),
 }
-KEEPING: dict[str, bytes] = {  # the connection stays
-    "fine": OK,
-    "fine_and_more": OK + OK,  # an answer that nobody asked for
-    "counts": b"",
+KEEPING: dict[str, tuple[bytes, ...]] = {  # the connection stays; parts are said one after the other
+    "fine": (OK,),
+    "fine_and_more": (OK + OK,),  # an answer that nobody asked for
+    "fine_and_more_in_the_end": (OK[:-11], OK[-11:] + OK),
 }
 
 
@@ -187,9 +195,11 @@ async def serve(reader: asyncio.StreamReader, writer: Writer) -> None:
             served += 1
             if path == "close_on_reuse" and served == 1:
                 await say(writer, OK)
-            elif path in KEEPING:
+            elif path == "counts":
                 body = json.dumps(COUNTS).encode()
-                await say(writer, KEEPING[path] or HEAD + b"content-length: %d\r\n\r\n%s" % (len(body), body))
+                await say(writer, HEAD + b"content-length: %d\r\n\r\n%s" % (len(body), body))
+            elif path in KEEPING:
+                await say_apart(writer, *KEEPING[path])
             else:
                 await BEHAVIOURS.get(path, saying())(writer)
                 break

@@ -27,7 +27,7 @@ def an_http_job(url: str, *, within: timedelta = LONG, task: dict[str, Any] | No
     running = a_running_state()
     config = a_config(executor_type="http", executor_config=json.dumps({"url": url, **executor}))
     deadline = SystemClock().monotonic() + within.total_seconds()
-    return Job(a_task(state=running, **(task or {})), an_attempt(running), config, deadline, callback=CALLBACK)
+    return Job(a_task(state=running, **(task or {})), an_attempt(running), config, deadline, link=lambda _: CALLBACK)
 
 
 @contextlib.asynccontextmanager

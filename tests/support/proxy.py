@@ -90,6 +90,10 @@ class FaultyProxy:
     def connections(self) -> int:
         return len(self._links)
 
+    def lead_to(self, port: int) -> None:
+        """Connect whoever comes from now on to another server, as the DNS would; who is connected stays."""
+        self._target = (self._target[0], port)
+
     def delay(self, seconds: float) -> None:
         """Hold every chunk for this long. A very long delay is a stalled network that loses nothing."""
         self._delay_seconds = seconds

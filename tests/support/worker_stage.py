@@ -15,16 +15,16 @@ from datetime import timedelta
 from typing import Any
 
 from rota.application.config_cache import ConfigCache
+from rota.application.ports.executor import Link, no_link
 from rota.application.ports.metrics import Metric
 from rota.application.ports.store import SlotLease
 from rota.application.store_time import StoreTime
 from rota.application.work.deputy import DeputyPlan
 from rota.application.work.registry import ExecutorRegistry
-from rota.application.work.settings import WorkerPorts, WorkerSettings, no_link
+from rota.application.work.settings import WorkerPorts, WorkerSettings
 from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
 from rota.domain.attempt import Attempt
-from rota.domain.callback import AttemptKey
 from rota.domain.events import Event
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.log import LogEntry
@@ -42,7 +42,6 @@ from tests.support.builders import EMAIL, MINUTE, SECOND, a_config, a_new_task, 
 from tests.support.executors import Script, ScriptedExecutor, succeed
 
 TICK = timedelta(milliseconds=10)
-Link = Callable[[AttemptKey], str]
 STORE_CALLS = [
     "tasks.now",
     "tasks.advance",

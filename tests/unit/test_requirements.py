@@ -13,9 +13,10 @@ REQUIRED = [
     *(f"C{number}" for number in range(1, 9)),
     *(f"T{number}" for number in range(1, 8)),
     *(f"F{number}" for number in range(1, 9)),
-    *("L1", "L5", "L6", "L7", "L10"),
+    *("L1", "L5", "L6", "L7", "L8", "L10"),
     *("X1", "X2", "X3"),
     "S1",
+    *(f"D{number}" for number in range(1, 5)),
 ]
 ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+?) \| (.+) \|$", re.MULTILINE)
 TEST = re.compile(r"`([\w/.]+\.py)::(test_\w+)`")

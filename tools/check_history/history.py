@@ -28,9 +28,11 @@ class History:
     limits: dict[str, int] = field(default_factory=dict)  # type → how many may run at once
     quiet: Line | None = None  # what the coordinator held at the very end
     healed: Line | None = None  # from when on the core was well, and who
+    lost: dict[str, float] = field(default_factory=dict)  # pod → since when, if that was later
     harms: list[Line] = field(default_factory=list)  # what happened to single pods
     pods: dict[str, str] = field(default_factory=dict)  # worker → where it runs
     joined: dict[str, float] = field(default_factory=dict)  # worker → since when
+    retired: dict[str, float] = field(default_factory=dict)  # worker → since when it is no more
     ended_at: float = 0.0
     count: int = 0
 
@@ -84,8 +86,12 @@ def gather(lines: Iterable[Line]) -> History:
             history.quiet = line
         elif op == "healed":
             history.healed = line
+        elif op == "lost":
+            history.lost[line["pod"]] = line["mono"]
         elif op == "worker":
             history.pods[line["worker"]], history.joined[line["worker"]] = line["pod"], line["since"]
+            if line.get("until") is not None:
+                history.retired[line["worker"]] = line["until"]
         history.ended_at = max(history.ended_at, line.get("mono", 0.0))
     for entries in history.entries.values():
         entries.sort(key=lambda entry: entry["version"])

@@ -9,7 +9,8 @@ from tools.check_history.history import History, Line, ends_attempt, is_grant, m
 from tools.check_history.verdict import Promise, Violation, broken
 
 GRANTED_WITHIN = 30.0  # seconds, after which a leader gives up whose every other call fails; all else takes half of it
-BEGUN_WITHIN = 12.0  # the leader is lost before it hands over (8), and some calls of the next one get no answer
+BEGUN_WITHIN = 12.0  # the leader is lost before it hands over (8), and the next one looks what is missing
+BEGUN_IN_THE_END = 18.0  # where calls go on failing: the next one is elected and does not hear of it (6)
 NOTICED_WITHIN = 15.0  # a lease of a worker
 BAD_FOR = 20.0  # so long after the network was bad it may still be the cause
 JOINED_BEFORE = 10.0  # the clock of the store, by which workers join, may differ by so much
@@ -29,18 +30,21 @@ def waiting_tasks_get_their_turn(history: History) -> Iterator[Violation]:
 
 
 def granted_attempts_begin(history: History) -> Iterator[Violation]:
-    """By workers that are well. One whose pod was started anew after it had ended before: its attempts are lost."""
+    """By workers that are well. One whose pod was started anew after it had ended before: its attempts are lost. What
+    is granted to a worker that is no more is taken back as soon."""
     if history.healed is None:
         return
     present = {history.pods[worker]: worker for worker in sorted(history.joined, key=history.joined.__getitem__)}
     well = {present.get(pod) for pod in history.healed["well"]}
+    within = BEGUN_IN_THE_END if history.healed.get("bad") else BEGUN_WITHIN
     begun = {(call["task"], call["attempt"]): call["mono"] for call in history.calls if call["type"] == "invoke"}
     for task_id in history.tasks:
         for grant, until in _with_ends(history, task_id):
             if not is_grant(grant) or grant["written_at"] < history.healed["mono"]:
                 continue
             waited = min(begun.get((task_id, grant["attempt"]), until), until) - grant["written_at"]
-            if waited > BEGUN_WITHIN and grant["worker"] in well:
+            is_no_more = grant["written_at"] > history.retired.get(grant["worker"], history.ended_at)
+            if waited > within and (is_no_more or grant["worker"] in well):
                 what = f"attempt {grant['attempt']} of task {task_id} was granted, and not begun for {waited:.0f} s"
                 yield broken("L4", what, lines=[history.healed, grant])
 
@@ -48,10 +52,12 @@ def granted_attempts_begin(history: History) -> Iterator[Violation]:
 def nothing_is_given_to_the_unreachable(history: History) -> Iterator[Violation]:
     if history.healed is None:
         return
+    healed_at: float = history.healed["mono"]
+    lost_at = dict.fromkeys(history.healed["lost"], healed_at) | history.lost
     for task_id in history.tasks:
         for grant in history.grants(task_id):
-            is_late = grant["written_at"] > history.healed["mono"] + NOTICED_WITHIN
-            if is_late and history.pods.get(grant["worker"]) in history.healed["lost"]:
+            since = lost_at.get(history.pods.get(grant["worker"], ""), history.ended_at)
+            if grant["written_at"] > since + NOTICED_WITHIN:
                 what = f"task {task_id} was given to a worker that has been out of reach for long"
                 yield broken("L5", what, lines=[history.healed, grant])
 

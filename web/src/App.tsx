@@ -2,7 +2,7 @@
 
 import { ActionIcon, AppShell, Badge, Box, Burger, Button, Divider, Group, Kbd, NavLink, ScrollArea, Stack, Text, Tooltip } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
-import { Activity, BookOpen, ClipboardList, KeyRound, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2 } from "lucide-react";
+import { Activity, BookOpen, CalendarClock, ChartColumn, ClipboardList, KeyRound, Layers, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2 } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { Empty, Loading, TextLink } from "./components/bits";
@@ -21,14 +21,17 @@ const Tasks = lazy(() => import("./pages/Tasks"));
 const TaskDetail = lazy(() => import("./pages/TaskDetail"));
 const Configs = lazy(() => import("./pages/Configs"));
 const ConfigDetail = lazy(() => import("./pages/ConfigDetail"));
+const Forecast = lazy(() => import("./pages/Forecast"));
+const Queues = lazy(() => import("./pages/Queues"));
 const Workers = lazy(() => import("./pages/Workers"));
 const Cluster = lazy(() => import("./pages/Cluster"));
+const Reports = lazy(() => import("./pages/Reports"));
 const Audit = lazy(() => import("./pages/Audit"));
 const Tokens = lazy(() => import("./pages/Tokens"));
 
 interface Entry {
   to: string;
-  name: "overview" | "tasks" | "configs" | "workers" | "cluster" | "audit" | "tokens";
+  name: "overview" | "tasks" | "configs" | "forecast" | "queues" | "workers" | "cluster" | "reports" | "audit" | "tokens";
   icon: typeof Activity;
   role: Role;
 }
@@ -37,8 +40,11 @@ export const ENTRIES: readonly Entry[] = [
   { to: "/", name: "overview", icon: LayoutDashboard, role: "viewer" },
   { to: "/tasks", name: "tasks", icon: ListChecks, role: "viewer" },
   { to: "/task-configs", name: "configs", icon: Settings2, role: "viewer" },
+  { to: "/forecast", name: "forecast", icon: CalendarClock, role: "viewer" },
+  { to: "/queues", name: "queues", icon: Layers, role: "viewer" },
   { to: "/workers", name: "workers", icon: Server, role: "viewer" },
   { to: "/cluster", name: "cluster", icon: Network, role: "viewer" },
+  { to: "/reports", name: "reports", icon: ChartColumn, role: "viewer" },
   { to: "/audit", name: "audit", icon: ClipboardList, role: "admin" },
   { to: "/tokens", name: "tokens", icon: KeyRound, role: "admin" },
 ];
@@ -186,8 +192,11 @@ function Route({ path }: { path: string }): ReactNode {
   if (path === "/" || section === "login") return <Overview />;
   if (section === "tasks") return name ? <TaskDetail key={name} id={name} /> : <Tasks />;
   if (section === "task-configs") return name ? <ConfigDetail key={name} type={name} /> : <Configs />;
+  if (section === "forecast") return <Forecast />;
+  if (section === "queues") return <Queues />;
   if (section === "workers") return <Workers />;
   if (section === "cluster") return <Cluster />;
+  if (section === "reports") return <Reports />;
   if (section === "audit") return <Audit />;
   if (section === "tokens") return <Tokens />;
   return (

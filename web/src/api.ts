@@ -35,6 +35,11 @@ export function headers(more: Record<string, string> = {}): Record<string, strin
 }
 
 export async function request<T>(method: string, path: string, body?: Body, signal?: AbortSignal): Promise<T> {
+  const answer = await send(method, path, body, signal);
+  return (answer.status === 204 ? undefined : await answer.json()) as T;
+}
+
+async function send(method: string, path: string, body?: Body, signal?: AbortSignal): Promise<Response> {
   const within = AbortSignal.timeout(PATIENCE_MS);
   const sent: Record<string, string> = body === undefined ? {} : { "Content-Type": "application/json" };
   let answer: Response;
@@ -51,7 +56,7 @@ export async function request<T>(method: string, path: string, body?: Body, sign
     throw new ApiError(unreachable());
   }
   if (!answer.ok) throw await toError(answer);
-  return (answer.status === 204 ? undefined : await answer.json()) as T;
+  return answer;
 }
 
 export async function toError(answer: Response): Promise<ApiError> {
@@ -87,6 +92,7 @@ export function at(path: string, query: Record<string, QueryValue> = {}): string
 
 export const get = <T>(path: string, query: Record<string, QueryValue> = {}, signal?: AbortSignal): Promise<T> =>
   request<T>("GET", at(path, query), undefined, signal);
+export const getText = async (path: string, query: Record<string, QueryValue>): Promise<string> => (await send("GET", at(path, query))).text();
 export const post = <T>(path: string, body: Body = {}): Promise<T> => request<T>("POST", at(path), body);
 export const put = <T>(path: string, body: Body): Promise<T> => request<T>("PUT", at(path), body);
 export const patch = <T>(path: string, body: Body): Promise<T> => request<T>("PATCH", at(path), body);

@@ -60,6 +60,7 @@ export interface Task {
   error: TaskError | null;
   rerun_of: string | null;
   progress: Progress | null;
+  truncated: string[];
 }
 
 export interface LogLine {
@@ -122,6 +123,7 @@ export interface TaskConfig {
   revision: number;
   created_at: string | null;
   updated_at: string | null;
+  updated_by: string;
 }
 
 export interface CalendarEffect {
@@ -179,6 +181,45 @@ export interface Queues {
   delayed: number;
   assigned: number;
   running: number;
+}
+
+export interface QueueType {
+  type: string;
+  ready: number;
+  delayed: number;
+  blocked: number;
+  running: number;
+  oldest_age_seconds: number | null;
+}
+
+export interface QueueTypes {
+  items: QueueType[];
+  complete: boolean;
+}
+
+export interface ForecastBucket {
+  begin: string;
+  runs: number;
+  work_seconds: number;
+  busy: number;
+}
+
+export interface ForecastType {
+  type: string;
+  runs: number;
+  first: string | null;
+  last: string | null;
+  run_seconds: number | null;
+}
+
+export interface Forecast {
+  begin: string;
+  end: string;
+  runs: number;
+  buckets: ForecastBucket[];
+  types: ForecastType[];
+  unforeseen: string[];
+  complete: boolean;
 }
 
 export interface Stats {
@@ -252,6 +293,53 @@ export interface BulkCount {
   skipped: number;
   has_more: boolean;
   next_cursor: string | null;
+}
+
+export interface Durations {
+  count: number;
+  mean_seconds: number | null;
+  min_seconds: number | null;
+  max_seconds: number | null;
+  p50_seconds: number | null;
+  p95_seconds: number | null;
+  p99_seconds: number | null;
+}
+
+export interface ReportFigures {
+  submitted: number;
+  succeeded: number;
+  failed: number;
+  timed_out: number;
+  cancelled: number;
+  quarantined: number;
+  attempts: number;
+  retries: number;
+  success_rate: number | null;
+  run: Durations;
+  wait: Durations;
+}
+
+export interface ReportItem extends ReportFigures {
+  start: string;
+  end: string;
+  type: string;
+}
+
+export interface ReportType extends ReportFigures {
+  type: string;
+}
+
+export interface Report {
+  begin: string;
+  end: string;
+  by: string;
+  zone: string;
+  complete_until: string | null;
+  items: ReportItem[];
+  types: ReportType[];
+  totals: ReportFigures;
+  slowest: string[];
+  most_failing: string[];
 }
 
 export interface FieldError {

@@ -38,12 +38,13 @@ def admit(waiting: Iterable[LiveTask], crew: Crew, *, throttle: Throttle, rate: 
         gate = gates.get(key)
         if gate is None:
             gate = gates[key] = _Gate(*room_of(key, crew, throttle=throttle))
-        if gate.left <= 0:
+        has_place = gate.reason is Reason.TYPE_LIMIT and throttle.is_counted(live)
+        if gate.left <= 0 and not has_place:
             refused.append((live, gate.reason))
         elif len(admitted) >= most:
             refused.append((live, overall))
         else:
-            gate.left -= 1
+            gate.left -= 0 if has_place else 1
             admitted.append(live)
     return result
 

@@ -36,14 +36,22 @@ class Crew:
 
     def room_for(self, task_type: str, executor: str = "") -> int:
         """How many attempts of a type the workers could start, if nothing else took their room."""
+        if not self._is_named(task_type, executor):
+            return self._rooms.get(ANY_TYPE, 0)
         names = (ANY_TYPE, task_type, types_by(executor))
         twice = sum(worker.room for worker in self._who_name_both(task_type, executor))
         return sum(self._rooms.get(name, 0) for name in names) - twice
 
     def count_for(self, task_type: str, executor: str = "") -> int:
         """How many workers support a type, busy and draining ones too."""
+        if not self._is_named(task_type, executor):
+            return self._counts.get(ANY_TYPE, 0)
         names = (ANY_TYPE, task_type, types_by(executor))
         return sum(self._counts.get(name, 0) for name in names) - len(self._who_name_both(task_type, executor))
+
+    def _is_named(self, task_type: str, executor: str) -> bool:
+        """Whether any worker says that it supports this type, rather than all."""
+        return task_type in self._counts or types_by(executor) in self._counts
 
     def _who_name_both(self, task_type: str, executor: str) -> list[Worker]:
         """Those who name the type and its executor and were counted for both: hardly ever is there one."""

@@ -11,7 +11,7 @@ with what is parked. What a crash takes with it is found by reconciliation: the 
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -81,6 +81,9 @@ class _KeptCrew:
     until: float  # by the monotonic clock
 
 
+def _say_nothing() -> None: ...
+
+
 class Dispatcher:
     """Made once for a node; runs during each of its reigns."""
 
@@ -117,8 +120,8 @@ class Dispatcher:
         self._trust_depths_at = self._loops.clock.monotonic() + period.total_seconds()
         self._kept = None
 
-    async def run(self, reign: Reign) -> None:
-        """Dispatch until cancelled."""
+    async def run(self, reign: Reign, *, on_look: Callable[[], None] = _say_nothing) -> None:
+        """Dispatch until cancelled; each time all has been granted that can go now, say so."""
         self._forget()
 
         async def step() -> None:
@@ -127,6 +130,7 @@ class Dispatcher:
             except RotaError:
                 self._loops.collector.add(metrics.DISPATCH_FAILURES)
                 raise
+            on_look()
 
         await self._loops.keep("dispatch", step)
 
@@ -367,15 +371,26 @@ class Dispatcher:
             return 0
         unread = {live.id for live in starting if self._hand.get(live.id) is not None}
         for live in starting:
-            self._parking.discard(live.id)
             self._hand[live.id] = None  # whatever becomes of this grant, the next look is into the store
+        self._unpark(starting)
         reign.check()
         self._throttle.count(starting)
-        stale = await self._grants.give(starting, chosen, reign=reign)
+        try:
+            stale = await self._grants.give(starting, chosen, reign=reign)
+        except UnavailableError:
+            self._throttle.doubt(starting)
+            raise
+        self._throttle.settle(starting)
+        changed = stale & unread  # these may wait in another shape than that in which they were added
         for live in starting:
-            if live.id not in stale & unread:  # else it may wait in another shape than that in which it was added
-                self._let_go(live.id)
+            if live.id not in changed:
+                self._hand.pop(live.id, None)
         return len(starting) - len(stale)
+
+    def _unpark(self, lives: Iterable[LiveTask]) -> None:
+        if self._parking:
+            for live in lives:
+                self._parking.discard(live.id)
 
     async def _park(self, refused: Sequence[tuple[LiveTask, Reason]], *, reign: Reign) -> None:
         surplus = []

@@ -48,7 +48,7 @@ async def _judge(node: Node, config: TaskConfig, *, schedule: Schedule) -> TaskC
         return config
     note = f"paused after {most} failed runs in a row; the last one was task {_last_failed(runs)}"
     try:
-        wanted = replace(config, schedule=replace(schedule, is_paused=True, pause_note=note))
+        wanted = replace(config, schedule=replace(schedule, is_paused=True, pause_note=note), updated_by="")
         stored = await node.store.configs.put(wanted, expected_revision=config.revision)
     except RevisionConflictError:  # somebody just changed it, perhaps what was wrong; judged with the next target
         return config

@@ -4,6 +4,7 @@ What they cost, with a million tasks in the store:
 
 - **Depths** are counted by the coordinator: on Redis the length of a list each, on SQL one pass over the index of what
   waits. The age of a level is that of its first task: ten ids, read from the queue and looked up by their key.
+- **Tasks by type** are counted over the oldest of those that live, a bounded number (`backlog.py`).
 - **Tasks by state.** Those that have ended are never counted, however many there are: each end adds to one of a few
   counters. Those that live are, in one pass over their narrow rows.
 - **Rates** are differences of two such counts. No index could give them: ids are ordered by when a task was made, not
@@ -24,6 +25,7 @@ from typing import Generic, TypeVar, cast
 
 from rota.__about__ import __version__
 from rota.application.attend import ALIVE_FOR
+from rota.application.backlog import Backlog, count_backlog
 from rota.application.node import Node
 from rota.application.ports.system import Clock
 from rota.domain.errors import CoordinatorUnavailableError, UnavailableError
@@ -98,11 +100,16 @@ class Figures:
         self._kinds = (store, coordinator)
         self._queues = _Kept(node.clock, self._measure_queues)
         self._cluster = _Kept(node.clock, self._measure_cluster)
+        self._backlog = _Kept(node.clock, self._measure_backlog)
         self._tenants: OrderedDict[TenantId, _Kept[TaskFigures]] = OrderedDict()
 
     async def queues(self) -> QueueFigures:
         """What waits, by priority. Without a coordinator it is not known: `CoordinatorUnavailableError`."""
         return await self._queues.get()
+
+    async def backlog(self) -> Backlog:
+        """What waits and runs of each type, of every tenant."""
+        return await self._backlog.get()
 
     async def stats(self, tenant_id: TenantId) -> TaskFigures:
         """Tasks by state, and how many were made and ended lately."""
@@ -141,6 +148,9 @@ class Figures:
         return {
             level: max((now - due_at[head]).total_seconds(), 0.0) for level, head in heads.items() if head in due_at
         }
+
+    async def _measure_backlog(self) -> Backlog:
+        return await count_backlog(self._node.store.tasks, self._node.time.now())
 
     async def _measure_cluster(self) -> ClusterFigures:
         store, coordinator = self._kinds

@@ -2,9 +2,13 @@
 
 When the lease may have run out (by this node's monotonic clock, counted from when it asked), no id is issued: the
 caller gets `StoreUnavailableError` until a new slot is leased.
+
+Ids follow the store's clock (`now`), as the times of tasks do: a node whose own clock is wrong issues none that are
+hours behind those of the others, which reports have passed.
 """
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from rota.application.ports.store import SlotLease, SlotStore
 from rota.application.ports.system import Clock
@@ -17,10 +21,13 @@ MARGIN = timedelta(seconds=5)  # more than the worst pause between checking the 
 
 
 class LeasedIds:
-    def __init__(self, slots: SlotStore, clock: Clock, *, node_id: NodeId) -> None:
+    def __init__(
+        self, slots: SlotStore, clock: Clock, *, node_id: NodeId, now: Callable[[], datetime] | None = None
+    ) -> None:
         self._slots = slots
         self._clock = clock
         self._node_id = node_id
+        self._now = now or clock.now
         self._lease: SlotLease | None = None
         self._valid_until = 0.0
         self._last = 0
@@ -41,7 +48,7 @@ class LeasedIds:
         """So many ids, each greater than the one before."""
         if self._lease is None or self._clock.monotonic() >= self._valid_until:
             raise StoreUnavailableError(f"node {self._node_id} has no id slot: the store is needed to lease one")
-        now, slot, taken = self._clock.now(), self._lease.slot, list[int]()
+        now, slot, taken = self._now(), self._lease.slot, list[int]()
         while len(taken) < number:
             first = next_id(self._last, now=now, slot=slot)
             in_a_row = min(ids_left_after(first) + 1, number - len(taken))

@@ -1,8 +1,9 @@
 """What a leader does, all of it at once and each part supervised.
 
-Every duty is a loop of its own: one that fails is logged, counted, and tried again, and the others do not notice. A
-duty that learns that the reign is over (`FencedError`), or that it cannot be fulfilled (`BlindError`), ends them all,
-so that nobody leads by halves.
+Every duty is a loop of its own: one that fails is logged, counted, and tried again, and the others do not notice. They
+begin when dispatch has looked once, so that a new leader grants before it does anything else. A duty that learns that
+the reign is over (`FencedError`), or that it cannot be fulfilled (`BlindError`), ends them all, so that nobody leads by
+halves.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from rota.application.reconcile import SETTLED, ReconcileDeliveries, ReconcileQu
 from rota.application.recover import HEARTBEAT_EVERY, BlindError, EndSilentAttempts, RecoverLostWorkers, Sight
 from rota.application.reign import Reign
 from rota.application.retain import Retain
+from rota.application.roll_up import RollUp
 from rota.domain.errors import FencedError, UnavailableError
 from rota.domain.ids import TaskId
 
@@ -28,8 +30,10 @@ SOON = timedelta(seconds=1)
 # What a call without an answer did may be done so much later than it was given up, and shows when it has settled.
 UNSETTLED_FOR = (2 * SETTLED + 2 * SOON).total_seconds()
 OBSERVE_EVERY = timedelta(seconds=5)
+ROLL_UP_EVERY = timedelta(seconds=5)
 RETAIN_EVERY = timedelta(seconds=60)
 HAND_BACK_WITHIN = timedelta(seconds=2)
+HEAD_START = timedelta(milliseconds=500)  # of dispatch, at most: others find what a leader that died has left
 
 log = structlog.get_logger(__name__)
 
@@ -37,8 +41,8 @@ log = structlog.get_logger(__name__)
 class Dispatcher(Protocol):
     """Grants waiting tasks to workers."""
 
-    async def run(self, reign: Reign) -> None:
-        """Dispatch until cancelled."""
+    async def run(self, reign: Reign, *, on_look: Callable[[], None]) -> None:
+        """Dispatch until cancelled; each time all has been granted that can go now, say so."""
         ...
 
     def is_parked(self, task_id: TaskId) -> bool:
@@ -73,10 +77,12 @@ class Duty:
 
 @dataclass(slots=True)
 class Watchfulness:
-    """How often store and coordinator are compared: every second for a while after the reign began, after each call
-    of the leader that got no answer, and after a worker was given up or the queues were rebuilt, because then something
-    may have been taken, written or granted that nobody knows of; seldom otherwise. Where there is no backlog
-    the next look costs little, and finds sooner what others failed to queue."""
+    """How often store and coordinator are compared: every second for a while after the reign began, after a duty was
+    given up for want of an answer, and after a worker was given up or the queues were rebuilt, because then something
+    may have been taken, written or granted that nobody knows of; seldom otherwise. A call without an answer whose duty
+    goes on, because it knows what it owes (a hand-over) or loses a mere hint (an event), is no reason; nor is that of a
+    renewal, which ends the reign. Where there is no backlog the next look costs little, and finds sooner what others
+    failed to queue."""
 
     loops: Loops
     pace: Pace
@@ -137,6 +143,7 @@ class SchedulerDuties:
     fire: FireSchedules
     retain: Retain
     observe: Observe
+    roll_up: RollUp
 
     async def __call__(self, reign: Reign) -> None:
         try:
@@ -148,14 +155,30 @@ class SchedulerDuties:
             await self._hand_back()
 
     async def _fulfil(self, reign: Reign) -> None:
-        over = asyncio.Event()
+        """Dispatch first: what waits has waited for a leader, and all duties at once would be in each other's way."""
+        over, has_looked = asyncio.Event(), asyncio.Event()
+
+        async def dispatch() -> None:
+            await self.dispatcher.run(reign, on_look=has_looked.set)
+
+        async def follow(duty: Duty) -> None:
+            await has_looked.wait()
+            await self._keep(duty, over)
+
+        async def end_head_start() -> None:
+            await self.loops.clock.sleep(HEAD_START)
+            has_looked.set()
+
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(self._keep(duty, over), name=duty.name) for duty in self._list(reign)]
+            first = self._keep(Duty("dispatch", dispatch, every=SOON), over)
+            running = [group.create_task(first, name="dispatch"), group.create_task(end_head_start())]
+            running += [group.create_task(follow(duty), name=duty.name) for duty in self._list(reign)]
             await over.wait()
             for one in running:
                 one.cancel()
 
     def _list(self, reign: Reign) -> list[Duty]:
+        """All but dispatch."""
         settles_in = 2 * self.pace.heartbeat_every
         workers, attempts = (Sight(self.loops.clock, settles_in=settles_in) for _ in range(2))
         watch = Watchfulness(self.loops, self.pace, self.loops.clock.monotonic())
@@ -167,7 +190,6 @@ class SchedulerDuties:
         compare_queue = watch.seldom(lambda: self.reconcile_queue(reign, self.dispatcher.is_parked))
         compare_deliveries = watch.seldom(lambda: self.reconcile_deliveries(reign))
         return [
-            Duty("dispatch", lambda: self.dispatcher.run(reign), every=SOON),
             Duty("rebuild", Mend(self, reign, watch), every=SOON),
             Duty("recover", recover, every=SOON),
             Duty("end_silent", lambda: self.end_silent(reign, attempts), every=SOON),
@@ -176,6 +198,7 @@ class SchedulerDuties:
             Duty("fire", lambda: self.fire(reign), every=self.fire.pause),
             Duty("retain", lambda: self.retain(reign), every=RETAIN_EVERY),
             Duty("observe", self.observe, every=OBSERVE_EVERY),
+            Duty("roll_up", lambda: self.roll_up(reign), every=ROLL_UP_EVERY),
         ]
 
     async def _keep(self, duty: Duty, over: asyncio.Event) -> None:

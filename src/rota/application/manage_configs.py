@@ -8,7 +8,8 @@ from rota.application.audit import Actor, record
 from rota.application.calendars import calendars_of
 from rota.application.node import Node
 from rota.application.submit import Created, SubmitTasks
-from rota.domain.checks import check_number
+from rota.domain.audit import MAX_ACTOR
+from rota.domain.checks import check_number, tidy_text
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, RevisionConflictError
 from rota.domain.firing import check_schedule, first_fire_at, skip_pause
 from rota.domain.ids import TenantId
@@ -56,6 +57,7 @@ class ManageConfigs:
         if expected_revision is not None:
             check_number("revision", expected_revision, least=0, most=MOST_REVISIONS)
         audit = record(self.node, actor, action="config.put", subject=config.type)
+        config = _by(actor, config)
         if config.schedule is not None:
             config = replace(config, next_fire_at=first_fire_at(config, self.node.time.now(), calendars=calendars))
             current = await self._find_readable(config.tenant_id, config.type)
@@ -100,15 +102,18 @@ class ManageConfigs:
         return found
 
     async def roll_back(
-        self, tenant_id: TenantId, task_type: str, *, revision: int, actor: Actor | None = None
+        self, key: ConfigKey, revision: int, *, expected_revision: int | None = None, actor: Actor | None = None
     ) -> TaskConfig:
-        """Define the type as it was, in a new revision; one that was deleted is there again."""
+        """Define the type as it was, in a new revision; one that was deleted is there again.
+
+        With `expected_revision` (0: it is deleted) only that one is replaced."""
+        tenant_id, task_type = key
         check_number("revision", revision, least=1, most=MOST_REVISIONS)
         then = await self.node.store.configs.find_revision(tenant_id, task_type, revision=revision)
         if then is None:
             raise NotFoundError("task config revision", f"{task_type} {revision}")
         wanted = replace(then, next_fire_at=None, runs=0, last_run=None, revision=0, created_at=None, updated_at=None)
-        return await self.put(wanted, actor=actor)
+        return await self.put(wanted, expected_revision=expected_revision, actor=actor)
 
     async def trigger(self, wish: Submission, *, actor: Actor | None = None) -> Created:
         """Create a task of the type now."""
@@ -151,12 +156,19 @@ class ManageConfigs:
             if wanted.is_enabled:
                 await self._skip_pause(current)
             try:
-                stored = await self.node.store.configs.put(wanted, expected_revision=current.revision, audit=audit)
+                stored = await self.node.store.configs.put(
+                    _by(actor, wanted), expected_revision=current.revision, audit=audit
+                )
             except RevisionConflictError:
                 continue
             self.node.configs.forget(*key)
             return stored
         raise ConflictError(f"task config {key[1]!r} changed {MOST_TRIES} times while it was being changed; try again")
+
+
+def _by(actor: Actor | None, config: TaskConfig) -> TaskConfig:
+    """The config as this actor wants it; what is stored says who that was."""
+    return replace(config, updated_by="" if actor is None else tidy_text(actor.name, longest=MAX_ACTOR))
 
 
 def _with_pause(config: TaskConfig, *, is_paused: bool, note: str) -> TaskConfig:

@@ -42,6 +42,7 @@ async def join(
 ) -> Node:
     """Ask the store for the time, an id slot and the cluster's key: without them a node can do nothing."""
     clock, random = system.clock, system.random
+    time = StoreTime(store.tasks, clock)
     node = Node(
         id=node_id,
         store=store,
@@ -49,8 +50,8 @@ async def join(
         clock=clock,
         random=random,
         collector=collector,
-        ids=LeasedIds(store.slots, clock, node_id=node_id),
-        time=StoreTime(store.tasks, clock),
+        ids=LeasedIds(store.slots, clock, node_id=node_id, now=time.now),
+        time=time,
         configs=ConfigCache(store.configs, clock),
         loops=Loops(clock, random, collector),
         callback_key=(await store.secrets.keep(KEY_NAME, secrets.token_urlsafe(32))).encode(),

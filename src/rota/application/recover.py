@@ -12,7 +12,7 @@ its end, or its last word was late. That needs no waiting: it is removed, and wh
 Being wrong is safe, only wasteful: the attempt number fences whatever a worker that was given up still reports.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -108,7 +108,7 @@ class RecoverLostWorkers:
             records = await self._list_registered()
             absent = [one for one in records if one.worker.id not in in_pool]
             silent = [one.worker for one in absent if _is_older(one, limit)] if sight.is_clear else []
-            ghosts = sorted(in_pool - {record.worker.id for record in records})
+            ghosts = _find_ghosts(in_pool, records)
             for worker in silent:
                 await self._bury(worker, reign)
             for worker_id in ghosts:
@@ -206,6 +206,10 @@ class EndSilentAttempts:
     def _time_out(self, task: Task, at: datetime) -> Transition:
         step = conclude(task.state, _why(task), policy=task.spec.retry, at=at, chance=self.random.chance())
         return bounded(step, task.spec.end_by)
+
+
+def _find_ghosts(in_pool: Collection[WorkerId], records: Sequence[WorkerRecord]) -> list[WorkerId]:
+    return sorted(set(in_pool) - {record.worker.id for record in records})
 
 
 def _is_older(record: WorkerRecord, limit: datetime) -> bool:

@@ -1,7 +1,7 @@
 """Deleting what nobody will ask for any more: in small batches, so that nobody else waits for it."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -11,8 +11,11 @@ from rota.application.ports.store import Store
 from rota.application.ports.system import Clock
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
+from rota.domain.ids import EPOCH
+from rota.domain.rollup import Grain, Reach, micros
 
 LEAST_OCCURRENCES = timedelta(days=1)  # a target whose occurrence is gone could fire again in a late leader's hands
+COUNTED_WITHIN = timedelta(days=1)  # tasks that no report has counted yet wait so long for it, and no longer
 REST = timedelta(milliseconds=20)  # between two batches
 
 log = structlog.get_logger(__name__)
@@ -25,6 +28,7 @@ class Retention:
     tasks: timedelta = timedelta(days=30)
     workers: timedelta = timedelta(days=1)
     audit: timedelta = timedelta(days=400)  # and the tokens that it names: a year, and time to look at it
+    reports: Reach = field(default_factory=Reach)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,13 +47,21 @@ class Retain:
         self.retention = retention
 
     async def __call__(self, reign: Reign) -> None:
-        now, store, kept = self.time.now(), self.store, self.retention
+        now, store, kept, rollups = self.time.now(), self.store, self.retention, self.store.reports.purge
+        counted_until = (await store.reports.find_progress()).complete_until or EPOCH
+        old_before = min(now - kept.tasks, max(counted_until, now - COUNTED_WITHIN))
         purges = {
-            "tasks": partial(store.tasks.purge, completed_before=now - kept.tasks),
+            "tasks": partial(store.tasks.purge, completed_before=old_before),
             "occurrences": partial(store.schedules.purge, fired_before=now - max(kept.tasks, LEAST_OCCURRENCES)),
             "workers": partial(store.workers.purge, retired_before=now - kept.workers),
             "tokens": partial(store.tokens.purge, ended_before=now - kept.audit),
             "audit": partial(store.audit.purge, before=now - kept.audit),
+            **{
+                f"rollups_by_{grain.name.lower()}": partial(
+                    rollups, grain, before_us=micros(now - kept.reports.of(grain))
+                )
+                for grain in Grain
+            },
         }
         purged = {name: await self._purge(partial(purge, limit=self.batch), reign) for name, purge in purges.items()}
         if any(purged.values()):

@@ -3,7 +3,8 @@
 Only the leader grants, so it knows what began. What ended it need not be told: when a limit seems to be reached, the
 store is asked which of these attempts still run. So a lost event does no harm, and a type that is not limited costs
 nothing. The leader before may have granted something after this one began, and a write that seemed to have failed may
-be done later: so the store is asked for everything once more when that must be over, and seldom from then on.
+be done later: so the store is asked for everything once more when that must be over, and seldom from then on. Until a
+write of this leader that got no answer must be over, what it was to start counts, whatever the store says meanwhile.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,7 @@ class RunningOfTypes:
         self._tasks = tasks
         self._clock = clock
         self._known: dict[Key, set[TaskId]] = {}
+        self._doubts: dict[TaskId, tuple[Key, float]] = {}  # may still begin until then, by the monotonic clock
         self._uncounted: set[Key] = set()  # something was granted while they had no limit
         self._seed_at = float("-inf")  # by the monotonic clock
         self._seed_pause = SEED_AGAIN_AFTER
@@ -56,6 +58,22 @@ class RunningOfTypes:
         """These are about to start; said before it is done, as the answer may get lost."""
         self._known.setdefault(key, set()).update(task_ids)
 
+    def doubt(self, key: Key, task_ids: Iterable[TaskId]) -> None:
+        """Nobody knows whether these started. They count until that must have shown."""
+        until = self._clock.monotonic() + SEED_AGAIN_AFTER
+        self._forget_old_doubts()
+        self._doubts.update(dict.fromkeys(task_ids, (key, until)))
+
+    def settle(self, task_ids: Iterable[TaskId]) -> None:
+        """What became of these is known: an older write can change nothing any more."""
+        if self._doubts:
+            for task_id in task_ids:
+                self._doubts.pop(task_id, None)
+
+    def is_in_doubt(self, task_id: TaskId) -> bool:
+        """Whether it counts already, though it may not have started: to start it again takes no more room."""
+        return task_id in self._doubts
+
     def ignore(self, key: Key) -> None:
         """Something starts of a type that has no limit: it is not counted."""
         self._known.pop(key, None)
@@ -71,6 +89,9 @@ class RunningOfTypes:
             for live in page:
                 known.setdefault(key_of(live), set()).add(live.id)
             after = page[-1].id
+        self._forget_old_doubts()
+        for task_id, (key, _) in self._doubts.items():
+            known.setdefault(key, set()).add(task_id)
         self._known, self._uncounted = known, set()
         self._seed_at = self._clock.monotonic() + self._seed_pause
         self._seed_pause = SEED_EVERY
@@ -82,6 +103,12 @@ class RunningOfTypes:
             found = await self._tasks.find_live(listed[begin : begin + PAGE])
             running.update(live.id for live in found if live.state.status is PROCESSING)
         now = self._clock.monotonic()
+        self._forget_old_doubts()
+        running |= self._doubts.keys()
         for key in keys:
             self._known[key] &= running
             self._ask_at[key] = now + min(len(self._known[key]) * PAUSE_PER_TASK, LONGEST_PAUSE)
+
+    def _forget_old_doubts(self) -> None:
+        now = self._clock.monotonic()
+        self._doubts = {task_id: doubt for task_id, doubt in self._doubts.items() if doubt[1] > now}

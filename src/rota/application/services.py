@@ -14,6 +14,7 @@ from rota.application.manage_calendars import ManageCalendars
 from rota.application.manage_configs import ManageConfigs
 from rota.application.manage_workers import ManageWorkers
 from rota.application.node import Node
+from rota.application.report import MakeReport
 from rota.application.schedules import LookAtSchedules
 from rota.application.steer import SteerTasks
 from rota.application.submit import SubmitTasks
@@ -39,6 +40,7 @@ class Services:
     backfill: Backfill
     workers: ManageWorkers
     figures: Figures
+    report: MakeReport
     tokens: Tokens
     audit: ReadAudit
     callbacks: AttemptCallbacks
@@ -64,6 +66,7 @@ def build_services(
         backfill=Backfill(node, submit),
         workers=ManageWorkers(node),
         figures=figures,
+        report=MakeReport(node),
         tokens=tokens,
         audit=ReadAudit(store.audit),
         callbacks=AttemptCallbacks(node),

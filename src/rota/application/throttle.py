@@ -100,6 +100,20 @@ class Throttle:
         if self._whole is not None:
             self._whole = self._whole.take(len(starting), now=now)[0]
 
+    def doubt(self, starting: Sequence[LiveTask]) -> None:
+        """Whether these started is not known: the answer got lost, and the write may still be on its way."""
+        for live in starting:
+            if self._limits_of(key_of(live)).most is not None:
+                self._running.doubt(key_of(live), [live.id])
+
+    def settle(self, starting: Sequence[LiveTask]) -> None:
+        """It is known again."""
+        self._running.settle(live.id for live in starting)
+
+    def is_counted(self, live: LiveTask) -> bool:
+        """Whether a task that waits fills a place of its type's limit already."""
+        return self._running.is_in_doubt(live.id)
+
     def wait_for(self, key: Key, reason: Reason) -> float | None:
         """Seconds after which another look at a limited type pays, though nothing happens before; None: it never does.
 

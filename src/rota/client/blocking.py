@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from rota.client import cluster_calls, schedule_calls, task_calls
-from rota.client.cluster_calls import MOST_COMPARED
+from rota.client.cluster_calls import MOST_COMPARED, ReportOptions
 from rota.client.following import Following
 from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
 from rota.client.schedule_calls import BackfillOptions
@@ -30,8 +30,9 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, NewToken, Token
 from rota.wire.calendar import Calendar, CalendarSummary, PutCalendar
 from rota.wire.changes import Change
-from rota.wire.cluster import Cluster, Event, Queues, Stats, Worker
+from rota.wire.cluster import Cluster, Event, Queues, QueueTypes, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
+from rota.wire.report import Report
 from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
 from rota.wire.task import BulkCount, Explanation, LogLine
 
@@ -130,9 +131,17 @@ class Client:
         """What is ready, by priority."""
         return self._wire.send(cluster_calls.queues())
 
+    def queue_types(self) -> QueueTypes:
+        """What waits and runs of each type."""
+        return self._wire.send(cluster_calls.queue_types())
+
     def stats(self) -> Stats:
         """Counts and rates."""
         return self._wire.send(cluster_calls.stats())
+
+    def report(self, **options: Unpack[ReportOptions]) -> Report:
+        """What happened in a time, by hour or day and by type."""
+        return self._wire.send(cluster_calls.report(options))
 
     def cluster(self) -> Cluster:
         """The nodes, and who leads."""
@@ -177,9 +186,11 @@ class Tasks:
             if waiting.is_over(task, now=clock.monotonic()):
                 return task
 
-    def list(self, *, page_size: int = PAGE, **filters: Unpack[TaskFilters]) -> Iterator[TaskView]:
-        """All tasks that match, newest first; pages are fetched as they are needed."""
-        return self._wire.pages(task_calls.list_pages(filters, size=page_size))
+    def list(self, *, page_size: int = PAGE, full: bool = False, **filters: Unpack[TaskFilters]) -> Iterator[TaskView]:
+        """All tasks that match, newest first; pages are fetched as they are needed.
+
+        What is large is left out, and named in `truncated`, unless they are asked for in `full`."""
+        return self._wire.pages(task_calls.list_pages(filters, size=page_size, is_full=full))
 
     def cancel(self, task_id: str, *, reason: str = "") -> TaskView:
         """End a task, waiting or running."""
@@ -271,9 +282,9 @@ class Configs:
         """What one revision says differently from another."""
         return cluster_calls.compare(self.revisions(type, limit=MOST_COMPARED), before, after=after)
 
-    def roll_back(self, type: str, revision: int) -> TaskConfig:
-        """Define a type as it was in an earlier revision."""
-        return self._wire.send(cluster_calls.roll_back_config(type, revision))
+    def roll_back(self, type: str, revision: int, *, expected_revision: int | None = None) -> TaskConfig:
+        """Define a type as it was in an earlier revision; with `expected_revision`, only in place of that one."""
+        return self._wire.send(cluster_calls.roll_back_config(type, revision, expected=expected_revision))
 
     def trigger(self, type: str, payload: Any = None) -> Handle:
         """Run a type now, with its own payload or this one."""

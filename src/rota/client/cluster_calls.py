@@ -1,9 +1,9 @@
 """The requests that concern task configs, workers, figures and tokens."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import NoneType
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -15,9 +15,10 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, CreateToken, NewToken, Token
 from rota.wire.base import Page
 from rota.wire.changes import Change, changes
-from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, Stats, Worker
+from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, QueueTypes, Stats, Worker
 from rota.wire.config import PutConfig, RollBackConfig, TaskConfig, TriggerTask
 from rota.wire.mistakes import explain
+from rota.wire.report import Report
 
 MOST_COMPARED = 500  # revisions that are read to find two of them
 CONFIGS, WORKERS, TOKENS = "task-configs", "workers", "tokens"
@@ -63,9 +64,9 @@ def compare(revisions: Sequence[TaskConfig], before: int, *, after: int) -> list
     return changes(known[before], known[after])
 
 
-def roll_back_config(type: str, revision: int) -> Call[TaskConfig]:
+def roll_back_config(type: str, revision: int, *, expected: int | None) -> Call[TaskConfig]:
     """The same again changes nothing more."""
-    body = RollBackConfig(revision=revision)
+    body = RollBackConfig(revision=revision, expected_revision=expected)
     return writing("POST", path_of(CONFIGS, type, verb="rollback"), kind=TaskConfig, body=body, may_repeat=True)
 
 
@@ -97,8 +98,30 @@ def queues() -> Call[Queues]:
     return reading(path_of("queues"), Queues)
 
 
+def queue_types() -> Call[QueueTypes]:
+    return reading(path_of("queues", "types"), QueueTypes)
+
+
 def stats() -> Call[Stats]:
     return reading(path_of("stats"), Stats)
+
+
+class ReportOptions(TypedDict, total=False):
+    """What a report is about; without it, the last week by day in UTC, of all types."""
+
+    begin: datetime
+    end: datetime
+    by: str
+    zone: str
+    types: Sequence[str]
+
+
+def report(options: ReportOptions) -> Call[Report]:
+    names = {"begin": "from", "end": "to", "by": "by", "zone": "zone"}
+    given = [(name, options.get(key)) for key, name in names.items()]
+    query = [(name, value.isoformat() if isinstance(value, datetime) else str(value)) for name, value in given if value]
+    types = [("task_type", one) for one in options.get("types", ())]
+    return reading(path_of("reports"), Report, query=[*query, *types])
 
 
 def cluster() -> Call[Cluster]:

@@ -89,12 +89,14 @@ def get(task_id: str, wait: timedelta = timedelta(0)) -> Call[TaskView]:
     return Call(method="GET", path=path_of("tasks", task_id), read=read_task, query=query, may_repeat=True, waits=wait)
 
 
-def list_pages(filters: TaskFilters, *, size: int) -> Callable[[str | None], Call[Page[TaskView]]]:
+def list_pages(
+    filters: TaskFilters, *, size: int, is_full: bool = False
+) -> Callable[[str | None], Call[Page[TaskView]]]:
     """From a cursor to the request for the page there, of the tasks that match."""
     _check_known(filters, TaskFilters)
 
     def ask(cursor: str | None) -> Call[Page[TaskView]]:
-        query = [*page_query(cursor, size), *_query(filters)]
+        query = [*page_query(cursor, size), *_query(filters), *([("full", "true")] if is_full else [])]
         return Call(method="GET", path=path_of("tasks"), read=read_tasks, query=query, may_repeat=True)
 
     return ask

@@ -44,4 +44,5 @@ def view_of(task: Task) -> TaskView:
         else ErrorView(code=error.code, message=error.message, detail=error.detail, retryable=error.retryable),
         rerun_of=task.rerun_of,
         progress=None if progress is None else ProgressView(fraction=progress.fraction, message=progress.message),
+        truncated=tuple(task.truncated),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rota.config.registry import ETCD_SCHEMES, SQL_SCHEMES, scheme_of
+from rota.config.registry import ETCD_SCHEMES, REDIS_SCHEMES, SQL_SCHEMES, scheme_of
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError
 from rota.infrastructure.file_lock import try_lock
@@ -24,8 +24,8 @@ class InUseError(ConfigError):
 @contextmanager
 def alone(settings: Settings) -> Iterator[None]:
     """Make sure that nobody shares the store of a process that coordinates in memory."""
-    store = settings.store.url
-    if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) not in (*SQL_SCHEMES, *ETCD_SCHEMES):
+    store, shared = settings.store.url, (*SQL_SCHEMES, *ETCD_SCHEMES, *REDIS_SCHEMES)
+    if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) not in shared:
         yield
         return
     path = sqlite_file(store)

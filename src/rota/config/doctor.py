@@ -10,24 +10,30 @@ from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rota.__about__ import __version__
 from rota.application.attend import ALIVE_FOR
 from rota.config.exposure import check_exposure, is_loopback
 from rota.config.load import Loaded
-from rota.config.registry import ETCD_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
+from rota.config.registry import ETCD_SCHEMES, REDIS_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
 from rota.config.schema import read_schema
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError, RotaError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.infrastructure.system import SystemClock, SystemRandom
 
+if TYPE_CHECKING:
+    from rota.infrastructure.coordination.redis_watch import RedisWatch
+
 MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
 LOOK_AT_SETTINGS = "rota settings show --origin"
 MOST_UNREADABLE = 5  # schedules that are named
 MOST_TOKENS = 500  # that are looked at
 MOST_NAMED = 5  # nodes
+# With these, work goes on 10 s after a loss behind Sentinels, and 15 s after one in a cluster.
+LONGEST_SILENCE = {"sentinel": timedelta(seconds=5), "cluster": timedelta(seconds=10)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,8 @@ async def _examine_store(settings: Settings) -> list[Finding]:
         return await _examine_etcd("store", settings.store.url)  # it has no clock of its own
     clock = await _try("clock", _examine_clock(settings))
     schedules = await _try("schedules", _examine_schedules(settings))
-    return [*([] if schema is None else [schema]), clock, schedules]
+    redis = await _examine_redis_store(settings.store.url, _redis_key(settings))
+    return [*([] if schema is None else [schema]), clock, schedules, *redis]
 
 
 async def _find_nodes(settings: Settings) -> Mapping[str, frozenset[str]] | None:
@@ -145,10 +152,13 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
     coordinator = await _try("coordinator", _examine_leader(settings))
     if scheme in ETCD_SCHEMES and settings.store.url != settings.coordinator.url and coordinator.is_sound:
         return [coordinator, *await _examine_etcd("coordinator", settings.coordinator.url)]
-    if not coordinator.is_sound or scheme not in ("redis", "rediss"):
+    if not coordinator.is_sound or scheme not in REDIS_SCHEMES:
         return [coordinator]
+    url, key = settings.coordinator.url, _redis_key(settings)
+    is_store_too = settings.store.url == url  # then the store's findings tell of the server
     try:
-        return [coordinator, *await _examine_redis(settings.coordinator.url)]
+        found = [coordinator, *await _examine_redis_watch(url, key)]
+        return found if is_store_too else [*found, *await _examine_redis(url, key)]
     except RotaError as error:
         return [coordinator, Finding("redis", str(error), fix=LOOK_AT_SETTINGS)]
 
@@ -160,10 +170,10 @@ async def _examine_leader(settings: Settings) -> Finding:
     return Finding("coordinator", f"can be reached; {f'{leader} leads' if leader else 'nobody leads now'}")
 
 
-async def _examine_redis(url: str) -> list[Finding]:
+async def _examine_redis(url: str, key: str) -> list[Finding]:
     from rota.infrastructure.coordination.redis_health import read_redis_health
 
-    health = await read_redis_health(url)
+    health = await read_redis_health(url, key)
     eviction = Finding("redis eviction", health.eviction)
     if health.eviction != "noeviction":
         text = f"{health.eviction}: a full Redis would throw parts of the queues away"
@@ -174,6 +184,83 @@ async def _examine_redis(url: str) -> list[Finding]:
         text = "its last save failed, so it may refuse writes"
         persistence = Finding("redis persistence", text, fix="redis-cli BGSAVE")
     return [eviction, persistence, Finding("redis version", health.version)]
+
+
+def _redis_key(settings: Settings) -> str:
+    """One of those that all of ours are in one slot with."""
+    return f"{{{settings.coordinator.prefix}}}:generation"
+
+
+async def _examine_redis_watch(url: str, key: str) -> list[Finding]:
+    """Would work go on in time without the primary? Nothing to say where there is one server alone."""
+    from rota.infrastructure.coordination.redis_watch import read_redis_watch
+
+    watch = await read_redis_watch(url, key)
+    return [] if watch is None else [_judge_primary(watch), _judge_silence(watch), *_judge_least(watch)]
+
+
+def _judge_primary(watch: "RedisWatch") -> Finding:
+    text = f"{watch.primary}, followed by {watch.replicas} replica{'' if watch.replicas == 1 else 's'}"
+    if watch.service:
+        text += f"; {watch.sentinels} of {watch.named} Sentinels answer, {watch.quorum} begin a failover"
+    fix = ""
+    if watch.disagreement:
+        text, fix = f"{text}; now they could not: {watch.disagreement}", "start the Sentinels that are away"
+    elif watch.sentinels < watch.named:
+        fix = "start the Sentinels that are away, or leave them out of coordinator.url"
+    elif not watch.replicas:
+        text, fix = f"{text}: nobody could take over", "a replica, by replicaof"
+    return Finding("redis primary", text, fix=fix)
+
+
+def _judge_silence(watch: "RedisWatch") -> Finding:
+    longest = LONGEST_SILENCE[watch.topology.value]
+    if watch.silent_for is None:
+        return Finding("redis failover", "it does not tell after which silence a server is replaced")
+    text = f"a server that is silent for {watch.silent_for.total_seconds():g} s is replaced"
+    if watch.silent_for <= longest:
+        return Finding("redis failover", text)
+    milliseconds = longest // timedelta(milliseconds=1)
+    fix = f"redis-cli CONFIG SET cluster-node-timeout {milliseconds} on every node"
+    if watch.service:
+        fix = f"redis-cli -p 26379 SENTINEL SET {watch.service} down-after-milliseconds {milliseconds} (each)"
+    return Finding("redis failover", f"{text}: work may pause for longer than promised", fix=fix)
+
+
+def _judge_least(watch: "RedisWatch") -> list[Finding]:
+    """After a failover there is a replica less: the primary must not need that one."""
+    if watch.least_replicas is None:
+        return []
+    left = max(watch.replicas - 1, 0)
+    text = f"a primary takes writes with {watch.least_replicas} replicas or more"
+    if watch.least_replicas <= left:
+        return [Finding("redis writes", text)]
+    fix = f"redis-cli CONFIG SET min-replicas-to-write {left} on every server"
+    return [Finding("redis writes", f"{text}, and after a failover has {left}", fix=fix)]
+
+
+async def _examine_redis_store(url: str, key: str) -> list[Finding]:
+    if scheme_of(url) not in REDIS_SCHEMES:
+        return []
+    from rota.infrastructure.coordination.redis_health import read_redis_health
+    from rota.infrastructure.store.redis.risks import list_risks
+
+    try:
+        health = await read_redis_health(url, key)
+    except RotaError as error:
+        return [Finding("store redis", str(error), fix=LOOK_AT_SETTINGS)]
+    kept = f"aof, appendfsync {health.fsync}" if health.persistence == "aof" else health.persistence
+    most = f" of {health.most_bytes / 2**20:.0f}" if health.most_bytes else ", without a maxmemory"
+    sound = {
+        "eviction": health.eviction,
+        "persistence": kept,
+        "memory": f"{health.bytes_in_use / 2**20:.0f} MiB{most}",
+        "version": health.version,
+    }
+    risks = list_risks(health)
+    told = {subject: text for subject, text in sound.items() if subject not in {risk.subject for risk in risks}}
+    found = [Finding(f"redis {risk.subject}", risk.text, fix=risk.fix) for risk in risks]
+    return [*found, *(Finding(f"redis {subject}", text) for subject, text in told.items())]
 
 
 async def _examine_etcd(subject: str, url: str) -> list[Finding]:
@@ -247,8 +334,9 @@ def examine_network(settings: Settings) -> Iterator[Finding]:
         host = urlsplit(url).hostname
         if host is None or is_loopback(host):
             continue
-        if scheme_of(url) == "redis":
-            yield Finding(key, f"talks to {host} without TLS", fix="rediss:// in coordinator.url, with TLS in Redis")
+        if scheme_of(url) in REDIS_SCHEMES and not scheme_of(url).startswith("rediss"):
+            fix = f"{scheme_of(url).replace('redis', 'rediss', 1)}:// in {key}, with TLS in Redis"
+            yield Finding(key, f"talks to {host} without TLS", fix=fix)
         elif scheme_of(url) == "etcd":
             yield Finding(key, f"talks to {host} without TLS", fix=f"etcds:// in {key}, with TLS in etcd")
         else:

@@ -7,6 +7,7 @@ every source is found before anything is reported: one error with all of them.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ DEFAULT_FILE = "rota.yaml"
 DEFAULT_ORIGIN = "default"
 PREFIX = "ROTA_"
 SERVER_SCHEMES = ("mysql", "mariadb", "postgresql")
+IN_MEMORY_RETENTION = timedelta(days=7)  # of a store that holds all its tasks in memory
 DIVIDER = "__"  # `ROTA_URL` and `ROTA_TOKEN` are the client's: only names with a section are settings
 
 
@@ -118,9 +120,9 @@ def load(sources: Sources) -> Loaded:
         origins[given.key] = given.origin
     if problems:
         raise SettingsError(problems)
-    if "coordinator.url" not in values and _is_on_server(values.get("store.url", "")):
-        values["coordinator.url"] = "sql://"  # the default, memory, is one process's own, and a server is for many
-        origins["coordinator.url"] = "default for such a store"
+    for key, value in _defaults_for(values.get("store.url", "")).items():
+        if key not in values:
+            values[key], origins[key] = value, "default for such a store"
     settings = with_values(values)
     problems = [_explain(error, origins[error.field]) for error in list_conflicts(settings)]
     if problems:
@@ -128,8 +130,14 @@ def load(sources: Sources) -> Loaded:
     return Loaded(settings, origins)
 
 
-def _is_on_server(store_url: str) -> bool:
-    return store_url.partition("://")[0].lower() in SERVER_SCHEMES
+def _defaults_for(store_url: str) -> dict[str, Any]:
+    """What is usual with such a store: the coordinator in memory is one process's own, and a server is for many."""
+    scheme = store_url.partition("://")[0].lower()
+    if scheme in SERVER_SCHEMES:
+        return {"coordinator.url": "sql://"}
+    if scheme.partition("+")[0] in ("redis", "rediss"):
+        return {"coordinator.url": store_url, "task.retention": IN_MEMORY_RETENTION}
+    return {}
 
 
 def _explain(error: InvalidError, origin: str, *, entry: Entry | None = None) -> str:

@@ -130,6 +130,14 @@ def _open_sql_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
     return open_sql_store(url, clock=around.clock, random=around.random, collector=collector)
 
 
+def _open_redis_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
+    with _needing("redis"):
+        from rota.infrastructure.store.redis.store import open_redis_store
+
+        settings = around.settings
+        return open_redis_store(settings.store.url, settings.coordinator.prefix, collector=around.collector)
+
+
 def _open_etcd_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
     quiet_grpc()
     with _needing("etcd"):
@@ -241,7 +249,8 @@ def list_own_servers(settings: Settings) -> list[tuple[str, int]]:
 def _list_servers(url: str) -> list[tuple[str, int]]:
     """The servers that a URL names: one, several separated by commas, or none."""
     parts = urlsplit(url)
-    usual = SERVER_PORTS.get(parts.scheme.lower().partition("+")[0])  # what follows a plus is a driver
+    scheme = parts.scheme.lower()
+    usual = SERVER_PORTS.get(scheme, SERVER_PORTS.get(scheme.partition("+")[0]))  # what follows a plus may be a driver
     found = []
     for server in parts.netloc.rpartition("@")[2].split(","):
         try:
@@ -264,6 +273,8 @@ def _needing(extra: str) -> Iterator[None]:
         raise MissingExtraError(problem, fix=f"pip install 'rota[{extra}]'") from exc
 
 
+ETCD_SCHEMES = ("etcd", "etcds")
+REDIS_SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 SQL_SCHEMES = ("sqlite", "mysql", "mariadb", "postgresql")
 STORES: Mapping[str, StoreFactory] = {
     "memory": _open_memory_store,
@@ -271,21 +282,21 @@ STORES: Mapping[str, StoreFactory] = {
     "mysql": _open_sql_store,
     "mariadb": _open_sql_store,
     "postgresql": _open_sql_store,
+    **dict.fromkeys(REDIS_SCHEMES, _open_redis_store),
     "etcd": _open_etcd_store,
     "etcds": _open_etcd_store,
 }
-ETCD_SCHEMES = ("etcd", "etcds")
 COORDINATORS: Mapping[str, CoordinatorFactory] = {
     "memory": _open_memory_coordinator,
     "sql": _open_sql_coordinator,
-    "redis": _open_redis_coordinator,
-    "rediss": _open_redis_coordinator,
+    **dict.fromkeys(REDIS_SCHEMES, _open_redis_coordinator),
     "etcd": _open_etcd_coordinator,
     "etcds": _open_etcd_coordinator,
 }
 SERVER_PORTS = {
     **{"mysql": 3306, "mariadb": 3306, "postgresql": 5432},
-    **{"redis": 6379, "rediss": 6379, "etcd": 2379, "etcds": 2379},
+    **{"redis": 6379, "rediss": 6379, "redis+sentinel": 26379, "rediss+sentinel": 26379},
+    **{"etcd": 2379, "etcds": 2379},
 }
 EXECUTORS: Mapping[str, ExecutorFactory] = {"http": _make_http, "grpc": _make_grpc}
 EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"http": check_http_config, "grpc": check_grpc_config}

@@ -2,7 +2,7 @@
 
 The file is looked at every second (`poll`), or at once when asked (`reload`, for SIGHUP). What can change live is
 passed to those who subscribed; what cannot is logged and waits for the next start. A file that is broken, or gone for a
-moment while somebody replaces it, changes nothing.
+moment while somebody replaces it, or just being written, changes nothing.
 """
 
 import asyncio
@@ -57,17 +57,19 @@ class LiveSettings:
     async def poll(self) -> None:
         """Reload if the file has changed or appeared; run it every `POLL_EVERY` through `Loops.keep`."""
         stamp = await asyncio.to_thread(self._look)
-        if stamp is not None and stamp != self._stamp:
+        if stamp is not None and stamp != self._stamp and not _is_empty(stamp):
             await self.reload()
 
     async def reload(self) -> Change:
         """Read everything anew. A change that cannot be read or used is logged, and the old settings stay."""
         async with self._reloading:
-            self._stamp = await asyncio.to_thread(self._look)  # before reading: what is written meanwhile is seen later
+            self._stamp = await asyncio.to_thread(self._look)
             try:
                 fresh = await asyncio.to_thread(self._read)
             except ConfigError as error:
                 log.error("settings.rejected", error=str(error))  # noqa: TRY400 the traceback would say nothing more
+                return Change()
+            if await asyncio.to_thread(self._look) != self._stamp:  # it was being written: the next poll reads it anew
                 return Change()
             return self._apply(fresh)
 
@@ -98,3 +100,8 @@ class LiveSettings:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _is_empty(stamp: Stamp) -> bool:
+    """As a file is for a moment when it is written in place."""
+    return stamp[1] == 0

@@ -32,8 +32,8 @@ class StoreSettings:
     url: str = setting(
         "sqlite:///.rota/rota.db",
         kinds.url("sqlite:///.rota/rota.db", "postgresql://db.internal/rota"),
-        text="Where the tasks are: `sqlite:///path`, `mysql://…`, `mariadb://…`, `postgresql://…`, `etcd://…`,"
-        " `etcds://…` or `memory://`.",
+        text="Where the tasks are: `sqlite:///path`, `mysql://…`, `mariadb://…`, `postgresql://…`, `redis://…`,"
+        " `redis+sentinel://…/service`, `redis+cluster://…` (`rediss…` with TLS), `etcd://…`, `etcds://…` or `memory://`.",
     )
 
 
@@ -44,8 +44,9 @@ class CoordinatorSettings:
     url: str = setting(
         "memory://",
         kinds.url("redis://localhost:6379/0", "etcd://localhost:2379"),
-        text="`memory://` for one process, `sql://` for the store's own database (the default where the store is on a"
-        " server), `redis://…`, `rediss://…`, `etcd://…` or `etcds://…`.",
+        text="`memory://` for one process, `sql://` for the store's own database (the default where the store is one on"
+        " a server), `redis://…`, `redis+sentinel://…/service`, `redis+cluster://…` (`rediss…` with TLS), `etcd://…` or"
+        " `etcds://…`; where the store is a Redis, that one.",
     )
     prefix: str = setting("rota", kinds.name(), text="Begins every key, so that clusters can share a Redis or an etcd.")
 
@@ -195,8 +196,23 @@ class TaskSettings:
     )
     backoff_rate: float = setting(2.0, kinds.real(1, 100), text="By how much each pause is longer than the last.")
     retention: timedelta = setting(
-        30 * _DAY, kinds.duration(_SECOND), text="How long ended tasks are kept with their results and logs.", live=True
+        30 * _DAY,
+        kinds.duration(_SECOND),
+        text="How long ended tasks are kept with their results and logs; 7 days by default where the store is a Redis.",
+        live=True,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSettings:
+    """Reports: how far they reach back."""
+
+    fine_days: int = setting(
+        35,
+        kinds.whole(1, 3660),
+        text="How many days back figures by hour are kept, and with them those by day in any time zone.",
+    )
+    days: int = setting(730, kinds.whole(1, 3660), text="How many days back figures by day, in UTC, are kept.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +321,7 @@ class Settings:
     scheduler: SchedulerSettings = SchedulerSettings()
     worker: WorkerSettings = WorkerSettings()
     task: TaskSettings = TaskSettings()
+    report: ReportSettings = ReportSettings()
     http: HttpExecutorSettings = HttpExecutorSettings()
     grpc: GrpcSettings = GrpcSettings()
     log: LogSettings = LogSettings()
@@ -392,6 +409,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "scheduler": SchedulerSettings,
     "worker": WorkerSettings,
     "task": TaskSettings,
+    "report": ReportSettings,
     "http": HttpExecutorSettings,
     "grpc": GrpcSettings,
     "log": LogSettings,

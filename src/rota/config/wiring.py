@@ -12,6 +12,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
 from rota.application.recover import SILENCE, EndSilentAttempts, RecoverLostWorkers
 from rota.application.retain import Retain, Retention
 from rota.application.roles import Front, Roles, SchedulerRole
+from rota.application.roll_up import RollUp
 from rota.application.services import Services, build_services
 from rota.application.take_back import TakeBack
 from rota.application.tokens import Tokens
@@ -69,6 +71,7 @@ from rota.domain.callback import API_BASE, AttemptKey, spell_link
 from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
 from rota.domain.node import NodeInfo
+from rota.domain.rollup import Reach
 from rota.domain.worker import ANY_TYPE, MAX_TYPES, types_by
 from rota.infrastructure.calendars.days import KnownDays
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
@@ -215,8 +218,16 @@ class Built:
         if self.front is not None:
             self.front.tune(settings.api)
         if self.roles.scheduler is not None:
-            self.roles.scheduler.duties.retain.tune(Retention(tasks=settings.task.retention))
+            self.roles.scheduler.duties.retain.tune(_retention(settings))
             self.roles.scheduler.duties.pace.reconcile_every = scheduler.reconcile_interval
+
+
+def _reach(settings: Settings) -> Reach:
+    return Reach(fine=timedelta(days=settings.report.fine_days), days=timedelta(days=settings.report.days))
+
+
+def _retention(settings: Settings) -> Retention:
+    return Retention(tasks=settings.task.retention, reports=_reach(settings))
 
 
 def _open_front(plan: Blueprint, built: Built) -> TunableFront:
@@ -234,7 +245,8 @@ def _open_front(plan: Blueprint, built: Built) -> TunableFront:
     built.roles.others.append(services.tokens.run)
     checked = replace(services.configs, check=partial(check_executor, registries=plan.registries))
     calendars = replace(services.calendars, days=KnownDays())
-    return plan.open_front(replace(services, configs=checked, calendars=calendars), settings.api)
+    report = replace(services.report, reach=_reach(settings))
+    return plan.open_front(replace(services, configs=checked, calendars=calendars, report=report), settings.api)
 
 
 def _election(plan: Blueprint) -> ElectionSettings:
@@ -287,8 +299,9 @@ def _build_duties(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> Sch
             store=store, coordinator=coordinator, time=time, collector=collector, take_back=take_back
         ),
         fire=FireSchedules(node),
-        retain=Retain(store=store, time=time, clock=node.clock),
+        retain=Retain(store=store, time=time, clock=node.clock, retention=_retention(plan.settings)),
         observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=collector),
+        roll_up=RollUp(reports=store.reports, time=time, clock=node.clock),
     )
 
 

@@ -138,7 +138,7 @@ def _spread_by_share(
         return {}
     turn = next(draws).turn
     loads = {worker.id: worker.load for worker in workers}
-    heaps = {kind: _by_share(list(group.values()), turn) for kind, group in able.items()}
+    heaps = _heaps_of(able, turn)
     chosen: dict[TaskId, WorkerId] = {}
     for need in batch:
         heap = heaps[need.type, need.executor]
@@ -150,6 +150,18 @@ def _spread_by_share(
             loads[worker.id] += 1
             chosen[need.task_id] = worker.id
     return chosen
+
+
+def _heaps_of(able: Mapping[_Kind, Mapping[WorkerId, Worker]], turn: int) -> dict[_Kind, list[_Place]]:
+    """By kind; those that the same workers can take share one, so that a thousand types cost no more than one."""
+    made: dict[tuple[WorkerId, ...], list[_Place]] = {}
+    heaps: dict[_Kind, list[_Place]] = {}
+    for kind, group in able.items():
+        who = tuple(group)
+        if who not in made:
+            made[who] = _by_share(list(group.values()), turn)
+        heaps[kind] = made[who]
+    return heaps
 
 
 def _by_share(workers: Sequence[Worker], turn: int) -> list[_Place]:

@@ -19,7 +19,8 @@ MAX_METADATA_KEYS = 64
 MAX_RATE = 1e6  # per second
 MAX_DURATION = timedelta(days=366)
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+# What is within itself is deeper than anything may be: that is found before.
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 _CONTAINERS = (dict, list, tuple)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _UNHOLDABLE = re.compile("[\x00\ud800-\udfff]")
@@ -112,6 +113,8 @@ def check_zone(field: str, name: object) -> str:
 
 def check_metadata(field: str, value: Mapping[str, str]) -> dict[str, str]:
     """Small searchable facts: text to text."""
+    if value == {}:
+        return {}  # most tasks have none, and asking for a Mapping takes longer than all other checks of a task
     if not isinstance(value, Mapping):
         raise InvalidError(field, f"must be text by name, not {type(value).__name__}")
     if len(value) > MAX_METADATA_KEYS:

@@ -22,6 +22,7 @@ class Page(Generic[Item]):
 
     items: tuple[Item, ...]
     next_before: TaskId | None
+    is_short: bool = False  # it has fewer items than asked for, as enough was looked at: more may match further on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

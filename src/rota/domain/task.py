@@ -100,9 +100,8 @@ class TaskState(Struct, frozen=True, kw_only=True):
         A leader that meets a grant of a later term is a leader no more, whatever it still believes: `FencedError`."""
         if term < self.term:
             raise FencedError("term", seen=term, current=self.term)
-        step = self._to(
+        after = self._at(
             PROCESSING,
-            at=at,
             attempt=self.attempt + 1,
             worker_id=worker_id,
             term=term,
@@ -111,10 +110,11 @@ class TaskState(Struct, frozen=True, kw_only=True):
         )
         if at < self.due_at:
             raise NotDueError(self.id, due_at=self.due_at.isoformat())
-        return step
+        return Transition(before=self, after=after, at=at)
 
     def succeeded(self, result: TaskResult, *, at: datetime) -> "Transition":
-        return self._end(SUCCESS, at=at).with_result(result)
+        held = result.tidied()
+        return Transition(before=self, after=self._ended(SUCCESS, at=at), at=at, result=held, message=held.message)
 
     def failed(self, error: TaskError, *, at: datetime) -> "Transition":
         """The end: a final error, or no retry left."""
@@ -191,7 +191,10 @@ class TaskState(Struct, frozen=True, kw_only=True):
         return self.status is PROCESSING and self.worker_id is None
 
     def _end(self, target: TaskStatus, *, at: datetime) -> "Transition":
-        return self._to(target, at=at, completed_at=at, due_at=at, last_lost_at=None, prior_lost_at=None)
+        return Transition(before=self, after=self._ended(target, at=at), at=at)
+
+    def _ended(self, target: TaskStatus, *, at: datetime) -> "TaskState":
+        return self._at(target, completed_at=at, due_at=at, last_lost_at=None, prior_lost_at=None)
 
     def _check_is(self, status: TaskStatus, *, wanted: str) -> None:
         # The table says that PENDING may follow BLOCKED and PROCESSING; which verb leads there is said here.
@@ -199,10 +202,12 @@ class TaskState(Struct, frozen=True, kw_only=True):
             raise IllegalTransitionError(self.id, present=self.status, wanted=wanted)
 
     def _to(self, target: TaskStatus, *, at: datetime, **changes: Any) -> "Transition":
+        return Transition(before=self, after=self._at(target, **changes), at=at)
+
+    def _at(self, target: TaskStatus, **changes: Any) -> "TaskState":
         if target not in ALLOWED[self.status]:
             raise IllegalTransitionError(self.id, present=self.status, wanted=target)
-        after = replace(self, status=target, version=self.version + 1, **changes)
-        return Transition(before=self, after=after, at=at)
+        return replace(self, status=target, version=self.version + 1, **changes)
 
     def _noted(self, note: str, *, at: datetime, **changes: Any) -> "Transition":
         after = replace(self, version=self.version + 1, **changes)
@@ -224,10 +229,6 @@ class Transition(Struct, frozen=True, kw_only=True):
     @property
     def task_id(self) -> TaskId:
         return self.after.id
-
-    def with_result(self, result: TaskResult) -> "Transition":
-        held = result.tidied()
-        return replace(self, result=held, message=held.message)
 
     def with_error(self, error: TaskError) -> "Transition":
         kind = {RETRYING: LogKind.RETRY, CANCELLED: LogKind.STATE_CHANGE}.get(self.after.status, LogKind.ERROR)

@@ -14,6 +14,7 @@ from rota.domain.task import DEFAULT_TIMEOUT
 
 SHORTEST_TIMEOUT = timedelta(milliseconds=100)  # from the grant: less would be over before the attempt begins
 ConfigKey = tuple[TenantId, str]  # tenant and type
+KEPT_REVISIONS = 100  # of a type; older ones are let go when another is made
 LOCAL = "local"  # the executor that calls Python functions
 
 
@@ -46,6 +47,7 @@ class TaskConfig:
     revision: int = 0  # 0: not stored yet
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    updated_by: str = ""  # whoever asked for this revision; empty: the program itself
 
     def __post_init__(self) -> None:
         check_name("tenant", self.tenant_id, longest=63)
@@ -82,6 +84,7 @@ class TaskConfig:
             revision=current.revision,
             created_at=current.created_at,
             updated_at=current.updated_at,
+            updated_by=current.updated_by,
         )
         is_new = current.created_at == current.updated_at
         return stamped == current and (

@@ -13,6 +13,7 @@ def to_us(moment: datetime | None) -> int:
     return 0 if moment is None else (moment - _EPOCH) // _MICROSECOND
 
 
+@lru_cache(maxsize=4096)
 def from_us(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
@@ -26,3 +27,8 @@ def find_us(microseconds: int) -> datetime | None:
 @lru_cache(maxsize=4096)  # and their timeouts
 def duration_us(duration: timedelta) -> int:
     return duration // _MICROSECOND
+
+
+@lru_cache(maxsize=4096)
+def duration_of(microseconds: int) -> timedelta:
+    return timedelta(microseconds=microseconds)

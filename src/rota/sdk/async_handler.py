@@ -8,7 +8,7 @@ from rota.sdk.handler import Handler
 from rota.sdk.results import outcome_of_exception, outcome_of_value
 
 
-async def run_async(handler: Handler, payload: str, *, context: Context) -> Outcome:
+async def run_async(handler: Handler, payload: str, *, context: Context | None) -> Outcome:
     """Run it on the running loop. Only `CancelledError` passes through."""
     bound = handler.bind(payload, context)
     if not isinstance(bound, dict):

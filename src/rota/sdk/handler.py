@@ -19,6 +19,11 @@ class Handler:
         self.function = function
         self._arguments: Arguments | None = None
 
+    @property
+    def wants_context(self) -> bool:
+        """Whether the function may take a context; none need be made for one that does not."""
+        return self._arguments is None or self._arguments.context_name is not None
+
     def run(self, payload: str, context: Context) -> Outcome:
         """Run a plain function here and now."""
         bound = self.bind(payload, context)
@@ -35,7 +40,7 @@ class Handler:
             return _broken("it returned a coroutine; declare it with async def, below every other decorator")
         return outcome_of_value(value)
 
-    def bind(self, payload: str, context: Context) -> dict[str, Any] | Outcome:
+    def bind(self, payload: str, context: Context | None) -> dict[str, Any] | Outcome:
         """The keyword arguments for this payload, or why it does not fit."""
         if self._arguments is None:
             try:

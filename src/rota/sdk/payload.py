@@ -16,6 +16,7 @@ from rota.domain.errors import InvalidError
 from rota.sdk.context import Context
 
 CONTEXT_NAME = "ctx"
+_AS_IT_IS = frozenset({str, int, float, bool})  # a value of these types is what it is to become
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Arguments:
     context_name: str | None
     extra_type: Any  # of **kwargs; None: there is none
 
-    def bind(self, payload: str, context: Context) -> dict[str, Any]:
+    def bind(self, payload: str, context: Context | None) -> dict[str, Any]:
         """The keyword arguments for this payload. Raises `InvalidError` whose field is the argument."""
         values = _parse(payload)
         bound = {name: self._convert(name, value) for name, value in values.items()}
@@ -43,7 +44,7 @@ class Arguments:
         if wanted is None or name == self.context_name:
             known = ", ".join(self.types) or "none"
             raise InvalidError(name, f"is no argument of the function; its arguments: {known}")
-        if wanted is Any:
+        if wanted is Any or (type(value) is wanted and wanted in _AS_IT_IS):
             return value
         try:
             return msgspec.convert(value, wanted, str_keys=True)

@@ -40,7 +40,9 @@ class ProgressView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """One task, as it was when it was read. `progress`: of one that runs, when it is asked for by its id."""
+    """One task, as it was when it was read. `progress`: of one that runs, when it is asked for by its id.
+
+    `truncated`: what a list left out or cut short, such as `payload`; the task by its id has it all."""
 
     id: str
     tenant: str
@@ -64,6 +66,7 @@ class TaskView:
     error: ErrorView | None
     rerun_of: str | None
     progress: ProgressView | None = None
+    truncated: tuple[str, ...] = ()
 
 
 def view_of(task: Task, progress: Progress | None = None) -> TaskView:

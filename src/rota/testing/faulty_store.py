@@ -41,6 +41,7 @@ from rota.domain.task import LiveTask, Task, TaskStatus, Transition
 from rota.domain.task_config import ConfigKey, TaskConfig, UnreadableConfig
 from rota.domain.worker import Worker
 from rota.testing.faults import Faults
+from rota.testing.faulty_reports import FaultyReportStore
 
 T = TypeVar("T")
 
@@ -60,6 +61,7 @@ def faulty_store(inner: Store, faults: Faults) -> Store:
         slots=FaultySlotStore(inner.slots, faults),
         nodes=FaultyNodeRegistry(inner.nodes, faults),
         secrets=FaultySecretStore(inner.secrets, faults),
+        reports=FaultyReportStore(inner.reports, faults),
     )
 
 

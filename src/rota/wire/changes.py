@@ -7,7 +7,9 @@ import msgspec
 
 from rota.wire.config import TaskConfig
 
-TOLD_ONLY = frozenset({"type", "tenant", "next_fire_at", "revision", "created_at", "updated_at"})  # no part of it
+TOLD_ONLY = frozenset(
+    {"type", "tenant", "next_fire_at", "revision", "created_at", "updated_at", "updated_by"}
+)  # no part of it
 WHOLE = frozenset({"payload"})  # shown as it is: its keys mean nothing here
 _ABSENT = object()
 

@@ -45,6 +45,24 @@ class Queues(Answer):
     running: int
 
 
+class QueueType(Answer):
+    """The tasks of one type that have not ended; `oldest_age_seconds`: how long the first that is ready has waited."""
+
+    type: str
+    ready: int
+    delayed: int
+    blocked: int
+    running: int
+    oldest_age_seconds: float | None
+
+
+class QueueTypes(Answer):
+    """Those types first of which most waits."""
+
+    items: list[QueueType]
+    complete: bool  # false: more lives than is counted, so the numbers are lower bounds
+
+
 class Stats(Answer):
     """Counts by state, and what happened lately in this tenant."""
 

@@ -46,12 +46,14 @@ class TaskConfig(Answer):
     created_at: datetime | None
     updated_at: datetime | None
     source: str = ""  # a server of an earlier release tells none
+    updated_by: str = ""  # whoever made this revision; empty: the program itself
 
 
 class RollBackConfig(Request):
     """Define a type again as it was."""
 
     revision: int
+    expected_revision: int | None = None  # what it is expected to replace; 0: the type is deleted
 
 
 class TriggerTask(Request):

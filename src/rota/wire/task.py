@@ -127,7 +127,10 @@ class Progress(Answer):
 
 
 class Task(Answer):
-    """One task, as it was when it was read. `progress`: of one that runs, when it is asked for by its id."""
+    """One task, as it was when it was read. `progress`: of one that runs, when it is asked for by its id.
+
+    `truncated` names what a list left out or cut short: `payload` and `result.data` are null then, `error.detail` is
+    its beginning. The task by its id has it all, and so has a list with `full=true`."""
 
     id: str
     tenant: str
@@ -151,6 +154,7 @@ class Task(Answer):
     error: TaskError | None
     rerun_of: str | None
     progress: Progress | None = None
+    truncated: list[str] = []
 
 
 class LogLine(Answer):

@@ -211,6 +211,15 @@ class ServerProcess:
         return self.log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
 
 
+def wait_for(look: Callable[[], bool], what: str, *, within: timedelta = READY_WITHIN) -> None:
+    """Look until it is so. Raises ServerFailedError when it does not become so."""
+    give_up_at = time.monotonic() + within.total_seconds()
+    while not look():
+        if time.monotonic() > give_up_at:
+            raise ServerFailedError(f"waited {within} for {what}", "")
+        time.sleep(POLL_SECONDS)
+
+
 def free_port() -> int:
     """A loopback port nobody listens on, outside the range that clients are given ports from."""
     for _ in range(PORT_TRIES):

@@ -8,11 +8,17 @@ the last second.
 import socket
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
+
+from redis.backoff import NoBackoff
+from redis.connection import Connection
+from redis.retry import Retry
 
 from tests.support.servers.binaries import get_binary
 from tests.support.servers.process import Program, ServerProcess, free_port, private_directory
 
 PROBE_SECONDS = 0.5
+ASK_SECONDS = 5.0
 
 
 class RedisServer(ServerProcess):
@@ -26,16 +32,34 @@ class RedisServer(ServerProcess):
             *("--appendonly", "yes" if durable else "no", "--appendfsync", "everysec"),
             *options,
         )
-        super().__init__(Program(command=command, is_ready=partial(_answers_ping, self.port)), directory)
+        super().__init__(Program(command=command, is_ready=partial(answers_ping, self.port)), directory)
 
     def url(self, database: str = "0") -> str:
         return f"redis://127.0.0.1:{self.port}/{database}"
 
 
-def _answers_ping(port: int) -> bool:
+def answers_ping(port: int) -> bool:
+    """Whether it can be talked to; one that wants a password says so."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=PROBE_SECONDS) as connection:
             connection.sendall(b"PING\r\n")
-            return connection.recv(64).startswith(b"+PONG")  # not while it answers -LOADING
+            return connection.recv(64).startswith((b"+PONG", b"-NOAUTH"))  # not while it answers -LOADING
     except OSError:
         return False
+
+
+def ask(port: int, *command: str, password: str = "") -> Any:
+    """What a server says to one command, as bytes. It may be busy for a while."""
+    connection = Connection(  # type: ignore[no-untyped-call]
+        host="127.0.0.1",
+        port=port,
+        password=password or None,
+        socket_timeout=ASK_SECONDS,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+    )
+    try:
+        connection.send_command(*command)  # type: ignore[no-untyped-call]
+        return connection.read_response()
+    finally:
+        connection.disconnect()  # type: ignore[no-untyped-call]

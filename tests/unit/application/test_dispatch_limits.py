@@ -8,7 +8,8 @@ from rota.domain.ids import TaskId, TenantId, WorkerId
 from rota.domain.priority import URGENT
 from rota.domain.queue import QueueEntry
 from rota.domain.waiting import Reason
-from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_new_task
+from rota.testing.faults import Fault
+from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config, a_new_task, a_state
 from tests.support.stage import TERM, Stage, staged
 
 REPORT = "report"
@@ -90,6 +91,44 @@ async def test_what_is_found_to_run_when_it_was_to_be_granted_counts_as_well(sta
         await stage.submit(2, 3)
         await stage.settle()
         assert set(await stage.granted()) == {1, 2}
+
+
+@staged
+async def test_a_grant_that_got_no_answer_keeps_its_place_and_takes_no_second_one(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(max_concurrent=2))
+    await stage.hire(1, capacity=10)
+    await stage.submit(9)
+    async with stage.reigning():
+        stage.faults.inject("tasks.advance", Fault.TIMEOUT)
+        states = [a_state(3), a_state(1, due_at=NOW - MINUTE), a_state(2, due_at=NOW - MINUTE)]
+        await stage.truth.tasks.add([a_new_task(state.id, state=state) for state in states])
+        # The first one is taken first. The others are more pressing once they are parked.
+        await stage.calm.queue.push([QueueEntry(state.id, state.priority) for state in states])
+        await stage.settle()
+        await stage.finish(9)
+        await stage.pass_time(1)
+        assert stage.faults.pending == {}
+        assert set(await stage.granted()) == {1, 3}, "with a second place there would be three, if it was written late"
+
+
+@staged
+async def test_a_place_is_kept_for_a_grant_until_it_can_be_written_no_more(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(max_concurrent=1))
+    await stage.hire(1, capacity=10)
+    await stage.submit(9)
+    async with stage.reigning():
+        await stage.pass_time(1)
+        await stage.finish(9)
+        stage.faults.inject("tasks.advance", Fault.TIMEOUT)
+        await stage.submit(1)
+        await stage.settle()
+        (live,) = await stage.truth.tasks.find_live([TaskId(1)])
+        await stage.truth.tasks.advance([live.state.cancelled("enough", at=stage.clock.now())])
+        await stage.submit(2)
+        await stage.pass_time(running.SEED_AGAIN_AFTER - 0.5)
+        assert (stage.faults.pending, set(await stage.granted())) == ({}, set())
+        await stage.pass_time(2)
+        assert set(await stage.granted()) == {2}
 
 
 @staged

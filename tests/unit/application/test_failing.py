@@ -55,6 +55,7 @@ async def is_paused(leader: Leader) -> bool:
 async def test_a_schedule_pauses_itself_after_so_many_failures_in_a_row() -> None:
     leader = await a_leader()
     await leader.put(PAUSES)
+    await leader.truth.configs.put(replace(await config_of(leader), name="Ada's", updated_by="Ada"))
     await fail(leader, await fire_next(leader))
     last = await fire_next(leader)
     await fail(leader, last)
@@ -64,8 +65,10 @@ async def test_a_schedule_pauses_itself_after_so_many_failures_in_a_row() -> Non
         told = await anext(events)
     assert told.event is not None
     assert (told.event.kind, told.event.task_type) == (EventKind.SCHEDULE_PAUSED, EMAIL)
-    schedule = (await config_of(leader)).schedule
+    paused = await config_of(leader)
+    schedule = paused.schedule
     assert schedule is not None
+    assert paused.updated_by == "", "it was not Ada who paused it"
     assert schedule.pause_note == f"paused after 2 failed runs in a row; the last one was task {last}"
     assert await leader.outcomes() == ["fired", "fired", "paused"]
     assert leader.figures.counted[metrics.SCHEDULES_PAUSED.name,] == 1

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from rota.application import backlog
 from rota.application.attend import ALIVE_FOR
 from rota.application.figures import MOST_TENANTS, Figures
 from rota.application.steer import SteerTasks
@@ -14,9 +15,19 @@ from rota.domain.errors import CoordinatorUnavailableError, StoreUnavailableErro
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, TenantId, WorkerId
 from rota.domain.node import NodeInfo
 from rota.domain.priority import HIGH, LEVELS, NORMAL
-from rota.domain.task import CANCELLED, PENDING, PROCESSING, SUCCESS
+from rota.domain.task import BLOCKED, CANCELLED, PENDING, PROCESSING, SUCCESS
 from rota.testing.faults import Fault
-from tests.support.builders import HOUR, MINUTE, SECOND, a_config, a_submission, a_worker, an_attempt
+from tests.support.builders import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    a_config,
+    a_new_task,
+    a_state,
+    a_submission,
+    a_worker,
+    an_attempt,
+)
 from tests.support.virtual import Bench, a_bench, pass_time, virtually
 
 WORKER = WorkerId(5)
@@ -248,3 +259,36 @@ async def test_without_a_coordinator_nobody_is_known_to_lead() -> None:
     await bench.node.coordinator.election.campaign(bench.node.id, MINUTE)
     bench.faults.inject("election.find_leader", Fault.GONE)
     assert (await figures.cluster()).leader is None
+
+
+@virtually
+async def test_what_waits_and_runs_is_counted_by_type_with_the_age_of_the_first() -> None:
+    bench, figures = await an_observatory()
+    await bench.node.store.configs.put(a_config(type="other"))
+    await submit(bench, 1)
+    blocked = a_new_task(1, type="other", state=a_state(1, status=BLOCKED))
+    await bench.node.store.tasks.add([blocked])
+    await pass_time(30)
+    await submit(bench, 2)
+    await submit(bench, 4, type="other", delay=HOUR)
+    await grant(bench, await submit(bench, 3))
+    await pass_time(5)
+    found = await figures.backlog()
+    assert found.is_complete
+    first, second = found.types[DEFAULT_TENANT]
+    assert (first.type, first.ready, first.delayed, first.blocked, first.running) == ("other", 0, 4, 1, 0)
+    assert first.oldest_age_seconds is None
+    assert (second.ready, second.delayed, second.blocked, second.running) == (3, 0, 0, 3)
+    assert second.oldest_age_seconds == pytest.approx(35)
+    assert await figures.backlog() is found  # one answer for all who ask at once
+
+
+@virtually
+async def test_more_than_is_counted_makes_the_numbers_lower_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlog, "MOST_COUNTED", 3)
+    monkeypatch.setattr(backlog, "PAGE", 2)
+    bench, figures = await an_observatory()
+    await submit(bench, 5)
+    found = await figures.backlog()
+    assert not found.is_complete
+    assert [one.ready for one in found.types[DEFAULT_TENANT]] == [4]

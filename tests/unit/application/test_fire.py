@@ -385,27 +385,6 @@ async def test_a_schedule_that_is_paused_records_what_it_skips() -> None:
     assert await leader.outcomes() == ["paused"] * 3
 
 
-@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.slow)])
-@virtually
-async def test_resuming_what_was_paused_for_a_day_causes_no_storm(number: int) -> None:
-    leader = await a_leader()
-    configs = ManageConfigs(leader.node, SubmitTasks(leader.node))
-    types = [f"type-{place}" for place in range(number)]
-    for task_type in types:
-        await leader.put(Schedule(every=MINUTE, on_missed=OnMissed.RUN_ALL, missed_limit=100), type=task_type)
-        await configs.pause(DEFAULT_TENANT, task_type)
-    await pass_time((DAY + MINUTE / 2).total_seconds())
-    await leader.fire()
-    for task_type in types:
-        await configs.resume(DEFAULT_TENANT, task_type)
-    await leader.fire()
-    assert await leader.truth.tasks.count_by_status(None) == {}, "nothing is made up for"
-    await pass_time(MINUTE.total_seconds())
-    await leader.fire()
-    assert await leader.truth.tasks.count_by_status(None) == {PENDING: number}
-    assert await leader.outcomes(types[-1]) == ["paused", "fired"], "the pause is one range"
-
-
 @virtually
 async def test_a_config_that_cannot_be_fired_holds_up_nobody_else() -> None:
     leader = await a_leader()

@@ -1,11 +1,13 @@
 """Ids under a leased slot."""
 
+from datetime import timedelta
+
 import pytest
 
 from rota.application.ids import MARGIN, RENEW_EVERY, SLOT_TTL, LeasedIds
 from rota.application.ports.store import SlotStore
 from rota.domain.errors import StoreUnavailableError
-from rota.domain.ids import NodeId
+from rota.domain.ids import NodeId, issued_at
 from rota.infrastructure.store.memory.store import memory_store
 from rota.testing.faults import Fault, Faults
 from rota.testing.faulty_store import faulty_store
@@ -112,3 +114,11 @@ async def test_each_lease_of_a_slot_has_a_greater_number_also_when_the_clock_sta
     assert len({lease.slot for lease in leases}) == 1
     numbers = [lease.number for lease in leases]
     assert numbers == sorted(set(numbers))
+
+
+async def test_ids_follow_the_time_that_is_given() -> None:
+    clock = FakeClock()
+    slow = clock.now() - timedelta(hours=1)
+    ids = LeasedIds(memory_store(clock).slots, clock, node_id=NodeId("a"), now=lambda: slow)
+    await ids.keep()
+    assert issued_at(ids.next()) == slow

@@ -1,6 +1,7 @@
 """All duties of a leader together."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from rota.application.elect import Leadership
 from rota.application.fire import FireSchedules
 from rota.application.lead import (
     HAND_BACK_WITHIN,
+    HEAD_START,
     RETAIN_EVERY,
     SOON,
     UNSETTLED_FOR,
@@ -25,6 +27,7 @@ from rota.application.reconcile import SETTLED, ReconcileDeliveries, ReconcileQu
 from rota.application.recover import HEARTBEAT_EVERY, WORKER_LEASE, BlindError, EndSilentAttempts, RecoverLostWorkers
 from rota.application.reign import Reign
 from rota.application.retain import Retain
+from rota.application.roll_up import RollUp
 from rota.domain.errors import CoordinatorUnavailableError, FencedError
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING
@@ -47,17 +50,20 @@ class ScriptedDispatcher:
         self.distrusts: list[float] = []  # when it was told to
         self.runs = 0
         self.is_running = False
+        self.first_look_takes = timedelta(0)
         self.hand_backs = 0
         self.hand_back_takes = timedelta(0)
         self.hand_back_failure: Exception | None = None
 
-    async def run(self, reign: Reign) -> None:
+    async def run(self, reign: Reign, *, on_look: Callable[[], None]) -> None:
         self.runs += 1
         reign.check()
         self.is_running = True
         try:
             if self._failures:
                 raise self._failures.pop(0)
+            await self._scene.clock.sleep(self.first_look_takes)
+            on_look()
             await self._scene.clock.sleep(timedelta(days=365))
         finally:
             self.is_running = False
@@ -101,6 +107,7 @@ def duties(scene: Scene, dispatcher: ScriptedDispatcher) -> SchedulerDuties:
         fire=FireSchedules(scene.node),
         retain=Retain(store=store, time=time, clock=scene.clock),
         observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=figures),
+        roll_up=RollUp(reports=store.reports, time=time, clock=scene.clock),
     )
 
 
@@ -134,6 +141,34 @@ async def test_a_stop_ends_the_duties_and_then_hands_back_what_is_parked() -> No
     await stop(leading)
     assert (dispatcher.is_running, dispatcher.hand_backs) == (False, 1)
     assert set(scene.figures.gauges.values()) == {0}
+
+
+@virtually
+async def test_a_new_leader_dispatches_before_it_does_anything_else() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene)
+    dispatcher.first_look_takes = HEAD_START / 2
+    for operation in OPERATIONS.values():
+        scene.faults.inject(operation, Fault.TIMEOUT)
+    leading = asyncio.create_task(duties(scene, dispatcher)(scene.reign))
+    await scene.pass_time(dispatcher.first_look_takes.total_seconds() * 0.9)
+    assert len(scene.faults.pending) == len(OPERATIONS), "nothing was asked for yet"
+    await scene.pass_time(dispatcher.first_look_takes.total_seconds() * 0.2)
+    assert scene.faults.pending == {}
+    await stop(leading)
+
+
+@virtually
+async def test_a_dispatch_that_gets_no_answer_does_not_keep_the_other_duties_waiting() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene)
+    dispatcher.first_look_takes = HOUR
+    for operation in OPERATIONS.values():
+        scene.faults.inject(operation, Fault.TIMEOUT)
+    leading = asyncio.create_task(duties(scene, dispatcher)(scene.reign))
+    await scene.pass_time(HEAD_START.total_seconds() + 0.1)
+    assert scene.faults.pending == {}
+    await stop(leading)
 
 
 OPERATIONS = {

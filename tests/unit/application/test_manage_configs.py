@@ -180,11 +180,18 @@ async def test_a_type_is_brought_back_as_it_was_in_a_new_revision() -> None:
     first = await configs.put(a_config(EMAIL, name="first", schedule=HOURLY))
     await configs.put(a_config(EMAIL, name="second"))
     assert [one.name for one in await configs.list_revisions(*KEY, limit=5)] == ["second", "first"]
-    back = await configs.roll_back(*KEY, revision=1, actor=ADA)
+    back = await configs.roll_back(KEY, 1, actor=ADA)
     assert (back.name, back.revision, back.next_fire_at) == ("first", 3, first.next_fire_at)
+    assert (first.updated_by, back.updated_by) == ("", ADA.name)
+    with pytest.raises(RevisionConflictError):
+        await configs.roll_back(KEY, 2, expected_revision=2)
     await configs.delete(*KEY)
-    assert (await configs.roll_back(*KEY, revision=2)).name == "second"
-    assert [entry.action for entry in await bench.node.store.audit.list_page(DEFAULT_TENANT)] == ["config.put"]
+    assert (await configs.roll_back(KEY, 2, expected_revision=0)).name == "second"
+    assert (await configs.pause(*KEY, actor=ADA)).updated_by == ADA.name
+    assert [entry.action for entry in await bench.node.store.audit.list_page(DEFAULT_TENANT)] == [
+        "config.pause",
+        "config.put",
+    ]
 
 
 @virtually
@@ -195,7 +202,7 @@ async def test_a_revision_that_is_not_there_is_told_as_such() -> None:
     assert caught.value.code == "task_config_not_found"
     await configs.put(a_config(EMAIL))
     with pytest.raises(NotFoundError) as caught:
-        await configs.roll_back(*KEY, revision=7)
+        await configs.roll_back(KEY, 7)
     assert caught.value.code == "task_config_revision_not_found"
     with pytest.raises(InvalidError, match="revision"):
-        await configs.roll_back(*KEY, revision=0)
+        await configs.roll_back(KEY, 0)

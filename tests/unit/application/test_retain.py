@@ -4,17 +4,21 @@ from datetime import timedelta
 
 import pytest
 
+from rota.application.ports.report import RollupRange
 from rota.application.retain import Retain, Retention
+from rota.application.roll_up import RollUp
 from rota.domain.attempt import TaskResult
 from rota.domain.errors import FencedError
 from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId, first_id_at
+from rota.domain.rollup import Figures, Grain, Progress, Reach, RollupKey, Step, micros
 from rota.domain.schedule import Occurrence, Schedule
 from tests.support.builders import EMAIL, HOUR, a_config, a_token, an_audit_entry
 from tests.support.scene import Scene, a_scene, ids
 from tests.support.virtual import virtually
 
 DAY = timedelta(days=1)
+REACHES = {grain: Reach().of(grain) for grain in Grain}
 
 
 def a_retention(scene: Scene, batch: int = 2) -> Retain:
@@ -114,3 +118,36 @@ async def test_occurrences_are_kept_as_long_as_tasks() -> None:
     await scene.pass_time((DAY + HOUR * 1.5).total_seconds())
     await a_retention(scene)(scene.reign)
     assert await store.schedules.list_occurrences(DEFAULT_TENANT, EMAIL) == [skipped[2]]
+
+
+@virtually
+async def test_what_no_report_has_counted_yet_is_kept_for_a_day() -> None:
+    scene = await a_scene()
+    retain = a_retention(scene)
+    retain.tune(Retention(tasks=HOUR))
+    first = first_id_at(scene.clock.now())
+    await end(scene, first)
+    await scene.pass_time(2 * HOUR.total_seconds())
+    await retain(scene.reign)
+    assert len(await scene.actual_store.tasks.load(ids([first]))) == 1, "it would be missing in every report"
+    await RollUp(reports=scene.store.reports, time=scene.time, clock=scene.clock)(scene.reign)
+    await retain(scene.reign)
+    assert await scene.actual_store.tasks.load(ids([first])) == {}
+    await end(scene, first + 1)
+    await scene.pass_time(DAY.total_seconds() + 1)
+    await retain(scene.reign)
+    assert await scene.actual_store.tasks.load(ids([first + 1])) == {}
+
+
+@virtually
+async def test_sums_are_kept_as_long_as_reports_reach_back() -> None:
+    scene = await a_scene()
+    now, reports = scene.clock.now(), scene.actual_store.reports
+    starts = {grain: [micros(now - reach - DAY), micros(now - reach + DAY)] for grain, reach in REACHES.items()}
+    keys = [RollupKey(DEFAULT_TENANT, grain, start, EMAIL) for grain in starts for start in starts[grain]]
+    added = {key: Figures(succeeded=1) for key in keys}
+    assert await reports.roll_up(Step(before=Progress(), after=Progress(1), added=added, left={}))
+    await a_retention(scene)(scene.reign)
+    for grain, (_, young) in starts.items():
+        found = await reports.list_rollups(RollupRange(DEFAULT_TENANT, grain, 0, micros(now)))
+        assert [one.start_us for one in found] == [young]

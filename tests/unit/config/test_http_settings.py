@@ -175,6 +175,8 @@ def test_the_executor_is_built_from_plain_values() -> None:
         ("postgresql://db:5433/rota", "sql://", [("db", 5433)]),
         ("mariadb://db/rota", "rediss://cache", [("db", 3306), ("cache", 6379)]),
         ("postgresql+asyncpg://u:p@db/rota", "memory://", [("db", 5432)]),
+        ("memory://", "redis+sentinel://u:p@one,two:9/shop?sentinel_password=p", [("one", 26379), ("two", 9)]),
+        ("memory://", "rediss+cluster://u:p@one,two:9", [("one", 6379), ("two", 9)]),
         ("postgresql://u:p@one:5433,two,[::1]:5434/rota", "memory://", [("one", 5433), ("two", 5432), ("::1", 5434)]),
     ],
 )

@@ -205,5 +205,15 @@ def test_a_store_on_a_server_is_coordinated_through_it_unless_said_otherwise(url
     assert chosen.settings.coordinator.url == "redis://cache"
 
 
+@pytest.mark.parametrize("url", ["redis://cache/1", "rediss://cache"])
+def test_a_store_in_redis_is_coordinated_by_it_and_keeps_tasks_for_a_week(url: str, tmp_path: Path) -> None:
+    alone = load(Sources(flags={"store.url": url}, folder=tmp_path))
+    assert alone.settings.coordinator.url == url
+    assert alone.settings.task.retention == timedelta(days=7)
+    assert alone.origins["task.retention"] == "default for such a store"
+    chosen = load(Sources(flags={"store.url": url, "task.retention": "1d"}, folder=tmp_path))
+    assert chosen.settings.task.retention == timedelta(days=1)
+
+
 def test_an_embedded_store_is_coordinated_in_memory(tmp_path: Path) -> None:
     assert load(Sources(folder=tmp_path)).settings.coordinator.url == "memory://"

@@ -31,9 +31,8 @@ def test_a_scheme_is_what_stands_before_the_colon() -> None:
 def test_all_of_rotas_own_are_known() -> None:
     registries = Registries()
 
-    assert {"memory", "sqlite", "mysql", "mariadb", "postgresql", "etcd", "etcds"} <= set(
-        registries.stores.list_names()
-    )
+    stores = {"memory", "sqlite", "mysql", "mariadb", "postgresql", "redis", "rediss", "etcd", "etcds"}
+    assert stores <= set(registries.stores.list_names())
     assert {"memory", "sql", "redis", "rediss", "etcd", "etcds"} <= set(registries.coordinators.list_names())
     assert set(BALANCERS) <= set(registries.balancers.list_names())
     assert registries.balancers.get("round_robin") is round_robin

@@ -87,6 +87,24 @@ async def test_a_file_that_appears_later_counts(tmp_path: Path) -> None:
     assert watched.live.current.log.level == "debug"
 
 
+async def test_a_file_that_is_just_being_written_changes_nothing(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 20}")
+    watched.write("")  # as it is for a moment when it is written in place
+    await watched.live.poll()
+    assert watched.live.current.worker.capacity == 20
+
+    def read_too_early() -> Loaded:
+        loaded = watched.read()
+        watched.write("worker: {capacity: 300, weight: 3}")
+        return loaded
+
+    watched.write("worker: {capacity: 3}")
+    live = LiveSettings(watched.live._loaded, read=read_too_early, find_file=watched.sources.find_file)
+    assert await live.reload() == Change()
+    await watched.live.poll()
+    assert watched.live.current.worker.capacity == 300
+
+
 async def test_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Path) -> None:
     watched = Watched(tmp_path, "worker: {capacity: 20}")
     watched.path.unlink()

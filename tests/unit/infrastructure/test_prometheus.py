@@ -51,6 +51,18 @@ def test_counters_count_gauges_stand_and_histograms_gather() -> None:
     assert value_of(collector, "rota_worker_attempt_seconds_bucket", type="email", le="14400.0") == 2
 
 
+def test_a_histogram_counts_and_sums_what_it_gathers() -> None:
+    collector = PrometheusCollector()
+
+    for value in (0.25, 0.5, 2.0):
+        collector.observe(metrics.HEARTBEAT_SECONDS, value=value)
+
+    assert value_of(collector, "rota_worker_heartbeat_seconds_count") == 3
+    assert value_of(collector, "rota_worker_heartbeat_seconds_sum") == 2.75
+    assert value_of(collector, "rota_worker_heartbeat_seconds_bucket", le="0.5") == 2
+    assert value_of(collector, "rota_worker_heartbeat_seconds_bucket", le="+Inf") == 3
+
+
 def test_two_collectors_do_not_mix() -> None:
     first, second = PrometheusCollector(), PrometheusCollector()
     first.add(metrics.ELECTIONS)
@@ -89,8 +101,11 @@ def test_a_mistaken_call_is_logged_and_raises_nothing() -> None:
         collector.add(metrics.ELECTIONS, "label")
         collector.put(metrics.ELECTIONS, value=1)
         collector.add(Metric("rota_workers_online", "Taken", MetricKind.COUNTER))
+        collector.observe(Metric("rota_workers_online", "Taken", MetricKind.HISTOGRAM), value=1.0)
+        collector.observe(metrics.ATTEMPT_SECONDS, value=1.0)
+        collector.observe(metrics.ELECTIONS, value=1.0)
 
-    assert [line["event"] for line in logs] == ["metrics.refused"] * 5
+    assert [line["event"] for line in logs] == ["metrics.refused"] * 8
     assert value_of(collector, "rota_scheduler_elections_total") == 0
 
 

@@ -122,6 +122,42 @@ CLUSTER = {
     "version": "0.1.0",
     "now": "2030-06-01T12:00:06Z",
 }
+DURATIONS = {
+    "count": 10,
+    **{f"{name}_seconds": 1.5 for name in ("mean", "min", "max", "p50", "p95", "p99")},
+}
+NO_DURATIONS = {
+    "count": 0,
+    **{f"{name}_seconds": None for name in ("mean", "min", "max", "p50", "p95", "p99")},
+}
+FIGURES = {
+    "submitted": 10,
+    "succeeded": 8,
+    "failed": 1,
+    "timed_out": 1,
+    "cancelled": 0,
+    "quarantined": 0,
+    "attempts": 12,
+    "retries": 2,
+    "success_rate": 0.8,
+    "run": DURATIONS,
+    "wait": NO_DURATIONS,
+}
+REPORT: dict[str, Any] = {
+    "begin": "2030-05-31T16:00:00Z",
+    "end": "2030-06-02T16:00:00Z",
+    "by": "day",
+    "zone": "Asia/Shanghai",
+    "complete_until": None,
+    "items": [
+        {"start": "2030-05-31T16:00:00Z", "end": "2030-06-01T16:00:00Z", "type": "email", **FIGURES},
+        {"start": "2030-06-01T16:00:00Z", "end": "2030-06-02T16:00:00Z", "type": "email", **FIGURES, "succeeded": 98},
+    ],
+    "types": [{"type": "email", **FIGURES}],
+    "totals": FIGURES,
+    "slowest": ["email"],
+    "most_failing": ["email"],
+}
 STATS = {
     "tasks": {"PENDING": 2, "SUCCESS": 40},
     "created_per_second": 1.5,
@@ -134,6 +170,12 @@ QUEUES = {
     "delayed": 1,
     "assigned": 0,
     "running": 3,
+}
+QUEUE_TYPES = {
+    "items": [
+        {"type": "email", "ready": 2, "delayed": 1, "blocked": 0, "running": 3, "oldest_age_seconds": 1.25},
+    ],
+    "complete": False,
 }
 
 

@@ -28,6 +28,7 @@ from tests.unit.interfaces.fake_api import (
     FORECAST,
     OCCURRENCE,
     PREVIEW,
+    QUEUE_TYPES,
     QUEUES,
     STATS,
     TOKEN,
@@ -168,6 +169,18 @@ def test_figures_are_shown(api: FakeApi, capsys: Printed) -> None:
         assert json.loads(capsys.readouterr().out).keys() == wanted.keys()
     assert run(["cluster", "-o", "name"]) == run(["queue", "ls", "-o", "name"]) == 0
     assert capsys.readouterr().out == "pod-1-77\n5\n"
+
+
+def test_what_waits_of_each_type_is_shown(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /queues/types", QUEUE_TYPES)
+    assert run(["queue", "types"]) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[1].split() == ["email", "2", "1.25", "1", "3"]
+    assert "these are lower bounds" in told
+    assert run(["queue", "types", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "email\n"
+    assert run(["queue", "types", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == QUEUE_TYPES
 
 
 def test_top_without_a_terminal_shows_one_moment(api: FakeApi, capsys: Printed) -> None:

@@ -228,10 +228,11 @@ def test_security_looks_at_files_tokens_and_the_network(
     }
 
 
-def test_a_redis_elsewhere_without_tls_is_a_finding() -> None:
-    flags = {"coordinator.url": "redis://cache.example:6379", "store.url": "mysql://db.example/rota"}
+@pytest.mark.parametrize("kind", ["", "+sentinel", "+cluster"])
+def test_a_redis_elsewhere_without_tls_is_a_finding(kind: str) -> None:
+    flags = {"coordinator.url": f"redis{kind}://cache.example:6379/x", "store.url": "mysql://db.example/rota"}
     found = {item.subject: item for item in examine_network(load(Sources(flags=flags)).settings)}
-    assert not found["coordinator.url"].is_sound
+    assert found["coordinator.url"].fix == f"rediss{kind}:// in coordinator.url, with TLS in Redis"
     assert found["store.url"].is_sound
     assert found["api.host"].is_sound
 

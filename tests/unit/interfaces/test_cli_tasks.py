@@ -52,10 +52,10 @@ def test_other_forms_are_for_programs(api: FakeApi, capsys: Printed) -> None:
 def test_filters_become_the_query(api: FakeApi) -> None:
     api.on("GET /tasks", page())
     filters = ["--status", "failed", "--status", "TIMEOUT", "--type", "email", "--metadata", "order=7", "-q", "ada"]
-    assert run(["task", "ls", *filters, "--created-after", "2030-01-01T00:00:00Z", "--priority", "5"]) == 0
+    assert run(["task", "ls", *filters, "--created-after", "2030-01-01T00:00:00Z", "--priority", "5", "--full"]) == 0
     query = api.sent[0].url.params.multi_items()
     assert [value for key, value in query if key == "status"] == ["FAILED", "TIMEOUT"]
-    assert {("metadata.order", "7"), ("type", "email"), ("q", "ada"), ("priority", "5")} <= set(query)
+    assert {("metadata.order", "7"), ("type", "email"), ("q", "ada"), ("priority", "5"), ("full", "true")} <= set(query)
 
 
 def test_a_list_stops_at_its_limit_and_says_so(api: FakeApi, capsys: Printed) -> None:

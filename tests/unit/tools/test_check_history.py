@@ -189,6 +189,12 @@ def it_was_granted_and_not_begun(lines: Lines) -> None:
     find(lines, "entry", version=5)["written_at"] = 60.0
 
 
+def it_was_granted_to_one_that_was_no_more(lines: Lines) -> None:
+    it_was_granted_and_not_begun(lines)
+    find(lines, "worker")["until"] = 1.0
+    find(lines, "healed")["well"] = []
+
+
 def it_was_given_to_one_out_of_reach(lines: Lines) -> None:
     _heal(lines, lost=["b"])
 
@@ -223,6 +229,7 @@ BAD: dict[Callable[[Lines], None], str] = {
     it_never_ended: "L1",
     it_waited_though_there_was_room: "L2",
     it_was_granted_and_not_begun: "L4",
+    it_was_granted_to_one_that_was_no_more: "L4",
     it_was_given_to_one_out_of_reach: "L5",
     it_ran_hot: "L6",
 }
@@ -251,6 +258,16 @@ def test_a_grant_to_a_worker_whose_process_was_started_anew_need_not_begin() -> 
     lines = a_good_history()
     it_was_granted_and_not_begun(lines)
     lines.append({"op": "worker", "worker": "9", "pod": "b", "since": 50.0})
+    assert "L4" not in {violation.invariant for violation in judge(gather(lines)).violations}
+
+
+def test_where_calls_go_on_failing_a_grant_may_begin_later() -> None:
+    lines = a_good_history()
+    it_was_granted_and_not_begun(lines)
+    granted_at = find(lines, "entry", version=4)["written_at"]
+    find(lines, "call", attempt=2)["mono"] = find(lines, "entry", version=5)["written_at"] = granted_at + 15.0
+    assert "L4" in {violation.invariant for violation in judge(gather(lines)).violations}
+    find(lines, "healed")["bad"] = True
     assert "L4" not in {violation.invariant for violation in judge(gather(lines)).violations}
 
 

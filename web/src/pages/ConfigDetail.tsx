@@ -3,11 +3,12 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Pause, Pencil, Play, Trash2 } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { get, part, post, remove } from "../api";
+import { ApiError, get, part, post, remove } from "../api";
 import { Empty, Field, Foreign, JsonView, Loading, PageHead, Panel, TextLink } from "../components/bits";
 import { ConfigForm } from "../components/ConfigForm";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { Revisions } from "../components/Revisions";
 import { RunNow } from "../components/RunNow";
 import { SchedulePreviewBox } from "../components/SchedulePreview";
 import { duration, Time } from "../format";
@@ -36,6 +37,7 @@ export default function ConfigDetail({ type }: { type: string }): ReactNode {
       <Stack>
         <ProblemAlert error={config.error} onRetry={() => void config.refetch()} />
         <TextLink to="/task-configs">{t("nav.configs")}</TextLink>
+        {config.error instanceof ApiError && config.error.problem.status === 404 && <Revisions type={type} current={null} />}
       </Stack>
     );
   }
@@ -86,6 +88,7 @@ function Shown({ config, onEdit }: { config: TaskConfig; onEdit: () => void }): 
       ) : (
         <Panel title={t("configs.schedule")}><Empty title={t("configs.no_schedule")} text={t("configs.no_schedule_text")} /></Panel>
       )}
+      <Revisions type={type} current={config.revision} />
     </Stack>
   );
 }

@@ -132,14 +132,14 @@ function Head({ task }: { task: Task }): ReactNode {
               {t("tasks.cancel")}
             </Button>
           )}
-          <EditedRun task={task} opened={isEditing} onClose={() => setEditing(false)} />
+          {isEditing && <EditedRun task={task} onClose={() => setEditing(false)} />}
         </>
       )}
     </PageHead>
   );
 }
 
-function EditedRun({ task, opened, onClose }: { task: Task; opened: boolean; onClose: () => void }): ReactNode {
+function EditedRun({ task, onClose }: { task: Task; onClose: () => void }): ReactNode {
   const { t } = useTranslation();
   const [text, setText] = useState(() => JSON.stringify(task.payload, null, 2));
   const [error, setError] = useState<unknown>(null);
@@ -155,7 +155,7 @@ function EditedRun({ task, opened, onClose }: { task: Task; opened: boolean; onC
     }
   };
   return (
-    <Modal opened={opened} onClose={onClose} title={t("task.run_edited")} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
+    <Modal opened onClose={onClose} title={t("task.run_edited")} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
       <Stack>
         <Textarea label={t("task.input")} autosize minRows={8} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }} data-autofocus />
         <ProblemAlert error={error} />
@@ -178,14 +178,14 @@ export function parse(text: string): { value: unknown; problem: string | null } 
 
 function CopyAs({ task }: { task: Task }): ReactNode {
   const { t } = useTranslation();
-  const body = JSON.stringify({ type: task.type, payload: task.payload });
+  // Written when they are asked for: a payload may be large, and the page is drawn anew every second.
   const forms = {
-    curl: `curl "$ROTA_URL/api/v1/tasks" -H "Authorization: Bearer $ROTA_TOKEN" -H "Content-Type: application/json" -d ${shell(body)}`,
-    CLI: `rota task submit ${shell(task.type)} --payload ${shell(JSON.stringify(task.payload))} --wait`,
-    Python: `import rota\n\nwith rota.Client() as client:\n    client.submit(${JSON.stringify(task.type)}, ${python(task.payload)})\n`,
+    curl: () => `curl "$ROTA_URL/api/v1/tasks" -H "Authorization: Bearer $ROTA_TOKEN" -H "Content-Type: application/json" -d ${shell(JSON.stringify({ type: task.type, payload: task.payload }))}`,
+    CLI: () => `rota task submit ${shell(task.type)} --payload ${shell(JSON.stringify(task.payload))} --wait`,
+    Python: () => `import rota\n\nwith rota.Client() as client:\n    client.submit(${JSON.stringify(task.type)}, ${python(task.payload)})\n`,
   };
-  const copy = (text: string): void => {
-    navigator.clipboard.writeText(text).then(() => notifyDone(t("common.copied")), notifyProblem);
+  const copy = (write: () => string): void => {
+    navigator.clipboard.writeText(write()).then(() => notifyDone(t("common.copied")), notifyProblem);
   };
   return (
     <Menu>
@@ -195,8 +195,8 @@ function CopyAs({ task }: { task: Task }): ReactNode {
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
-        {Object.entries(forms).map(([name, text]) => (
-          <Menu.Item key={name} onClick={() => copy(text)}>
+        {Object.entries(forms).map(([name, write]) => (
+          <Menu.Item key={name} onClick={() => copy(write)}>
             {name}
           </Menu.Item>
         ))}

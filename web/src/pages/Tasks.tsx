@@ -1,18 +1,20 @@
-import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text, TextInput, Tooltip } from "@mantine/core";
+import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { ChevronRight, ChevronsLeft, Download, RotateCcw, Search, SlidersHorizontal, X, XCircle } from "lucide-react";
+import { ChevronRight, ChevronsLeft, RotateCcw, Search, SlidersHorizontal, X, XCircle } from "lucide-react";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { at, get, post } from "../api";
+import { get, post } from "../api";
 import { Empty, Foreign, ink, Loading, PageHead, StatusBadge, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { SavedViews } from "../components/SavedViews";
+import { TaskExport } from "../components/TaskExport";
 import { count, Elapsed, Time } from "../format";
 import { useLive } from "../live";
 import { go, useQueryState } from "../router";
 import { useSession } from "../session";
-import { oneLine, save } from "../text";
+import { oneLine } from "../text";
 import { type BulkCount, type Page, STATUSES, type Task, type TaskConfig } from "../types";
 
 const LIMIT = 50;
@@ -20,7 +22,6 @@ const SINCE = { "15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800 } as const;
 const COLUMNS = ["type", "attempt", "duration", "worker", "priority", "created"] as const;
 type Column = (typeof COLUMNS)[number];
 const KEPT = "rota-task-columns";
-const MOST_EXPORTED = 10_000;
 
 /** What the address says should be shown. */
 interface Filter {
@@ -69,12 +70,27 @@ export default function Tasks(): ReactNode {
   useEffect(() => setChosen(new Set()), [query]);
   const items = tasks.data?.items ?? [];
   const isFiltered = [...query.keys()].some((name) => name !== "cursor");
+  const following = tasks.data?.next_cursor ?? null;
+  const isShort = following !== null && items.length < LIMIT; // the server looked far back and has not found enough
+  const older = (): void => {
+    const next = new URLSearchParams(query);
+    next.set("cursor", following ?? "");
+    go(`/tasks?${next.toString()}`); // a step of its own: the browser's way back leads to the page before
+  };
 
   return (
     <Stack>
       <PageHead title={t("nav.tasks")}>
         <ColumnsMenu columns={columns} onChange={setColumns} />
-        <ExportButton filter={filter} />
+        <SavedViews
+          query={query}
+          columns={[...columns]}
+          onChoose={(view) => {
+            setColumns(new Set(COLUMNS.filter((column) => view.columns.includes(column))));
+            go(view.query ? `/tasks?${view.query}` : "/tasks");
+          }}
+        />
+        <TaskExport query={() => toQuery(readFilter(query))} />
       </PageHead>
       <Filters query={query} change={(changes) => change({ cursor: null, ...changes })} />
       <ProblemAlert error={tasks.error} onRetry={() => void tasks.refetch()} />
@@ -83,7 +99,13 @@ export default function Tasks(): ReactNode {
         {tasks.isPending ? (
           <Loading />
         ) : items.length === 0 ? (
-          isFiltered ? (
+          isShort ? (
+            <Empty title={t("tasks.none_yet")} text={t("tasks.none_yet_text")}>
+              <Button variant="light" size="xs" onClick={older}>
+                {t("tasks.search_on")}
+              </Button>
+            </Empty>
+          ) : isFiltered ? (
             <Empty title={t("tasks.none_match")}>
               <Button variant="light" size="xs" onClick={() => go("/tasks")}>
                 {t("tasks.clear")}
@@ -108,12 +130,8 @@ export default function Tasks(): ReactNode {
             variant="default"
             size="xs"
             rightSection={<ChevronRight size={14} />}
-            disabled={!tasks.data?.next_cursor}
-            onClick={() => {
-              const next = new URLSearchParams(query);
-              next.set("cursor", tasks.data?.next_cursor ?? "");
-              go(`/tasks?${next.toString()}`); // a step of its own: the browser's way back leads to the page before
-            }}
+            disabled={following === null}
+            onClick={older}
           >
             {t("tasks.older")}
           </Button>
@@ -389,33 +407,5 @@ function ColumnsMenu({ columns, onChange }: { columns: ReadonlySet<Column>; onCh
         ))}
       </Menu.Dropdown>
     </Menu>
-  );
-}
-
-function ExportButton({ filter }: { filter: Filter }): ReactNode {
-  const { t } = useTranslation();
-  const [isBusy, setBusy] = useState(false);
-  const run = async (): Promise<void> => {
-    setBusy(true);
-    try {
-      const lines: string[] = [];
-      for (let cursor: string | null = ""; cursor !== null && lines.length < MOST_EXPORTED; ) {
-        const page: Page<Task> = await get<Page<Task>>("/tasks", { ...toQuery(filter), limit: 1000, cursor });
-        lines.push(...page.items.map((task) => JSON.stringify(task)));
-        cursor = page.next_cursor;
-      }
-      save("tasks.jsonl", lines.join("\n"), "application/jsonl");
-    } catch (error) {
-      notifyProblem(error);
-    } finally {
-      setBusy(false);
-    }
-  };
-  return (
-    <Tooltip label={t("tasks.export_note", { number: count(MOST_EXPORTED), path: at("/tasks") })}>
-      <Button variant="default" size="xs" leftSection={<Download size={14} />} loading={isBusy} onClick={() => void run()}>
-        {t("tasks.export")}
-      </Button>
-    </Tooltip>
   );
 }

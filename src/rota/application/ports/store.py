@@ -20,6 +20,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from rota.application.ports.report import ReportStore
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
 from rota.domain.calendar import Calendar, StoredCalendar
@@ -111,7 +112,10 @@ class TaskStore(Protocol):
         ...
 
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
-        """A page of the tasks that match, newest id first."""
+        """A page of the tasks that match, newest id first.
+
+        A store for many tasks stops where it has looked at so many, and says by `is_short` that this is why the page is
+        not full: so a page takes no longer than a second, however few of them match."""
         ...
 
     async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
@@ -174,7 +178,7 @@ class ConfigStore(Protocol):
         ...
 
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
-        """The revisions, newest first, also of a deleted config."""
+        """The revisions, newest first, also of a deleted config; the last `KEPT_REVISIONS` of a type are kept."""
         ...
 
     async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
@@ -489,3 +493,4 @@ class Store:
     slots: SlotStore
     nodes: NodeRegistry
     secrets: SecretStore
+    reports: ReportStore

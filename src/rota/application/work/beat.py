@@ -8,7 +8,8 @@ that the coordinator knows what fills this worker before it is given anything ne
 
 A worker that neither of the two hears for a lease stops what it runs (`lease.py`), as nobody can tell it to. While the
 store gives no answer nothing that is handed over could be begun: the pool is told that there is no room here, or a
-worker that is merely cut off from the store would look idle, and be given all the work.
+worker that is merely cut off from the store would look idle, and be given all the work. It is told the same while it
+gives no answer itself: it may hear this worker all the same, and nothing that it hands over would arrive.
 
 What operators ask of this incarnation stands in its record, which is read with each heartbeat, and at once when a
 signal says that there is something new (`cancel.py`). While the event loop of all this is held up, `deputy.py` speaks.
@@ -37,7 +38,7 @@ from rota.domain.ids import WorkerId
 from rota.domain.worker import MAX_CAPACITY, Heartbeat, Worker
 
 BEATS_PER_WORD = 5  # a pool whose server failed over may have forgotten the last word about a worker, not the worker
-BEATS_UNHEARD = 2  # so many without an answer of the store, and a worker takes nothing new
+BEATS_UNHEARD = 2  # so many without an answer of the store, or of the pool, and a worker takes nothing new
 
 log = structlog.get_logger(__name__)
 
@@ -59,9 +60,11 @@ class Presence:
     registry_nudge: Nudge
     sign: Callable[[], None]  # the deputy hears who this is
     _joining: Worker | None = None
+    _is_joining_unheard: bool = False  # the pool has not answered yet
     _in_pool: Worker | None = None  # as they know it
     _in_registry: Worker | None = None
     _heard_at: float = float("-inf")  # the store, by the monotonic clock
+    _pool_heard_at: float = float("-inf")  # and the pool
     _tell_again_at: float = float("-inf")  # by the same
 
     @property
@@ -113,12 +116,19 @@ class Presence:
         sent_at = self.ports.clock.monotonic()
         await self.ports.store.workers.register(worker)
         self._hear()
-        await self.ports.coordinator.pool.register(worker, self.lasts)
+        # If the pool heard this before and its answer got lost, it gives work to one that will not hear of it.
+        told = replace(worker, is_draining=True) if self._is_joining_unheard else worker
+        self._is_joining_unheard = True
+        await self.ports.coordinator.pool.register(told, self.lasts)
+        self._is_joining_unheard = False
         self.lease.renew(Witness.REGISTRY, sent_at)
         await self.ports.coordinator.queue.wake()  # something may be waiting for a worker like this one
         self._joining = None
-        self._in_pool = self._in_registry = worker
+        self._pool_heard_at = self.ports.clock.monotonic()
+        self._in_pool, self._in_registry = told, worker
         self.standing.join(worker)
+        if told is not worker:
+            self.pool_nudge.give()
         log.info("worker.online", worker_id=worker.id, name=worker.name, capacity=worker.capacity)
         self.settler.tell([self._event(EventKind.WORKER_ONLINE, worker.id)])
 
@@ -126,12 +136,14 @@ class Presence:
         pool = self.ports.coordinator.pool
         began_at = self.ports.clock.monotonic()
         told = self._as_told(worker)
-        if told != self._in_pool or began_at >= self._tell_again_at:
+        if told != self._in_pool or began_at >= self._tell_again_at or self.standing.is_misunderstood:
             await pool.register(self._loaded(told), self.lasts)
+            self.standing.is_misunderstood = False
             self._in_pool = told
             self._tell_again_at = began_at + BEATS_PER_WORD * self.every.total_seconds()
         sent_at = self.ports.clock.monotonic()
         is_known = await pool.heartbeat(worker.id, self.compose_beat(worker.id), lease=self.lasts)
+        self._hear_pool()
         if is_known:
             self._note_heard(Witness.POOL, sent_at)
         self.ports.collector.observe(metrics.HEARTBEAT_SECONDS, value=self.ports.clock.monotonic() - began_at)
@@ -175,17 +187,23 @@ class Presence:
 
     def _hear(self) -> None:
         """The store has answered."""
-        was_deaf, self._heard_at = self._is_deaf, self.ports.clock.monotonic()
+        was_deaf, self._heard_at = self._is_long_ago(self._heard_at), self.ports.clock.monotonic()
         if was_deaf:
             self.pool_nudge.give()
 
-    @property
-    def _is_deaf(self) -> bool:
-        return self.ports.clock.monotonic() - self._heard_at > BEATS_UNHEARD * self.every.total_seconds()
+    def _hear_pool(self) -> None:
+        """The pool has answered. If it was told meanwhile that there is no room here, it is told otherwise at once."""
+        was_deaf, self._pool_heard_at = self._is_long_ago(self._pool_heard_at), self.ports.clock.monotonic()
+        if was_deaf:
+            self.pool_nudge.give()
+
+    def _is_long_ago(self, heard_at: float) -> bool:
+        return self.ports.clock.monotonic() - heard_at > BEATS_UNHEARD * self.every.total_seconds()
 
     def _as_told(self, worker: Worker) -> Worker:
-        """As the pool is to know it: one that cannot hear the store takes nothing new."""
-        return replace(worker, is_draining=True) if self._is_deaf else worker
+        """As the pool is to know it: one that cannot hear the store, or the pool itself, takes nothing new."""
+        is_deaf = self._is_long_ago(min(self._heard_at, self._pool_heard_at))
+        return replace(worker, is_draining=True) if is_deaf else worker
 
     async def _start_over(self, worker: Worker) -> None:
         if not self._is_present(worker):

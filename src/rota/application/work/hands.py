@@ -4,16 +4,15 @@ An attempt is in exactly one of three places: taken (its row was not read yet), 
 recorded). One that is known here is never begun a second time, however often it is handed over.
 """
 
-import asyncio
 from collections.abc import Iterable
 from enum import StrEnum
 
+from rota.application.ports.executor import Begun, Job
 from rota.application.work.logs import AttemptBook
 from rota.application.work.nudge import Nudge
 from rota.domain.attempt import Attempt
 from rota.domain.ids import WorkerId
-from rota.domain.retry import RetryPolicy
-from rota.domain.task import Task, TaskState
+from rota.domain.task import TaskState
 
 
 class Stop(StrEnum):
@@ -34,8 +33,7 @@ class Holding:
         "begun_at",
         "book",
         "deadline",
-        "end_by",
-        "policy",
+        "job",
         "runner",
         "state",
         "stop",
@@ -43,16 +41,15 @@ class Holding:
         "type",
     )
 
-    def __init__(self, attempt: Attempt, task: Task, *, deadline: float, begun_at: float, book: AttemptBook) -> None:
-        self.attempt = attempt
-        self.state: TaskState = task.state
-        self.type: str = task.spec.type
-        self.policy: RetryPolicy = task.spec.retry
-        self.end_by = task.spec.end_by
-        self.deadline = deadline
+    def __init__(self, job: Job, *, begun_at: float, book: AttemptBook) -> None:
+        self.job = job
+        self.attempt = job.attempt
+        self.state: TaskState = job.task.state
+        self.type: str = job.task.spec.type
+        self.deadline = job.deadline
         self.begun_at = begun_at
         self.book = book
-        self.runner: asyncio.Task[object] | None = None  # None: it has ended
+        self.runner: Begun | None = None  # None: it has ended
         self.stop: Stop | None = None
         self.stopped_at = 0.0
 

@@ -22,7 +22,6 @@ from rota.application.work.settings import WorkerPorts
 from rota.application.work.settle import Settler
 from rota.application.work.standing import Standing
 from rota.domain.attempt import Attempt, TimedOut
-from rota.domain.callback import AttemptKey
 from rota.domain.ids import TaskId
 from rota.domain.log import place
 from rota.domain.task import Task, TaskState
@@ -103,6 +102,7 @@ class Desk:
 
     def _begin(self, task: Task, attempt: Attempt, *, config: TaskConfig | None, deadline: float) -> None:
         if self.standing.is_draining:
+            self.standing.complain()
             self._end(task, attempt, outcome=HandedBack("drained"))
         elif config is None:
             self.executors.complain(task.spec.type)
@@ -112,8 +112,7 @@ class Desk:
         elif deadline <= self.ports.clock.monotonic():
             self._end(task, attempt, outcome=CAME_TOO_LATE)
         else:
-            link = self.ports.link(AttemptKey(task.spec.tenant_id, task.id, attempt.number))
-            self.running.begin(Job(task, attempt, config, deadline, link), self.executors)
+            self.running.begin(Job(task, attempt, config, deadline, self.ports.link), self.executors)
 
     def _end(self, task: Task, attempt: Attempt, *, outcome: HandedBack | TimedOut) -> None:
         spec = task.spec

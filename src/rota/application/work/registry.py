@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from rota.application.ports.executor import Executor
+from rota.application.ports.executor import Executor, SwiftExecutor
 from rota.domain.task_config import TaskConfig
 
 MOST_COMPLAINTS = 1000  # types that were said to be unknown, once each
@@ -15,6 +15,7 @@ log = structlog.get_logger(__name__)
 class ExecutorRegistry:
     def __init__(self, executors: Mapping[str, Executor], *, resize: Callable[[int], None] = lambda _: None) -> None:
         self._executors = dict(executors)
+        self._swift = {name: one for name, one in executors.items() if isinstance(one, SwiftExecutor)}
         self.resize = resize  # tells those that hold something for each slot what the worker's capacity is now
         self._complained: set[str] = set()
 
@@ -27,6 +28,10 @@ class ExecutorRegistry:
             return executor
         self.complain(config.type, executor=config.executor_type)
         return None
+
+    def find_swift(self, config: TaskConfig) -> SwiftExecutor | None:
+        """Who may be able to begin tasks of this config at once."""
+        return self._swift.get(config.executor_type)
 
     def complain(self, task_type: str, *, executor: str = "") -> None:
         """Say, once for each type, that its tasks cannot run here."""

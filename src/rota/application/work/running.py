@@ -1,14 +1,16 @@
 """Attempts that run: begun, stopped for a reason, and ended into an outcome. And their deadlines, on one heap.
 
-Each attempt is one task of the event loop and nothing else: no timer, no lock. When `execute` has returned, the slot is
-free. Why an attempt was stopped is known here alone: the executor only sees that it was cancelled. The timeout is a
-promise to whoever waits: what an attempt returns after it was stopped for that does not count, though it may clean up.
+Each attempt is one task of the event loop at most: no timer, no lock; where its executor can begin it at once, not even
+that. When it has ended, the slot is free. Why an attempt was stopped is known here alone: the executor only sees that
+it was cancelled. The timeout is a promise to whoever waits: what an attempt returns after it was stopped for that does
+not count, though it may clean up.
 
 An executor that raises has failed its attempt, but for `FatalError`: that ends the worker, and costs no task a retry.
 """
 
 import asyncio
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -18,7 +20,7 @@ import structlog
 
 from rota.application import metrics
 from rota.application.loop import FatalError
-from rota.application.ports.executor import HARD_STOP, Job, Reports
+from rota.application.ports.executor import HARD_STOP, Begun, Job, Reports
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock
 from rota.application.work.hands import Hands, Holding, Stop
@@ -50,6 +52,9 @@ OUTCOMES = {
     HandedBack: "released",
     type(None): "cancelled",
 }
+
+Ending = Outcome | HandedBack
+Told = Callable[[Ending | None, BaseException | None], None]  # as `End`, and also of what was not run
 
 log = structlog.get_logger(__name__)
 
@@ -104,11 +109,10 @@ class Running:
         task = job.task
         book = self.logs.open(task.state, task.spec.type)
         now = self.clock.monotonic()
-        holding = Holding(job.attempt, task, deadline=job.deadline, begun_at=now, book=book)
+        holding = Holding(job, begun_at=now, book=book)
         del self.hands.taken[job.attempt]
         self.hands.running[job.attempt] = holding
-        holding.runner = runner = asyncio.create_task(_execute(executors, job, reports=book))
-        runner.add_done_callback(partial(self._end, holding))
+        holding.runner = _start(job, executors, reports=book, end=partial(self._end, holding))
         self.deadlines.add(holding)
 
     def stop(self, holding: Holding, reason: Stop, *, is_hard: bool = False) -> None:
@@ -133,53 +137,68 @@ class Running:
         for holding in self.deadlines.pop_past():
             self.stop(holding, Stop.TIMEOUT)
 
-    def _end(self, holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") -> None:
+    def _end(  # fixed signature: End
+        self, holding: Holding, returned: Ending | None, error: BaseException | None
+    ) -> None:
         holding.runner = None
         holding.book.close()
         self.completed += 1
         self.collector.observe(metrics.ATTEMPT_SECONDS, holding.type, value=self.clock.monotonic() - holding.begun_at)
-        self._look_for_break(runner)
-        outcome = _outcome_of(holding, runner)  # also takes an exception, which must not be left alone
+        if isinstance(error, FatalError):
+            self.broken = error
+            self.deadlines.nudge.give()
+        outcome = _outcome_of(holding, returned, error=error)
         if holding.stop is Stop.FENCED:
             self.collector.add(metrics.ATTEMPTS_ENDED, holding.type, "fenced")
             self.logs.discard(holding.book)
             self.hands.drop(holding.attempt)
             return
         self.collector.add(metrics.ATTEMPTS_ENDED, holding.type, OUTCOMES.get(type(outcome), "failed"))
-        ended = Ended(
-            holding.attempt, holding.state, holding.type, outcome, holding.policy, holding.book, holding.end_by
+        spec = holding.job.task.spec
+        self.reporter.report(
+            Ended(holding.attempt, holding.state, spec.type, outcome, spec.retry, holding.book, spec.end_by)
         )
-        self.reporter.report(ended)
-
-    def _look_for_break(self, runner: "asyncio.Task[Outcome | HandedBack]") -> None:
-        error = None if runner.cancelled() else runner.exception()
-        if isinstance(error, FatalError):
-            self.broken = error
-            self.deadlines.nudge.give()
 
 
-async def _execute(executors: ExecutorRegistry, job: Job, *, reports: Reports) -> Outcome | HandedBack:
+def _start(job: Job, executors: ExecutorRegistry, *, reports: Reports, end: Told) -> Begun:
+    swift = executors.find_swift(job.config)
+    begun = None if swift is None else swift.begin(job, reports, end=end)
+    if begun is not None:
+        return begun
+    runner = asyncio.create_task(_execute(executors, job, reports=reports))
+    runner.add_done_callback(partial(_tell_end, end))
+    return runner
+
+
+def _tell_end(end: Told, runner: "asyncio.Task[Ending]") -> None:
+    if runner.cancelled():
+        end(None, None)
+    elif (error := runner.exception()) is not None:  # which must not be left alone
+        end(None, error)
+    elif not isinstance(outcome := runner.result(), Outcome | HandedBack):
+        end(None, TypeError(f"{outcome!r:.100} is no outcome"))
+    else:
+        end(outcome, None)
+
+
+async def _execute(executors: ExecutorRegistry, job: Job, *, reports: Reports) -> Ending:
     # Also the search is the attempt's own: a config that makes an executor raise must not stop the intake of others.
     executor = executors.find(job.config)
     if executor is None:
         return UNKNOWN_TYPE
-    outcome = await executor.execute(job, reports)
-    return CALLBACKS_OFF if isinstance(outcome, Deferred) and not job.callback else outcome
+    return await executor.execute(job, reports)
 
 
-def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") -> Outcome | HandedBack | None:
-    error = None if runner.cancelled() else runner.exception()
-    if error is None and not runner.cancelled():
-        outcome = runner.result()
-        if holding.stop is Stop.TIMEOUT and isinstance(outcome, Succeeded | Snoozed):
-            return RETURNED_TOO_LATE
-        if holding.stop is not None and isinstance(outcome, Failed | Cancelled):
-            return _stopped(holding.stop)  # how it took being stopped is not why it ended
-        if isinstance(outcome, Outcome | HandedBack):
-            return outcome
-        error = TypeError(f"{outcome!r:.100} is no outcome")
-    if holding.stop is not None:
-        return _stopped(holding.stop)
+def _outcome_of(holding: Holding, outcome: Ending | None, *, error: BaseException | None) -> Ending | None:
+    if type(outcome) is Deferred and not holding.job.callback:
+        outcome = CALLBACKS_OFF
+    stop = holding.stop
+    if outcome is not None and stop is None:
+        return outcome
+    if stop is Stop.TIMEOUT and isinstance(outcome, Succeeded | Snoozed):
+        return RETURNED_TOO_LATE
+    if stop is not None:  # how it took being stopped is not why it ended
+        return _stopped(stop) if outcome is None or isinstance(outcome, Failed | Cancelled) else outcome
     if isinstance(error, FatalError):
         return EXECUTOR_BROKEN
     text = "it cancelled itself" if error is None else f"{type(error).__name__}: {error}"
@@ -187,7 +206,7 @@ def _outcome_of(holding: Holding, runner: "asyncio.Task[Outcome | HandedBack]") 
     return Failed(TaskError("executor_error", f"the executor failed: {text}"))
 
 
-def _stopped(reason: Stop) -> Outcome | HandedBack | None:
+def _stopped(reason: Stop) -> Ending | None:
     match reason:
         case Stop.TIMEOUT:
             return TimedOut()

@@ -1,17 +1,17 @@
 """What a worker is told about itself, and the ports it works with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from rota.application.config_cache import ConfigCache
 from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.executor import Link, no_link
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Ids, Random
 from rota.application.store_time import StoreTime
 from rota.application.work.spool import Spool
-from rota.domain.callback import AttemptKey
 from rota.domain.checks import check_duration, check_number
 from rota.domain.errors import InvalidError
 from rota.domain.ids import WorkerId
@@ -70,11 +70,6 @@ class WorkerSettings:
         )
 
 
-def no_link(attempt: AttemptKey) -> str:
-    """Callbacks are off: nobody outside can reach this cluster."""
-    return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPorts:
     """All that a worker needs from outside."""
@@ -88,4 +83,4 @@ class WorkerPorts:
     ids: Ids
     collector: MetricsCollector
     spool: Spool
-    link: Callable[[AttemptKey], str] = no_link  # the URL by which an attempt is finished from outside
+    link: Link = no_link  # the URL by which an attempt is finished from outside

@@ -28,6 +28,7 @@ class Standing:
         self._is_departing = False
         self.capacity = settings.capacity
         self.is_leaving = False
+        self.is_misunderstood = False  # it drains, and was given something: the pool may not know
         self.worker: Worker | None = None  # None: not registered, or not any more
 
     @property
@@ -84,6 +85,12 @@ class Standing:
     def _resize(self, capacity: int) -> None:
         self.capacity = capacity
         self._on_capacity(capacity)
+
+    def complain(self) -> None:
+        """It was given something though it drains. The pool is told again, or it would be given that for ever."""
+        self.is_misunderstood = True
+        for nudge in self._nudges:
+            nudge.give()
 
     def _change(self) -> None:
         if self.worker is not None:

@@ -48,11 +48,16 @@ class Wire:
     def __init__(self, connection: AbstractConnection, meter: PoolMeter) -> None:
         self._connection = connection
         self._meter = meter
-        self._is_ending = False
+        self._is_ending = self._is_retired = False
         self._row: deque[_Call] = deque()
         self._begun = asyncio.Event()
         self._reader = asyncio.create_task(self._read())
         self.is_open = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left of it."""
+        return self._reader.done()
 
     async def begin(self) -> None:
         """Wait until it reads: a task that is cancelled before it began would not disconnect."""
@@ -77,6 +82,16 @@ class Wire:
         self._fail("the connection was closed")
         self._reader.cancel()  # which disconnects
 
+    def retire(self) -> None:
+        """Take no more commands, and close when the last answer has come."""
+        if not self.is_open:
+            return
+        self._is_ending = True
+        if self._row:
+            self.is_open, self._is_retired = False, True
+        else:
+            self.close()
+
     async def end(self) -> None:
         """Close, and wait until nothing is left."""
         self._is_ending = True
@@ -87,7 +102,7 @@ class Wire:
         self._begun.set()
         self._meter.opened()
         try:
-            while True:
+            while self._row or not self._is_retired:
                 answer = await self._read_one()
                 if self._row[0].is_complete_with(answer):
                     self._row.popleft()

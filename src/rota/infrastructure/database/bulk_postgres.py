@@ -1,8 +1,12 @@
-"""Bulk statements for PostgreSQL: a batch travels as one array per column."""
+"""Bulk statements for PostgreSQL: a batch travels as one array per column.
+
+Of a batch that is not small, a column in which all rows have the same value travels as that value: the server neither
+reads nor unrolls an array for it. A batch of tasks shares all but its ids and payloads more often than not.
+"""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, Integer, SmallInteger, Table
 
@@ -11,6 +15,8 @@ from rota.infrastructure.database.bulk import without_defaults
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
 from rota.infrastructure.database.direct import execute
 from rota.infrastructure.database.one_by_one import OneByOne
+
+FEW = 8  # rows, up to which all columns are arrays: the server then knows the statement, whatever is alike by chance
 
 
 class PostgresBulk:
@@ -26,27 +32,25 @@ class PostgresBulk:
 
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         names, values = without_defaults(table, columns=columns, rows=rows)
-        execute(connection, _insert(table, names), parameters=_arrays(values))
+        _insert(connection, table, columns=names, rows=values)
 
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        execute(connection, f"{_insert(table, columns)} {KEEP}", parameters=_arrays(rows))
+        _insert(connection, table, columns=columns, rows=rows, tail=KEEP)
 
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        execute(connection, f"{_insert(table, columns)} {replace_row(table, columns)}", parameters=_arrays(rows))
+        _insert(connection, table, columns=columns, rows=rows, tail=replace_row(table, columns))
 
     def upsert_changed(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
     ) -> None:
-        clause = replace_changed(table, columns, by=by)
-        execute(connection, f"{_insert(table, columns)} {clause}", parameters=_arrays(rows))
+        _insert(connection, table, columns=columns, rows=rows, tail=replace_changed(table, columns, by=by))
 
     def add_counts(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        clause = add_number(table, columns[-1])
-        execute(connection, f"{_insert(table, columns)} {clause}", parameters=_arrays(rows))
+        _insert(connection, table, columns=columns, rows=rows, tail=add_number(table, columns[-1]))
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _update(connection, table, change=KeyedChange(("id",), tuple(columns)), rows=rows)
@@ -71,36 +75,51 @@ class PostgresBulk:
         return execute(connection, statement.format(ids="= ANY($1::bigint[])"), parameters=(list(ids),)).rowcount
 
     def delete(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
-        match = " AND ".join(f"t.{name}=g.{name}" for name in columns)
-        return execute(
-            connection,
-            f"DELETE FROM {table.name} t USING unnest({_unnested(table, columns)}) AS g({','.join(columns)})"
-            f" WHERE {match}",
-            parameters=_arrays(rows),
-        ).rowcount
+        sent = _send(table, columns, rows=rows)
+        match = " AND ".join(map("t.{}={}".format, columns, sent.values))
+        statement = f"DELETE FROM {table.name} t USING {sent.unnested} WHERE {match}"
+        return execute(connection, statement, parameters=sent.parameters).rowcount
 
 
-def _insert(table: Table, columns: Sequence[str]) -> str:
-    return f"INSERT INTO {table.name} ({','.join(columns)}) SELECT * FROM unnest({_unnested(table, columns)})"
+def _insert(
+    connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], tail: str = ""
+) -> None:
+    sent = _send(table, columns, rows=rows)
+    statement = f"INSERT INTO {table.name} ({','.join(columns)}) SELECT {','.join(sent.values)} FROM {sent.unnested}"
+    execute(connection, f"{statement} {tail}", parameters=sent.parameters)
 
 
 def _update(connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
-    # The new value of a fence column stands beside the expected one, so each array has a name of its own.
-    expected = [f"old_{name}" for name in change.keys]
-    given = [f"new_{name}" for name in (*change.columns, *change.added)]
-    values = [f"{name}=g.new_{name}" for name in change.columns]
-    changes = ",".join([*values, *(f"{name}=t.{name}+g.new_{name}" for name in change.added)])
-    fence = " AND ".join(f"t.{name}=g.old_{name}" for name in change.keys)
-    arrays = _unnested(table, [*change.keys, *change.columns, *change.added])
-    return execute(
-        connection,
-        f"UPDATE {table.name} t SET {changes} FROM unnest({arrays}) AS g({','.join(expected + given)}) WHERE {fence}",
-        parameters=_arrays(rows),
-    ).rowcount
+    sent = _send(table, [*change.keys, *change.columns, *change.added], rows=rows)
+    new = sent.values[len(change.keys) :]
+    values = list(map("{}={}".format, change.columns, new))
+    values += [f"{name}=t.{name}+{value}" for name, value in zip(change.added, new[len(values) :], strict=True)]
+    fence = " AND ".join([f"t.{name}={value}" for name, value in zip(change.keys, sent.values, strict=False)])
+    statement = f"UPDATE {table.name} t SET {','.join(values)} FROM {sent.unnested} WHERE {fence}"
+    return execute(connection, statement, parameters=sent.parameters).rowcount
 
 
-def _unnested(table: Table, columns: Sequence[str]) -> str:
-    return ",".join(f"${place}::{_type_of(table, name)}[]" for place, name in enumerate(columns, start=1))
+class _Sent(NamedTuple):
+    """A batch on its way."""
+
+    unnested: str  # what to read it from
+    values: list[str]  # how the value of each column is called there
+    parameters: tuple[Any, ...]
+
+
+def _send(table: Table, columns: Sequence[str], *, rows: Sequence[Values]) -> _Sent:
+    """The first column is always an array: it says how many rows there are."""
+    arrays, names, values, parameters = [], [], [], []
+    for place, (name, column) in enumerate(zip(columns, zip(*rows, strict=True), strict=True), start=1):
+        if place > 1 and FEW < len(column) == column.count(column[0]):
+            values.append(f"${place}::{_type_of(table, name)}")
+            parameters.append(column[0])
+        else:
+            names.append(f"c{place}")
+            values.append(f"g.c{place}")
+            arrays.append(f"${place}::{_type_of(table, name)}[]")
+            parameters.append(list(column))
+    return _Sent(f"unnest({','.join(arrays)}) AS g({','.join(names)})", values, tuple(parameters))
 
 
 def _type_of(table: Table, name: str) -> str:
@@ -110,7 +129,3 @@ def _type_of(table: Table, name: str) -> str:
     if isinstance(kind, SmallInteger):
         return "smallint"
     return "int" if isinstance(kind, Integer) else "text"
-
-
-def _arrays(rows: Sequence[Values]) -> tuple[list[Any], ...]:
-    return tuple(list(column) for column in zip(*rows, strict=True))

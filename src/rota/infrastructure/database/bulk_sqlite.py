@@ -1,17 +1,30 @@
-"""Bulk statements for SQLite: prepared once, run per row inside the process."""
+"""Bulk statements for SQLite: many rows in one step of the library.
 
-from collections.abc import Callable, Sequence
+Python's module lets go of the interpreter lock for every step and has to get it back after: where another thread
+computes meanwhile, that takes up to 5 ms. A batch that is a step for each row therefore crawls just when there is much
+to do; one that is a few steps runs beside the others, on another core. So rows are inserted a hundred at a time, those
+that become alike change in one statement, and what is found comes back as one text.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Table
 
 from rota.infrastructure.database.batch import Batch, KeyedChange, Values
+from rota.infrastructure.database.bulk import grouped
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
 from rota.infrastructure.database.direct import execute, execute_many
 from rota.infrastructure.database.one_by_one import OneByOne
 from rota.infrastructure.instants import to_us
+
+AT_ONCE = (100, 10, 1)  # rows in one INSERT: few statements, so that SQLite has them prepared
+ALIKE = 4  # rows that must share what they become, on average, for a statement of their own
+_THESE = "(SELECT value FROM json_each(?))"
 
 
 class SqliteBulk:
@@ -27,27 +40,25 @@ class SqliteBulk:
         pass  # the planner does, unless ANALYZE has told it otherwise
 
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        execute_many(connection, _insert(table, columns), rows=rows)
+        _insert(connection, table, columns=columns, rows=rows)
 
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        execute_many(connection, f"{_insert(table, columns)} {KEEP}", rows=rows)
+        _insert(connection, table, columns=columns, rows=rows, tail=KEEP)
 
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        execute_many(connection, f"{_insert(table, columns)} {replace_row(table, columns)}", rows=rows)
+        _insert(connection, table, columns=columns, rows=rows, tail=replace_row(table, columns))
 
     def upsert_changed(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], by: str
     ) -> None:
-        clause = replace_changed(table, columns, by=by)
-        execute_many(connection, f"{_insert(table, columns)} {clause}", rows=rows)
+        _insert(connection, table, columns=columns, rows=rows, tail=replace_changed(table, columns, by=by))
 
     def add_counts(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        clause = add_number(table, columns[-1])
-        execute_many(connection, f"{_insert(table, columns)} {clause}", rows=rows)
+        _insert(connection, table, columns=columns, rows=rows, tail=add_number(table, columns[-1]))
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _update(connection, table, change=KeyedChange(("id",), tuple(columns)), rows=rows)
@@ -66,27 +77,64 @@ class SqliteBulk:
         return nullcontext(OneByOne(self, connection))
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
-        inlined = ",".join([f"{number:d}" for number in ids])
-        return execute(connection, query.format(ids=f"IN ({inlined})")).fetchall()
+        columns, rest = query.removeprefix("SELECT ").split(" FROM ", 1)
+        whole = f"SELECT json_group_array(json_array({columns})) FROM {rest}".format(ids=f"IN {_THESE}")
+        ((found,),) = execute(connection, whole, parameters=(_json(ids),)).fetchall()
+        rows: list[list[Any]] = msgspec.json.decode(found)
+        return rows
 
     def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
-        inlined = ",".join([f"{number:d}" for number in ids])
-        return execute(connection, statement.format(ids=f"IN ({inlined})")).rowcount
+        return execute(connection, statement.format(ids=f"IN {_THESE}"), parameters=(_json(ids),)).rowcount
 
     def delete(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
-        match = " AND ".join(f"{name}=?" for name in columns)
-        return execute_many(connection, f"DELETE FROM {table.name} WHERE {match}", rows=rows).rowcount
+        key, *others = columns
+        match = "".join(f"{name}=? AND " for name in others)
+        groups = grouped(rows, key_from=1)
+        if _is_alike(groups, rows):
+            statement = f"DELETE FROM {table.name} WHERE {match}{key} IN {_THESE}"
+            return sum(
+                execute(connection, statement, parameters=(*values, _json(keys))).rowcount
+                for values, keys in groups.items()
+            )
+        turned = [(*row[1:], row[0]) for row in rows]
+        return execute_many(connection, f"DELETE FROM {table.name} WHERE {match}{key}=?", rows=turned).rowcount
 
 
-def _insert(table: Table, columns: Sequence[str]) -> str:
-    return f"INSERT INTO {table.name} ({','.join(columns)}) VALUES ({','.join('?' * len(columns))})"
+def _insert(
+    connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values], tail: str = ""
+) -> None:
+    row = f"({','.join('?' * len(columns))})"
+    place = 0
+    for size in AT_ONCE:
+        statement = f"INSERT INTO {table.name} ({','.join(columns)}) VALUES {','.join([row] * size)} {tail}"
+        while len(rows) - place >= size:
+            values = list(chain.from_iterable(rows[place : place + size]))
+            execute(connection, statement, parameters=values)
+            place += size
 
 
 def _update(connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
-    given = (*change.keys, *change.columns, *change.added)
-    place = [f"?{number}" for number in range(1, len(given) + 1)]
-    fence = " AND ".join(map("{}={}".format, change.keys, place))
-    new = place[len(change.keys) :]
+    key, *fences = change.keys
+    groups = grouped(rows, key_from=1)
+    is_alike = _is_alike(groups, rows)
+    given = (*fences, *change.columns, *change.added)
+    place = [f"?{number}" for number in range(1, len(given) + 2)]
+    new = place[len(fences) :]
     values = list(map("{}={}".format, change.columns, new))
-    values += [f"{name}={name}+{value}" for name, value in zip(change.added, new[len(change.columns) :], strict=True)]
-    return execute_many(connection, f"UPDATE {table.name} SET {','.join(values)} WHERE {fence}", rows=rows).rowcount
+    values += [f"{name}={name}+{value}" for name, value in zip(change.added, new[len(values) : -1], strict=True)]
+    fence = "".join(f"{name}={value} AND " for name, value in zip(fences, place, strict=False))
+    which = f"{key} IN (SELECT value FROM json_each({place[-1]}))" if is_alike else f"{key}={place[-1]}"
+    statement = f"UPDATE {table.name} SET {','.join(values)} WHERE {fence}{which}"
+    if is_alike:
+        changes = [execute(connection, statement, parameters=(*same, _json(keys))) for same, keys in groups.items()]
+        return sum(change.rowcount for change in changes)
+    return execute_many(connection, statement, rows=[(*row[1:], row[0]) for row in rows]).rowcount
+
+
+def _is_alike(groups: Mapping[Values, list[int]], rows: Sequence[Values]) -> bool:
+    """Whether a statement for each group is worth it."""
+    return len(groups) * ALIKE <= len(rows)
+
+
+def _json(ids: Sequence[int]) -> str:
+    return msgspec.json.encode(list(ids)).decode()

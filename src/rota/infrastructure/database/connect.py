@@ -27,7 +27,8 @@ POOL_WAIT_S = 2.0
 CONNECT_S = 2
 LOCK_WAIT_S = 3
 CONNECTION_LIFE_S = 1800
-IDLE_S = 30  # a node that vanished in the middle of a transaction must not keep its locks for longer
+IDLE_S = 30  # a node that vanished must not keep its connections for longer …
+IDLE_IN_TRANSACTION_S = 2  # … nor one that stands still its locks: less than others wait for one
 STATEMENT_S = 30  # the server stops what nobody waits for any more
 BACKENDS = frozenset({"sqlite", "mysql", "mariadb", "postgresql"})
 WAL_TRIES = 5
@@ -52,7 +53,8 @@ def open_runner(url: str, *, deadline_s: float = CALL_DEADLINE_S) -> Runner:
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite":
         return SqliteRunner(sqlite_engine(parsed), deadline_s=deadline_s)
-    writer, reader = server_engine(parsed), server_engine(parsed, isolation_level="AUTOCOMMIT")
+    writer = server_engine(parsed, idle_in_transaction_s=IDLE_IN_TRANSACTION_S)
+    reader = server_engine(parsed, isolation_level="AUTOCOMMIT")
     return ServerRunner(writer, reader, deadline_s=deadline_s)
 
 
@@ -67,11 +69,15 @@ def bulk_for(url: str, clock: Clock) -> Bulk:
             return MysqlBulk()
 
 
-def server_engine(url: URL, *, isolation_level: str = "READ COMMITTED") -> AsyncEngine:
+def server_engine(
+    url: URL, *, isolation_level: str = "READ COMMITTED", idle_in_transaction_s: int = IDLE_S
+) -> AsyncEngine:
     """A MySQL, MariaDB or PostgreSQL server with a bounded pool; every wait has an end."""
     is_postgres = url.get_backend_name() == "postgresql"
     try:
-        engine = (_postgres_engine if is_postgres else _mysql_engine)(url, isolation_level=isolation_level)
+        engine = (_postgres_engine if is_postgres else _mysql_engine)(
+            url, isolation_level=isolation_level, idle_in_transaction_s=idle_in_transaction_s
+        )
     except ModuleNotFoundError as exc:
         extra = "postgres" if is_postgres else "mysql"
         raise ConfigError(f"the driver {exc.name} is not installed; try: pip install 'rota[{extra}]'") from exc
@@ -145,7 +151,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
 
 
-def _mysql_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
+def _mysql_engine(url: URL, *, isolation_level: str, idle_in_transaction_s: int) -> AsyncEngine:
     from asyncmy.connection import Connection as AsyncmyConnection  # an extra: only who uses MySQL or MariaDB has it
 
     class Connection(AsyncmyConnection):
@@ -170,10 +176,10 @@ def _mysql_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
             raise ConnectionResetError(str(exc)) from exc
         return connection
 
-    # MySQL reads the last setting as a comment: it cannot bound statements other than SELECT.
+    # MySQL reads the last settings as a comment: it can bound neither statements other than SELECT nor transactions.
     session = (
         f"SET time_zone='+00:00', innodb_lock_wait_timeout={LOCK_WAIT_S}, wait_timeout={IDLE_S}"
-        f" /*M!100100 , max_statement_time={STATEMENT_S} */"
+        f" /*M!100300 , max_statement_time={STATEMENT_S}, idle_transaction_timeout={idle_in_transaction_s} */"
     )
     return create_async_engine(
         url.set(drivername="mysql+asyncmy"),
@@ -182,7 +188,7 @@ def _mysql_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
     )
 
 
-def _postgres_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
+def _postgres_engine(url: URL, *, isolation_level: str, idle_in_transaction_s: int) -> AsyncEngine:
     import asyncpg  # an extra: only who uses PostgreSQL has it
 
     class Connection(asyncpg.Connection):  # type: ignore[misc]  # untyped
@@ -199,7 +205,7 @@ def _postgres_engine(url: URL, *, isolation_level: str) -> AsyncEngine:
         "timezone": "UTC",
         "lock_timeout": f"{LOCK_WAIT_S}s",
         "statement_timeout": f"{STATEMENT_S}s",
-        "idle_in_transaction_session_timeout": f"{IDLE_S}s",
+        "idle_in_transaction_session_timeout": f"{idle_in_transaction_s}s",
         "tcp_keepalives_idle": "10",
         "tcp_keepalives_interval": "3",
         "tcp_keepalives_count": "3",

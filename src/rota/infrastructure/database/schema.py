@@ -210,6 +210,39 @@ calendar_use = Table(  # which schedules name a calendar: it cannot be deleted u
     **MYSQL,
 )
 
+report_rollup = Table(  # what happened, summed up by the leader
+    "report_rollup",
+    metadata,
+    Column("tenant_id", String(SHORT), nullable=False),
+    Column("grain", SmallInteger, nullable=False),  # 0 quarters of an hour, 1 hours, 2 days
+    Column("start_us", BigInteger, nullable=False),
+    Column("type", sorted_text(LONG), nullable=False),
+    Column("figures_json", Text, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "grain", "start_us", "type"),
+    Index("report_rollup_age", "grain", "start_us"),
+    **MYSQL,
+)
+
+report_progress = Table(  # one row, from the first step on
+    "report_progress",
+    metadata,
+    id_column(),
+    number("version"),
+    number("swept_id"),
+    number("looked_us"),
+    tenant(),
+    **MYSQL,
+)
+
+report_left = Table(  # tasks that lived when they were passed; the id is not greater than any of them
+    "report_left",
+    metadata,
+    id_column(),
+    Column("ids_json", big_text(), nullable=False),
+    tenant(),
+    **MYSQL,
+)
+
 worker_registry = Table(
     "worker_registry",
     metadata,

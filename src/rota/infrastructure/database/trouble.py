@@ -33,6 +33,7 @@ _POSTGRES_LOST_CLASSES = ("08", "57", "53")  # connection, operator intervention
 _POSTGRES_MEANING = {
     **dict.fromkeys(("40001", "40P01", "55P03"), Trouble.CONTENTION),
     "25006": Trouble.READ_ONLY,
+    "25P03": Trouble.LOST,  # it stood still in the middle of a transaction, and was cut off
     "23505": Trouble.DUPLICATE,
     **dict.fromkeys(("42P01", "42703"), Trouble.SCHEMA),
 }

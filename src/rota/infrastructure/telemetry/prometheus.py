@@ -13,7 +13,6 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    Histogram,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
@@ -21,6 +20,7 @@ from prometheus_client import (
 
 from rota.application.metrics import CATALOGUE
 from rota.application.ports.metrics import Metric, MetricKind
+from rota.infrastructure.telemetry.histogram import Histogram, HistogramSeries
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_TYPES = 1000
@@ -31,8 +31,9 @@ BUCKETS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600,
 )  # fmt: skip
 
-T = TypeVar("T", Counter, Gauge, Histogram)
+T = TypeVar("T", Counter, Gauge, HistogramSeries)
 Instrument = Counter | Gauge | Histogram
+Series = Counter | Gauge | HistogramSeries
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +50,7 @@ class PrometheusCollector:
         self._most_types = most_types
         self._types: set[str] = set()
         self._lock = Lock()
-        self._series: dict[tuple[str, tuple[str, ...]], Instrument] = {}
+        self._series: dict[tuple[str, tuple[str, ...]], Series] = {}
         self._instruments = {metric: self._make(metric) for metric in CATALOGUE}
 
     def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
@@ -59,13 +60,17 @@ class PrometheusCollector:
         self._note(gauge, labels, act=lambda found: _as(found, Gauge).set(value))
 
     def observe(self, histogram: Metric, *labels: str, value: float) -> None:
-        self._note(histogram, labels, act=lambda found: _as(found, Histogram).observe(value))
+        series = self._series.get((histogram.name, labels))
+        if type(series) is HistogramSeries and type(value) is float:  # every task comes by here
+            series.observe(value)
+        else:
+            self._note(histogram, labels, act=lambda found: _as(found, HistogramSeries).observe(value))
 
     def render(self) -> bytes:
         """Everything, in the text format of `CONTENT_TYPE`."""
         return generate_latest(self._registry)
 
-    def _note(self, metric: Metric, labels: tuple[str, ...], *, act: Callable[[Instrument], None]) -> None:
+    def _note(self, metric: Metric, labels: tuple[str, ...], *, act: Callable[[Series], None]) -> None:
         try:
             series = self._series.get((metric.name, labels))
             act(series if series is not None else self._find_series(metric, labels))
@@ -75,11 +80,11 @@ class PrometheusCollector:
         ) as exc:  # the wrong kind or labels, a counter that should fall: somebody's mistake
             log.warning("metrics.refused", metric=metric.name, labels=labels, error=str(exc))
 
-    def _find_series(self, metric: Metric, labels: tuple[str, ...]) -> Instrument:
+    def _find_series(self, metric: Metric, labels: tuple[str, ...]) -> Series:
         """Looked up once: nearly every figure goes where one went before."""
         instrument = self._get(metric)
         bounded = self._bound(metric, labels)
-        series = instrument.labels(*bounded) if bounded or metric.labels else instrument
+        series = _series_of(instrument, metric, labels=bounded)
         if bounded == labels and self._instruments.get(metric) is instrument:
             self._series[metric.name, labels] = series
         return series
@@ -100,7 +105,7 @@ class PrometheusCollector:
             case MetricKind.GAUGE:
                 return Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
             case MetricKind.HISTOGRAM:
-                return Histogram(metric.name, metric.help, metric.labels, registry=self._registry, buckets=BUCKETS)
+                return Histogram(metric, buckets=BUCKETS, registry=self._registry)
 
     def _bound(self, metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
         if TYPE_LABEL not in metric.labels:
@@ -119,7 +124,13 @@ class PrometheusCollector:
         return task_type if task_type in self._types else OTHER
 
 
-def _as(found: Instrument, wanted: type[T]) -> T:
+def _series_of(instrument: Instrument, metric: Metric, *, labels: tuple[str, ...]) -> Series:
+    if isinstance(instrument, Histogram):
+        return instrument.labels(*labels)
+    return instrument.labels(*labels) if labels or metric.labels else instrument
+
+
+def _as(found: Series, wanted: type[T]) -> T:
     if not isinstance(found, wanted):
         raise TypeError(f"it is a {type(found).__name__}, not a {wanted.__name__}")
     return found

@@ -6,11 +6,11 @@ import click
 
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
 from rota.interfaces.cli.output import document, output_option, print_rows, show_list, show_one
-from rota.interfaces.cli.tables import NODES, QUEUES, nodes_at
+from rota.interfaces.cli.tables import NODES, QUEUE_TYPES, QUEUES, nodes_at
 from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
-    from rota.wire.cluster import Cluster, Queues, Stats
+    from rota.wire.cluster import Cluster, Queues, QueueTypes, Stats
 
 
 @click.group()
@@ -26,6 +26,16 @@ def ls(output: str, *, watch: bool, url: str | None) -> None:
     """List what is ready by priority, and what waits for its time."""
     with connect(url) as client:
         repeat(lambda: _show_queues(client.queues(), output), watch=watch)
+
+
+@queue.command()
+@output_option
+@watch_option
+@server_option
+def types(output: str, *, watch: bool, url: str | None) -> None:
+    """List what waits and runs of each type."""
+    with connect(url) as client:
+        repeat(lambda: _show_queue_types(client.queue_types(), output), watch=watch)
 
 
 @click.command()
@@ -55,6 +65,15 @@ def _show_queues(found: "Queues", output: str) -> None:
     show_list(found.items, QUEUES, output=output)
     if output != "name":
         click.echo(f"delayed {found.delayed}, assigned {found.assigned}, running {found.running}")
+
+
+def _show_queue_types(found: "QueueTypes", output: str) -> None:
+    if output in ("json", "yaml"):
+        show_one(found, QUEUE_TYPES, output=output)
+        return
+    show_list(found.items, QUEUE_TYPES, output=output)
+    if output != "name" and not found.complete:
+        click.echo("more lives than is counted: these are lower bounds")
 
 
 def _show_stats(found: "Stats", output: str) -> None:

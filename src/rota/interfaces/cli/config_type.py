@@ -121,11 +121,12 @@ def diff(task_type: str, before: int, *, after: int, url: str | None) -> None:
 @config_type.command()
 @click.argument("task_type", metavar="TYPE")
 @click.argument("revision", type=WholeNumber(1))
+@click.option("--expected", type=WholeNumber(0), metavar="N", help="Only if the type is at revision N; 0: deleted.")
 @server_option
-def rollback(task_type: str, revision: int, *, url: str | None) -> None:
+def rollback(task_type: str, revision: int, *, expected: int | None, url: str | None) -> None:
     """Define a type as it was in an earlier revision."""
     with connect(url) as client:
-        stored = client.configs.roll_back(task_type, revision)
+        stored = client.configs.roll_back(task_type, revision, expected_revision=expected)
     click.echo(f"{stored.type} is at revision {stored.revision}, as it was at {revision}")
 
 

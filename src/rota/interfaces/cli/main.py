@@ -26,6 +26,7 @@ PLACES = {
     "queue": f"{HERE}.cluster",
     "cluster": f"{HERE}.cluster",
     "stats": f"{HERE}.cluster",
+    "report": f"{HERE}.report",
     "top": f"{HERE}.top",
     "events": f"{HERE}.events",
     "token": f"{HERE}.token",
@@ -33,6 +34,7 @@ PLACES = {
     "settings": f"{HERE}.settings",
     "db": f"{HERE}.db",
     "doctor": f"{HERE}.doctor",
+    "health": f"{HERE}.health",
     "bench": f"{HERE}.bench",
     "completion": f"{HERE}.completion",
 }

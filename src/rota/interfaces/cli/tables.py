@@ -71,6 +71,7 @@ CONFIGS = Table(
         _field("NAME", "name", is_wide=True),
         _field("DESCRIPTION", "description", is_wide=True),
         _field("UPDATED", "updated_at", is_wide=True),
+        _field("BY", "updated_by", is_wide=True),
     ),
     attrgetter("type"),
     empty="no types yet; a worker brings those of its code: rota worker --app FILE.py",
@@ -127,6 +128,18 @@ WORKERS = Table(
 QUEUES = Table(
     (_field("PRIORITY", "priority"), _field("READY", "ready"), _field("OLDEST_S", "oldest_age_seconds")),
     lambda queue: str(queue.priority),
+)
+QUEUE_TYPES = Table(
+    (
+        _field("TYPE", "type"),
+        _field("READY", "ready"),
+        _field("OLDEST_S", "oldest_age_seconds"),
+        _field("DELAYED", "delayed"),
+        _field("BLOCKED", "blocked", is_wide=True),
+        _field("RUNNING", "running"),
+    ),
+    attrgetter("type"),
+    empty="no task waits or runs",
 )
 NODES = Table(
     (

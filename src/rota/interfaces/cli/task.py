@@ -31,16 +31,20 @@ def task() -> None:
 @task.command()
 @filter_options
 @click.option("--limit", type=WholeNumber(1, 100_000), default=50, help="The most to show.  [default: 50]")
+@click.option("--full", is_flag=True, help="With payloads, results and errors whole, however large (-o json).")
 @output_option
 @watch_option
 @server_option
-def ls(limit: int, output: str, *, watch: bool, url: str | None, **given: Any) -> None:
+def ls(limit: int, output: str, *, full: bool, watch: bool, url: str | None, **given: Any) -> None:
     """List tasks, newest first."""
     filters = read_filters(given)
     with connect(url) as client:
         repeat(
             lambda: show_list(
-                client.tasks.list(page_size=min(limit + 1, 1000), **filters), TASKS, output=output, limit=limit
+                client.tasks.list(page_size=min(limit + 1, 1000), full=full, **filters),
+                TASKS,
+                output=output,
+                limit=limit,
             ),
             watch=watch,
         )

@@ -86,10 +86,12 @@ def parse(raw: bytes, method: Method) -> Parsed:
     values = convert.Reader(operation.most_marks).read(message)
     path = {name: str(values.pop(name, "")) for name in operation.path_names}
     after = values.pop("after", None) if method.is_stream else None
-    query = {name: values.pop(name) for name in operation.query.__struct_fields__ if name in values}
+    kind = operation.query
+    names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)  # `from` is no name for a field
+    query = {encoded: values.pop(name) for name, encoded in names if name in values}
     return Parsed(
         path=path,
-        query=to_struct(query, operation.query),
+        query=to_struct(query, kind),
         body=None if operation.body is None else to_struct(values, operation.body),
         after=_place(after, operation),
     )

@@ -51,7 +51,7 @@ class Endpoint:
         if isinstance(answer, Stream):
             await self._stream(answer, Request(scope, receive), send=send)
         else:
-            await _respond(answer, send)
+            await _respond(answer, send, text_type=self._operation.text_type)
 
     async def _read(self, scope: Scope, receive: Receive, *, count: Callable[[int], None]) -> Call[Any, Any]:
         operation, principal, client = self._operation, _principal(scope), scope.get("client")
@@ -134,11 +134,13 @@ def _place(scope: Scope, operation: Operation) -> str | None:
     return operation.places.check("Last-Event-ID", given) if operation.places and given is not None else None
 
 
-async def _respond(reply: Reply, send: Send) -> None:
+async def _respond(reply: Reply, send: Send, *, text_type: str | None) -> None:
     """Plain ASGI: a response object is made for more than is needed here, and every task created pays for it."""
-    content = b"" if reply.body is None else msgspec.json.encode(reply.body)
+    content, kind = b"" if reply.body is None else msgspec.json.encode(reply.body), b"application/json"
+    if reply.text is not None:
+        content, kind = reply.text.encode(), f"{text_type}; charset=utf-8".encode()
     headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
     if reply.body is not None:
-        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+        headers += [(b"content-type", kind), (b"content-length", str(len(content)).encode())]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

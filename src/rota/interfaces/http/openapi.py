@@ -160,6 +160,8 @@ def _list_responses(operation: Operation, references: References) -> Iterator[tu
             content["application/json"] = {"schema": schema}
         if operation.frame is not None:
             content[sse.MEDIA_TYPE] = {"schema": {"type": "string"}}
+        if operation.text_type is not None:
+            content[operation.text_type] = {"schema": {"type": "string"}}
         described: dict[str, Any] = {"description": TITLES[status]}
         yield str(status), {**described, "content": content} if content else described
     codes: dict[int, list[str]] = {}

@@ -11,6 +11,7 @@ from rota.interfaces.operations import (
     cluster,
     configs,
     foresight,
+    reports,
     schedules,
     streams,
     tasks,
@@ -27,6 +28,7 @@ OPERATIONS: Sequence[Operation] = (
     *foresight.OPERATIONS,
     *calendars.OPERATIONS,
     *cluster.OPERATIONS,
+    *reports.OPERATIONS,
     *access.OPERATIONS,
 )
 BASE = API_BASE

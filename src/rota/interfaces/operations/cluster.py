@@ -48,6 +48,11 @@ async def get_queues(call: Call[NoQuery, None]) -> Reply:
     return Reply(200, render.queues_answer(await call.services.figures.queues()))
 
 
+async def get_queue_types(call: Call[NoQuery, None]) -> Reply:
+    found = await call.services.figures.backlog()
+    return Reply(200, render.queue_types_answer(found, call.tenant_id))
+
+
 async def get_stats(call: Call[NoQuery, None]) -> Reply:
     return Reply(200, render.stats_answer(await call.services.figures.stats(call.tenant_id)))
 
@@ -121,6 +126,15 @@ OPERATIONS = (
         role=Role.VIEWER,
         handler=get_queues,
         answers={200: wire.Queues},
+    ),
+    Operation(
+        name="get_queue_types",
+        method="GET",
+        path="/queues/types",
+        summary="Say how much of each type waits and runs, counted over the oldest 20,000 tasks that have not ended.",
+        role=Role.VIEWER,
+        handler=get_queue_types,
+        answers={200: wire.QueueTypes},
     ),
     Operation(
         name="get_stats",

@@ -49,8 +49,10 @@ async def list_revisions(call: Call[RevisionsQuery, None]) -> Reply:
 
 
 async def roll_back_config(call: Call[NoQuery, wire.RollBackConfig]) -> Reply:
-    revision = call.body.revision
-    stored = await call.services.configs.roll_back(call.tenant_id, call.task_type, revision=revision, actor=call.actor)
+    body, key = call.body, (call.tenant_id, call.task_type)
+    stored = await call.services.configs.roll_back(
+        key, body.revision, expected_revision=body.expected_revision, actor=call.actor
+    )
     return Reply(200, render.config_answer(stored))
 
 
@@ -146,7 +148,7 @@ OPERATIONS = (
         handler=roll_back_config,
         body=wire.RollBackConfig,
         answers={200: wire.TaskConfig},
-        errors=("task_config_revision_not_found",),
+        errors=("task_config_revision_not_found", "revision_conflict"),
     ),
     Operation(
         name="trigger_config",

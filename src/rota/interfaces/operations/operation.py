@@ -86,6 +86,7 @@ class Reply:
     status: int
     body: Answer | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    text: str | None = None  # over HTTP in place of the body, as the operation's `text_type`
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class Operation:
     to_link: type[Answer] | None = None  # what the holder of an attempt's link is answered with instead
     places: Places | None = None  # if it answers `Accept: text/event-stream` with one
     frame: type[Answer] | None = None  # what the messages of its stream hold
+    text_type: str | None = None  # the media type of its answer, if that may be a text
 
     @property
     def streams(self) -> bool:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
 from rota.domain.events import EventKind
+from rota.domain.report import By
 from rota.domain.task import TaskStatus
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="The most items in one answer.")]
@@ -49,6 +51,7 @@ class ListTasksQuery(ListQuery):
     metadata: Annotated[
         Mapping[str, str], msgspec.Meta(description="`metadata.KEY=VALUE`: tasks with this fact; repeatable.")
     ] = {}
+    full: Annotated[bool, msgspec.Meta(description="Payloads, results and errors whole, however large.")] = False
 
 
 class LogsQuery(Query):
@@ -65,6 +68,24 @@ class ForecastQuery(Query):
     end: Annotated[datetime, msgspec.Meta(description="Until when; a day after `begin` by default.")] | None = None
     buckets: Annotated[int, msgspec.Meta(ge=1, le=1000, description="Pieces of the time to sum up.")] = 24
     type: list[Annotated[str, msgspec.Meta(max_length=200, description="Only these types.")]] = []
+
+
+class ReportFormat(StrEnum):
+    JSON = "json"
+    CSV = "csv"
+
+
+class ReportQuery(Query):
+    """From and to are taken to whole hours or days of the zone."""
+
+    begin: datetime | None = msgspec.field(name="from", default=None)
+    end: datetime | None = msgspec.field(name="to", default=None)
+    by: Annotated[By, msgspec.Meta(description="The pieces of the time.")] = By.DAY
+    zone: Annotated[
+        str, msgspec.Meta(max_length=64, description="An IANA time zone, whose hours and days they are.")
+    ] = "UTC"
+    task_type: list[Annotated[str, msgspec.Meta(max_length=200, description="Only these types.")]] = []
+    format: Annotated[ReportFormat, msgspec.Meta(description="`csv` has the items alone.")] = ReportFormat.JSON
 
 
 class RevisionsQuery(Query):

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from rota.application import explain, figures, schedules
+from rota.application import backlog, explain, figures, schedules
 from rota.application.ports.store import WorkerRecord
 from rota.domain import access as domain_access
 from rota.domain import audit as domain_audit
@@ -14,9 +14,12 @@ from rota.domain import schedule as domain_schedule
 from rota.domain import task as domain
 from rota.domain import task_config as domain_config
 from rota.domain.attempt import TaskError, TaskResult
+from rota.domain.ids import TenantId
 from rota.domain.schedule_form import schedule_to
 from rota.domain.task import PROCESSING, RETRYING
 from rota.wire import access, callback, cluster, config, schedule, task
+
+MOST_IN_LIST = 2048  # bytes of a payload or a result, characters of a traceback
 
 
 def text_id(value: int | None) -> str | None:
@@ -56,6 +59,21 @@ def task_answer(found: domain.Task, progress: log.Progress | None = None) -> tas
         rerun_of=text_id(spec.rerun_of),
         progress=_progress(progress),
     )
+
+
+def task_summary(found: domain.Task) -> task.Task:
+    """The same with what is large left out or cut short: a list of it stays small whatever was submitted."""
+    answer = task_answer(found)
+    if len(answer.payload) > MOST_IN_LIST:
+        answer.payload = None
+        answer.truncated.append("payload")
+    if answer.result is not None and answer.result.data is not None and len(answer.result.data) > MOST_IN_LIST:
+        answer.result.data = None
+        answer.truncated.append("result.data")
+    if answer.error is not None and len(answer.error.detail) > MOST_IN_LIST:
+        answer.error.detail = f"{answer.error.detail[:MOST_IN_LIST]}…"
+        answer.truncated.append("error.detail")
+    return answer
 
 
 def _scheduled_at(found: domain.Task) -> Any:
@@ -141,6 +159,7 @@ def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
         revision=found.revision,
         created_at=found.created_at,
         updated_at=found.updated_at,
+        updated_by=found.updated_by,
     )
 
 
@@ -237,6 +256,21 @@ def queues_answer(found: figures.QueueFigures) -> cluster.Queues:
         for level in found.items
     ]
     return cluster.Queues(items=items, delayed=found.delayed, assigned=found.assigned, running=found.running)
+
+
+def queue_types_answer(found: backlog.Backlog, tenant_id: TenantId) -> cluster.QueueTypes:
+    items = [
+        cluster.QueueType(
+            type=one.type,
+            ready=one.ready,
+            delayed=one.delayed,
+            blocked=one.blocked,
+            running=one.running,
+            oldest_age_seconds=one.oldest_age_seconds,
+        )
+        for one in found.types.get(tenant_id, ())
+    ]
+    return cluster.QueueTypes(items=items, complete=found.is_complete)
 
 
 def stats_answer(found: figures.TaskFigures) -> cluster.Stats:

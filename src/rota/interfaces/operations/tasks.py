@@ -74,17 +74,18 @@ async def _wait(call: Call[GetTaskQuery, None], most: timedelta) -> Task:
 
 
 async def list_tasks(call: Call[ListTasksQuery, None]) -> Reply:
-    """A page ends at its limit, or where it would have more than `MOST_PAGE_BYTES`."""
+    """A page ends at its limit, where it would have over `MOST_PAGE_BYTES`, or where the store looked far enough."""
     wanted, items, size = read.task_filter(call.query, call.tenant_id), list[wire.Task](), 0
+    show = render.task_answer if call.query.full else render.task_summary
     while True:
         left = wanted.limit - len(items)
         page = await call.services.node.store.tasks.list_page(replace(wanted, limit=min(left, MOST_READ)))
-        for answer in map(render.task_answer, page.items):
+        for answer in map(show, page.items):
             size += len(msgspec.json.encode(answer))
             if items and size > MOST_PAGE_BYTES:
                 return _reply_page(items, TaskId(int(items[-1].id)))
             items.append(answer)
-        if page.next_before is None or len(items) == wanted.limit:
+        if page.next_before is None or page.is_short or len(items) == wanted.limit:
             return _reply_page(items, page.next_before)
         wanted = replace(wanted, before=page.next_before)
 
@@ -157,7 +158,7 @@ OPERATIONS = (
         name="list_tasks",
         method="GET",
         path="/tasks",
-        summary="List tasks, newest first.",
+        summary="List tasks, newest first, with what is large left out unless `full` is asked for.",
         role=Role.VIEWER,
         handler=list_tasks,
         query=ListTasksQuery,

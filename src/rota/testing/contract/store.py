@@ -30,6 +30,7 @@ from rota.testing.contract.store_logs import TestLogs
 from rota.testing.contract.store_nodes import TestNodes
 from rota.testing.contract.store_pages import TestListPage, TestPaging
 from rota.testing.contract.store_races import TestTwoNodes
+from rota.testing.contract.store_reports import TestRollUp, TestRollups, TestTaskFacts
 from rota.testing.contract.store_runs import TestFireRuns, TestListComingSchedules
 from rota.testing.contract.store_schedules import TestFire, TestListDueSchedules
 from rota.testing.contract.store_secrets import TestSecrets
@@ -70,9 +71,12 @@ __all__ = [
     "TestPurge",
     "TestPurgeTokens",
     "TestRevoke",
+    "TestRollUp",
+    "TestRollups",
     "TestSecrets",
     "TestSlots",
     "TestStaleStep",
+    "TestTaskFacts",
     "TestTerms",
     "TestTokens",
     "TestTwoNodes",

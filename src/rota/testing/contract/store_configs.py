@@ -15,7 +15,7 @@ from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.retry import RetryPolicy, RetryStrategy
 from rota.domain.schedule import Overlap, Schedule
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import KEPT_REVISIONS, TaskConfig
 from rota.testing.contract.store_backend import (
     AWKWARD_TEXTS,
     HOUR,
@@ -67,6 +67,7 @@ class TestConfigs:
             ),
             next_fire_at=NOON + MICROSECOND,
             is_enabled=False,
+            updated_by="Ada <script>",
         )
         stored = await store.configs.put(config)
         assert _unstamped(stored) == config
@@ -144,6 +145,7 @@ class TestConfigs:
         first = await store.configs.put(_config())
         assert await store.configs.put(_config()) == first
         assert await store.configs.put(first) == first
+        assert await store.configs.put(_config(updated_by="somebody else")) == first
         assert await store.configs.list_revisions(DEFAULT_TENANT, REPORT) == [first]
 
     async def test_putting_an_older_content_again_makes_a_new_revision(self, backend: StoreBackend) -> None:
@@ -152,6 +154,15 @@ class TestConfigs:
             await store.configs.put(_config(name=name))
         stored = await store.configs.put(_config(name="one"))
         assert (stored.revision, stored.name) == (3, "one")
+
+    async def test_the_last_hundred_revisions_are_kept(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for number in range(KEPT_REVISIONS + 2):
+            await store.configs.put(_config(name=f"name {number}"))
+        kept = await store.configs.list_revisions(DEFAULT_TENANT, REPORT, limit=1000)
+        assert [one.revision for one in kept] == list(range(KEPT_REVISIONS + 2, 2, -1))
+        assert await store.configs.find_revision(DEFAULT_TENANT, REPORT, revision=2) is None
+        assert (await store.configs.put(_config(name="next"))).revision == KEPT_REVISIONS + 3
 
     async def test_the_revisions_are_listed_newest_first(self, backend: StoreBackend) -> None:
         store = await backend.connect()

@@ -9,6 +9,7 @@ from rota.domain.events import EventKind
 from rota.domain.ids import WorkerId
 from rota.domain.task import PENDING, PROCESSING, SUCCESS
 from rota.testing.faults import Fault
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, MINUTE, SECOND, a_config
 from tests.support.executors import Stubborn, never_end
 from tests.support.virtual import virtually
@@ -25,6 +26,28 @@ async def test_an_idle_worker_leaves_at_once() -> None:
         assert stage.clock.monotonic() - began < 1
         assert await stage.pool() == []
         assert await stage.store.workers.list_all() == []
+
+
+@virtually
+async def test_a_pool_that_forgot_that_a_worker_drains_is_told_as_soon_as_it_gives_it_something() -> None:
+    async def slowly(job: Job, reports: Reports) -> Outcome:
+        await stage.clock.sleep(SECOND * 20)
+        return Succeeded()
+
+    stage = Stage(slowly)
+    await stage.store.configs.put(a_config())
+    async with stage.running() as run:
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        stage.worker.stop()
+        await stage.pass_time(SECOND * 2)
+        (known,) = await stage.pool()
+        await stage.coordinator.pool.register(replace(known, is_draining=False), MINUTE)
+        await stage.grant(2)
+        await stage.pass_time(SECOND / 10)
+        assert await stage.statuses([2]) == {PENDING}
+        assert [worker.is_draining for worker in await stage.pool()] == [True]
+        await run
 
 
 @virtually

@@ -279,6 +279,30 @@ async def test_a_worker_that_cannot_hear_the_store_takes_nothing_new_until_it_ca
 
 
 @virtually
+async def test_a_worker_that_cannot_hear_the_pool_takes_nothing_new_until_it_can() -> None:
+    async with a_stage(capacity=3) as stage:
+        for operation in ("pool.register", "pool.heartbeat", "deliveries.held", "deliveries.take"):
+            stage.faults.inject(operation, Fault.EXECUTE_AND_TIMEOUT, times=None)  # what it says arrives, as ever
+        await stage.pass_time(SECOND * 12)
+        assert [worker.room for worker in await stage.pool()] == [0]
+        stage.faults.heal()
+        await stage.pass_time(SECOND * 3)
+        assert [worker.room for worker in await stage.pool()] == [3]
+
+
+@virtually
+async def test_a_worker_that_joins_and_does_not_hear_of_it_is_given_nothing_until_it_does() -> None:
+    async with a_stage(capacity=3) as stage:
+        stage.faults.inject("pool.register", Fault.EXECUTE_AND_TIMEOUT, times=None)
+        await stage.retire()  # it starts over as another
+        await stage.pass_time(SECOND * 10)
+        assert [worker.room for worker in await stage.pool()] == [0]
+        stage.faults.heal()
+        await stage.pass_time(SECOND * 6)
+        assert [worker.room for worker in await stage.pool()] == [3]
+
+
+@virtually
 async def test_a_pool_that_forgot_the_last_word_about_a_worker_is_told_again() -> None:
     async with a_stage(capacity=3) as stage:
         (known,) = await stage.pool()

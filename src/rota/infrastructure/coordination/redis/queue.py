@@ -2,6 +2,10 @@
 
 Ids are decimal strings all the way: a Lua number is a double and would round them. Due times are scores in
 microseconds since 1970, which a double holds exactly until 2255. What is no id is left out.
+
+A memory has its name for one run of one server as primary, told by the id that Redis gives its history of writes
+(`master_replid`). A replica that is promoted begins another one, and so does a server that restarts: either may lack
+writes that were answered, so the name does not count there, and the queues are rebuilt (ADR-0038).
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -28,6 +32,8 @@ class RedisTaskQueue:
         self._take = load_script("take")
         self._move_due = load_script("move_due")
         self._wake = load_script("wake")
+        self._find_generation = load_script("find_generation")
+        self._begin_rebuild = load_script("begin_rebuild")
         self._name_generation = load_script("name_generation")
         self._roll = RollCall(client, keys)
 
@@ -95,14 +101,13 @@ class RedisTaskQueue:
         )
 
     async def find_generation(self) -> str | None:
-        generation: bytes | None = await self._client.command("GET", self._keys.generation)
+        generation: bytes | None = await self._client.run(self._find_generation, keys=(self._keys.generation,))
         return None if generation is None else generation.decode(errors="replace")
 
     async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
         emptied = (*self._keys.levels, self._keys.delayed, self._keys.generation)
         # The mark shows in the end whether this memory was lost, or emptied by another rebuild, while we filled it.
-        marked = ["SET", self._keys.building, generation]
-        await self._client.batch([["UNLINK", *emptied], marked], atomic=True)
+        await self._client.run(self._begin_rebuild, keys=(self._keys.building, *emptied), args=(generation,))
         async for page in pages:
             await self.push(page)
         keys = (self._keys.building, self._keys.generation)

@@ -23,6 +23,7 @@ from rota.domain.attempt import Failed, Outcome, Succeeded, TaskError, TaskResul
 from rota.domain.checks import MAX_DEPTH
 from rota.domain.errors import InvalidError
 from rota.domain.task_config import TaskConfig
+from rota.infrastructure.executors.deadlines import Deadlines, Watch
 from rota.infrastructure.executors.grpc import own_service
 from rota.infrastructure.executors.grpc.call import FREE_PREFIX, GrpcCall, parse_call
 from rota.infrastructure.executors.grpc.channels import Channels, Link, TlsError
@@ -53,6 +54,7 @@ class GrpcExecutor:
         self._guard = guard
         self._settings = settings
         self._methods = methods
+        self._deadlines = Deadlines()
         self._channels = Channels(settings)
 
     async def start(self) -> None:
@@ -62,12 +64,13 @@ class GrpcExecutor:
         return config.executor_type == "grpc"
 
     async def close(self) -> None:
+        self._deadlines.close()
         await self._channels.close()
 
     async def execute(self, job: Job, reports: Reports) -> Outcome:
         try:
-            async with asyncio.timeout(max(job.deadline - self._clock.monotonic(), 0.0)):
-                return await self._attempt(job, reports)
+            with Watch(self._deadlines, self._left(job)):
+                return await self._attempt(job.with_callback(job.callback), reports)
         except TimeoutError:
             return TimedOut()
         except InvalidError as exc:

@@ -13,12 +13,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
+
+import msgspec
 
 from rota.domain.attempt import Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.checks import MAX_DURATION, MAX_MESSAGE, tidy_text
@@ -32,11 +33,12 @@ CALLBACKS_OFF = (
     "the service answered 202, to call back later, but the worker knows no address for that; "
     "set api.public_url, or executor.deferred to false"
 )
+JSON = "application/json"
 JSON_CHARSETS = ("utf-8", "utf8", "us-ascii", "ascii")
+_decode = msgspec.json.Decoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]  # any mapping that finds names in any case
     body: bytes
@@ -105,12 +107,15 @@ def _result_of(answer: Answer, success: SuccessMapping) -> Outcome:
     wants_json = bool(success.data) or success.message is not None
     if not answer.body.strip():
         return _bad("has no body, but the config points into one") if wants_json else Succeeded()
-    kind, _, rest = answer.headers.get("Content-Type", "application/json").lower().partition(";")
+    given = answer.headers.get("Content-Type", JSON)
+    if given == JSON:
+        return _read_json(answer.body, success)
+    kind, _, rest = given.lower().partition(";")
     media = kind.strip()
     if media == "text/plain" and not wants_json:
         text = answer.body.decode("utf-8", "replace").strip()
         return Succeeded(TaskResult(message=tidy_text(text, longest=MAX_MESSAGE)))
-    if media != "application/json" and not media.endswith("+json"):
+    if media != JSON and not media.endswith("+json"):
         return _bad(f"is {tidy_text(media, longest=100)!r}; JSON was expected")
     charset = rest.partition("charset=")[2].partition(";")[0].strip(' "')
     if charset and charset not in JSON_CHARSETS:
@@ -121,6 +126,8 @@ def _result_of(answer: Answer, success: SuccessMapping) -> Outcome:
 def _read_json(body: bytes, success: SuccessMapping) -> Outcome:
     try:
         text = body.decode("utf-8")
+        if not success.data and success.message is None and _is_plainly_json(text):
+            return Succeeded(TaskResult(data=text))
         value = json.loads(text)
     except json.JSONDecodeError as exc:
         return _bad(f"is no JSON: {exc.msg} (line {exc.lineno}, column {exc.colno})")
@@ -138,6 +145,18 @@ def _read_json(body: bytes, success: SuccessMapping) -> Outcome:
     except RecursionError:
         return _bad("is nested too deeply")
     return Succeeded(TaskResult(message=tidy_text(message, longest=MAX_MESSAGE), data=data))
+
+
+def _is_plainly_json(text: str) -> bool:
+    """Quick, and stricter than need be: what is refused here is read by the standard library, which says why.
+
+    The values are of no use: numbers of more than 64 bits have lost digits.
+    """
+    try:
+        _decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def point(value: Any, pointer: str) -> Any:

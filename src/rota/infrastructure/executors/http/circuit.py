@@ -28,7 +28,8 @@ class Slots:
 
     def free(self) -> None:
         self.in_use -= 1
-        self._serve()
+        if self._waiting:
+            self._serve()
 
     async def _wait(self, limit: int) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -64,6 +65,7 @@ class Circuit:
         self._failures = 0
         self._open_until: float | None = None
         self._is_probing = False
+        self._usual = Trial(self, is_probe=False)
 
     @property
     def is_closed(self) -> bool:
@@ -72,7 +74,7 @@ class Circuit:
     def admit(self) -> "Trial | None":
         """A request that may be made, or None."""
         if self._open_until is None:
-            return Trial(self, is_probe=False)
+            return self._usual
         if self._is_probing or self._clock.monotonic() < self._open_until:
             return None
         self._is_probing = True

@@ -26,6 +26,7 @@ from rota.domain.errors import InvalidError
 from rota.domain.ids import TenantId
 from rota.domain.retry import UNTRIED
 from rota.domain.task_config import TaskConfig
+from rota.infrastructure.executors.deadlines import Deadlines, Watch
 from rota.infrastructure.executors.http.answer import judge
 from rota.infrastructure.executors.http.circuit import Circuit, Slots, Trial
 from rota.infrastructure.executors.http.config import Plan, plan_of
@@ -65,6 +66,7 @@ class HttpExecutor:
         self._random = random
         self._settings = settings
         self._guard = guard or TargetGuard(settings.allow, closed=settings.closed)
+        self._deadlines = Deadlines()
         self._prepared: dict[str, Prepared] = {}
         self._slots: dict[str, Slots] = {}
         self._circuits: dict[tuple[TenantId, str], Circuit] = {}
@@ -80,20 +82,22 @@ class HttpExecutor:
     async def execute(self, job: Job, reports: Reports) -> Outcome:
         try:
             prepared = self._prepare(job.config.executor_config)
-            if not prepared.is_local and _is_local_link(job.callback):
-                job = replace(job, callback="")  # a service elsewhere would call itself
+            link = job.callback
+            is_of_use = prepared.is_local or not _is_local_link(link)  # else a service elsewhere would call itself
+            job = job.with_callback(link if is_of_use else "")
             request = self._compose(job, prepared)
         except InvalidError as exc:
             return _refuse("bad_config", str(exc))
         except MissingValueError as exc:
             return _refuse("missing_value", str(exc))
         try:
-            async with asyncio.timeout(max(job.deadline - self._clock.monotonic(), 0.0)):
+            with Watch(self._deadlines, job.deadline - self._clock.monotonic()):
                 return await self._call(job, prepared.plan, request=request)
         except TimeoutError:
             return TimedOut()
 
     async def close(self) -> None:
+        self._deadlines.close()
         if self._transport is not None:
             await self._transport.close()
 
@@ -170,9 +174,11 @@ class HttpExecutor:
             return Failed(TaskError(exc.code, str(exc), retryable=exc.is_retryable))
         trial.note(is_answered=answer.status not in UNREACHED)
         outcome = judge(answer, plan.config, callback=job.callback, now=self._clock.now())
-        if isinstance(outcome, Failed) and answer.status == HTTPStatus.UNAUTHORIZED:
+        if not isinstance(outcome, Failed):
+            return outcome
+        if answer.status == HTTPStatus.UNAUTHORIZED:
             return _tell_unsigned(outcome, plan, request=request)
-        if isinstance(outcome, Failed) and outcome.retry_after is not None:
+        if outcome.retry_after is not None:
             return Failed(outcome.error, self._not_before(job, outcome.retry_after))
         return outcome
 

@@ -31,11 +31,12 @@ def compose(job: Job, plan: Plan, *, keys: Sequence[bytes], now: datetime) -> Re
     """Put it together; `MissingValueError` when the task lacks a value that the config asks for."""
     values = values_of(job) if plan.body or plan.query or plan.headers else {}
     body = _body_of(job, plan, values=values)
+    task_id = str(job.task.id)
     headers = {
         "User-Agent": USER_AGENT,
         "Accept": "application/json",
         "Accept-Encoding": "identity",
-        "Idempotency-Key": str(job.task.id),
+        "Idempotency-Key": task_id,
         "Rota-Attempt": str(job.attempt.number),
         "traceparent": trace_of(job),
     }
@@ -47,7 +48,10 @@ def compose(job: Job, plan: Plan, *, keys: Sequence[bytes], now: datetime) -> Re
         given = {name: _header(name, template(values)) for name, template in plan.headers.items()}
         headers = override(headers, given)
     if keys:
-        headers |= _sign(keys, str(job.task.id), now=now, body=body)
+        timestamp = int(now.timestamp())
+        headers[signing.ID] = task_id
+        headers[signing.TIMESTAMP] = str(timestamp)
+        headers[signing.SIGNATURE] = signing.sign(keys, task_id, timestamp=timestamp, body=body)
     return Request(plan.config.method, _url_of(plan, values), headers, body)
 
 
@@ -103,12 +107,3 @@ def _header(name: str, value: Any) -> str:
     if not is_header_value(text):
         raise MissingValueError(f"the task's value for the header {name} is no visible ASCII text")
     return text
-
-
-def _sign(keys: Sequence[bytes], message_id: str, *, now: datetime, body: bytes) -> dict[str, str]:
-    timestamp = int(now.timestamp())
-    return {
-        signing.ID: message_id,
-        signing.TIMESTAMP: str(timestamp),
-        signing.SIGNATURE: signing.sign(keys, message_id, timestamp=timestamp, body=body),
-    }

@@ -20,6 +20,7 @@ from yarl import URL
 
 from rota.infrastructure.executors.http.answer import EXCERPT, MAX_HOST, Answer, is_success
 from rota.infrastructure.executors.http.config import Plan
+from rota.infrastructure.executors.http.connection import OneAnswer
 from rota.infrastructure.executors.http.request import Request
 from rota.infrastructure.executors.http.settings import TargetSettings
 from rota.infrastructure.executors.http.trouble import ExchangeError
@@ -74,6 +75,7 @@ class Transport:
             limit=0,  # each target has its own
             keepalive_timeout=IDLE_SECONDS,
         )
+        connector._factory = partial(OneAnswer, loop=asyncio.get_running_loop())  # type: ignore[assignment] # narrower
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -98,7 +100,8 @@ class Transport:
             try:
                 return await _read(response, plan, most=most)
             finally:
-                response.close() if not response.content.at_eof() else response.release()
+                if not response.closed:  # else it was read to its end, and the connection is free again
+                    response.close()
         except (aiohttp.ClientError, TargetRefusedError, OSError, ValueError, zlib.error) as exc:
             _translate(exc)
 
@@ -158,7 +161,9 @@ async def _read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
     decoder = _decoder_of(response)
     parts: list[bytes] = []
     size = 0
-    while chunk := await response.content.readany():
+    content = response.content
+    while not content.at_eof():
+        chunk = await content.readany()
         for part in (chunk,) if decoder is None else _decode(decoder, chunk):
             parts.append(part)
             size += len(part)

@@ -5,20 +5,23 @@ thread. In all three the control loop, which keeps the worker's promises, never 
 """
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
-from typing import NoReturn
+from functools import partial
 
 import structlog
 
 from rota.application import metrics
 from rota.application.loop import FatalError
-from rota.application.ports.executor import Job, Reports
+from rota.application.ports.executor import Begun, End, Job, Reports
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock
 from rota.domain.attempt import Failed, Outcome, TaskError
+from rota.domain.errors import InvalidError
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.executors.local.channel import ThreadChannel
 from rota.infrastructure.executors.local.children import Children
+from rota.infrastructure.executors.local.facts import facts_of
 from rota.infrastructure.executors.local.frames import Run
 from rota.infrastructure.executors.local.functions import Functions, Target
 from rota.infrastructure.executors.local.settings import LocalSettings
@@ -26,7 +29,6 @@ from rota.infrastructure.executors.local.task_loop import AsyncJob, TaskLoops
 from rota.infrastructure.executors.local.threads import ThreadJob, Threads
 from rota.infrastructure.executors.local.waiting import wait_out
 from rota.sdk.app import AppRef
-from rota.sdk.context import Facts
 from rota.sdk.results import traceback_of
 from rota.sdk.tasks import REGISTRY, TaskRegistry
 
@@ -54,7 +56,8 @@ class LocalExecutor:
         modules = settings.modules if app is None else (app.module, *settings.modules)
         self._functions = Functions(registry, modules)
         self._children = Children(app, settings)
-        self._loops = TaskLoops()
+        self._loops = TaskLoops(clock)
+        self._stopping: set[asyncio.Task[None]] = set()
         self._threads: Threads | None = None
 
     async def start(self) -> None:
@@ -86,8 +89,18 @@ class LocalExecutor:
             return await self._run_on_loop(target, job, reports=reports)
         if target.isolation == "thread":
             return await self._run_in_thread(target, job, reports=reports)
-        run = Run(function=target.reference, payload=job.task.spec.payload, facts=_facts(job))
+        run = Run(function=target.reference, payload=job.task.spec.payload, facts=facts_of(job))
         return await self._children.run(run, reports)
+
+    def begin(self, job: Job, reports: Reports, *, end: End) -> Begun | None:
+        """A coroutine function that is known already is handed to its loop at once; all others are not."""
+        try:
+            target = self._functions.find(job.config)
+        except (InvalidError, ValueError):  # `execute` says so
+            return None
+        if target is None or not target.is_async:
+            return None
+        return self._begin_on_loop(target, job, reports=reports, end=end)
 
     async def close(self) -> None:
         await self._children.close()
@@ -102,23 +115,45 @@ class LocalExecutor:
         except Exception as exc:  # importing is running user code: anything may come out
             return Failed(TaskError("function_not_found", str(exc), traceback_of(exc)))
 
-    async def _run_on_loop(self, target: Target, job: Job, *, reports: Reports) -> Outcome:
+    def _begin_on_loop(self, target: Target, job: Job, *, reports: Reports, end: End) -> AsyncJob:
         loop = self._loops.current()
-        channel = ThreadChannel(loop.outbox, reports, clock=self._clock)
-        answer: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
-        ours = AsyncJob(target.handler, job.task.spec.payload, _facts(job), channel, answer)
-        loop.submit(ours)
+        begun = AsyncJob(target.handler, job, reports, loop, end, self._stop)
+        loop.submit(begun)
+        return begun
+
+    async def _run_on_loop(self, target: Target, job: Job, *, reports: Reports) -> Outcome:
+        ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        begun = self._begin_on_loop(target, job, reports=reports, end=partial(_settle, ended))
         try:
-            outcome = await asyncio.shield(answer)
+            return await asyncio.shield(ended)
         except asyncio.CancelledError:
-            loop.stop(ours)
-            if not await wait_out(answer, self._settings.async_grace):
-                loop.give_up(ours)
-                if loop.is_blocked:
-                    self._loops.lose(loop)
-                self._abandon(job, after=self._settings.async_grace)
-            outcome = answer.result()
-        return _stopped() if outcome is None else outcome
+            begun.cancel()
+            while not ended.done():  # also when cancelled again; the grace bounds it
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({ended})
+            return ended.result()
+
+    def _stop(self, begun: AsyncJob) -> None:
+        answer = begun.loop.stop(begun)
+        stopping = asyncio.create_task(self._see_off(begun, answer))
+        self._stopping.add(stopping)
+        stopping.add_done_callback(self._stopping.discard)
+
+    async def _see_off(self, begun: AsyncJob, answer: "asyncio.Future[Outcome | None]") -> None:
+        """Wait for the end of a coroutine that was told to, and give it up if it does not come."""
+        if await wait_out(answer, self._settings.async_grace):
+            begun.end(answer.result(), None)
+            return
+        loop = begun.loop
+        loop.give_up(begun)
+        if loop.is_blocked:
+            self._loops.lose(loop)
+        try:
+            self._abandon(begun.job, after=self._settings.async_grace)
+        except FatalError as exc:
+            begun.end(None, exc)
+        else:
+            begun.end(None, None)
 
     async def _run_in_thread(self, target: Target, job: Job, *, reports: Reports) -> Outcome:
         threads = self._threads
@@ -127,7 +162,7 @@ class LocalExecutor:
         async with threads.slots:
             channel = ThreadChannel(threads.outbox, reports, clock=self._clock)
             answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-            ours = ThreadJob(target.handler, job.task.spec.payload, _facts(job), channel, answer)
+            ours = ThreadJob(target.handler, job.task.spec.payload, facts_of(job), channel, answer)
             threads.submit(ours)
             try:
                 return await asyncio.shield(answer)
@@ -136,30 +171,24 @@ class LocalExecutor:
                 if not await wait_out(answer, self._settings.grace):
                     threads.give_up(ours)
                     self._abandon(job, after=self._settings.grace)
+                    raise
                 return answer.result()
 
-    def _abandon(self, job: Job, *, after: timedelta) -> NoReturn:
+    def _abandon(self, job: Job, *, after: timedelta) -> None:
         """It does not end. Its slot is free, so that one bad function does not take the worker with it; many do."""
         task = job.task
         self._collector.add(metrics.ATTEMPTS_ABANDONED, task.spec.type)
         log.error("attempt.abandoned", task_id=task.id, type=task.spec.type, grace_s=after.total_seconds())
         if self._loops.is_worn or (self._threads is not None and self._threads.is_worn):
             raise FatalError("too many functions that were given up on do not end; the last was of " + task.spec.type)
-        _stopped()
 
 
-def _stopped() -> NoReturn:
-    raise asyncio.CancelledError
-
-
-def _facts(job: Job) -> Facts:
-    spec = job.task.spec
-    return Facts(
-        task_id=str(spec.id),
-        type=spec.type,
-        attempt=job.attempt.number,
-        retry_count=job.task.state.retry_count,
-        metadata=dict(spec.metadata),
-        deadline=job.deadline,
-        callback=job.callback,
-    )
+def _settle(  # fixed signature: End
+    ended: "asyncio.Future[Outcome]", outcome: Outcome | None, error: BaseException | None
+) -> None:
+    if error is not None:
+        ended.set_exception(error)
+    elif outcome is None:
+        ended.cancel()
+    else:
+        ended.set_result(outcome)

@@ -34,6 +34,7 @@ class Functions:
         self._registry = registry
         self._modules = tuple(modules)
         self._targets: dict[str, Target] = {}
+        self._decorated: dict[str, tuple[TaskFunction[..., Any], Target]] = {}  # by type
         self._named: dict[str, str | None] = {}
 
     def supports(self, config: TaskConfig) -> bool:
@@ -50,7 +51,12 @@ class Functions:
         if reference is not None:
             return self._targets.get(reference)
         function = self._registry.find(config.type)
-        return None if function is None else self._keep(function.reference, function)
+        if function is None:
+            return None
+        known = self._decorated.get(config.type)
+        if known is None or known[0] is not function:  # its module may have been loaded anew
+            known = self._decorated[config.type] = (function, self._keep(function.reference, function))
+        return known[1]
 
     def load(self, config: TaskConfig) -> Target:
         """Import what the config names; this may take its time. Raises `NotFoundError`, or what the import raises."""

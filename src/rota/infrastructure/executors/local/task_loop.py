@@ -14,16 +14,20 @@ import threading
 import traceback
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import structlog
 from msgspec import Struct
 
+from rota.application.ports.executor import End, Job, Reports
+from rota.application.ports.system import Clock
 from rota.domain.attempt import Failed, Outcome, TaskError
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.executors.local.channel import Said, ThreadChannel, deliver
+from rota.infrastructure.executors.local.facts import facts_of
 from rota.infrastructure.executors.local.mailbox import Mailbox
 from rota.sdk.async_handler import run_async
-from rota.sdk.context import Context, Facts
+from rota.sdk.context import Context
 from rota.sdk.handler import Handler
 
 BLOCKED_AFTER_S = 1.0
@@ -38,12 +42,27 @@ class AsyncJob(Struct, eq=False):
     """One coroutine, as both loops see it."""
 
     handler: Handler
-    payload: str
-    facts: Facts
-    channel: ThreadChannel
-    answer: "asyncio.Future[Outcome | None]"  # of the control loop; None: it was stopped
-    is_stopped: bool = False
+    job: Job
+    reports: Reports
+    loop: "TaskLoop"
+    end: End
+    stop: "Callable[[AsyncJob], None]"  # begins to end it, on the control loop
+    is_stopped: bool = False  # it was told to end
+    is_over: bool = False  # nobody listens to it any more
+    is_begun: bool = False  # on the task loop
     task: "asyncio.Task[None] | None" = None  # of the task loop
+    channel: ThreadChannel | None = None  # made on the task loop, for functions that want a context
+    answer: "asyncio.Future[Outcome | None] | None" = None  # of the control loop, for whoever stops it
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether a neighbour cancelled it before its first step: then it never has a chance to say so."""
+        return self.task is not None and self.task.done() and not self.is_begun
+
+    def cancel(self, msg: Any | None = None) -> None:  # fixed signature: Begun
+        """Ask it to end. A coroutine can be ended in one way only, so a hard stop is none."""
+        if not self.is_stopped and not self.is_over:
+            self.stop(self)
 
 
 Ended = tuple[AsyncJob, Outcome | None]
@@ -52,7 +71,8 @@ Ended = tuple[AsyncJob, Outcome | None]
 class TaskLoop:
     """One thread with one loop. Made and used on the control loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._control = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop = new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="rota-task-loop", daemon=True)
@@ -69,7 +89,7 @@ class TaskLoop:
     @property
     def is_alive(self) -> bool:
         """Whether it takes jobs."""
-        return not self._is_over and self._thread.is_alive()
+        return not self._is_over
 
     @property
     def is_blocked(self) -> bool:
@@ -87,15 +107,18 @@ class TaskLoop:
             self._is_watching = True
             self._control.call_later(LOOK_EVERY_S, self._look)
 
-    def stop(self, job: AsyncJob) -> None:
-        """Ask a coroutine to end, by cancelling it."""
+    def stop(self, job: AsyncJob) -> "asyncio.Future[Outcome | None]":
+        """Ask a coroutine to end, by cancelling it. The answer is what it ends with; None: it was stopped."""
         job.is_stopped = True
-        job.channel.is_stopped = True
+        job.answer = self._control.create_future()
+        if job.channel is not None:
+            job.channel.is_stopped = True
         self._inbox.post(job)
+        return job.answer
 
     def give_up(self, job: AsyncJob) -> None:
         """Whatever it still does, nobody waits for it."""
-        job.channel.close()
+        _silence(job)
         self._running.discard(job)
 
     def close(self) -> None:
@@ -143,24 +166,29 @@ class TaskLoop:
         """On the task loop: begin a job, or cancel it when it comes again."""
         if not job.is_stopped:
             job.task = self._loop.create_task(self._run(job))
-            job.task.add_done_callback(lambda task: self._post_if_unbegun(job, task))
-        elif job.task is None:
+            return
+        if not job.is_begun:  # then nobody else says so
             self.outbox.post((job, None))
-        else:
+        if job.task is not None:
             job.task.cancel()
 
     async def _run(self, job: AsyncJob) -> None:
+        job.is_begun = True
         outcome: Outcome | None
         try:
-            outcome = await run_async(job.handler, job.payload, context=Context(job.facts, job.channel))
+            context = self._make_context(job) if job.handler.wants_context else None
+            outcome = await run_async(job.handler, job.job.task.spec.payload, context=context)
         except asyncio.CancelledError:
             failure = _ended_with_its_loop if self._is_over else _cancelled_by_itself
             outcome = None if job.is_stopped else failure()
         self.outbox.post((job, outcome))
 
-    def _post_if_unbegun(self, job: AsyncJob, task: "asyncio.Task[None]") -> None:
-        if task.cancelled():  # before its first step: `_run` never had a chance to say so
-            self.outbox.post((job, None))
+    def _make_context(self, job: AsyncJob) -> Context:
+        job.channel = channel = ThreadChannel(self.outbox, job.reports, clock=self._clock)
+        channel.is_stopped = job.is_stopped  # it may have been told while the channel was made
+        if job.is_over:
+            channel.close()
+        return Context(facts_of(job.job), channel)
 
     def _deliver(self, item: Said | Ended) -> None:
         if len(item) != 2:
@@ -168,8 +196,12 @@ class TaskLoop:
             return
         job, outcome = item
         self._running.discard(job)
-        job.channel.close()
-        if not job.answer.done():
+        if job.is_over:
+            return
+        _silence(job)
+        if job.answer is None:
+            job.end(outcome, None)
+        elif not job.answer.done():
             job.answer.set_result(outcome)
 
     def _look(self) -> None:
@@ -177,6 +209,8 @@ class TaskLoop:
         self._is_watching = bool(self._running) and not self._loop.is_closed()
         if not self._is_watching:
             return
+        for job in [job for job in self._running if job.is_discarded]:
+            self._deliver((job, None))
         if self.is_blocked:
             self._report()
         elif self._asked_at is None:
@@ -203,9 +237,15 @@ def _find_type(frame: FrameType | None) -> str:
     while frame is not None:
         if frame.f_code is TaskLoop._run.__code__:
             job = frame.f_locals["job"]
-            return str(job.facts.type)
+            return str(job.job.task.spec.type)
         frame = frame.f_back
     return ""
+
+
+def _silence(job: AsyncJob) -> None:
+    job.is_over = True
+    if job.channel is not None:
+        job.channel.close()
 
 
 def _cancelled_by_itself() -> Failed:
@@ -219,8 +259,8 @@ def _ended_with_its_loop() -> Failed:
 class TaskLoops:
     """The current task loop, and those that were lost to something that blocks."""
 
-    def __init__(self, make: Callable[[], TaskLoop] = TaskLoop) -> None:
-        self._make = make
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._current: TaskLoop | None = None
         self._lost: list[TaskLoop] = []
 
@@ -233,7 +273,7 @@ class TaskLoops:
         if self._current is not None and not self._current.is_alive:
             self._put_aside(self._current)
         if self._current is None:
-            self._current = self._make()
+            self._current = TaskLoop(self._clock)
         return self._current
 
     def lose(self, loop: TaskLoop) -> None:

@@ -13,7 +13,7 @@ from rota.application.ports.store import FireKey
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.ids import TenantId
-from rota.domain.task_config import ConfigKey, TaskConfig
+from rota.domain.task_config import KEPT_REVISIONS, ConfigKey, TaskConfig
 from rota.infrastructure.etcd.ops import Op, delete, exists, put
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.etcd.audit import audit_ops
@@ -46,7 +46,9 @@ class EtcdConfigStore:
             wanted = replace(config.in_place_of(current), revision=last + 1, created_at=created_at, updated_at=now)
             document = msgspec.json.encode(wanted)
             kept = self._space.key("revisions", config.tenant_id, config.type, wanted.revision)
+            gone = self._space.key("revisions", config.tenant_id, config.type, wanted.revision - KEPT_REVISIONS)
             changes = [*config_ops(self._space, wanted, before=current), put(kept, document)]
+            changes += [delete(gone)] if wanted.revision > KEPT_REVISIONS else []
             return [*changes, put(last_key, str(wanted.revision).encode()), *audit_ops(self._space, audit)], wanted
 
         while True:

@@ -22,9 +22,10 @@ from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.etcd.ops import Op, Span, cut, delete, put, together
 from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.etcd.configs import config_key, fire_place
-from rota.infrastructure.store.etcd.fire_times import FireTime, move_ops, read_due, read_fire_time
+from rota.infrastructure.store.etcd.fire_times import move_ops, read_due, read_fire_time
 from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, name_of, present, spell_time, tenant_of
+from rota.infrastructure.store.fire_times import FireTime
 
 _OCCURRENCE = msgspec.json.Decoder(Occurrence)
 

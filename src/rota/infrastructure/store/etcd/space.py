@@ -11,6 +11,8 @@
     /rota/keys/{tenant}/{key}            the task that an idempotency key stands for
     /rota/purged                         how many ended tasks were purged, by tenant and status
     /rota/calendar_uses/{tenant}/{calendar}/{type}   an empty key for each config whose schedule names a calendar
+    /rota/rollups/{grain}/{start}/{tenant}/{type}    what happened in a piece of time, for reports
+    /rota/report_progress, report_left/{id}          how far that goes, and which tasks lived when they were passed
     /rota/calendars, configs, revisions, fires, occurrences, workers, tokens, audit, processes, slots, secrets,
     leadership
 

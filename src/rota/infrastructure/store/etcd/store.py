@@ -15,6 +15,7 @@ from rota.infrastructure.store.etcd.configs import EtcdConfigStore
 from rota.infrastructure.store.etcd.leadership import EtcdSlotStore, EtcdTermStore
 from rota.infrastructure.store.etcd.logs import EtcdLogStore
 from rota.infrastructure.store.etcd.nodes import EtcdNodeRegistry
+from rota.infrastructure.store.etcd.reports import EtcdReportStore
 from rota.infrastructure.store.etcd.schedules import EtcdScheduleStore
 from rota.infrastructure.store.etcd.secrets import EtcdSecretStore
 from rota.infrastructure.store.etcd.space import DEFAULT_PREFIX, EtcdSpace
@@ -38,6 +39,7 @@ def etcd_store(space: EtcdSpace) -> Store:
         slots=EtcdSlotStore(space),
         nodes=EtcdNodeRegistry(space),
         secrets=EtcdSecretStore(space),
+        reports=EtcdReportStore(space),
     )
 
 

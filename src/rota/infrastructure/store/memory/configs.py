@@ -11,7 +11,7 @@ from rota.domain.firing import Firing, already_in, check_one_firing_each
 from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
-from rota.domain.task_config import ConfigKey, TaskConfig, UnreadableConfig
+from rota.domain.task_config import KEPT_REVISIONS, ConfigKey, TaskConfig, UnreadableConfig
 from rota.infrastructure.store.memory.state import MemoryState
 
 
@@ -34,8 +34,10 @@ class MemoryConfigStore:
         revisions = self._state.revisions.setdefault(key, [])
         created_at = current.created_at if current is not None else now
         wanted = config.in_place_of(current)
-        stored = replace(wanted, revision=len(revisions) + 1, created_at=created_at, updated_at=now)
+        last = revisions[-1].revision if revisions else 0
+        stored = replace(wanted, revision=last + 1, created_at=created_at, updated_at=now)
         revisions.append(stored)
+        del revisions[:-KEPT_REVISIONS]
         self._state.configs[key] = stored
         self._state.record(audit)
         return stored

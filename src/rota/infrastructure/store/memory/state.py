@@ -16,6 +16,7 @@ from rota.domain.calendar import StoredCalendar
 from rota.domain.errors import IdTakenError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry, first_entry
+from rota.domain.rollup import Figures, Progress, RollupKey
 from rota.domain.schedule import Occurrence
 from rota.domain.task import Task, TaskStatus
 from rota.domain.task_config import TaskConfig
@@ -51,6 +52,9 @@ class MemoryState:
     tokens: dict[str, AccessToken] = field(default_factory=dict)
     audit: dict[int, AuditEntry] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    progress: Progress = field(default_factory=Progress)  # of the sums for reports
+    left_behind: dict[int, tuple[TaskId, ...]] = field(default_factory=dict)
+    rollups: dict[RollupKey, Figures] = field(default_factory=dict)
     term: int = 0
     slots: list[HeldSlot] = field(default_factory=list)
 

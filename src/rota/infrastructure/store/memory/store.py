@@ -7,6 +7,7 @@ from rota.infrastructure.store.memory.calendars import MemoryCalendarStore
 from rota.infrastructure.store.memory.configs import MemoryConfigStore, MemoryScheduleStore
 from rota.infrastructure.store.memory.leadership import MemorySlotStore, MemoryTermStore
 from rota.infrastructure.store.memory.nodes import MemoryNodeRegistry
+from rota.infrastructure.store.memory.reports import MemoryReportStore
 from rota.infrastructure.store.memory.secrets import MemorySecretStore
 from rota.infrastructure.store.memory.state import MemoryState
 from rota.infrastructure.store.memory.tasks import MemoryLogStore, MemoryTaskStore
@@ -34,4 +35,5 @@ def join_memory(state: MemoryState) -> Store:
         slots=MemorySlotStore(state),
         nodes=MemoryNodeRegistry(state),
         secrets=MemorySecretStore(state),
+        reports=MemoryReportStore(state),
     )

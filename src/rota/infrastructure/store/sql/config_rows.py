@@ -36,6 +36,7 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
     zone: str = "UTC"
     retry_rules: str | None = None
     source: str = ""
+    updated_by: str = ""
     schedule: msgspec.Raw = _NOTHING  # what it says beyond cron and zone, which every release knows
 
 
@@ -61,6 +62,7 @@ def config_to_json(config: TaskConfig) -> str:
         cron=cron,
         zone=zone,
         source=config.source,
+        updated_by=config.updated_by,
         schedule=msgspec.Raw(msgspec.json.encode(schedule)) if schedule else _NOTHING,
     )
     return msgspec.json.encode(document).decode()
@@ -94,6 +96,7 @@ def to_config(row: Any) -> TaskConfig:
         revision=row.revision,
         created_at=find_us(row.created_us),
         updated_at=find_us(row.updated_us),
+        updated_by=document.updated_by,
     )
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, delete, func, insert, select, update
 from rota.domain.audit import AuditEntry
 from rota.domain.errors import RevisionConflictError
 from rota.domain.ids import TenantId
-from rota.domain.task_config import ConfigKey, TaskConfig
+from rota.domain.task_config import KEPT_REVISIONS, ConfigKey, TaskConfig
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import task_config, task_config_revision
 from rota.infrastructure.instants import to_us
@@ -107,8 +107,9 @@ class SqlConfigStore:
         now_us = self._database.now_us(connection)
         kept = config.in_place_of(current)
         state = {"runs": kept.runs, "last_run": kept.last_run or 0}
+        number = _next_revision(connection, config)
         values = {
-            "revision": _next_revision(connection, config),
+            "revision": number,
             "is_enabled": int(config.is_enabled),
             "next_fire_us": to_us(kept.next_fire_at),
             "created_us": row.created_us if row is not None else now_us,
@@ -118,6 +119,7 @@ class SqlConfigStore:
         _write(connection, config, values=values | state, is_new=row is None)
         revision_row = {"tenant_id": config.tenant_id, "type": config.type, **values}
         connection.execute(insert(task_config_revision).values(**revision_row))
+        _let_go(connection, config, last=number)
         insert_audit(self._database.bulk, connection, audit=audit)
         return to_config(_find_row(connection, config.tenant_id, task_type=config.type))
 
@@ -137,6 +139,13 @@ def _next_revision(connection: Connection, config: TaskConfig) -> int:
         table.c.tenant_id == config.tenant_id, table.c.type == config.type
     )
     return int(connection.execute(query).scalar_one()) + 1
+
+
+def _let_go(connection: Connection, config: TaskConfig, *, last: int) -> None:
+    table = task_config_revision
+    same = (table.c.tenant_id == config.tenant_id, table.c.type == config.type)
+    if last > KEPT_REVISIONS:
+        connection.execute(delete(table).where(*same, table.c.revision <= last - KEPT_REVISIONS))
 
 
 def _write(connection: Connection, config: TaskConfig, *, values: dict[str, Any], is_new: bool) -> None:

@@ -1,16 +1,22 @@
-"""Finding tasks by filter. Each plan starts from the table that makes the wanted states cheap to find."""
+"""Finding tasks by filter. Each plan starts from the table that makes the wanted states cheap to find.
 
+Only states have an index: one for each filter would burden every task (ADR-0041). So what is wanted is looked for in
+slices of what there is, the newest first, each larger than the one before. A page that is not full after the last one
+says where to go on.
+"""
+
+from dataclasses import replace
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, or_, select
 
-from rota.domain.ids import first_id_at
-from rota.domain.paging import TaskFilter
-from rota.domain.task import CANCELLED, FAILED, LIVE, TIMEOUT
+from rota.domain.ids import TaskId, first_id_at
+from rota.domain.paging import Page, TaskFilter
+from rota.domain.task import CANCELLED, FAILED, LIVE, TIMEOUT, Task
 from rota.infrastructure.database.codes import STATUS_CODES
 from rota.infrastructure.database.schema import task, task_live, task_result
-from rota.infrastructure.store.sql.task_rows import FINAL_COLUMNS, LIVE_COLUMNS, SPEC_COLUMNS
+from rota.infrastructure.store.sql.task_rows import FINAL_COLUMNS, LIVE_COLUMNS, SPEC_COLUMNS, to_task
 from rota.infrastructure.store.sql.text_search import contains
 
 UNSUCCESSFUL = frozenset({FAILED, TIMEOUT, CANCELLED})  # these always have a row in task_result
@@ -23,11 +29,45 @@ _COLUMNS = (
 )
 
 
-def select_page(wanted: TaskFilter) -> Select[Any]:
-    """The query for one page and one row more, which tells whether another page follows."""
+SLICES = (2_000, 20_000, 80_000)  # rows: the first answers most questions, all of them take less than a second
+
+
+def find_page(connection: Connection, *, wanted: TaskFilter) -> Page[Task]:
+    """A page and one row more, which tells whether another page follows."""
+    rows: list[Any] = []
+    for size in SLICES:
+        floor = _find_floor(connection, wanted, size=size)
+        query = _select(wanted, floor).limit(wanted.limit + 1 - len(rows))
+        rows += connection.execute(query).fetchall()
+        if len(rows) > wanted.limit or floor is None:
+            tasks = tuple(map(to_task, rows[: wanted.limit]))
+            return Page(tasks, next_before=tasks[-1].id if len(rows) > wanted.limit else None)
+        wanted = replace(wanted, before=TaskId(floor))
+    return Page(tuple(map(to_task, rows)), next_before=wanted.before, is_short=True)
+
+
+def _select(wanted: TaskFilter, floor: int | None) -> Select[Any]:
     source, key = _source(wanted)
     conditions = [task.c.tenant_id == wanted.tenant_id, *_key_range(wanted, key), *_conditions(wanted)]
-    return select(*_COLUMNS).select_from(source).where(and_(*conditions)).order_by(key.desc()).limit(wanted.limit + 1)
+    if floor is not None:
+        conditions.append(key >= floor)
+    return select(*_COLUMNS).select_from(source).where(and_(*conditions)).order_by(key.desc())
+
+
+def _find_floor(connection: Connection, wanted: TaskFilter, *, size: int) -> int | None:
+    """Where the next slice ends: the id of its last row; None when there are no more than that.
+
+    Of failures it is asked for each state by itself, for then the index has the answer."""
+    _, key = _source(wanted)
+    rows = select(key).where(*_key_range(wanted, key)).order_by(key.desc()).offset(size - 1).limit(1)
+    codes = [STATUS_CODES[status] for status in wanted.statuses] if _is_of_failures(wanted) else []
+    queries = [rows.where(task_result.c.status == code) for code in codes] or [rows]
+    floors = [connection.execute(query).scalar() for query in queries]
+    return max((floor for floor in floors if floor is not None), default=None)
+
+
+def _is_of_failures(wanted: TaskFilter) -> bool:
+    return bool(wanted.statuses) and wanted.statuses <= UNSUCCESSFUL
 
 
 def _source(wanted: TaskFilter) -> tuple[Any, ColumnElement[int]]:
@@ -35,7 +75,7 @@ def _source(wanted: TaskFilter) -> tuple[Any, ColumnElement[int]]:
     result = task_result.c.task_id == task.c.id
     if wanted.statuses and wanted.statuses <= LIVE:
         return task_live.join(task, live).outerjoin(task_result, result), task_live.c.id
-    if wanted.statuses and wanted.statuses <= UNSUCCESSFUL:
+    if _is_of_failures(wanted):
         return task_result.join(task, result).outerjoin(task_live, live), task_result.c.task_id
     return task.outerjoin(task_live, live).outerjoin(task_result, result), task.c.id
 

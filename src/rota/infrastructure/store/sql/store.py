@@ -14,6 +14,7 @@ from rota.infrastructure.store.sql.configs import SqlConfigStore
 from rota.infrastructure.store.sql.leadership import SqlSlotStore, SqlTermStore
 from rota.infrastructure.store.sql.logs import SqlLogStore
 from rota.infrastructure.store.sql.nodes import SqlNodeRegistry
+from rota.infrastructure.store.sql.reports import SqlReportStore
 from rota.infrastructure.store.sql.schedules import SqlScheduleStore
 from rota.infrastructure.store.sql.secrets import SqlSecretStore
 from rota.infrastructure.store.sql.tasks import SqlTaskStore
@@ -48,4 +49,5 @@ def sql_store(database: Database, random: Random) -> Store:
         slots=SqlSlotStore(database),
         nodes=SqlNodeRegistry(database),
         secrets=SqlSecretStore(database),
+        reports=SqlReportStore(database),
     )

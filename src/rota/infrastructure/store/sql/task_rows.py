@@ -12,7 +12,7 @@ from rota.domain.ids import TaskId, TenantId, WorkerId
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy, RetryStrategy
 from rota.domain.task import FINAL, SUCCESS, LiveTask, Task, TaskSpec, TaskState, Transition
 from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
-from rota.infrastructure.instants import duration_us, find_us, from_us, to_us
+from rota.infrastructure.instants import duration_of, duration_us, find_us, from_us, to_us
 
 SPEC_COLUMNS = (
     "id",
@@ -137,7 +137,7 @@ def result_rows(steps: Sequence[Transition]) -> list[tuple[Any, ...]]:
 
 def to_live(row: Sequence[Any]) -> LiveTask:
     state = _live_state(row[: len(LIVE_COLUMNS)])
-    return LiveTask(state=state, type=row[-2], timeout=timedelta(microseconds=row[-1]))
+    return LiveTask(state=state, type=row[-2], timeout=duration_of(row[-1]))
 
 
 def to_task(row: Sequence[Any]) -> Task:
@@ -167,7 +167,7 @@ def _spec(values: Sequence[Any]) -> TaskSpec:
         metadata=msgspec.json.decode(metadata, type=dict[str, str]) if metadata else {},
         created_at=from_us(created),
         scheduled_at=find_us(scheduled),
-        timeout=timedelta(microseconds=timeout),
+        timeout=duration_of(timeout),
         retry=retry_from_json(retry, rules) if retry else STANDARD_RETRY,
         rerun_of=TaskId(rerun_of) if rerun_of else None,
     )

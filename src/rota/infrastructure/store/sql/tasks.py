@@ -23,7 +23,7 @@ from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
 from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database
 from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.sql.audit import insert_audit
-from rota.infrastructure.store.sql.listing import select_page
+from rota.infrastructure.store.sql.listing import find_page
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, creation_row
 from rota.infrastructure.store.sql.task_rows import (
     NEW_LIVE_COLUMNS,
@@ -109,9 +109,7 @@ class SqlTaskStore:
         return await self._select_live(where, after=after or 0, limit=limit)
 
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
-        rows = await self._database.read(lambda connection: connection.execute(select_page(wanted)).fetchall())
-        tasks = tuple(map(to_task, rows[: wanted.limit]))
-        return Page(tasks, next_before=tasks[-1].id if len(rows) > wanted.limit else None)
+        return await self._database.read(partial(find_page, wanted=wanted))
 
     async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
         live, ended = schema.task_live, schema.task_count

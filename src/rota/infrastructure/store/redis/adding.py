@@ -1,0 +1,126 @@
+"""Adding tasks, all or none.
+
+The swift way expects what is usual: none of the ids and keys is known, which the script checks that writes them. When
+it is not so, the careful way looks first, and writes what is missing under the same condition.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rota.application.ports.store import Added
+from rota.domain.errors import IdempotencyMismatchError, IdTakenError
+from rota.domain.ids import TaskId
+from rota.domain.submission import NewTask
+from rota.domain.task import BLOCKED, PROCESSING, Task, TaskState
+from rota.infrastructure.coordination.redis_client import Part
+from rota.infrastructure.instants import to_us
+from rota.infrastructure.store.redis.documents import StoredTask, is_apart, new_document
+from rota.infrastructure.store.redis.space import Change, RedisSpace, spell
+
+_First = tuple[TaskId, str]
+
+
+class TaskAdder:
+    def __init__(self, space: RedisSpace) -> None:
+        self._space = space
+
+    async def add(self, new: Sequence[NewTask]) -> list[Added]:
+        keys = [self._key(item) for item in new if item.key is not None]
+        is_plain = len(set(keys)) == len(keys) and len({item.task.id for item in new}) == len(new)
+        if is_plain and await self._write(new):
+            return [Added(item.task.id) for item in new]
+        while True:
+            firsts = await self._claim(new)
+            owners = [item.task.id if item.key is None else firsts[self._key(item)][0] for item in new]
+            own = {item.task.id: item for item, owner in zip(new, owners, strict=True) if owner == item.task.id}
+            missing = await self._find_missing(list(own.values()))
+            if not missing or await self._write(missing):
+                return [Added(owner, is_repeat=owner != item.task.id) for item, owner in zip(new, owners, strict=True)]
+
+    async def _write(self, new: Sequence[NewTask]) -> bool:
+        """Write tasks that are absent; False when one was not."""
+        keyed = [item for item in new if item.key is not None]
+        change = Change().expect_none([self._key(item) for item in keyed])
+        firsts = {self._key(item): f"{spell(item.task.id)} {item.digest}".encode() for item in keyed}
+        change = insert(self._space, new, into=change).set_all(firsts)
+        first = {entry.id: entry for item in reversed(new) for entry in reversed(item.audit)}
+        return await self._space.commit(change.note(self._space, first.values()))
+
+    def _key(self, item: NewTask) -> str:
+        return self._space.idempotency(item.task.spec.tenant_id, item.key or "")
+
+    async def _claim(self, new: Sequence[NewTask]) -> dict[str, _First]:
+        """For each idempotency key in the batch, which task and digest it stands for."""
+        keys = list(dict.fromkeys(self._key(item) for item in new if item.key is not None))
+        found = zip(keys, await self._space.find_texts(keys), strict=True)
+        claimed = {key: _read_first(text) for key, text in found if text is not None}
+        for item in new:
+            if item.key is not None:
+                first = claimed.setdefault(self._key(item), (item.task.id, item.digest))
+                if first[1] != item.digest:
+                    raise IdempotencyMismatchError(item.key, first[0])
+        return claimed
+
+    async def _find_missing(self, own: Sequence[NewTask]) -> list[NewTask]:
+        known = await find_known(self._space, [item.task for item in own])
+        return [item for item in own if item.task.id not in known]
+
+
+def insert(space: RedisSpace, new: Sequence[NewTask], *, into: Change) -> Change:
+    """What adds tasks of which none may be there yet."""
+    tasks = [item.task for item in new]
+    keys = [space.task(task.id) for task in tasks]
+    into.expect_none(keys).set_all(dict(zip(keys, map(new_document, new), strict=True)))
+    into.set_all({space.payload(one.id): one.spec.payload.encode() for one in tasks if is_apart(one.spec)})
+    sets: dict[str, list[Part]] = {}
+    for one in tasks:
+        member, place = spell(one.id), place_of(space, one.state)
+        sets.setdefault(space.live, []).extend((0, member))
+        sets.setdefault(space.of_type(one.spec.tenant_id, one.spec.type), []).extend((0, member))
+        if place is not None:
+            sets.setdefault(place, []).extend((to_us(one.state.due_at), member))
+    for key, scored in sets.items():
+        into.write("ZADD", key, *scored)
+    for field, number in Counter(count_field(one.state) for one in tasks).items():
+        into.write("HINCRBY", space.counts, field, number)
+    return into.write("SADD", space.tenants, *sorted({one.spec.tenant_id for one in tasks}))
+
+
+async def find_known(space: RedisSpace, tasks: Sequence[Task]) -> dict[TaskId, Task]:
+    """Those that are there already; an id that stands for another task must never pass for a repeat."""
+    known = await load_tasks(space, [task.id for task in tasks])
+    for task in tasks:
+        if task.id in known and known[task.id].spec != task.spec:
+            raise IdTakenError(task.id)
+    return known
+
+
+async def find_stored(space: RedisSpace, task_ids: Sequence[TaskId]) -> list[StoredTask]:
+    """Those of the tasks that exist, in the order asked."""
+    found = zip(task_ids, await space.find_texts([space.task(one) for one in task_ids]), strict=True)
+    return [StoredTask(task_id, text) for task_id, text in found if text is not None]
+
+
+async def load_tasks(space: RedisSpace, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
+    return {task.id: task for task in await complete(space, await find_stored(space, task_ids))}
+
+
+async def complete(space: RedisSpace, stored: Sequence[StoredTask]) -> list[Task]:
+    """Whole tasks, with the payloads that are kept apart."""
+    long = [one.id for one in stored if one.spec.payload is None]
+    payloads = dict(zip(long, await space.find_texts([space.payload(one) for one in long]), strict=True))
+    return [one.to_task(payloads.get(one.id)) for one in stored]
+
+
+def place_of(space: RedisSpace, state: TaskState) -> str | None:
+    """Which of the sets by due time a task that has not ended is in."""
+    return None if state.status is BLOCKED else space.running if state.status is PROCESSING else space.waiting
+
+
+def count_field(state: TaskState) -> str:
+    return f"{state.tenant_id}:{state.status}"
+
+
+def _read_first(text: bytes) -> _First:
+    task_id, _, digest = text.decode().partition(" ")
+    return TaskId(int(task_id)), digest

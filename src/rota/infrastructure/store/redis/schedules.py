@@ -1,0 +1,185 @@
+"""Firing schedules in Redis.
+
+Some firings share a call of the script: their occurrences, their tasks, their configs with the next fire times, under
+the condition that each config is as it was read. Whatever else notes a target changes the config too, so that condition
+is enough. The ids of all tasks are looked up before anything is written.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rota.application.ports.store import MOST_LOOKED_THROUGH, FireKey
+from rota.domain.firing import Firing, already_in, check_one_firing_each
+from rota.domain.ids import TenantId
+from rota.domain.paging import purge_limit
+from rota.domain.schedule import Occurrence
+from rota.domain.submission import NewTask
+from rota.domain.task_config import TaskConfig, UnreadableConfig
+from rota.infrastructure.coordination.redis_client import Part
+from rota.infrastructure.instants import from_us, to_us
+from rota.infrastructure.store.fire_times import read_due, read_fire_time, with_changes
+from rota.infrastructure.store.redis.adding import find_known, insert
+from rota.infrastructure.store.redis.configs import config_place, field_of, move, spell_fire
+from rota.infrastructure.store.redis.space import AT_ONCE, Change, RedisSpace, load_own_script, present, spell_time
+
+FIRED_AT_ONCE = 200  # targets in one call: each is an occurrence, a task and a config
+PURGE_PART = 100
+
+_OCCURRENCE = msgspec.json.Decoder(Occurrence)
+
+
+class RedisScheduleStore:
+    def __init__(self, space: RedisSpace) -> None:
+        self._space = space
+        self._purge = load_own_script("purge_occurrences")
+
+    async def list_due(
+        self, limit: int, *, by: datetime | None = None, after: FireKey | None = None
+    ) -> list[TaskConfig | UnreadableConfig]:
+        until = spell_time(to_us(await self._space.now() if by is None else by))
+        begin = "-" if after is None else f"({spell_fire(after)}"
+        return await self._read_due(await self._list_fires(begin, f"({until};", limit=limit))  # ; follows the colon
+
+    async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
+        found: list[UnreadableConfig] = []
+        begin = "-"
+        while fires := await self._list_fires(begin, "+", limit=AT_ONCE):
+            found += [one for one in await self._read_due(fires) if isinstance(one, UnreadableConfig)]
+            begin = f"({fires[-1]}"
+        return found[:limit]
+
+    async def find_next(self) -> datetime | None:
+        first = await self._list_fires("-", "+", limit=1)
+        return from_us(int(first[0].partition(":")[0])) if first else None
+
+    async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
+        check_one_firing_each(firings)
+        await find_known(self._space, [task for firing in firings for task in firing.tasks])
+        return [noted for part in _cut(firings) for noted in await self._fire(part)]
+
+    async def aim(
+        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
+    ) -> bool:
+        space, place = self._space, config_place(self._space, (tenant_id, task_type))
+
+        def plan(found: Sequence[bytes | None]) -> tuple[Change, bool]:
+            (config,) = found
+            if config is None or read_fire_time(config).next_fire_at != seen_at:
+                return Change(), False
+            return _move(space, config, into=Change(), changed={"next_fire_at": next_fire_at}), True
+
+        return await space.decide([place], plan)
+
+    async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
+        found = await self._space.client.command("ZREVRANGE", self._key(tenant_id, task_type), 0, limit - 1)
+        return list(map(_OCCURRENCE.decode, found))
+
+    async def list_runs(
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+    ) -> list[Occurrence]:
+        last: Part = "+inf" if until is None else to_us(until)
+        asked = (self._key(tenant_id, task_type), last, to_us(since), "LIMIT", 0, MOST_LOOKED_THROUGH)
+        newest = map(_OCCURRENCE.decode, await self._space.client.command("ZREVRANGEBYSCORE", *asked))
+        return [one for one in newest if one.task_id is not None][:limit]
+
+    async def purge(self, *, fired_before: datetime, limit: int) -> int:
+        left, before, total = purge_limit(limit), to_us(fired_before), 0
+        while left > 0:
+            asked = (self._space.noted, "-inf", f"({before}", "LIMIT", 0, PURGE_PART)
+            schedules = await self._space.client.command("ZRANGEBYSCORE", *asked)
+            for one in schedules:
+                tenant_id, _, task_type = one.decode().partition(":")
+                keys = (self._space.noted, self._key(TenantId(tenant_id), task_type))
+                purged = int(await self._space.client.run(self._purge, keys=keys, args=(before, left, one)))
+                total, left = total + purged, left - purged
+            if not schedules:
+                break
+        return total
+
+    async def _list_fires(self, begin: str, end: str, *, limit: int) -> list[str]:
+        asked = ("ZRANGEBYLEX", self._space.fires, begin, end, "LIMIT", 0, limit)
+        return [one.decode() for one in await self._space.client.command(*asked)]
+
+    async def _read_due(self, fires: Sequence[str]) -> list[TaskConfig | UnreadableConfig]:
+        fields = [one.partition(":")[2] for one in fires]
+        found = map(read_due, present(await self._space.find_fields(self._space.configs, fields)))
+        return [one for one in found if one is not None]
+
+    async def _fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
+        space = self._space
+        fields = [field_of(firing.tenant_id, firing.task_type) for firing in firings]
+        while True:
+            configs = await space.find_fields(space.configs, fields)
+            known = await self._find_noted(firings)
+            tasks = await find_known(space, [task for firing in firings for task in firing.tasks])
+            answers: list[Sequence[Occurrence]] = []
+            change, new = Change(), list[NewTask]()
+            for firing, config, targets in zip(firings, configs, known, strict=True):
+                if config is None or not _is_current(config, firing):
+                    answers.append(already_in(firing, targets))
+                    continue
+                left = firing.without(targets)
+                change.expect(config_place(space, (firing.tenant_id, firing.task_type)), config)
+                new += [NewTask(task) for task in left.tasks if task.id not in tasks]
+                self._note(left, config, into=change)
+                answers.append(left.occurrences)
+            if change.is_empty or await space.commit(insert(space, new, into=change)):
+                return answers
+
+    async def _find_noted(self, firings: Sequence[Firing]) -> list[dict[datetime, Occurrence]]:
+        """Of each firing, those of its targets that are noted already."""
+        asked: list[Sequence[Part]] = []
+        for firing in firings:
+            times = [to_us(one.fire_at) for one in firing.occurrences]
+            key = self._key(firing.tenant_id, firing.task_type)
+            asked.append(("ZRANGEBYSCORE", key, min(times), max(times)) if times else ("ZRANGEBYSCORE", key, 1, 0))
+        found = await self._space.client.batch(asked)
+        noted = [list(map(_OCCURRENCE.decode, documents)) for documents in found]
+        return [{one.fire_at: one for one in known} for known in noted]
+
+    def _note(self, firing: Firing, config: bytes, *, into: Change) -> None:
+        """What notes the targets of a firing and moves its config on."""
+        key, before = self._key(firing.tenant_id, firing.task_type), read_fire_time(config)
+        noted = [(to_us(one.fire_at), msgspec.json.encode(one)) for one in firing.occurrences]
+        into.write("ZADD", key, *(part for pair in noted for part in pair))
+        if noted:
+            first = min(time for time, _ in noted)
+            into.write("ZADD", self._space.noted, "LT", first, field_of(firing.tenant_id, firing.task_type))
+        changed = {
+            "next_fire_at": firing.next_fire_at,
+            "runs": before.runs + len(firing.tasks),
+            "last_run": firing.last_run or before.last_run,
+        }
+        _move(self._space, config, into=into, changed=changed)
+
+    def _key(self, tenant_id: TenantId, task_type: str) -> str:
+        return self._space.key(f"occurrences:{tenant_id}:{task_type}")
+
+
+def _move(space: RedisSpace, config: bytes, *, into: Change, changed: Mapping[str, Any]) -> Change:
+    """What changes these parts of a config's document, and where it is found by the time that it fires next."""
+    before = read_fire_time(config)
+    move(space, into, before=before, after=msgspec.structs.replace(before, **changed))
+    return into.put(config_place(space, (before.tenant_id, before.type)), with_changes(config, changed))
+
+
+def _is_current(config: bytes, firing: Firing) -> bool:
+    found = read_fire_time(config)
+    return (found.next_fire_at, found.revision) == (firing.seen_at, firing.revision)
+
+
+def _cut(firings: Sequence[Firing]) -> Iterator[Sequence[Firing]]:
+    """As many parts as it takes for each to be short; a firing is never cut."""
+    part: list[Firing] = []
+    weight = 0
+    for firing in firings:
+        if part and weight + firing.weight > FIRED_AT_ONCE:
+            yield part
+            part, weight = [], 0
+        part.append(firing)
+        weight += firing.weight
+    if part:
+        yield part

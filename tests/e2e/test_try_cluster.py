@@ -1,0 +1,69 @@
+"""`make up` and `make down`: each topology comes up, says what to type, does what was typed, and is gone afterwards."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import REPOSITORY, bare_environment
+from tests.support.require import require_server
+from tools.try_cluster import SERVERS, TOPOLOGIES
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+NEEDS = {"redis+mysql": ("redis", "mariadb"), "postgres": ("postgres",), "etcd": ("etcd",), "sqlite": ()}
+
+
+def try_cluster(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    variables = {**bare_environment(), "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(  # noqa: S603 our own program
+        [sys.executable, "-m", "tools.try_cluster", *words],
+        cwd=folder,
+        env=variables,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+
+
+def type_in(folder: Path, line: str, *, said: dict[str, str]) -> str:
+    """What a person would type, with the variables that were exported."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ran = subprocess.run(  # noqa: S602 it is what was printed for a shell
+        line,
+        shell=True,
+        cwd=folder,
+        env={**bare_environment(), **said, "PATH": path},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_every_topology_is_known_by_its_servers() -> None:
+    assert set(TOPOLOGIES) == set(SERVERS) == set(NEEDS)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_a_topology_comes_up_works_as_it_says_and_goes(topology: str, tmp_path: Path) -> None:
+    for server in NEEDS[topology]:
+        require_server(server)
+    up = try_cluster(tmp_path, "up", "--topology", topology)
+    try:
+        assert up.returncode == 0, up.stdout + up.stderr
+        said = dict(re.findall(r"(ROTA_URL|ROTA_TOKEN)=(\S+)", up.stdout))
+        command = next(line for line in up.stdout.splitlines() if "rota task submit" in line)
+        assert "make down" in up.stdout
+        assert "is ready" in type_in(tmp_path, "rota health", said=said)
+        assert "Ada" in type_in(tmp_path, command.strip(), said=said)
+    finally:
+        down = try_cluster(tmp_path, "down")
+        shutil.rmtree(tmp_path / ".rota", ignore_errors=True)
+    assert "the cluster is down" in down.stdout

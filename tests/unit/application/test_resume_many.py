@@ -1,0 +1,37 @@
+"""Many schedules that are resumed at once."""
+
+from datetime import timedelta
+
+import pytest
+
+from rota.application.manage_configs import ManageConfigs
+from rota.application.submit import SubmitTasks
+from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.schedule import OnMissed, Schedule
+from rota.domain.task import PENDING
+from tests.support.builders import MINUTE
+from tests.support.virtual import pass_time, virtually
+from tests.unit.application.test_fire import a_leader
+
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+@virtually
+async def test_resuming_what_was_paused_for_a_day_causes_no_storm(number: int) -> None:
+    leader = await a_leader()
+    configs = ManageConfigs(leader.node, SubmitTasks(leader.node))
+    types = [f"type-{place}" for place in range(number)]
+    for task_type in types:
+        await leader.put(Schedule(every=MINUTE, on_missed=OnMissed.RUN_ALL, missed_limit=100), type=task_type)
+        await configs.pause(DEFAULT_TENANT, task_type)
+    await pass_time((DAY + MINUTE / 2).total_seconds())
+    await leader.fire()
+    for task_type in types:
+        await configs.resume(DEFAULT_TENANT, task_type)
+    await leader.fire()
+    assert await leader.truth.tasks.count_by_status(None) == {}, "nothing is made up for"
+    await pass_time(MINUTE.total_seconds())
+    await leader.fire()
+    assert await leader.truth.tasks.count_by_status(None) == {PENDING: number}
+    assert await leader.outcomes(types[-1]) == ["paused", "fired"], "the pause is one range"

@@ -1,0 +1,129 @@
+"""Files in deploy/ that nobody can run here: what they name exists, and a mistake in them is found."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools.check_deploy.chart import check_chart
+from tools.check_deploy.compose import UnsetError, check_compose, interpolate
+from tools.check_deploy.kubernetes import check_objects
+from tools.check_deploy.outside import Outside
+from tools.check_deploy.product import check_words
+from tools.check_deploy.units import check_units
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+NOTHING = Outside(Path("/nonexistent"))  # our own rules alone
+SECRETS = {"store-url": "postgresql://db/rota", "coordinator-url": "redis://redis:6379/0"}
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """deploy/, to be spoilt."""
+    return Path(shutil.copytree(DEPLOY, tmp_path / "deploy"))
+
+
+def spoil(path: Path, *, old: str, new: str) -> None:
+    text = path.read_text("utf-8")
+    assert old in text, "there is nothing to spoil"
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+def all_problems(folder: Path, check: Callable[[Path], Iterator[str]]) -> str:
+    return "\n".join(check(folder))
+
+
+@pytest.mark.parametrize("topology", ["redis-mysql", "postgres", "etcd"])
+def test_each_topology_of_the_compose_file_starts_only_what_is_there(topology: str) -> None:
+    assert (DEPLOY / "env" / f"{topology}.env").exists()
+    assert list(check_compose(DEPLOY)) == []
+
+
+def test_the_units_start_what_there_is() -> None:
+    assert list(check_units(DEPLOY / "systemd")) == []
+
+
+def test_the_manifests_are_sound() -> None:
+    assert list(check_chart(DEPLOY, NOTHING)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("ROTA_WORKER__CAPACITY", "ROTA_WORKER__CAPCITY", "unknown setting ROTA_WORKER__CAPCITY"),
+        ("ROTA_URL: http", "ROTA_ADDRESS: http", "ROTA_ADDRESS is neither a setting"),
+        ('ROTA_WORKER__CAPACITY: "20"', 'ROTA_WORKER__CAPACITY: "many"', "worker.capacity"),
+        ("command: [worker, --app,", "command: [worker, --apps,", "--apps"),
+        ("command: [cluster]", "command: [clusters]", "no command rota clusters"),
+        ("stop_grace_period: 50s", "stop_grace_period: 40s", "may need 45 s to drain"),
+        (":-8420}:8420", ":-8420}:8080", "nobody listens at its port 8080"),
+        ("127.0.0.1:${API_PORT", "0.0.0.0:${API_PORT", "reachable from other machines"),
+        ("http://scheduler:8420", "http://server:8420", "which does not run in this topology"),
+        ("    healthcheck: {disable: true} # no port", "    # no port", "worker: has no health check"),
+        (", resources: {limits: {cpus: \"1\", memory: 512M}}}", "}", "worker: has no limits"),
+        ('["mysql:/var/lib/mysql"]', '["data:/var/lib/mysql"]', "is not declared"),
+        ("rota:0.1.0}", "rota:0.0.9}", "this release is"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_compose_file_is_found(copy: Path, *, old: str, new: str, problem: str) -> None:
+    spoil(copy / "compose.yaml", old=old, new=new)
+    assert problem in all_problems(copy, check_compose)
+
+
+def test_variables_are_filled_in_as_compose_does_it() -> None:
+    assert interpolate("a${X}b${Y:-c}$$d${Z:-}", {"X": "1"}) == "a1bc$d"
+    with pytest.raises(UnsetError, match="X"):
+        interpolate("${X:?say it}", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "problem"),
+    [
+        ("rota-worker@.service", "ROTA_WORKER__SPOOL", "ROTA_WORKER__SPOOLS", "unknown setting ROTA_WORKER__SPOOLS"),
+        ("rota-api.service", "bin/rota api", "bin/rota web", "no command rota web"),
+        ("rota-server.service", "TimeoutStopSec=60", "TimeoutStopSec=30", "may need 45 s to drain"),
+        ("rota-server.service", "Type=exec", "Type=notify", "which Rota does not do"),
+        ("rota.yaml", "drain_timeout: 30s", "drain_timeout: 5m", "may need 315 s to drain"),
+        ("rota.env", "postgresql://", "oracle://", "oracle"),
+    ],
+)
+def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: str, problem: str) -> None:
+    spoil(copy / "systemd" / name, old=old, new=new)
+    assert problem in all_problems(copy / "systemd", check_units)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "problem"),
+    [
+        ("server.yaml", "path: /readyz", "path: /healthz", "there is no /healthz for its readinessProbe"),
+        ("server.yaml", "containerPort: 8420", "containerPort: 8080", "the settings say otherwise"),
+        ("server.yaml", "terminationGracePeriodSeconds: 50", "terminationGracePeriodSeconds: 45", "may need 45 s"),
+        ("server.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "lacks readOnlyRoot"),
+        ("worker.yaml", "key: store-url", "key: store", "nothing says the value of ROTA_STORE__URL"),
+        ("worker.yaml", "component: worker\n  template", "component: works\n  template", "chooses no pod"),
+        ("worker.yaml", "minReadySeconds", "replicas: 3\n  minReadySeconds", "every upgrade would undo"),
+        ("worker-hpa.yaml", "rota_queue_length", "rota_queue_size", "rota_queue_size is no metric"),
+        ("configmap.yaml", "hosts: []", "hosts: [rota.example.com]", "is turned away"),
+        ("configmap.yaml", "grpc_port", "grpc", "unknown setting api.grpc"),
+    ],
+)
+def test_a_mistake_in_a_manifest_is_found(copy: Path, *, name: str, old: str, new: str, problem: str) -> None:
+    spoil(copy / "kubernetes" / name, old=old, new=new)
+    objects = [
+        one
+        for path in sorted((copy / "kubernetes").glob("*.yaml"))
+        for one in yaml.safe_load_all(path.read_text("utf-8"))
+        if "kind" in one and one["kind"] != "Kustomization"
+    ]
+    assert problem in "\n".join(check_objects(objects, SECRETS))
+
+
+def test_names_in_a_text_are_looked_up() -> None:
+    assert list(check_words("ROTA_STORE__URL and rota_queue_length", "x")) == []
+    assert list(check_words("ROTA_STORE__URI and rota_queue_size", "x")) == [
+        "x: ROTA_STORE__URI is no setting",
+        "x: rota_queue_size is no metric",
+    ]

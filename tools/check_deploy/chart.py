@@ -1,0 +1,93 @@
+"""The chart, rendered by helm; and the manifests in deploy/kubernetes, which are that."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from tools.check_deploy.kubernetes import check_objects
+from tools.check_deploy.outside import Outside
+from tools.check_deploy.product import VERSION
+
+CHART = Path("helm/rota")
+MANIFESTS = Path("kubernetes")
+NAME = "rota"
+HEAD = "# Rendered from deploy/helm/rota by `make docs`; what to change is there.\n"
+SOURCE = re.compile(r"^---\n# Source: rota/templates/(\S+)\n", re.MULTILINE)
+HOOK = re.compile(r"^ +annotations:\n(?: +helm\.sh/\S+ .*\n)+", re.MULTILINE)  # helm's business alone
+VARIANTS: Mapping[str, Sequence[str]] = {
+    "as it comes": (),
+    "scaled by the queue": ("worker.autoscaling.enabled=true",),
+    "with names": ("settings.api.hosts={rota.example.com}",),
+    "on etcd": ("upgrade.enabled=false",),
+    "open to others": ("networkPolicy.from[0].namespaceSelector.matchLabels.name=ingress", "image.tag=" + VERSION),
+    "placed": ("nodeSelector.disk=ssd", "image.pullSecrets[0].name=mine", "podAnnotations.a=b"),
+}
+
+
+def check_chart(folder: Path, outside: Outside) -> Iterator[str]:
+    about = yaml.safe_load((folder / CHART / "Chart.yaml").read_text("utf-8"))
+    if about["appVersion"] != VERSION:
+        yield f"Chart.yaml: appVersion is {about['appVersion']}, this release is {VERSION}"
+    secrets = yaml.safe_load((folder / MANIFESTS / "secret.example.yaml").read_text("utf-8"))["stringData"]
+    texts = {"deploy/kubernetes": _read_manifests(folder / MANIFESTS)}
+    if outside.has("helm"):
+        yield from outside.run("helm", "lint", "--strict", "--quiet", str(folder / CHART))
+        for name, changes in VARIANTS.items():
+            texts[f"chart {name}"], problems = _render(folder, outside, changes=changes)
+            yield from (f"chart {name}: {problem}" for problem in problems)
+        yield from _compare(folder, outside)
+    for name, text in texts.items():
+        objects = [one for one in yaml.safe_load_all(text) if one]
+        yield from (f"{name}: {problem}" for problem in check_objects(objects, secrets))
+    yield from outside.validate(texts)
+    yield from _check_kustomization(folder / MANIFESTS)
+
+
+def write_manifests(folder: Path, outside: Outside) -> None:
+    """Render the chart into deploy/kubernetes."""
+    for name, text in _manifests(folder, outside).items():
+        (folder / MANIFESTS / name).write_text(text, "utf-8")
+
+
+def _compare(folder: Path, outside: Outside) -> Iterator[str]:
+    for name, text in _manifests(folder, outside).items():
+        path = folder / MANIFESTS / name
+        if not path.exists() or path.read_text("utf-8") != text:
+            yield f"deploy/kubernetes/{name} is not what the chart says; try: make docs"
+
+
+def _manifests(folder: Path, outside: Outside) -> dict[str, str]:
+    text, problems = _render(folder, outside, values=folder / MANIFESTS / "chart-values.yaml")
+    if problems:
+        raise SystemExit("\n".join(problems))
+    _, *parts = SOURCE.split(text)
+    files: dict[str, str] = {}
+    for name, part in zip(parts[::2], parts[1::2], strict=True):
+        plain = HOOK.sub("", part).strip("\n") + "\n"
+        files[name] = f"{files[name]}---\n{plain}" if name in files else f"{HEAD}{plain}"
+    return files
+
+
+def _render(
+    folder: Path, outside: Outside, *, changes: Sequence[str] = (), values: Path | None = None
+) -> tuple[str, list[str]]:
+    words = [word for change in changes for word in ("--set", change)]
+    words += [] if values is None else ["--values", str(values)]
+    return outside.ask("helm", "template", NAME, str(folder / CHART), *words)
+
+
+def _read_manifests(folder: Path) -> str:
+    return "---\n".join(path.read_text("utf-8") for path in sorted(folder.glob("*.yaml")) if _is_object(path))
+
+
+def _is_object(path: Path) -> bool:
+    return path.name not in ("kustomization.yaml", "chart-values.yaml")
+
+
+def _check_kustomization(folder: Path) -> Iterator[str]:
+    named = set(yaml.safe_load((folder / "kustomization.yaml").read_text("utf-8"))["resources"])
+    present = {path.name for path in folder.glob("*.yaml") if _is_object(path)} - {"secret.example.yaml"}
+    if named != present:
+        yield f"kustomization.yaml: differs from the folder in {', '.join(sorted(named ^ present))}"

@@ -1,0 +1,125 @@
+"""The compose file under each of its topologies, with the variables that .env would bring."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rota.domain.durations import parse_duration
+from tools.check_deploy.product import VERSION, Launch, check_launch, drains_within, settings_of
+
+PASSWORD = {"DB_PASSWORD": "0" * 48}
+VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::(?P<sign>[-?])(?P<rest>[^{}]*))?\})")
+HOST = re.compile(r"^\w+://(?:[^@/]*@)?([\w.-]+)")
+Service = Mapping[str, Any]
+
+
+class UnsetError(Exception):
+    """A variable that the file insists on has no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A compose file as one .env makes it."""
+
+    name: str
+    services: Mapping[str, Service]  # those that run
+    volumes: frozenset[str]
+
+
+def check_compose(folder: Path) -> Iterator[str]:
+    text = (folder / "compose.yaml").read_text("utf-8")
+    chosen = sorted((folder / "env").glob("*.env"))
+    if not chosen:
+        yield "deploy/env: no topology in it"
+    for path in chosen:
+        try:
+            topology = read_topology(text, path)
+        except UnsetError as error:
+            yield f"compose.yaml with {path.name}: {error} has no value"
+            continue
+        for name, service in topology.services.items():
+            place = f"compose.yaml with {path.name}: {name}"
+            yield from _check_service(service, place, topology=topology)
+
+
+def read_topology(text: str, path: Path) -> Topology:
+    """The file with the variables of one .env, and what of it runs then."""
+    variables = dict(PASSWORD)
+    for line in path.read_text("utf-8").splitlines():
+        name, equals, value = line.partition("=")
+        if equals and not name.startswith("#"):
+            variables[name] = interpolate(value, variables)
+    whole = yaml.safe_load(text)
+    profiles = {*variables.get("COMPOSE_PROFILES", "").split(","), "client"}
+    services = {
+        name: _fill(service, variables)
+        for name, service in whole["services"].items()
+        if not service.get("profiles") or profiles & set(service["profiles"])
+    }
+    return Topology(path.stem, services, frozenset(whole.get("volumes", {})))
+
+
+def interpolate(text: str, variables: Mapping[str, str]) -> str:
+    """`${NAME}`, `${NAME:-default}` and `${NAME:?message}`, as compose does it."""
+
+    def replace(found: re.Match[str]) -> str:
+        if found["name"] is None:
+            return "$"
+        value = variables.get(found["name"], "")
+        if not value and found["sign"] == "?":
+            raise UnsetError(found["name"])
+        return value or (found["rest"] or "" if found["sign"] == "-" else "")
+
+    return VARIABLE.sub(replace, text)
+
+
+def _fill(value: Any, variables: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return interpolate(value, variables)
+    if isinstance(value, dict):
+        return {key: _fill(one, variables) for key, one in value.items()}
+    return [_fill(one, variables) for one in value] if isinstance(value, list) else value
+
+
+def _check_service(service: Service, place: str, *, topology: Topology) -> Iterator[str]:
+    yield from _check_surroundings(service, place, topology=topology)
+    if "dockerfile" not in service.get("build", {}):  # a server, though it may be built here too
+        return
+    if service["image"] != f"rota:{VERSION}":
+        yield f"{place}: its image is {service['image']}, this release is {VERSION}"
+    launch = Launch(place, service["command"], service.get("environment", {}))
+    yield from check_launch(launch)
+    yield from drains_within(launch, parse_duration("stop_grace_period", service["stop_grace_period"]).total_seconds())
+    yield from _check_ports(service, launch)
+    for key in ("ROTA_STORE__URL", "ROTA_COORDINATOR__URL", "ROTA_URL"):
+        host = HOST.match(launch.variables.get(key, ""))
+        if host is not None and host[1] not in topology.services:
+            yield f"{place}: {key} leads to {host[1]}, which does not run in this topology"
+
+
+def _check_surroundings(service: Service, place: str, *, topology: Topology) -> Iterator[str]:
+    if "healthcheck" not in service:
+        yield f"{place}: has no health check, nor says that it has none"
+    limits = service.get("deploy", {}).get("resources", {}).get("limits", {})
+    if not {"cpus", "memory"} <= set(limits):
+        yield f"{place}: has no limits"
+    for name, rule in service.get("depends_on", {}).items():
+        if name not in topology.services and rule.get("required", True):
+            yield f"{place}: waits for {name}, which does not run in this topology"
+    for volume in service.get("volumes", ()):
+        if volume.partition(":")[0] not in topology.volumes:
+            yield f"{place}: its volume {volume} is not declared"
+
+
+def _check_ports(service: Service, launch: Launch) -> Iterator[str]:
+    settings = settings_of(launch)
+    for published in service.get("ports", ()):
+        address, _, inside = published.rpartition(":")
+        if settings is not None and int(inside) not in (settings.api.port, settings.api.grpc_port):
+            yield f"{launch.place}: nobody listens at its port {inside}"
+        if not address.startswith("127.0.0.1:"):
+            yield f"{launch.place}: {published} is reachable from other machines without TLS"

@@ -1,0 +1,119 @@
+"""What the product has, for files that name it: settings, commands, paths, metrics. Asked of its own code."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from rota.__about__ import __version__
+from rota.application.metrics import CATALOGUE
+from rota.config.exposure import check_exposure
+from rota.config.load import DIVIDER, PREFIX, SettingsError, Sources, load
+from rota.config.registry import Registries, check_names
+from rota.config.settings import SCHEMA, Settings
+from rota.domain.errors import ConfigError
+from rota.interfaces.cli.main import cli
+from rota.interfaces.http.app import PUBLIC
+
+VERSION = __version__
+LEAVING_S = 15  # a process that has drained reports and leaves the pool: docs/guides/running-a-cluster.md
+PROBES = frozenset({"/livez", "/readyz"}) & PUBLIC
+CLIENT_VARIABLES = frozenset({"ROTA_URL", "ROTA_TOKEN", "ROTA_CONFIG"})  # those that are no settings
+METRICS = frozenset(metric.name for metric in CATALOGUE)
+VARIABLES = frozenset(entry.variable for entry in SCHEMA.values())
+VARIABLE = re.compile(rf"\b{PREFIX}[A-Z_]+{DIVIDER}[A-Z_]+\b")
+METRIC = re.compile(
+    r"\brota_(?:queue|tasks|scheduler|workers?|attempts|schedules?|http|grpc|connections?|coordinator)_\w+"
+)
+WITH_API = frozenset({"api", "server"})
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A process as some file starts it: the words after `rota`, its variables, and its settings file."""
+
+    place: str
+    words: Sequence[str]
+    variables: Mapping[str, str]
+    file: Path | None = None
+
+    @property
+    def role(self) -> str:
+        return self.words[0] if self.words else ""
+
+
+def check_launch(launch: Launch) -> Iterator[str]:
+    """Everything that would keep it from starting, as far as that can be said without its servers."""
+    for problem in (*_check_command(launch.words), *_check_variables(launch)):
+        yield f"{launch.place}: {problem}"
+
+
+def settings_of(launch: Launch) -> Settings | None:
+    """What it would run with; None if it would not start."""
+    try:
+        return load(_sources(launch)).settings
+    except ConfigError:
+        return None
+
+
+def drains_within(launch: Launch, seconds: float) -> Iterator[str]:
+    """Whoever ends it must wait until it has drained."""
+    settings = settings_of(launch)
+    if settings is None:
+        return
+    needed = settings.worker.drain_timeout.total_seconds() + LEAVING_S
+    if seconds < needed:
+        yield f"{launch.place}: it is killed after {seconds:g} s, but may need {needed:g} s to drain"
+
+
+def check_words(text: str, place: str) -> Iterator[str]:
+    """Settings and metrics that a text names, wherever they stand in it."""
+    for name in sorted(set(VARIABLE.findall(text)) - VARIABLES):
+        yield f"{place}: {name} is no setting"
+    for name in sorted(set(METRIC.findall(text)) - METRICS):
+        yield f"{place}: {name} is no metric"
+
+
+def _sources(launch: Launch) -> Sources:
+    flags = [word for before, word in zip(launch.words, launch.words[1:], strict=False) if before == "--set"]
+    return Sources(
+        file=launch.file,
+        environment=launch.variables,
+        flags={key: value for key, _, value in (flag.partition("=") for flag in flags)},
+        folder=Path("/nonexistent"),
+    )
+
+
+def _check_variables(launch: Launch) -> Iterator[str]:
+    ours = {name for name in launch.variables if name.startswith(PREFIX)}
+    for name in sorted(ours - VARIABLES - CLIENT_VARIABLES):
+        yield f"{name} is neither a setting nor a variable of the client"
+    try:
+        loaded = load(_sources(launch))
+        check_names(loaded, Registries())
+        if launch.role in WITH_API:
+            check_exposure(loaded.settings.api)
+    except SettingsError as error:
+        yield from error.problems
+    except ConfigError as error:
+        yield str(error)
+
+
+def _check_command(words: Sequence[str]) -> Iterator[str]:
+    """Whether `rota` would understand these words."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="rota")
+    rest = list(words)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        found = command.get_command(context, rest[0])
+        if found is None:
+            yield f"there is no command rota {' '.join(words)}"
+            return
+        command, rest = found, rest[1:]
+        context = click.Context(command, info_name=command.name, parent=context)
+    try:
+        command.make_parser(context).parse_args(rest)
+    except click.UsageError as error:
+        yield f"rota {' '.join(words)}: {error.format_message()}"

@@ -1,0 +1,241 @@
+import { Alert, Badge, Button, Group, NumberInput, Paper, Popover, Progress, SimpleGrid, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Pause, Play, SlidersHorizontal } from "lucide-react";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { get, part, post } from "../api";
+import { Empty, Field, Foreign, Loading, PageHead, Panel, TextLink } from "../components/bits";
+import { redefine } from "../components/configs";
+import { useConfirm } from "../components/confirm";
+import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { count, duration } from "../format";
+import { useLive } from "../live";
+import { useSession } from "../session";
+import type { Page, Queues as Found, QueueType, QueueTypes, TaskConfig } from "../types";
+
+const MOST_CONFIGS = 1000;
+const NOTHING = { ready: 0, delayed: 0, blocked: 0, running: 0, oldest_age_seconds: null };
+
+interface Row extends QueueType {
+  config: TaskConfig | undefined;
+}
+
+/** Types of which something lives, or whose flow somebody steers; with `all`, every type. */
+function rowsOf(types: QueueTypes | undefined, configs: readonly TaskConfig[], all: boolean): Row[] {
+  const known = new Map(configs.map((config) => [config.type, config]));
+  const rows: Row[] = (types?.items ?? []).map((one) => ({ ...one, config: known.get(one.type) }));
+  const listed = new Set(rows.map((row) => row.type));
+  for (const config of configs) {
+    const isSteered = !config.enabled || config.max_concurrent !== null || config.rate_per_second !== null;
+    if (!listed.has(config.type) && (all || isSteered)) rows.push({ type: config.type, ...NOTHING, config });
+  }
+  return rows;
+}
+
+export default function Queues(): ReactNode {
+  const { t } = useTranslation();
+  const { state } = useLive();
+  const often = state === "paused" ? (false as const) : 5_000;
+  const [isAll, setAll] = useState(false);
+  const [text, setText] = useState("");
+  const queues = useQuery({ queryKey: ["queues"], queryFn: ({ signal }) => get<Found>("/queues", {}, signal), refetchInterval: often });
+  const types = useQuery({ queryKey: ["queues", "types"], queryFn: ({ signal }) => get<QueueTypes>("/queues/types", {}, signal), refetchInterval: often });
+  const configs = useQuery({
+    queryKey: ["configs", "limits"],
+    queryFn: ({ signal }) => get<Page<TaskConfig>>("/task-configs", { limit: MOST_CONFIGS }, signal),
+    refetchInterval: often === false ? false : 15_000,
+  });
+  const rows = rowsOf(types.data, configs.data?.items ?? [], isAll).filter((row) => row.type.toLowerCase().includes(text.trim().toLowerCase()));
+  return (
+    <Stack>
+      <PageHead title={t("nav.queues")} note={t("queues.about")} />
+      <ProblemAlert error={queues.error ?? types.error ?? configs.error} onRetry={() => void Promise.all([queues.refetch(), types.refetch(), configs.refetch()])} />
+      {queues.data && <Levels queues={queues.data} due={(types.data?.items ?? []).reduce((sum, one) => sum + one.ready, 0)} />}
+      <Panel
+        title={t("queues.by_type")}
+        aside={
+          <Group gap="sm">
+            <TextInput size="xs" placeholder={t("configs.search")} aria-label={t("configs.search")} value={text} onChange={(event) => setText(event.currentTarget.value)} />
+            <Switch label={t("queues.all")} checked={isAll} onChange={(event) => setAll(event.currentTarget.checked)} />
+          </Group>
+        }
+      >
+        {types.data && !types.data.complete && <Alert color="yellow" mb="sm">{t("queues.incomplete")}</Alert>}
+        {types.isPending || configs.isPending ? (
+          <Loading />
+        ) : rows.length === 0 ? (
+          <Empty title={t("queues.empty")} text={t("queues.empty_text")} command="rota queue types" />
+        ) : (
+          <Types rows={rows} />
+        )}
+      </Panel>
+    </Stack>
+  );
+}
+
+/** `due`: what could run by its time. What is not in the queue all the same was set aside by the leader. */
+function Levels({ queues, due }: { queues: Found; due: number }): ReactNode {
+  const { t } = useTranslation();
+  const levels = queues.items.filter((queue) => queue.ready > 0);
+  const most = Math.max(1, ...levels.map((queue) => queue.ready));
+  const ready = queues.items.reduce((sum, queue) => sum + queue.ready, 0);
+  return (
+    <Panel title={t("queues.by_priority")}>
+      <SimpleGrid cols={{ base: 2, sm: 4 }} mb="sm">
+        <Field label={t("cluster.ready")}>{count(ready)}</Field>
+        <Field label={t("cluster.delayed")}>{count(queues.delayed)}</Field>
+        <Field label={t("cluster.assigned")}>{count(queues.assigned)}</Field>
+        <Field label={t("cluster.running")}>{count(queues.running)}</Field>
+      </SimpleGrid>
+      {levels.length === 0 ? (
+        <Text size="sm" c="dimmed">{due > 0 ? t("queues.set_aside", { number: count(due) }) : t("cluster.nothing_waits")}</Text>
+      ) : (
+        <Table data-testid="levels">
+          <Table.Tbody>
+            {levels.map((queue) => (
+              <Table.Tr key={queue.priority}>
+                <Table.Td w={110}><TextLink to={`/tasks?status=PENDING&status=RETRYING&priority=${queue.priority}`}>{t("tasks.priority")} {queue.priority}</TextLink></Table.Td>
+                <Table.Td><Progress value={(queue.ready / most) * 100} aria-label={`${t("tasks.priority")} ${queue.priority}`} /></Table.Td>
+                <Table.Td w={90} ta="right" className="number">{count(queue.ready)}</Table.Td>
+                <Table.Td w={190}>{queue.oldest_age_seconds === null ? "–" : t("cluster.oldest", { age: duration(queue.oldest_age_seconds) })}</Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      )}
+    </Panel>
+  );
+}
+
+function Types({ rows }: { rows: readonly Row[] }): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Paper>
+      <Table.ScrollContainer minWidth={820}>
+        <Table data-testid="queue-types">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>{t("configs.type")}</Table.Th>
+              <Table.Th ta="right">{t("cluster.ready")}</Table.Th>
+              <Table.Th>{t("queues.oldest")}</Table.Th>
+              <Table.Th ta="right">{t("cluster.delayed")}</Table.Th>
+              <Table.Th ta="right">{t("cluster.running")}</Table.Th>
+              <Table.Th>{t("queues.limits")}</Table.Th>
+              <Table.Th />
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {rows.map((row) => (
+              <TypeRow key={row.type} row={row} />
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+    </Paper>
+  );
+}
+
+function TypeRow({ row }: { row: Row }): ReactNode {
+  const { t } = useTranslation();
+  const tasks = `/tasks?type=${part(row.type)}`;
+  const linked = (value: number, states: string): ReactNode =>
+    value === 0 ? "0" : <TextLink to={`${tasks}${states}`}><span className="number">{count(value)}</span></TextLink>;
+  return (
+    <Table.Tr data-type={row.type}>
+      <Table.Td miw={200}>
+        <Group gap="xs" wrap="nowrap">
+          <TextLink to={`/task-configs/${part(row.type)}`}><Foreign text={row.type} most={60} /></TextLink>
+          {row.config && !row.config.enabled && <Badge color="gray" variant="light" tt="none" miw="max-content">{t("configs.paused")}</Badge>}
+        </Group>
+      </Table.Td>
+      <Table.Td ta="right">{linked(row.ready, "&status=PENDING&status=RETRYING")}</Table.Td>
+      <Table.Td className="number nowrap">{row.oldest_age_seconds === null ? "–" : duration(row.oldest_age_seconds)}</Table.Td>
+      <Table.Td ta="right">{linked(row.delayed + row.blocked, "&status=PENDING&status=RETRYING&status=BLOCKED")}</Table.Td>
+      <Table.Td ta="right">{linked(row.running, "&status=PROCESSING")}</Table.Td>
+      <Table.Td className="nowrap"><Limits config={row.config} /></Table.Td>
+      <Table.Td ta="right">{row.config && <Actions config={row.config} />}</Table.Td>
+    </Table.Tr>
+  );
+}
+
+function Limits({ config }: { config: TaskConfig | undefined }): ReactNode {
+  const { t } = useTranslation();
+  if (!config) return <Text size="sm" c="dimmed">{t("queues.undefined")}</Text>;
+  const said = [
+    config.max_concurrent === null ? null : t("queues.at_once", { number: count(config.max_concurrent) }),
+    config.rate_per_second === null ? null : t("queues.per_second", { number: count(config.rate_per_second) }),
+  ].filter((one) => one !== null);
+  return <Text size="sm" c={said.length === 0 ? "dimmed" : undefined}>{said.length === 0 ? t("configs.no_limit") : said.join(" · ")}</Text>;
+}
+
+function Actions({ config }: { config: TaskConfig }): ReactNode {
+  const { t } = useTranslation();
+  const { can } = useSession();
+  const confirm = useConfirm();
+  const queries = useQueryClient();
+  const flip = async (): Promise<void> => {
+    const question = { title: t("configs.pause_title"), text: t("configs.pause_text"), action: t("configs.pause") };
+    if (config.enabled && !(await confirm(question))) return;
+    try {
+      await post(`/task-configs/${part(config.type)}:${config.enabled ? "pause" : "resume"}`);
+      notifyDone(t(config.enabled ? "configs.is_paused" : "configs.is_resumed"));
+    } catch (error) {
+      notifyProblem(error);
+    }
+    void queries.invalidateQueries({ queryKey: ["configs"] });
+  };
+  return (
+    <Group gap="xs" justify="flex-end" wrap="nowrap">
+      {can("admin") && <LimitsEditor config={config} />}
+      {can("operator") && (
+        <Button size="compact-xs" variant="default" leftSection={config.enabled ? <Pause size={12} /> : <Play size={12} />} onClick={() => void flip()}>
+          {t(config.enabled ? "configs.pause" : "configs.resume")}
+        </Button>
+      )}
+    </Group>
+  );
+}
+
+/** Changes the two limits and nothing else, unless somebody changed the type meanwhile. */
+function LimitsEditor({ config }: { config: TaskConfig }): ReactNode {
+  const { t } = useTranslation();
+  const queries = useQueryClient();
+  const [isOpen, setOpen] = useState(false);
+  const [atOnce, setAtOnce] = useState<number | string>("");
+  const [rate, setRate] = useState<number | string>("");
+  const [error, setError] = useState<unknown>(null);
+  const open = (): void => {
+    setAtOnce(config.max_concurrent ?? "");
+    setRate(config.rate_per_second ?? "");
+    setError(null);
+    setOpen(!isOpen);
+  };
+  const store = async (event: FormEvent): Promise<void> => {
+    event.preventDefault();
+    try {
+      await redefine(config, { max_concurrent: atOnce === "" ? null : Number(atOnce), rate_per_second: rate === "" ? null : Number(rate) });
+      notifyDone(t("queues.limits_set"));
+      setOpen(false);
+    } catch (problem) {
+      setError(problem);
+    }
+    void queries.invalidateQueries({ queryKey: ["configs"] });
+  };
+  return (
+    <Popover opened={isOpen} onChange={setOpen} withArrow trapFocus width={280} position="bottom-end">
+      <Popover.Target>
+        <Button size="compact-xs" variant="default" leftSection={<SlidersHorizontal size={12} />} onClick={open}>{t("queues.limits")}</Button>
+      </Popover.Target>
+      <Popover.Dropdown>
+        <form onSubmit={(event) => void store(event)}>
+          <Stack gap="xs">
+            <NumberInput size="xs" label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} allowDecimal={false} value={atOnce} onChange={setAtOnce} />
+            <NumberInput size="xs" label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={rate} onChange={setRate} />
+            <ProblemAlert error={error} />
+            <Button size="xs" type="submit">{t("common.apply")}</Button>
+          </Stack>
+        </form>
+      </Popover.Dropdown>
+    </Popover>
+  );
+}
