@@ -10,11 +10,12 @@ An executor that raises has failed its attempt, but for `FatalError`: that ends 
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import count
+from typing import Any
 
 import structlog
 
@@ -162,12 +163,21 @@ class Running:
 
 def _start(job: Job, executors: ExecutorRegistry, *, reports: Reports, end: Told) -> Begun:
     swift = executors.find_swift(job.config)
-    begun = None if swift is None else swift.begin(job, reports, end=end)
-    if begun is not None:
-        return begun
-    runner = asyncio.create_task(_execute(executors, job, reports=reports))
+    try:
+        begun = None if swift is None else swift.begin(job, reports, end=end)
+    except Exception as exc:  # it must not; but whoever wrote it, it must not stop the intake of others
+        return _follow(_fail(exc), end)
+    return begun if begun is not None else _follow(_execute(executors, job, reports=reports), end)
+
+
+def _follow(running: Coroutine[Any, Any, Ending], end: Told) -> "asyncio.Task[Ending]":
+    runner = asyncio.create_task(running)
     runner.add_done_callback(partial(_tell_end, end))
     return runner
+
+
+async def _fail(error: Exception) -> Ending:
+    raise error
 
 
 def _tell_end(end: Told, runner: "asyncio.Task[Ending]") -> None:

@@ -77,6 +77,24 @@ async def test_an_attempt_that_is_begun_swiftly_ends_like_any_other() -> None:
 
 
 @virtually
+async def test_an_executor_that_raises_instead_of_beginning_has_failed_that_attempt_alone() -> None:
+    executor = SwiftScript(Succeeded())
+    stage = await a_swift_stage(executor)
+    async with stage.running():
+        executor.begin = _raise  # type: ignore[method-assign]
+        await stage.grant(1, retry=RetryPolicy(max_retries=0))
+        await stage.until_status(1, FAILED)
+        del executor.begin
+        await stage.grant(2)
+        await stage.until_status(2, SUCCESS)
+        await stage.until_free(within=SECOND)
+
+
+def _raise(*_: object, **__: object) -> Begun | None:
+    raise KeyError("no such plan")
+
+
+@virtually
 async def test_what_an_executor_does_not_begin_swiftly_it_executes() -> None:
     executor = SwiftScript(Succeeded())
     executor.is_swift = False
