@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, TextClause, select, text, update
 from sqlalchemy.util import await_only
 
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.domain.paging import TaskFilter
 from rota.infrastructure.database import connect
-from rota.infrastructure.database.connect import bulk_for, open_runner
+from rota.infrastructure.database.connect import POOL_SIZE, bulk_for, open_runner
 from rota.infrastructure.database.database import TRIES, Database, DatabaseDefectError, RunAgainError
 from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.database.schema import leadership, node_slot
@@ -44,6 +44,10 @@ DEMOTE = {
 RESTORE = {
     "mariadb": ("SET GLOBAL read_only=0",),
     "postgres": ("ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()"),
+}
+SESSIONS = {
+    "mariadb": "SELECT COUNT(*) FROM information_schema.processlist WHERE user = :name",
+    "postgres": "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = :name",
 }
 KILL_ALL = {
     "mariadb": (
@@ -310,10 +314,22 @@ async def test_a_server_that_takes_no_writes_is_unavailable_until_it_does(kind: 
                 for id_ in range(2, 1000):  # a session of PostgreSQL learns of it when it next idles
                     await store.tasks.add([a_new_task(id_)])
             assert await store.tasks.find(TaskId(1), DEFAULT_TENANT) is not None, "what it has can be read"
+            for first in range(2000, 2200, 100):  # all of them refused
+                tries = [store.tasks.add([a_new_task(first + place)]) for place in range(100)]
+                await asyncio.gather(*tries, return_exceptions=True)
+            async with opened(server.url(name)) as admin:
+                sessions = await admin.read(
+                    lambda link: link.execute(text(SESSIONS[kind]), {"name": name}).scalar_one()
+                )
+            assert sessions <= 2 * POOL_SIZE + 1, "whoever is refused leaves no connection behind"
         finally:
             for statement in RESTORE[kind]:
                 server.execute(statement)
         await eventually(partial(store.tasks.add, [a_new_task(1000)]), "it to take writes again")
+
+
+def _count(query: TextClause, connection: Connection) -> int:
+    return int(connection.execute(query).scalar_one())
 
 
 async def test_a_missing_schema_says_what_to_type(server: Server) -> None:

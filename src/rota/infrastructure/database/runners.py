@@ -82,11 +82,14 @@ class ServerRunner:
         return await greenlet_spawn(_run_connected, engine, work, writes=writes, cancels=_cancel_requests())
 
     async def drop_connections(self) -> None:
+        # Each is closed when it is wanted next. New pools would not do: what is in use goes back into the old one, and
+        # stays open there, so that a server that is read-only for a while has soon no connection left for anybody.
         for engine in (self._writer, self._reader):
-            await engine.dispose()
+            _pool_of(engine.sync_engine)._invalidate(None)  # type: ignore[arg-type]  # not that of one alone
 
     async def close(self) -> None:
-        await self.drop_connections()
+        for engine in (self._writer, self._reader):
+            await engine.dispose()
 
 
 def _pool_of(engine: Engine) -> QueuePool:
