@@ -1,49 +1,22 @@
 """Tasks as documents: short, since etcd holds them all in memory; what has its usual value is left out."""
 
-from collections.abc import Mapping
-from datetime import timedelta
-from functools import lru_cache
-
 import msgspec
 
 from rota.domain.attempt import TaskError, TaskResult
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
-from rota.domain.log import LogEntry, entry_for, first_entry
-from rota.domain.retry import STANDARD_RETRY, RetryPolicy
-from rota.domain.submission import NewTask
+from rota.domain.log import LogEntry, entry_for
 from rota.domain.task import (
     BLOCKED,
-    DEFAULT_TIMEOUT,
-    PENDING,
     PROCESSING,
     SUCCESS,
-    LiveTask,
     Task,
     TaskSpec,
     TaskState,
     TaskStatus,
     Transition,
 )
-from rota.infrastructure.instants import duration_us, find_us, from_us, to_us
+from rota.infrastructure.instants import find_us, from_us, to_us
 from rota.infrastructure.store.etcd.space import KV, id_of
-
-LONG_PAYLOAD = 4096  # bytes: kept apart, where nobody reads it who does not need it
-
-
-class SpecDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    type: str
-    created_us: int
-    tenant: str = DEFAULT_TENANT
-    name: str = ""
-    payload: str | None = "{}"  # None: it is kept apart
-    metadata: Mapping[str, str] = {}
-    scheduled_us: int = 0
-    timeout_us: int = duration_us(DEFAULT_TIMEOUT)
-    retry: RetryPolicy | None = None  # None: the standard one
-    rerun_of: int = 0
-    key: str | None = None
-    first_status: TaskStatus = PENDING  # what it began with, as its first log entry says
-    first_version: int = 1
 
 
 class StateDocument(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,33 +44,11 @@ class ResultDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     error: TaskError | None = None
 
 
-_SPEC = msgspec.json.Decoder(SpecDocument)
 _STATE = msgspec.json.Decoder(StateDocument)
 _RESULT = msgspec.json.Decoder(ResultDocument)
 _ERROR = msgspec.json.Decoder(TaskError)
 _LOG = msgspec.json.Decoder(LogEntry)
 encode = msgspec.json.encode
-
-
-def spec_document(new: NewTask, *, is_apart: bool) -> bytes:
-    spec, state = new.task.spec, new.task.state
-    return encode(
-        SpecDocument(
-            type=spec.type,
-            created_us=to_us(spec.created_at),
-            tenant=spec.tenant_id,
-            name=spec.name,
-            payload=None if is_apart else spec.payload,
-            metadata=spec.metadata,
-            scheduled_us=to_us(spec.scheduled_at),
-            timeout_us=duration_us(spec.timeout),
-            retry=None if spec.retry == STANDARD_RETRY else spec.retry,
-            rerun_of=spec.rerun_of or 0,
-            key=new.key,
-            first_status=state.status,
-            first_version=state.version,
-        )
-    )
 
 
 def state_document(state: TaskState) -> StateDocument:
@@ -120,10 +71,6 @@ def state_document(state: TaskState) -> StateDocument:
 
 def result_document(step: Transition) -> bytes:
     return encode(ResultDocument(state_document(step.after), entry_for(step), step.result, step.error))
-
-
-def read_spec(kv: KV) -> SpecDocument:
-    return _SPEC.decode(kv.value)
 
 
 def read_state(kv: KV) -> TaskState:
@@ -157,27 +104,6 @@ def to_state(task_id: TaskId, document: StateDocument) -> TaskState:
     )
 
 
-def to_spec(task_id: TaskId, document: SpecDocument, *, apart: KV | None) -> TaskSpec:
-    payload = document.payload if document.payload is not None else apart.value.decode() if apart is not None else "{}"
-    return TaskSpec(
-        id=task_id,
-        type=document.type,
-        created_at=from_us(document.created_us),
-        tenant_id=TenantId(document.tenant),
-        name=document.name,
-        payload=payload,
-        metadata=document.metadata,
-        scheduled_at=find_us(document.scheduled_us),
-        timeout=_duration(document.timeout_us),
-        retry=document.retry or STANDARD_RETRY,
-        rerun_of=TaskId(document.rerun_of) if document.rerun_of else None,
-    )
-
-
-def to_live(state: TaskState, document: SpecDocument) -> LiveTask:
-    return LiveTask(state=state, type=document.type, timeout=_duration(document.timeout_us))
-
-
 def to_task(spec: TaskSpec, *, live: KV | None, result: KV | None, error: KV | None) -> Task | None:
     """The task as its documents say; None: it is half gone, a purge is at work."""
     last = None if error is None else _ERROR.decode(error.value)
@@ -191,18 +117,6 @@ def to_task(spec: TaskSpec, *, live: KV | None, result: KV | None, error: KV | N
     return Task(spec=spec, state=state, result=end.result, error=None if is_well else end.error or last)
 
 
-def creation_entry(spec: TaskSpec, document: SpecDocument) -> LogEntry:
-    """The first log entry of a task, which follows from what it was made of."""
-    state = TaskState(
-        id=spec.id,
-        tenant_id=spec.tenant_id,
-        status=document.first_status,
-        due_at=spec.created_at,
-        version=document.first_version,
-    )
-    return first_entry(Task(spec=spec, state=state))
-
-
 def place_in_time(state: TaskState) -> str:
     """Which of the lists by time a live task is in."""
     return {PROCESSING: "r", BLOCKED: "b"}.get(state.status, "w")
@@ -211,8 +125,3 @@ def place_in_time(state: TaskState) -> str:
 def mark(state: TaskState) -> bytes:
     """What the key by time says: enough to know this very step of the task by, and to count."""
     return f"{state.version} {state.status} {state.worker_id or 0} {state.tenant_id}".encode()
-
-
-@lru_cache(maxsize=1024)
-def _duration(microseconds: int) -> timedelta:
-    return timedelta(microseconds=microseconds)

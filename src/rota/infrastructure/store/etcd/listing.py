@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from rota.domain.ids import MAX_ID, TaskId, first_id_at
 from rota.domain.paging import Page, TaskFilter
 from rota.domain.task import LIVE, Task
-from rota.infrastructure.store.etcd.documents import read_spec
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present
+from rota.infrastructure.store.spec_documents import read_spec
 
 LOOKED_AT = 200  # at least, so that a filter that few tasks match needs few trips
 
@@ -49,7 +49,7 @@ def _range(wanted: TaskFilter) -> tuple[int, int]:
 
 
 def _is_asked_for(kv: KV, wanted: TaskFilter) -> bool:
-    spec = read_spec(kv)
+    spec = read_spec(kv.value)
     return (
         spec.tenant == wanted.tenant_id
         and (not wanted.types or spec.type in wanted.types)

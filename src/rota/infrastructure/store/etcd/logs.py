@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from rota.domain.ids import TaskId
 from rota.domain.log import PROGRESS_MARK, LogEntry, Progress, check_lines, progress_of
 from rota.infrastructure.etcd.ops import Span, cut, put_missing
-from rota.infrastructure.store.etcd.documents import creation_entry, encode, read_entry, read_result, read_spec, to_spec
+from rota.infrastructure.store.etcd.documents import encode, read_entry, read_result
 from rota.infrastructure.store.etcd.records import log_key
 from rota.infrastructure.store.etcd.space import EtcdSpace
+from rota.infrastructure.store.spec_documents import creation_entry, read_spec
 
 
 class EtcdLogStore:
@@ -39,6 +40,5 @@ class EtcdLogStore:
         spec, result = await self._space.find_all(keys)
         if spec is None:
             return []
-        document = read_spec(spec)
-        first = creation_entry(to_spec(task_id, document, apart=None), document)
+        first = creation_entry(task_id, read_spec(spec.value))
         return [first] if result is None else [first, read_result(result).log]

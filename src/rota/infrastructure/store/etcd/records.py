@@ -9,17 +9,14 @@ from rota.domain.task import Task, TaskState
 from rota.infrastructure.etcd.ops import Op, put
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.etcd.documents import (
-    LONG_PAYLOAD,
     encode,
     mark,
     place_in_time,
-    read_spec,
-    spec_document,
     state_document,
-    to_spec,
     to_task,
 )
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, spell, spell_time
+from rota.infrastructure.store.spec_documents import LONG_PAYLOAD, read_spec, to_spec, write_spec
 
 
 def due_key(space: EtcdSpace, state: TaskState) -> str:
@@ -35,7 +32,7 @@ def new_task_ops(space: EtcdSpace, new: NewTask, *, apart: int = LONG_PAYLOAD) -
     state = new.task.state
     is_apart = len(new.task.spec.payload) > apart
     ops = [
-        put(space.key("tasks", state.id), spec_document(new, is_apart=is_apart)),
+        put(space.key("tasks", state.id), write_spec(new, is_apart=is_apart)),
         put(space.key("live", state.id), encode(state_document(state))),
         put(due_key(space, state), mark(state)),
     ]
@@ -54,7 +51,7 @@ def payload_ops(space: EtcdSpace, new: Sequence[NewTask], *, apart: int = LONG_P
 async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task]:
     """Whole tasks, from what was asked of them and all else that there is."""
     ids = [id_of(kv) for kv in specs]
-    documents = [read_spec(kv) for kv in specs]
+    documents = [read_spec(kv.value) for kv in specs]
     long = {task_id for task_id, document in zip(ids, documents, strict=True) if document.payload is None}
     kinds = ("live", "results", "errors")
     keys = [space.key(kind, task_id) for task_id in ids for kind in kinds]
@@ -63,7 +60,8 @@ async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task
     tasks: dict[TaskId, Task] = {}
     for place, (task_id, document) in enumerate(zip(ids, documents, strict=True)):
         live, result, error = found[place * len(kinds) : (place + 1) * len(kinds)]
-        spec = to_spec(task_id, document, apart=payloads.get(task_id))
+        payload = payloads.get(task_id)
+        spec = to_spec(task_id, document, apart=None if payload is None else payload.value)
         if (task := to_task(spec, live=live, result=result, error=error)) is not None:
             tasks[task_id] = task
     return tasks

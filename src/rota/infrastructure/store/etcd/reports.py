@@ -14,10 +14,11 @@ from rota.domain.paging import purge_limit
 from rota.domain.rollup import POISON, Grain, LeftBehind, Progress, RollupKey, Step, TaskFacts
 from rota.domain.task import FAILED
 from rota.infrastructure.etcd.ops import Span, delete, put
-from rota.infrastructure.store.etcd.documents import read_result, read_spec
+from rota.infrastructure.store.etcd.documents import read_result
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, name_of, present, tenant_of
 from rota.infrastructure.store.report_documents import read_figures, read_ids, write_figures, write_ids
+from rota.infrastructure.store.spec_documents import read_spec
 
 ROLLUPS, LEFT = "rollups", "report_left"
 _PROGRESS = msgspec.json.Decoder(Progress)
@@ -96,7 +97,7 @@ def _read_rollup(kv: KV) -> Rollup:
 
 
 def _facts(spec: KV, result: KV | None) -> TaskFacts:
-    asked, end = read_spec(spec), None if result is None else read_result(result)
+    asked, end = read_spec(spec.value), None if result is None else read_result(result)
     known = TaskFacts(
         id=id_of(spec),
         tenant_id=TenantId(asked.tenant),

@@ -43,15 +43,14 @@ from rota.infrastructure.store.etcd.documents import (
     encode,
     mark,
     read_result,
-    read_spec,
     read_state,
     result_document,
     state_document,
-    to_live,
 )
 from rota.infrastructure.store.etcd.listing import list_page
 from rota.infrastructure.store.etcd.records import due_key, load_tasks, log_key
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present, spell_time
+from rota.infrastructure.store.spec_documents import read_spec, to_live
 
 PURGE_PART = 500
 Purged = dict[str, dict[TaskStatus, int]]  # by tenant
@@ -152,7 +151,7 @@ class EtcdTaskStore:
     async def _with_types(self, states: Sequence[TaskState]) -> list[LiveTask]:
         specs = await self._space.find_all([self._space.key("tasks", state.id) for state in states])
         found = zip(states, specs, strict=True)
-        return [to_live(state, read_spec(spec)) for state, spec in found if spec is not None]
+        return [to_live(state, read_spec(spec.value)) for state, spec in found if spec is not None]
 
     async def _find_states(self, task_ids: Sequence[TaskId]) -> dict[TaskId, TaskState]:
         live = present(await self._space.find_all([self._space.key("live", task_id) for task_id in task_ids]))
@@ -216,7 +215,7 @@ class EtcdTaskStore:
         gone = [delete(space.key(kind, task_id)) for kind in ("tasks", "results", "errors", "payloads")]
         gone.append(delete(space.key("ended", end.state.tenant, end.state.status, task_id)))
         gone.append(delete_span(space.all("logs", task_id)))
-        document = None if spec is None else read_spec(spec)
+        document = None if spec is None else read_spec(spec.value)
         if document is not None and document.key is not None:
             gone.append(delete(space.key("keys", document.tenant, document.key)))
         return together(gone)

@@ -5,20 +5,15 @@ what was asked, and one for each recorded step, with its result or its error. Wh
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from rota.domain.attempt import TaskError, TaskResult
-from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
-from rota.domain.log import LogEntry, first_entry, place
-from rota.domain.retry import STANDARD_RETRY, RetryPolicy
+from rota.domain.ids import TaskId, TenantId, WorkerId
+from rota.domain.log import LogEntry, place
 from rota.domain.submission import NewTask
 from rota.domain.task import (
-    DEFAULT_TIMEOUT,
-    PENDING,
     SUCCESS,
     LiveTask,
     LogKind,
@@ -28,30 +23,20 @@ from rota.domain.task import (
     TaskStatus,
     Transition,
 )
-from rota.infrastructure.instants import duration_us, find_us, from_us, to_us
+from rota.infrastructure.instants import find_us, from_us, to_us
+from rota.infrastructure.store.spec_documents import (
+    LONG_PAYLOAD,
+    creation_entry,
+    read_spec,
+    to_live,
+    to_spec,
+    write_spec,
+)
 
-LONG_PAYLOAD = 4096  # characters: kept apart, where nobody reads it who does not need it
 _STATE_PARTS = 12
 _RECORD_PARTS = 10
 
 
-class SpecDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    type: str
-    created_us: int
-    tenant: str = DEFAULT_TENANT
-    name: str = ""
-    payload: str | None = "{}"  # None: it is kept apart
-    metadata: Mapping[str, str] = {}
-    scheduled_us: int = 0
-    timeout_us: int = duration_us(DEFAULT_TIMEOUT)
-    retry: RetryPolicy | None = None  # None: the standard one
-    rerun_of: int = 0
-    key: str | None = None
-    first_status: TaskStatus = PENDING  # what it began with, as its first log entry says
-    first_version: int = 1
-
-
-_SPEC = msgspec.json.Decoder(SpecDocument)
 _STATUSES: Mapping[str, TaskStatus] = {status.value: status for status in TaskStatus}
 _HAS_MORE = b",["  # in the line of a step: it has an error, or a result
 _encode = msgspec.json.Encoder().encode
@@ -64,23 +49,7 @@ def is_apart(spec: TaskSpec) -> bool:
 
 
 def new_document(new: NewTask) -> bytes:
-    spec, state = new.task.spec, new.task.state
-    document = SpecDocument(
-        type=spec.type,
-        created_us=to_us(spec.created_at),
-        tenant=spec.tenant_id,
-        name=spec.name,
-        payload=None if is_apart(spec) else spec.payload,
-        metadata=spec.metadata,
-        scheduled_us=to_us(spec.scheduled_at),
-        timeout_us=duration_us(spec.timeout),
-        retry=None if spec.retry == STANDARD_RETRY else spec.retry,
-        rerun_of=spec.rerun_of or 0,
-        key=new.key,
-        first_status=state.status,
-        first_version=state.version,
-    )
-    return b"%b\n%b" % (state_line(state), _encode(document))
+    return b"%b\n%b" % (state_line(new.task.state), write_spec(new, is_apart=is_apart(new.task.spec)))
 
 
 def state_line(state: TaskState) -> bytes:
@@ -140,17 +109,17 @@ class StoredTask:
     def __init__(self, task_id: TaskId, text: bytes) -> None:
         self.id = task_id
         self._lines = text.split(b"\n")
-        self.spec = _SPEC.decode(self._lines[1])
+        self.spec = read_spec(self._lines[1])
         self.state = read_state(task_id, self._lines[0], tenant_id=TenantId(self.spec.tenant))
 
     def to_live(self) -> LiveTask:
-        return LiveTask(state=self.state, type=self.spec.type, timeout=_duration(self.spec.timeout_us))
+        return to_live(self.state, self.spec)
 
     def to_task(self, apart: bytes | None = None) -> Task:
         """The whole task, with the payload that is kept apart."""
         is_well = self.state.status is SUCCESS
         return Task(
-            spec=self._to_spec(apart),
+            spec=to_spec(self.id, self.spec, apart=apart),
             state=self.state,
             result=self._find_result() if is_well else None,
             error=None if is_well else self._find_error(),
@@ -158,32 +127,8 @@ class StoredTask:
 
     def list_entries(self) -> list[LogEntry]:
         """The record of its steps. The first entry follows from what it was made of."""
-        made = TaskState(
-            id=self.id,
-            tenant_id=self.state.tenant_id,
-            status=self.spec.first_status,
-            due_at=from_us(self.spec.created_us),
-            version=self.spec.first_version,
-        )
-        first = first_entry(Task(spec=self._to_spec(None), state=made))
+        first = creation_entry(self.id, self.spec)
         return [first, *(self._to_entry(_read_record(line)) for line in self._lines[2:])]
-
-    def _to_spec(self, apart: bytes | None) -> TaskSpec:
-        spec = self.spec
-        payload = spec.payload if spec.payload is not None else "{}" if apart is None else apart.decode()
-        return TaskSpec(
-            id=self.id,
-            type=spec.type,
-            created_at=find_us(spec.created_us) or from_us(0),
-            tenant_id=TenantId(spec.tenant),
-            name=spec.name,
-            payload=payload,
-            metadata=spec.metadata,
-            scheduled_at=find_us(spec.scheduled_us),
-            timeout=_duration(spec.timeout_us),
-            retry=spec.retry or STANDARD_RETRY,
-            rerun_of=TaskId(spec.rerun_of) if spec.rerun_of else None,
-        )
 
     def _find_result(self) -> TaskResult:
         line = self._lines[-1]
@@ -241,8 +186,3 @@ def read_state(task_id: TaskId, line: bytes, *, tenant_id: TenantId) -> TaskStat
 def _read_record(line: bytes) -> list[Any]:
     parts: list[Any] = _decode(line)
     return [*parts, *[None] * _RECORD_PARTS][:_RECORD_PARTS]
-
-
-@lru_cache(maxsize=1024)
-def _duration(microseconds: int) -> timedelta:
-    return timedelta(microseconds=microseconds)
