@@ -16,6 +16,7 @@ from rota.testing.contract.coordinator import CoordinatorBackend
 from tests.contract.etcd_backends import open_etcd_coordinator
 from tests.contract.sql_coordinator_backends import SQL_BACKENDS
 from tests.support.clock import FakeClock
+from tests.support.patience import PATIENT_REDIS
 from tests.support.servers.redis import RedisServer
 from tests.support.servers.redis_cluster import RedisCluster
 from tests.support.servers.redis_sentinel import RedisSentinels
@@ -66,7 +67,7 @@ class RedisBackend:
             await client.command("DEL", *keys)
 
     def _make_client(self) -> RedisClient:
-        client = RedisClient(self._server.url())
+        client = RedisClient(self._server.url(), PATIENT_REDIS)
         self._stack.push_async_callback(client.close)
         return client
 

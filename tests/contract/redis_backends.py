@@ -9,17 +9,15 @@ import pytest
 
 from rota.application.ports.store import Store
 from rota.domain.errors import StoreUnavailableError
-from rota.infrastructure.coordination.redis_client import RedisClient, RedisOptions
+from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.store.redis.space import RedisSpace
 from rota.infrastructure.store.redis.store import redis_store
 from rota.infrastructure.system import SystemClock
 from rota.testing.contract.store import StoreBackend
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENT_REDIS
 from tests.support.servers.redis import RedisServer
 from tests.support.servers.redis_cluster import RedisCluster
 from tests.support.servers.redis_sentinel import RedisSentinels
-
-PATIENT = RedisOptions(answer_within=timedelta(seconds=PATIENCE_S))
 
 
 class RedisStoreBackend:
@@ -31,7 +29,7 @@ class RedisStoreBackend:
         self._prefix = f"contract-{token_hex(8)}"
 
     async def connect(self) -> Store:
-        client = RedisClient(self._server.url(), PATIENT, unavailable=StoreUnavailableError)
+        client = RedisClient(self._server.url(), PATIENT_REDIS, unavailable=StoreUnavailableError)
         self._stack.push_async_callback(client.close)
         return redis_store(RedisSpace(client, self._prefix))
 
@@ -40,7 +38,7 @@ class RedisStoreBackend:
 
     async def forget(self) -> None:
         """Leave nothing behind: the server is shared, and some tests add tens of megabytes."""
-        client = RedisClient(self._server.url(), PATIENT, unavailable=StoreUnavailableError)
+        client = RedisClient(self._server.url(), PATIENT_REDIS, unavailable=StoreUnavailableError)
         await client.command("EXISTS", f"{{{self._prefix}}}:tenants")  # of a cluster, the node that has them all
         keys = await client.command("KEYS", f"{{{self._prefix}}}:*")
         for start in range(0, len(keys), 1000):

@@ -15,6 +15,7 @@ from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.database.migrate import upgrade
 from tests.support import cluster_app
 from tests.support.cluster import Cluster, a_cluster, eventually, wait_until
+from tests.support.patience import PATIENT_REDIS
 from tests.support.require import require_server
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
 from tests.support.servers.redis import RedisServer
@@ -78,7 +79,7 @@ async def test_a_coordinator_that_forgets_everything_loses_no_task(ground: Groun
     async with a_client(ground) as client:
         await client.submit_many("noop", [{}] * TASKS)
         await half_way(ground.cluster)
-        redis = RedisClient(ground.redis.url())
+        redis = RedisClient(ground.redis.url(), PATIENT_REDIS)
         await redis.command("FLUSHALL")
         assert_unfinished(ground.cluster)
         await redis.close()

@@ -169,7 +169,7 @@ async def test_connections_to_redis_that_broke_are_counted_and_made_anew(
 async def test_a_listener_that_has_to_wait_and_one_that_is_cut_off_are_counted(
     redis_server: RedisServer, told: ConnectionFigures
 ) -> None:
-    one = RedisOptions(answer_within=timedelta(milliseconds=200), blocking_connections=1)
+    one = RedisOptions(answer_within=timedelta(seconds=1), blocking_connections=1)
     client = RedisClient(redis_server.url(), one, collector=told)
     with pytest.raises(CoordinatorUnavailableError):
         async with client.listen("figures"), client.listen("figures"):

@@ -13,6 +13,7 @@ from rota.config.tokens import issue_token
 from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.system import SystemClock
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENT_REDIS
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer, ask
 from tests.support.servers.redis_cluster import RedisCluster
@@ -40,7 +41,7 @@ async def test_a_sound_cluster_has_no_finding(loaded: Loaded) -> None:
 
 
 async def test_a_redis_that_throws_keys_away_is_a_finding(loaded: Loaded) -> None:
-    client = RedisClient(loaded.settings.coordinator.url)
+    client = RedisClient(loaded.settings.coordinator.url, PATIENT_REDIS)
     try:
         await client.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
         await client.command("CONFIG", "SET", "save", "60 1")

@@ -39,6 +39,7 @@ from rota.testing.contract.coordinator_backend import (
     make_worker,
 )
 from tests.support.miniature import MiniWorker, Scheduler, TaskSet, running
+from tests.support.patience import PATIENT_REDIS
 from tests.support.require import require_server
 from tests.support.servers.redis import RedisServer
 
@@ -183,7 +184,7 @@ async def test_a_listener_goes_on_when_redis_dies(site: Site) -> None:
     ids=["full", "demoted"],
 )
 async def test_a_redis_that_only_answers_reads_is_left_until_it_takes_writes(site: Site, harm: str, cure: str) -> None:
-    client = RedisClient(site.redis.url())
+    client = RedisClient(site.redis.url(), PATIENT_REDIS)
     async with site.start() as process:
         await client.command(*harm.split())
         await process.node.queue.push(make_entries(make_ids(1)))

@@ -21,6 +21,7 @@ from rota.infrastructure.store.sql.store import open_sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.counters import Cost, Counters, Work
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENT_REDIS
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.redis import RedisServer
 
@@ -30,7 +31,7 @@ async def scene(mariadb_server: MariaDbServer, redis_server: RedisServer) -> Asy
     name = fresh_name("costs")
     mariadb_server.create_database(name)
     await upgrade(mariadb_server.url(name))
-    client, clock, random = RedisClient(redis_server.url()), SystemClock(), SystemRandom()
+    client, clock, random = RedisClient(redis_server.url(), PATIENT_REDIS), SystemClock(), SystemRandom()
     with taping(is_mariadb=True) as tape:  # without what stands in for Redis, which looks into its tables now and then
         async with (
             open_sql_store(mariadb_server.url(name), clock=clock, random=random) as store,

@@ -364,8 +364,8 @@ async def test_a_request_that_does_not_get_past_its_headers_is_cut_off(api: Api,
 @pytest.mark.usefixtures("impatient")
 async def test_a_body_that_does_not_come_is_not_waited_for(api: Api) -> None:
     host, port = api.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {await api.secret()}\r\n"
+    reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(f"{head}Content-Length: 100\r\nConnection: close\r\n\r\n{{".encode())
     answer = await read_until_closed(reader)
     assert answer.startswith(b"HTTP/1.1 408 ")
@@ -392,8 +392,8 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("impatient")
 async def test_a_connection_that_ends_in_its_body_leaves_nothing_behind(api: Api) -> None:
     host, port = api.url.removeprefix("http://").split(":")
-    _, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {await api.secret()}\r\n"
+    _, writer = await asyncio.open_connection(host, int(port))
     writer.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
     await writer.drain()
     writer.close()

@@ -16,13 +16,14 @@ from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 from rota.infrastructure.coordination.redis_client import RedisClient, RedisOptions, load_script
 from rota.infrastructure.coordination.redis_wire import open_wire
 from rota.infrastructure.pool_meter import PoolMeter
+from tests.support.patience import PATIENT_REDIS
 from tests.support.proxy import FaultyProxy
 from tests.support.require import require_server
 from tests.support.servers.redis import RedisServer
 
-QUICK = RedisOptions(answer_within=timedelta(milliseconds=300), longest_block=timedelta(milliseconds=100))
-TIGHT = RedisOptions(answer_within=timedelta(milliseconds=300), blocking_connections=2)
 LONG = timedelta(seconds=20)
+QUICK = RedisOptions(answer_within=timedelta(seconds=1), longest_block=timedelta(milliseconds=100))
+TIGHT = RedisOptions(answer_within=timedelta(seconds=2), blocking_connections=2)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def key() -> str:
 @pytest.fixture
 async def direct(redis_server: RedisServer) -> AsyncIterator[RedisClient]:
     """A client that always reaches the server: what it sees is true."""
-    client = RedisClient(redis_server.url())
+    client = RedisClient(redis_server.url(), PATIENT_REDIS)
     yield client
     await client.close()
 
@@ -55,7 +56,7 @@ async def client(proxy: FaultyProxy) -> AsyncIterator[RedisClient]:
 @pytest.fixture
 async def patient_client(proxy: FaultyProxy) -> AsyncIterator[RedisClient]:
     """The same with a deadline far away: only the test ends its calls."""
-    client = RedisClient(f"redis://127.0.0.1:{proxy.port}/0", RedisOptions(answer_within=LONG))
+    client = RedisClient(f"redis://127.0.0.1:{proxy.port}/0", replace(QUICK, answer_within=LONG))
     yield client
     await client.close()
 
@@ -70,7 +71,7 @@ def private_server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 async def private_client(private_server: RedisServer) -> AsyncIterator[RedisClient]:
-    client = RedisClient(private_server.url())
+    client = RedisClient(private_server.url(), PATIENT_REDIS)
     yield client
     await client.close()
 
@@ -180,18 +181,18 @@ async def test_after_cancelled_calls_every_caller_gets_its_own_answer(
         assert batches == [[nonce] for nonce in nonces]
 
 
-async def test_the_answer_to_a_cancelled_call_reaches_nobody(client: RedisClient, proxy: FaultyProxy) -> None:
-    connection = await client.command("CLIENT", "ID")
+async def test_the_answer_to_a_cancelled_call_reaches_nobody(patient_client: RedisClient, proxy: FaultyProxy) -> None:
+    connection = await patient_client.command("CLIENT", "ID")
     proxy.delay(0.05)
-    call = asyncio.create_task(client.command("ECHO", "old"))
+    call = asyncio.create_task(patient_client.command("ECHO", "old"))
     await asyncio.wait([call], timeout=0.01)
     await cancel(call)
-    assert await client.command("ECHO", "new") == b"new"
-    assert await client.command("CLIENT", "ID") == connection, "the others are not disturbed"
+    assert await patient_client.command("ECHO", "new") == b"new"
+    assert await patient_client.command("CLIENT", "ID") == connection, "the others are not disturbed"
 
 
-async def test_calls_that_are_made_at_once_share_a_connection(client: RedisClient) -> None:
-    assert len(set(await asyncio.gather(*(client.command("CLIENT", "ID") for _ in range(20))))) == 1
+async def test_calls_that_are_made_at_once_share_a_connection(patient_client: RedisClient) -> None:
+    assert len(set(await asyncio.gather(*(patient_client.command("CLIENT", "ID") for _ in range(20))))) == 1
 
 
 async def test_when_one_gets_no_answer_in_time_all_connect_anew(client: RedisClient, proxy: FaultyProxy) -> None:
@@ -203,16 +204,18 @@ async def test_when_one_gets_no_answer_in_time_all_connect_anew(client: RedisCli
     assert await client.command("CLIENT", "ID") != before
 
 
-async def test_a_large_batch_and_small_calls_beside_it_all_get_their_own(client: RedisClient, key: str) -> None:
+async def test_a_large_batch_and_small_calls_beside_it_all_get_their_own(patient_client: RedisClient, key: str) -> None:
     large: list[list[str | int]] = [["SET", f"{key}:{number}", "x" * 10_000, "EX", 60] for number in range(500)]
-    batch, *echoes = await asyncio.gather(client.batch(large), *(client.command("ECHO", n) for n in range(50)))
+    batch, *echoes = await asyncio.gather(
+        patient_client.batch(large), *(patient_client.command("ECHO", n) for n in range(50))
+    )
     assert batch == [b"OK"] * 500
     assert echoes == [str(n).encode() for n in range(50)]
 
 
-async def test_an_atomic_batch_with_a_refused_command_is_told(client: RedisClient, key: str) -> None:
+async def test_an_atomic_batch_with_a_refused_command_is_told(patient_client: RedisClient, key: str) -> None:
     with pytest.raises(CoordinatorUnavailableError, match="not an integer"):
-        await client.batch([["SET", key, "text"], ["INCR", key]], atomic=True)
+        await patient_client.batch([["SET", key, "text"], ["INCR", key]], atomic=True)
 
 
 async def test_cancelled_waits_give_their_place_back(tight_client: RedisClient, direct: RedisClient, key: str) -> None:
@@ -250,9 +253,9 @@ async def test_a_pool_that_is_used_up_is_unavailable_and_then_recovers(
 
 
 async def test_a_long_wait_is_served_in_its_later_pieces_too(
-    client: RedisClient, direct: RedisClient, key: str
+    patient_client: RedisClient, direct: RedisClient, key: str
 ) -> None:
-    waiting = asyncio.create_task(client.wait_for_token(key, LONG))
+    waiting = asyncio.create_task(patient_client.wait_for_token(key, LONG))
     await asyncio.wait([waiting], timeout=2.5 * QUICK.longest_block.total_seconds())
     await direct.command("RPUSH", key, 1)
     assert await waiting
@@ -313,17 +316,17 @@ async def test_a_client_survives_a_restart_of_the_server(
     assert await private_client.command("ECHO", "back") == b"back"
 
 
-async def test_messages_arrive_in_order(client: RedisClient, direct: RedisClient, key: str) -> None:
-    async with client.listen(key) as messages:
+async def test_messages_arrive_in_order(patient_client: RedisClient, direct: RedisClient, key: str) -> None:
+    async with patient_client.listen(key) as messages:
         for number in range(3):
             await direct.command("PUBLISH", key, number)
         assert [await anext(messages) for _ in range(3)] == [b"0", b"1", b"2"]
 
 
 async def test_a_quiet_channel_is_not_taken_for_a_lost_connection(
-    client: RedisClient, direct: RedisClient, key: str
+    patient_client: RedisClient, direct: RedisClient, key: str
 ) -> None:
-    async with client.listen(key) as messages:
+    async with patient_client.listen(key) as messages:
         message = asyncio.ensure_future(anext(messages))
         await asyncio.wait([message], timeout=5 * QUICK.longest_block.total_seconds())
         await direct.command("PUBLISH", key, "at last")
@@ -340,7 +343,7 @@ async def test_a_lost_connection_ends_the_messages(client: RedisClient, proxy: F
 
 
 async def test_who_waits_when_the_client_is_closed_gets_an_error(redis_server: RedisServer, key: str) -> None:
-    client = RedisClient(redis_server.url())
+    client = RedisClient(redis_server.url(), PATIENT_REDIS)
     waiting = asyncio.create_task(client.wait_for_token(key, LONG))
     await asyncio.wait([waiting], timeout=0.05)
     await client.close()
@@ -349,7 +352,7 @@ async def test_who_waits_when_the_client_is_closed_gets_an_error(redis_server: R
 
 
 async def test_a_closed_client_connects_no_more(redis_server: RedisServer) -> None:
-    client = RedisClient(redis_server.url())
+    client = RedisClient(redis_server.url(), PATIENT_REDIS)
     await client.command("PING")
     await client.close()
     with pytest.raises(CoordinatorUnavailableError, match="closed"):
@@ -363,11 +366,13 @@ async def test_a_connection_that_is_closed_at_once_is_gone(redis_server: RedisSe
     assert not connection.is_connected
 
 
-async def test_a_large_answer_aside_keeps_nobody_waiting(client: RedisClient, direct: RedisClient, key: str) -> None:
+async def test_a_large_answer_aside_keeps_nobody_waiting(
+    patient_client: RedisClient, direct: RedisClient, key: str
+) -> None:
     await direct.command("SET", key, "x" * 1_000_000, "EX", 60)
-    shared = await client.command("CLIENT", "ID")
-    assert len(await client.command_aside("GET", key)) == 1_000_000
-    assert await client.command_aside("CLIENT", "ID") != shared
+    shared = await patient_client.command("CLIENT", "ID")
+    assert len(await patient_client.command_aside("GET", key)) == 1_000_000
+    assert await patient_client.command_aside("CLIENT", "ID") != shared
 
 
 def test_a_url_that_is_none_says_what_to_write() -> None:

@@ -14,7 +14,7 @@ from rota.infrastructure.coordination.redis.coordinator import redis_coordinator
 from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.testing.contract.coordinator_backend import make_entries, make_ids, make_pages
 from tests.support.cluster import eventually
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, PATIENT_REDIS
 from tests.support.require import require_server
 from tests.support.servers.process import wait_for
 from tests.support.servers.redis import ask
@@ -46,7 +46,7 @@ def tag() -> str:
 
 @asynccontextmanager
 async def a_client(cluster: RedisCluster) -> AsyncIterator[RedisClient]:
-    client = RedisClient(cluster.url())
+    client = RedisClient(cluster.url(), PATIENT_REDIS)
     try:
         yield client
     finally:
@@ -145,7 +145,7 @@ async def test_a_slot_that_nobody_has_is_unavailable_until_somebody_has_it(clust
 async def test_one_node_alone_says_that_it_is_of_a_cluster(cluster: RedisCluster, tag: str) -> None:
     owner = cluster.find_owner(tag)
     other = next(node for node in cluster.nodes if node is not owner and node.is_primary())
-    client = RedisClient(other.server.url())
+    client = RedisClient(other.server.url(), PATIENT_REDIS)
     with pytest.raises(CoordinatorUnavailableError, match=r"try redis\+cluster://"):
         await client.command("GET", tag)
     await client.close()

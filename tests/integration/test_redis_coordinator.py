@@ -22,6 +22,7 @@ from rota.infrastructure.coordination.redis.coordinator import open_redis_coordi
 from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.coordination.redis_wire import Wire
 from rota.testing.contract.coordinator_backend import hear
+from tests.support.patience import PATIENT_REDIS
 from tests.support.proxy import FaultyProxy
 from tests.support.require import require_server
 from tests.support.servers.redis import RedisServer
@@ -66,7 +67,7 @@ class Bench:
 
 @pytest.fixture
 async def bench(redis_server: RedisServer) -> AsyncIterator[Bench]:
-    client = RedisClient(redis_server.url())
+    client = RedisClient(redis_server.url(), PATIENT_REDIS)
     prefix = f"layout-{token_hex(8)}"
     yield Bench(redis_coordinator(client, prefix), client, prefix)
     await client.close()
@@ -77,7 +78,7 @@ def number_of(told: Told) -> int:
 
 
 async def save(server: RedisServer) -> None:
-    client = RedisClient(server.url())
+    client = RedisClient(server.url(), PATIENT_REDIS)
     await client.command("SAVE")
     await client.close()
 

@@ -49,6 +49,7 @@ from rota.testing.contract.store_backend import (
 from rota.testing.values import replace
 from tests.support.builders import a_config
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENT_REDIS
 from tests.support.require import require_server
 from tests.support.servers.process import free_port
 from tests.support.servers.redis import RedisServer
@@ -65,7 +66,7 @@ def prefix() -> str:
 
 @pytest.fixture
 async def client(redis_server: RedisServer) -> AsyncIterator[RedisClient]:
-    opened = RedisClient(redis_server.url(), unavailable=StoreUnavailableError)
+    opened = RedisClient(redis_server.url(), PATIENT_REDIS, unavailable=StoreUnavailableError)
     yield opened
     await opened.close()
 
@@ -361,7 +362,7 @@ async def test_a_config_that_is_deleted_leaves_its_revisions_alone(
 async def test_a_full_redis_refuses_whole_changes_and_can_still_be_purged() -> None:
     require_server("redis")
     with RedisServer() as server:
-        client = RedisClient(server.url(), unavailable=StoreUnavailableError)
+        client = RedisClient(server.url(), PATIENT_REDIS, unavailable=StoreUnavailableError)
         try:
             store = redis_store(RedisSpace(client))
             await end(store, await grant(store, await add(store, make_tasks(3))))
@@ -385,7 +386,7 @@ async def test_a_user_with_few_rights_is_enough() -> None:
     """Those that the guide names."""
     require_server("redis")
     with RedisServer() as server:
-        admin = RedisClient(server.url())
+        admin = RedisClient(server.url(), PATIENT_REDIS)
         rights = ("~{shop}:*", "&{shop}:*", "+@all", "-@dangerous", "+info", "+config|get")
         await admin.command("ACL", "SETUSER", "rota", "on", ">secret", *rights)
         await admin.close()
@@ -402,7 +403,7 @@ async def test_a_user_with_few_rights_is_enough() -> None:
 async def test_everything_is_in_one_slot_of_a_cluster(prefix: str) -> None:
     require_server("redis")
     with RedisServer(options=("--cluster-enabled", "yes", "--cluster-port", str(free_port()))) as server:
-        client = RedisClient(server.url(), unavailable=StoreUnavailableError)
+        client = RedisClient(server.url(), PATIENT_REDIS, unavailable=StoreUnavailableError)
         try:
             for start in range(0, 16384, 4096):
                 await client.command("CLUSTER", "ADDSLOTS", *range(start, start + 4096))
@@ -441,7 +442,7 @@ async def test_the_doctor_looks_at_what_would_lose_tasks() -> None:
         assert found["redis persistence"].text == "none: a restart of Redis loses every task"
         assert found["redis persistence"].fix == "redis-cli CONFIG SET appendonly yes"
         assert {"clock", "schedules", "coordinator"} <= {one for one, finding in found.items() if finding.is_sound}
-        client = RedisClient(server.url())
+        client = RedisClient(server.url(), PATIENT_REDIS)
         try:
             for key, value in [("appendonly", "yes"), ("appendfsync", "no"), ("maxmemory-policy", "allkeys-lru")]:
                 await client.command("CONFIG", "SET", key, value)

@@ -1,3 +1,8 @@
 """How long tests wait for what must happen: they are about the answer, and the machine may have much else to do."""
 
+from datetime import timedelta
+
+from rota.infrastructure.coordination.redis_client import RedisOptions
+
 PATIENCE_S = 60.0
+PATIENT_REDIS = RedisOptions(answer_within=timedelta(seconds=PATIENCE_S))

@@ -71,6 +71,8 @@ class MariaDbServer(ServerProcess):
 
     def _initialise(self) -> None:
         command = [str(get_binary("mariadb-install-db")), "--no-defaults", f"--datadir={self._data}"]
+        # A server that starts removes every temporary table it finds: in a folder shared with others, theirs too.
+        command.append(f"--tmpdir={self.directory}")
         rules = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]
         run_tool([*command, *rules, *self._options.as_arguments()], self.directory)
 
