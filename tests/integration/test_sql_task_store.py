@@ -94,6 +94,25 @@ async def test_an_add_that_is_run_again_finds_the_key_taken_meanwhile(database: 
     assert answer == Added(TaskId(1), is_repeat=True)
 
 
+async def test_an_add_whose_key_vanishes_while_it_looks_is_run_again(database: Database) -> None:
+    tasks = SqlTaskStore(database, SystemRandom())
+    await tasks.add([a_new_task(1, key="order", digest="d")])
+    vanished: list[str] = []
+
+    def purge_once(*call: Any) -> None:
+        cursor, statement = call[1:3]
+        if statement.startswith("SELECT task_key") and not vanished:
+            vanished.append(statement)
+            cursor.execute("DELETE FROM task_key")  # gone in this transaction alone, back when it is run again
+
+    event.listen(Engine, "before_cursor_execute", purge_once)
+    try:
+        assert await tasks.add([a_new_task(2, key="order", digest="d")]) == [Added(TaskId(1), is_repeat=True)]
+    finally:
+        event.remove(Engine, "before_cursor_execute", purge_once)
+    assert vanished
+
+
 async def test_an_error_never_shows_a_payload(database: Database) -> None:
     await database.transact(lambda link: link.execute(text("ALTER TABLE task DROP COLUMN name")))
     tasks = sql_store(database, SystemRandom()).tasks

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rota.domain.audit import AuditEntry
 from rota.domain.checks import check_duration, check_instant, check_metadata, check_name, check_text, to_json
-from rota.domain.errors import IllegalTransitionError, InvalidError
+from rota.domain.errors import IdempotencyMismatchError, IllegalTransitionError, InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
 from rota.domain.priority import parse_priority
 from rota.domain.retry import RetryPolicy
@@ -20,6 +20,9 @@ from rota.domain.task import PENDING, Task, TaskSpec, TaskState
 from rota.domain.task_config import SHORTEST_TIMEOUT, TaskConfig, check_payload
 
 MAX_KEY_LENGTH = 255
+
+RequestKey = tuple[TenantId, str]
+First = tuple[TaskId, str]  # the task that a key stands for, and the digest of the request that made it
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -45,6 +48,25 @@ class NewTask(Struct, frozen=True):
     key: str | None = None
     digest: str = ""  # of the request, to tell a repeat from a different request under the same key
     audit: tuple[AuditEntry, ...] = ()  # kept if the task is added; tasks that were asked for together may share one
+
+    @property
+    def request_key(self) -> RequestKey | None:
+        return None if self.key is None else (self.task.spec.tenant_id, self.key)
+
+
+def find_owners(new: Sequence[NewTask], known: Mapping[RequestKey, First]) -> list[TaskId]:
+    """For each, which task stands for it: its own, or the first that was asked for under its key, also in this batch.
+    Raises IdempotencyMismatchError when that was a different request."""
+    firsts: dict[RequestKey, First] = {}
+    owners: list[TaskId] = []
+    for item in new:
+        owner = item.task.id
+        if (key := item.request_key) is not None:
+            owner, digest = firsts.setdefault(key, known.get(key, (owner, item.digest)))
+            if digest != item.digest:
+                raise IdempotencyMismatchError(key[1], owner)
+        owners.append(owner)
+    return owners
 
 
 def wish_for(config: TaskConfig, target: datetime, *, backfill: str, payload: Any = None) -> Submission:

@@ -16,9 +16,9 @@ from datetime import timedelta
 import msgspec
 
 from rota.application.ports.store import Added
-from rota.domain.errors import IdempotencyMismatchError, IdTakenError, InvalidError
+from rota.domain.errors import IdTakenError, InvalidError
 from rota.domain.ids import TaskId
-from rota.domain.submission import NewTask
+from rota.domain.submission import First, NewTask, RequestKey, find_owners
 from rota.infrastructure.etcd.client import LeaseGoneError
 from rota.infrastructure.etcd.ops import (
     MOST_BYTES,
@@ -39,7 +39,6 @@ from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, pay
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present
 
 BATCH_KEPT = timedelta(hours=1)  # longer than any request is on its way
-_First = tuple[TaskId, str]
 
 
 class TaskAdder:
@@ -52,8 +51,7 @@ class TaskAdder:
         if is_plain and await self._write(new):
             return [Added(item.task.id) for item in new]
         while True:
-            firsts = await self._claim(new)
-            owners = [item.task.id if item.key is None else firsts[self._key(item)][0] for item in new]
+            owners = find_owners(new, await self._find_firsts(new))
             own = {item.task.id: item for item, owner in zip(new, owners, strict=True) if owner == item.task.id}
             missing = await self._find_missing(list(own.values()))
             if not missing or await self._write(missing):
@@ -118,17 +116,11 @@ class TaskAdder:
     def _key(self, item: NewTask) -> str:
         return self._space.key("keys", item.task.spec.tenant_id, item.key or "")
 
-    async def _claim(self, new: Sequence[NewTask]) -> dict[str, _First]:
-        """For each idempotency key in the batch, which task and digest it stands for."""
-        keys = list(dict.fromkeys(self._key(item) for item in new if item.key is not None))
-        found = zip(keys, await self._space.find_all(keys), strict=True)
-        claimed = {key: _read_first(kv) for key, kv in found if kv is not None}
-        for item in new:
-            if item.key is not None:
-                first = claimed.setdefault(self._key(item), (item.task.id, item.digest))
-                if first[1] != item.digest:
-                    raise IdempotencyMismatchError(item.key, first[0])
-        return claimed
+    async def _find_firsts(self, new: Sequence[NewTask]) -> dict[RequestKey, First]:
+        """What the idempotency keys of the batch stand for that are known."""
+        places = {item.request_key: self._key(item) for item in new if item.request_key is not None}
+        found = zip(places, await self._space.find_all(list(places.values())), strict=True)
+        return {key: _read_first(kv) for key, kv in found if kv is not None}
 
     async def _find_missing(self, own: Sequence[NewTask]) -> list[NewTask]:
         """Those that are not there yet; an id that stands for another task must never pass for a repeat."""
@@ -141,7 +133,7 @@ class TaskAdder:
         return [item for item in own if item.task.id not in known]
 
 
-def _read_first(kv: KV) -> _First:
+def _read_first(kv: KV) -> First:
     task_id, digest = msgspec.json.decode(kv.value, type=tuple[str, str])
     return TaskId(int(task_id)), digest
 

@@ -18,6 +18,7 @@ from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.log import LogEntry, first_entry
 from rota.domain.rollup import Figures, Progress, RollupKey
 from rota.domain.schedule import Occurrence
+from rota.domain.submission import First, RequestKey
 from rota.domain.task import Task, TaskStatus
 from rota.domain.task_config import TaskConfig
 
@@ -41,7 +42,7 @@ class MemoryState:
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     live: set[TaskId] = field(default_factory=set)
     ended: Counter[tuple[TenantId, TaskStatus]] = field(default_factory=Counter)  # since the beginning
-    keys: dict[tuple[TenantId, str], tuple[TaskId, str]] = field(default_factory=dict)  # first task and its digest
+    keys: dict[RequestKey, First] = field(default_factory=dict)
     logs: dict[TaskId, dict[int, LogEntry]] = field(default_factory=dict)  # by place
     configs: dict[ConfigKey, TaskConfig] = field(default_factory=dict)
     revisions: dict[ConfigKey, list[TaskConfig]] = field(default_factory=dict)  # oldest first

@@ -6,11 +6,10 @@ from datetime import datetime
 
 from rota.application.ports.store import Added, Written
 from rota.domain.audit import AuditEntry, check_subjects, entries_about
-from rota.domain.errors import IdempotencyMismatchError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.log import PROGRESS_MARK, LogEntry, Progress, check_lines, entry_for, progress_of
 from rota.domain.paging import Page, TaskFilter, purge_limit
-from rota.domain.submission import NewTask
+from rota.domain.submission import NewTask, find_owners
 from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
 from rota.infrastructure.store.memory.state import MemoryState
 
@@ -23,13 +22,13 @@ class MemoryTaskStore:
         return self._state.clock.now()
 
     async def add(self, new: Sequence[NewTask]) -> list[Added]:
-        keys = self._claim_keys(new)
-        owners = [keys[item.task.spec.tenant_id, item.key][0] if item.key is not None else item.task.id for item in new]
+        owners = find_owners(new, self._state.keys)
         fresh = [item for item, owner in zip(new, owners, strict=True) if owner == item.task.id]
         for item in fresh:
             self._state.check_id(item.task)
-        self._state.keys.update(keys)
         for item in fresh:
+            if item.request_key is not None:
+                self._state.keys[item.request_key] = (item.task.id, item.digest)
             if item.task.id not in self._state.tasks:
                 self._state.insert(item.task)
                 self._state.record(item.audit)
@@ -93,18 +92,6 @@ class MemoryTaskStore:
             self._state.logs.pop(task_id, None)
         self._state.keys = {key: first for key, first in self._state.keys.items() if first[0] not in doomed}
         return len(doomed)
-
-    def _claim_keys(self, new: Sequence[NewTask]) -> dict[tuple[TenantId, str], tuple[TaskId, str]]:
-        """For each key in the batch, which task and digest it stands for."""
-        claimed: dict[tuple[TenantId, str], tuple[TaskId, str]] = {}
-        for item in new:
-            if item.key is None:
-                continue
-            key = (item.task.spec.tenant_id, item.key)
-            first = claimed.setdefault(key, self._state.keys.get(key, (item.task.id, item.digest)))
-            if first[1] != item.digest:
-                raise IdempotencyMismatchError(item.key, first[0])
-        return claimed
 
     def _version_of(self, task_id: TaskId) -> int | None:
         return self._state.tasks[task_id].state.version if task_id in self._state.live else None

@@ -8,16 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rota.application.ports.store import Added
-from rota.domain.errors import IdempotencyMismatchError, IdTakenError
+from rota.domain.errors import IdTakenError
 from rota.domain.ids import TaskId
-from rota.domain.submission import NewTask
+from rota.domain.submission import First, NewTask, RequestKey, find_owners
 from rota.domain.task import BLOCKED, PROCESSING, Task, TaskState
 from rota.infrastructure.coordination.redis_client import Part
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.redis.documents import StoredTask, is_apart, new_document
 from rota.infrastructure.store.redis.space import Change, RedisSpace, spell
-
-_First = tuple[TaskId, str]
 
 
 class TaskAdder:
@@ -30,8 +28,7 @@ class TaskAdder:
         if is_plain and await self._write(new):
             return [Added(item.task.id) for item in new]
         while True:
-            firsts = await self._claim(new)
-            owners = [item.task.id if item.key is None else firsts[self._key(item)][0] for item in new]
+            owners = find_owners(new, await self._find_firsts(new))
             own = {item.task.id: item for item, owner in zip(new, owners, strict=True) if owner == item.task.id}
             missing = await self._find_missing(list(own.values()))
             if not missing or await self._write(missing):
@@ -49,17 +46,11 @@ class TaskAdder:
     def _key(self, item: NewTask) -> str:
         return self._space.idempotency(item.task.spec.tenant_id, item.key or "")
 
-    async def _claim(self, new: Sequence[NewTask]) -> dict[str, _First]:
-        """For each idempotency key in the batch, which task and digest it stands for."""
-        keys = list(dict.fromkeys(self._key(item) for item in new if item.key is not None))
-        found = zip(keys, await self._space.find_texts(keys), strict=True)
-        claimed = {key: _read_first(text) for key, text in found if text is not None}
-        for item in new:
-            if item.key is not None:
-                first = claimed.setdefault(self._key(item), (item.task.id, item.digest))
-                if first[1] != item.digest:
-                    raise IdempotencyMismatchError(item.key, first[0])
-        return claimed
+    async def _find_firsts(self, new: Sequence[NewTask]) -> dict[RequestKey, First]:
+        """What the idempotency keys of the batch stand for that are known."""
+        places = {item.request_key: self._key(item) for item in new if item.request_key is not None}
+        found = zip(places, await self._space.find_texts(list(places.values())), strict=True)
+        return {key: _read_first(text) for key, text in found if text is not None}
 
     async def _find_missing(self, own: Sequence[NewTask]) -> list[NewTask]:
         known = await find_known(self._space, [item.task for item in own])
@@ -121,6 +112,6 @@ def count_field(state: TaskState) -> str:
     return f"{state.tenant_id}:{state.status}"
 
 
-def _read_first(text: bytes) -> _First:
+def _read_first(text: bytes) -> First:
     task_id, _, digest = text.decode().partition(" ")
     return TaskId(int(task_id)), digest

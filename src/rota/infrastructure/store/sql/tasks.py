@@ -12,15 +12,15 @@ from sqlalchemy import Connection, Select, delete, func, select, text
 from rota.application.ports.store import Added, Written
 from rota.application.ports.system import Random
 from rota.domain.audit import AuditEntry, check_subjects
-from rota.domain.errors import IdempotencyMismatchError, IdTakenError
+from rota.domain.errors import IdTakenError
 from rota.domain.ids import TaskId, TenantId, WorkerId, first_id_at
 from rota.domain.paging import Page, TaskFilter, purge_limit
-from rota.domain.submission import NewTask
+from rota.domain.submission import First, NewTask, RequestKey, find_owners
 from rota.domain.task import PROCESSING, WAITING, LiveTask, Task, TaskStatus, Transition, check_one_step_each
 from rota.infrastructure.database import schema
 from rota.infrastructure.database.batch import Batch
 from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
-from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database
+from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database, RunAgainError
 from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.listing import find_page
@@ -143,16 +143,15 @@ class SqlTaskStore:
 
     def _add(self, connection: Connection, *, new: Sequence[NewTask], expect_present: bool = False) -> list[Added]:
         keys = self._claim_keys(connection, [item for item in new if item.key is not None])
-        added = [_answer(item, keys) for item in new]
-        pairs = zip(new, added, strict=True)
-        fresh = {item.task.id: item for item, answer in pairs if not answer.is_repeat}
+        pairs = list(zip(new, find_owners(new, keys), strict=True))
+        fresh = {item.task.id: item for item, owner in pairs if owner == item.task.id}
         if expect_present:
             fresh = self._drop_present(connection, fresh)
         audit = [entry for item in fresh.values() for entry in item.audit]
         insert_audit(self._database.bulk, connection, audit=audit)
         with self._database.bulk.together(connection, is_last=True) as batch:
             insert_tasks(batch, [item.task for item in fresh.values()])
-        return added
+        return [Added(owner, is_repeat=owner != item.task.id) for item, owner in pairs]
 
     def _drop_present(self, connection: Connection, new: Mapping[TaskId, NewTask]) -> dict[TaskId, NewTask]:
         """The tasks that are not there yet. An id that stands for another task must never pass for a repeat."""
@@ -166,7 +165,7 @@ class SqlTaskStore:
                 raise IdTakenError(task_id)
         return {task_id: item for task_id, item in new.items() if task_id not in present}
 
-    def _claim_keys(self, connection: Connection, keyed: Sequence[NewTask]) -> dict[tuple[str, str], tuple[int, str]]:
+    def _claim_keys(self, connection: Connection, keyed: Sequence[NewTask]) -> dict[RequestKey, First]:
         """Register the keys that are new and say, for each, which task and digest it stands for."""
         if not keyed:
             return {}
@@ -180,7 +179,10 @@ class SqlTaskStore:
                 table.c.idempotency_key.in_([item.key for item in keyed]),
             )
         )
-        return {(tenant, key): (task_id, digest) for tenant, key, task_id, digest in found}
+        firsts: dict[RequestKey, First] = {(tenant, key): (task_id, digest) for tenant, key, task_id, digest in found}
+        if any(item.request_key not in firsts for item in keyed):
+            raise RunAgainError  # a purge took the key since, and it is free again
+        return firsts
 
     async def _select_by_ids(self, query: str, task_ids: Sequence[TaskId]) -> Sequence[Sequence[Any]]:
         bulk = self._database.bulk
@@ -246,13 +248,3 @@ def insert_tasks(batch: Batch, tasks: Sequence[Task]) -> None:
         batch.insert(schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
         batch.insert(schema.task_live, columns=NEW_LIVE_COLUMNS, rows=[new_live_row(task.state) for task in tasks])
         batch.insert(schema.task_logs, columns=LOG_COLUMNS, rows=[creation_row(task) for task in tasks])
-
-
-def _answer(item: NewTask, keys: dict[tuple[str, str], tuple[int, str]]) -> Added:
-    """Which task the request stands for: its own, or the first one under the same key."""
-    if item.key is None:
-        return Added(item.task.id)
-    known, digest = keys[(item.task.spec.tenant_id, item.key)]
-    if digest != item.digest:
-        raise IdempotencyMismatchError(item.key, known)
-    return Added(TaskId(known), is_repeat=known != item.task.id)
