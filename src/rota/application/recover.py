@@ -9,12 +9,15 @@ blind, because every other call of it fails, gives its reign up: the next one ma
 One that the store has retired and the pool still knows is a *ghost*: it spoke to the pool once more before it learnt of
 its end, or its last word was late. That needs no waiting: it is removed, and what it was given is taken back.
 
+One that took its leave handed back what it held. But a leader that had not heard of it yet may have granted it more in
+that very moment: who is no longer registered is asked after for a while.
+
 Being wrong is safe, only wasteful: the attempt number fences whatever a worker that was given up still reports.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
@@ -39,6 +42,7 @@ HEARTBEAT_EVERY = timedelta(seconds=3)
 WORKER_LEASE = timedelta(seconds=12)
 BLIND_AT_MOST = 30.0  # seconds; five times what it takes to see again after one failure
 PAGE = 1000  # workers read at a time
+ASKED_AFTER = 5  # looks, a second apart: a grant is on its way for less than that
 SILENCE = timedelta(seconds=5)  # a worker ends an attempt at its deadline and reports; more than that takes
 NO_TIME = timedelta(0)
 NO_CALLBACK = TimedOut("no callback came before the attempt's timeout")
@@ -87,9 +91,9 @@ class Sight:
             raise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RecoverLostWorkers:
-    """Give up the workers that are dead, and queue again what they ran."""
+    """Give up the workers that are dead, and queue again what they ran, and what was granted to those that left."""
 
     store: Store
     coordinator: Coordinator
@@ -97,6 +101,7 @@ class RecoverLostWorkers:
     collector: MetricsCollector
     take_back: TakeBack
     lease: timedelta = WORKER_LEASE
+    _asked_after: dict[WorkerId, int] = field(default_factory=dict, init=False)  # in how many more looks
 
     async def __call__(self, reign: Reign, sight: Sight) -> bool:
         """Whether somebody was given up: what is just being granted to such a worker is to be looked for."""
@@ -113,7 +118,21 @@ class RecoverLostWorkers:
                 await self._bury(worker, reign)
             for worker_id in ghosts:
                 await self._dispel(worker_id, reign)
+            for worker_id in self._list_departed(records):
+                await self._ask_after(worker_id, reign)
         return bool(silent or ghosts)
+
+    def _list_departed(self, records: Sequence[WorkerRecord]) -> list[WorkerId]:
+        """Those that were registered a moment ago and are not any more."""
+        present = {record.worker.id for record in records}
+        departed = {worker_id: looks for worker_id, looks in self._asked_after.items() if worker_id not in present}
+        self._asked_after = {worker_id: looks - 1 for worker_id, looks in departed.items() if looks > 1}
+        self._asked_after |= dict.fromkeys(present, ASKED_AFTER)
+        return sorted(departed)
+
+    async def _ask_after(self, departed: WorkerId, reign: Reign) -> None:
+        if lost := await self._take_from(departed, reign):
+            log.warning("worker.granted_after_leaving", worker_id=departed, attempts=lost, term=reign.number)
 
     async def _list_registered(self) -> list[WorkerRecord]:
         records: list[WorkerRecord] = []

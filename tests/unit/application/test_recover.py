@@ -9,6 +9,7 @@ import pytest
 from rota.application import metrics
 from rota.application.ports.store import TaskStore
 from rota.application.recover import (
+    ASKED_AFTER,
     BLIND_AT_MOST,
     HEARTBEAT_EVERY,
     SILENCE,
@@ -167,6 +168,30 @@ async def test_a_worker_that_spoke_to_the_pool_after_its_end_is_removed_and_its_
     assert scene.figures.count(metrics.ATTEMPTS_LOST, EMAIL) == 1
     assert scene.figures.count(metrics.WORKERS_LOST) == 0
     assert not await a_recovery(scene)(scene.reign, Sight(scene.clock))
+
+
+@virtually
+async def test_what_was_granted_to_a_worker_as_it_left_is_taken_back_at_the_next_look() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.join(2)
+    await scene.add(7, 8, 9)
+    recovery, sight = a_recovery(scene), Sight(scene.clock)
+    await recovery(scene.reign, sight)
+    await scene.actual_store.workers.retire([WORKER])  # it took its leave …
+    await scene.actual.pool.remove([WORKER])
+    await scene.run_at(1, 7, within=HOUR)  # … and the leader had not heard of it
+    await recovery(scene.reign, sight)
+    assert (await scene.state_of(7)).status is PENDING
+    await scene.run_at(1, 8, within=HOUR)  # this grant was on its way for longer
+    await recovery(scene.reign, sight)
+    assert (await scene.state_of(8)).status is PENDING
+    assert sorted(await scene.queued()) == [7, 8]
+    for _ in range(ASKED_AFTER):
+        await recovery(scene.reign, sight)
+    await scene.run_at(1, 9, within=HOUR)
+    await recovery(scene.reign, sight)
+    assert (await scene.state_of(9)).status is PROCESSING, "nobody is asked after for ever"
 
 
 class _SlowToTell:

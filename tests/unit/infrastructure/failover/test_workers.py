@@ -58,6 +58,20 @@ class TestPool:
 
         run_virtually(main())
 
+    def test_a_worker_that_leaves_while_both_sides_know_it_is_gone_at_once(self) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            async with cluster.start() as leader, cluster.start() as worker:
+                await switch_over(worker)
+                await worker.node.pool.register(make_worker(), LONG)
+                await switch_back(cluster, worker)
+                await worker.node.pool.register(make_worker(), LONG)
+                assert await list_ids(leader.node) == [WORKER_1]
+                await worker.node.pool.remove([WORKER_1])
+                assert await list_ids(leader.node) == []
+
+        run_virtually(main())
+
     def test_the_other_side_is_looked_at_once_a_second_at_most(self) -> None:
         async def main() -> None:
             cluster = Cluster()

@@ -20,6 +20,7 @@ class FailoverWorkerPool:
         self._homes = homes
         self._other_alive: _Glance[Worker] = _Glance(switch)
         self._other_beats: _Glance[Heartbeat] = _Glance(switch)
+        self._listed: frozenset[WorkerId] = frozenset()  # on the side in use, at the last look
 
     async def register(self, worker: Worker, lease: timedelta) -> None:
         async def act(side: Side) -> None:
@@ -54,7 +55,11 @@ class FailoverWorkerPool:
             self._homes.list_seen(side, alive)
             return alive
 
-        found = self._merge(await self._switch.call(act), await self._other_alive.look(act))
+        here = await self._switch.call(act)
+        if self._listed - here.keys():  # one that left took its leave on both sides: the last glance may not know yet
+            self._other_alive.forget()
+        self._listed = frozenset(here)
+        found = self._merge(here, await self._other_alive.look(act))
         return [worker for _, worker in sorted(found.items())]
 
     async def list_beats(self) -> dict[WorkerId, Heartbeat]:
