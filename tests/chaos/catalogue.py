@@ -53,11 +53,12 @@ REDIS = tuple(
         ("Redis: gone for 20 s", server_faults.restart_redis_empty, AWAY_S),
         ("Redis: cut", through("redis", FaultyProxy.cut), HELD_S),
         ("Redis: black hole", through("redis", FaultyProxy.blackhole), HELD_S),
-        ("Redis: 300 ms late", through("redis", _slow), HELD_S),
         ("Redis: out of memory", server_faults.fill_redis, HELD_S),
         ("Redis: READONLY", server_faults.demote_redis, HELD_S),
     )
 )
+# It may cost the leader its lease: the bound of a new one.
+SLOW_REDIS = Fault("Redis: 300 ms late", through("redis", _slow), 8, held_s=HELD_S, rest_s=BACK_S, needs_redis=True)
 STORE = (
     Fault("store: kill -9, restart", server_faults.restart_store, 10, from_end=True, held_s=2),
     Fault("store: cut", through("store", FaultyProxy.cut), 10, from_end=True, held_s=HELD_S),
@@ -68,7 +69,7 @@ STORE = (
     Fault("store: read-only", server_faults.make_read_only, 10, from_end=True, held_s=HELD_S),
     Fault("store: disk full", server_faults.fill_disk, 10, from_end=True, held_s=HELD_S, needs_small_disk=True),
 )
-FAULTS = (*LEADER, *WORKER, *REDIS, *STORE)
+FAULTS = (*LEADER, *WORKER, *REDIS, SLOW_REDIS, *STORE)
 TELLING = ("leader: kill -9", "worker: SIGSTOP, SIGCONT", "store: black hole")  # with these a history proves something
 WITH_SMALL_DISK = ("store: disk full", "leader: kill -9", "worker: SIGSTOP, SIGCONT")
 
