@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, RowCopy
+from rota.infrastructure.database.bulk_mysql_statements import MOST_CHARACTERS
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database, DatabaseDefectError, DuplicateKeyError
 from rota.infrastructure.database.migrate import upgrade
@@ -231,6 +232,27 @@ async def test_the_last_writes_of_a_transaction_are_committed_with_them(database
         await database.transact(partial(work, ids=[2, 7, 3]))
     await add_live(database, range(4, 5))  # on the same connection: this one is committed as ever
     assert sorted(await read(database, task_live.c.id)) == [(1,), (4,), (7,)]
+
+
+@pytest.mark.parametrize("size", [1, MOST_CHARACTERS], ids=["one message", "two messages"])
+async def test_a_lone_fence_that_is_missed_leaves_nothing_to_commit(database: Database, size: int) -> None:
+    await add_live(database, range(1, 3))
+
+    def work(connection: Connection, *, version: int) -> None:
+        with database.bulk.together(connection, is_last=True) as batch:
+            if size > 1:
+                batch.insert(task_logs, columns=("task_id", "seq", "detail"), rows=[(1, 1, "x" * size)])
+            batch.update_fenced(task_live, columns=("version",), rows=[(1, version, version + 1)])
+            batch.insert(task_logs, columns=("task_id", "seq", "detail"), rows=[(8, 1, "?%s';")])
+            batch.insert(task_live, columns=("id",), rows=[(9,)])
+
+    with pytest.raises(FenceMissedError):
+        await database.transact(partial(work, version=2))
+    assert await read(database, task_live.c.id, task_live.c.version) == [(1, 1), (2, 1)]
+    assert await read(database, task_logs.c.task_id) == []
+    await database.transact(partial(work, version=1))
+    assert await read(database, task_live.c.id, task_live.c.version) == [(1, 2), (2, 1), (9, 1)]
+    assert (8, "?%s';") in await read(database, task_logs.c.task_id, task_logs.c.detail)
 
 
 @pytest.mark.parametrize("missing", [(1, 9, 10), (5, 1, 2)], ids=["another version", "no row"])

@@ -85,6 +85,14 @@ def _update_joined(table: Table, change: KeyedChange, *, rows: Sequence[Values])
     return Statement(sql, (_json(rows),))
 
 
+def tie(insert: Insert, text: str) -> str | None:
+    """The text of an INSERT of one row that is to insert it only if the statement right before met a row."""
+    if insert.tail:
+        return None
+    values = text[len(insert.head) + 1 : -1]  # without the parentheses
+    return f"{insert.head.removesuffix('VALUES ')}SELECT {values} FROM DUAL WHERE ROW_COUNT()=1"
+
+
 @cache
 def moving(table: Table, change: KeyedChange) -> Insert:
     """Change rows by their primary key while others of their columns are as they were seen.
