@@ -314,14 +314,17 @@ async def add_configs(database: Database, names: Sequence[str]) -> None:
     await database.transact(lambda link: database.bulk.insert(link, task_config, columns=columns, rows=rows))
 
 
+@pytest.mark.parametrize("last_next", [60, 61], ids=["alike", "not alike"])
 @pytest.mark.parametrize("many", [2, 1500])
-async def test_rows_change_by_their_keys_while_all_are_as_they_were_seen(database: Database, many: int) -> None:
+async def test_rows_change_by_their_keys_while_all_are_as_they_were_seen(
+    database: Database, many: int, last_next: int
+) -> None:
     names = [f"n'{number:04}\\" for number in range(many)]
     await add_configs(database, names)
 
     async def move(seen: int, *, last: tuple[Any, ...] = (50, 1), name: str = "") -> None:
         rows: list[tuple[Any, ...]] = [("t", one, seen, 1, 60, 7 + place, 2) for place, one in enumerate(names[:-1])]
-        rows.append(("t", name or names[-1], *last, 61, 7, 2))
+        rows.append(("t", name or names[-1], *last, last_next, 7, 2))
 
         def work(link: Connection) -> None:
             with database.bulk.together(link) as batch:
@@ -337,7 +340,7 @@ async def test_rows_change_by_their_keys_while_all_are_as_they_were_seen(databas
     assert found == [(name, 50, 0) for name in names], "all or nothing, and nothing new"
     await move(50)
     found = await read(database, task_config.c.type, task_config.c.next_fire_us, task_config.c.last_run)
-    assert found == [*((name, 60, 7 + place) for place, name in enumerate(names[:-1])), (names[-1], 61, 7)]
+    assert found == [*((name, 60, 7 + place) for place, name in enumerate(names[:-1])), (names[-1], last_next, 7)]
     kept = await read(database, task_config.c.type, task_config.c.created_us, task_config.c.runs)
     assert kept == [(name, 0, 2) for name in names], "what was only seen stays"
     assert {text for _, text in await read(database, task_config.c.type, task_config.c.config_json)} == {"{}"}

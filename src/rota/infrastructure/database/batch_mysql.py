@@ -75,7 +75,8 @@ class MysqlBatch:
         self._add(fenced_updates(table, columns, rows=rows), must_meet=len(rows))
 
     def update_keyed(self, table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> None:
-        self._add_rows(moving(table, change), rows=rows, met_by_each=MET_BY_CHANGE)
+        insert, left = moving(table, change, rows=rows)
+        self._add_rows(insert, rows=left, met_by_each=MET_BY_CHANGE)
 
     def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self._add([deletion(table, columns, rows=rows)], must_meet=len(rows))
