@@ -169,7 +169,7 @@ async def _senders(desk: Desk) -> AsyncIterator[Send]:
     async with AsyncExitStack() as stack:
         to_redis = await stack.enter_async_context(_bare_redis(redis)) if redis is not None else None
         is_mariadb = desk.database == "mariadb"
-        to_mariadb = await stack.enter_async_context(_messages_to_mariadb(database)) if is_mariadb else None
+        to_mariadb = await stack.enter_async_context(messages_to_mariadb(database)) if is_mariadb else None
         bare = BARE.get(desk.database)  # where the store is a Redis there is no other
         to_other = await stack.enter_async_context(bare(database)) if bare is not None and not is_mariadb else None
 
@@ -210,7 +210,8 @@ async def _bare_redis(url: str) -> AsyncIterator[Callable[[RedisMessage], Awaita
 
 
 @asynccontextmanager
-async def _messages_to_mariadb(url: str) -> AsyncIterator[Callable[[MariaDbMessage], Awaitable[None]]]:
+async def messages_to_mariadb(url: str) -> AsyncIterator[Callable[[MariaDbMessage], Awaitable[None]]]:
+    """Send messages as they were written down, to the connection that is for their kind."""
     parts = urlsplit(url)
     to = {"host": parts.hostname, "port": parts.port, "user": parts.username, "db": parts.path[1:]}
     reading, writing = connections = [await asyncmy.connect(**to, autocommit=commits) for commits in (True, False)]

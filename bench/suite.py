@@ -94,9 +94,9 @@ def measure_waits(size: Size) -> Iterator[Figure]:
         yield from _waits("mariadb + redis, at half load", latency.measure_loaded(where, rate=rate, tasks=tasks))
 
 
-def _waits(name: str, found: tuple[Sequence[float], Sequence[float]]) -> Iterator[Figure]:
-    for until, values in zip(("start", "result"), found, strict=True):
-        for share in (0.5, 0.99):
+def _waits(name: str, found: latency.Waits) -> Iterator[Figure]:
+    for until, values in (("start", found.starts), ("result", found.ends), ("start, the floor", found.floors)):
+        for share in (0.5, 0.99) if values else ():
             yield Figure("Waits", f"{name}: create to {until}, p{share * 100:.0f}", latency.at(values, share), "ms")
 
 

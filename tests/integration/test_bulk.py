@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, RowCopy
+from rota.infrastructure.database.bulk_mysql_statements import MOST_CHARACTERS
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database, DatabaseDefectError, DuplicateKeyError
 from rota.infrastructure.database.migrate import upgrade
@@ -233,6 +234,27 @@ async def test_the_last_writes_of_a_transaction_are_committed_with_them(database
     assert sorted(await read(database, task_live.c.id)) == [(1,), (4,), (7,)]
 
 
+@pytest.mark.parametrize("size", [1, MOST_CHARACTERS], ids=["one message", "two messages"])
+async def test_a_lone_fence_that_is_missed_leaves_nothing_to_commit(database: Database, size: int) -> None:
+    await add_live(database, range(1, 3))
+
+    def work(connection: Connection, *, version: int) -> None:
+        with database.bulk.together(connection, is_last=True) as batch:
+            if size > 1:
+                batch.insert(task_logs, columns=("task_id", "seq", "detail"), rows=[(1, 1, "x" * size)])
+            batch.update_fenced(task_live, columns=("version",), rows=[(1, version, version + 1)])
+            batch.insert(task_logs, columns=("task_id", "seq", "detail"), rows=[(8, 1, "?%s';")])
+            batch.insert(task_live, columns=("id",), rows=[(9,)])
+
+    with pytest.raises(FenceMissedError):
+        await database.transact(partial(work, version=2))
+    assert await read(database, task_live.c.id, task_live.c.version) == [(1, 1), (2, 1)]
+    assert await read(database, task_logs.c.task_id) == []
+    await database.transact(partial(work, version=1))
+    assert await read(database, task_live.c.id, task_live.c.version) == [(1, 2), (2, 1), (9, 1)]
+    assert (8, "?%s';") in await read(database, task_logs.c.task_id, task_logs.c.detail)
+
+
 @pytest.mark.parametrize("missing", [(1, 9, 10), (5, 1, 2)], ids=["another version", "no row"])
 @pytest.mark.parametrize("way", ["update", "delete"])
 async def test_a_fence_that_is_missed_within_a_batch_is_told(
@@ -292,14 +314,17 @@ async def add_configs(database: Database, names: Sequence[str]) -> None:
     await database.transact(lambda link: database.bulk.insert(link, task_config, columns=columns, rows=rows))
 
 
+@pytest.mark.parametrize("last_next", [60, 61], ids=["alike", "not alike"])
 @pytest.mark.parametrize("many", [2, 1500])
-async def test_rows_change_by_their_keys_while_all_are_as_they_were_seen(database: Database, many: int) -> None:
+async def test_rows_change_by_their_keys_while_all_are_as_they_were_seen(
+    database: Database, many: int, last_next: int
+) -> None:
     names = [f"n'{number:04}\\" for number in range(many)]
     await add_configs(database, names)
 
     async def move(seen: int, *, last: tuple[Any, ...] = (50, 1), name: str = "") -> None:
         rows: list[tuple[Any, ...]] = [("t", one, seen, 1, 60, 7 + place, 2) for place, one in enumerate(names[:-1])]
-        rows.append(("t", name or names[-1], *last, 61, 7, 2))
+        rows.append(("t", name or names[-1], *last, last_next, 7, 2))
 
         def work(link: Connection) -> None:
             with database.bulk.together(link) as batch:
@@ -315,7 +340,7 @@ async def test_rows_change_by_their_keys_while_all_are_as_they_were_seen(databas
     assert found == [(name, 50, 0) for name in names], "all or nothing, and nothing new"
     await move(50)
     found = await read(database, task_config.c.type, task_config.c.next_fire_us, task_config.c.last_run)
-    assert found == [*((name, 60, 7 + place) for place, name in enumerate(names[:-1])), (names[-1], 61, 7)]
+    assert found == [*((name, 60, 7 + place) for place, name in enumerate(names[:-1])), (names[-1], last_next, 7)]
     kept = await read(database, task_config.c.type, task_config.c.created_us, task_config.c.runs)
     assert kept == [(name, 0, 2) for name in names], "what was only seen stays"
     assert {text for _, text in await read(database, task_config.c.type, task_config.c.config_json)} == {"{}"}

@@ -18,7 +18,7 @@ from rota.domain.errors import (
     RevisionConflictError,
     StoreUnavailableError,
 )
-from rota.domain.firing import ERROR_PAUSE, skip_unreadable
+from rota.domain.firing import ERROR_PAUSE, NEVER_RAN, decide, firing_of, skip_unreadable
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Schedule
@@ -110,6 +110,19 @@ async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
     found = await store.configs.find(DEFAULT_TENANT, "newest")
     assert found is not None
     assert (found.schedule, found.next_fire_at, found.runs) == (schedule, NOON + HOUR, 0)
+
+
+async def test_a_schedule_that_an_older_release_paused_is_found_once_more_and_then_no_more(
+    store: Store, client: EtcdClient, prefix: str
+) -> None:
+    await store.configs.put(a_config("report", schedule=Schedule(every=HOUR), next_fire_at=NOON))
+    await rewrite(client, f"/{prefix}/configs/default/report", before=b'"is_paused":false', after=b'"is_paused":true')
+    [paused] = await store.schedules.list_due(10)
+    assert isinstance(paused, TaskConfig)
+    decision = decide(paused, NOON + HOUR, last=NEVER_RAN)
+    [[noted]] = await store.schedules.fire([firing_of(paused, decision, task_ids=(), now=NOON)])
+    assert noted.reason == "paused"
+    assert (await store.schedules.list_due(10), await store.schedules.find_next()) == ([], None)
 
 
 async def rewrite(client: EtcdClient, key: str, *, before: bytes, after: bytes) -> None:

@@ -55,6 +55,9 @@ async def test_a_schedule_that_is_over_or_paused_has_no_next_fire_time(http: htt
     await http.put("/task-configs/hourly", json={"schedule": {"every_seconds": HOUR.total_seconds()}})
     await http.post("/task-configs/hourly:pause")
     assert (await http.get("/task-configs/hourly/schedule")).json()["next_fire_at"] is None
+    await http.put("/task-configs/daily", json={"schedule": {"cron": "@daily", "paused": True}})
+    assert (await http.get("/task-configs/daily/schedule")).json()["next_fire_at"] is None
+    assert (await http.get("/task-configs/daily")).json()["next_fire_at"] is None
 
 
 async def test_any_schedule_is_previewed_and_nothing_is_stored(http: httpx2.AsyncClient) -> None:

@@ -159,7 +159,7 @@ class ForecastSchedules:
 
 def _fires(config: TaskConfig) -> bool:
     schedule = config.schedule
-    return schedule is not None and config.is_enabled and config.next_fire_at is not None and not schedule.is_paused
+    return schedule is not None and config.next_fire_at is not None and config.can_fire
 
 
 def _left(schedule: Schedule, runs: int) -> int:

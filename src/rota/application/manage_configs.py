@@ -49,8 +49,8 @@ class ManageConfigs:
     ) -> TaskConfig:
         """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced.
 
-        The next fire time of a new or changed schedule is counted from now; what was due while it was disabled is
-        skipped, on record, when it is enabled again."""
+        The next fire time of a new or changed schedule is counted from now; what was due while it was disabled or
+        paused is skipped, on record, when it goes on."""
         self.check(config)
         calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=config.schedule)
         check_schedule(config, calendars)
@@ -89,7 +89,7 @@ class ManageConfigs:
         return await self._change((tenant_id, task_type), change, actor=actor, action="schedule.pause")
 
     async def resume_schedule(self, tenant_id: TenantId, task_type: str, *, actor: Actor | None = None) -> TaskConfig:
-        """Let the schedule fire again. Targets that passed meanwhile stay skipped."""
+        """Let the schedule fire again. Targets that passed meanwhile are skipped, on record as one range."""
         change = partial(_with_pause, is_paused=False, note="")
         return await self._change((tenant_id, task_type), change, actor=actor, action="schedule.resume")
 
@@ -136,8 +136,8 @@ class ManageConfigs:
             return None
 
     async def _skip_pause(self, current: TaskConfig) -> None:
-        """Note what was due while it was disabled as skipped, one range of it: resuming causes no storm."""
-        if current.is_enabled:
+        """Note what was due while it was disabled or paused as skipped, one range of it: resuming causes no storm."""
+        if current.can_fire:
             return
         calendars = await calendars_of(self.node.store.calendars, current.tenant_id, schedule=current.schedule)
         skipped = skip_pause(current, self.node.time.now(), calendars=calendars)

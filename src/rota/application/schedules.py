@@ -59,7 +59,7 @@ class LookAtSchedules:
         if config.schedule is None:
             raise NotFoundError("schedule", task_type)
         made = await self.preview_unsaved(config.schedule, (tenant_id, task_type), count=count)
-        next_fire_at = config.next_fire_at if config.is_enabled else None
+        next_fire_at = config.next_fire_at if config.can_fire else None
         upcoming = made.upcoming if config.next_fire_at is not None else ()
         return replace(made, upcoming=upcoming, next_fire_at=next_fire_at, runs=config.runs)
 

@@ -300,7 +300,7 @@ class Decisions:
 
 
 def skip_pause(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS) -> Firing | None:
-    """What was due while the config was disabled, skipped as one range; None: nothing was."""
+    """What was due while the config was disabled, or its schedule paused, skipped as one range; None: nothing was."""
     if config.schedule is None or config.next_fire_at is None or config.next_fire_at > now:
         return None
     paused = replace(config, schedule=replace(config.schedule, is_paused=True))

@@ -74,6 +74,11 @@ class TaskConfig:
             put(config, facts[name] if name in facts else _DEFAULTS[name])
         return config
 
+    @property
+    def can_fire(self) -> bool:
+        """Whether its schedule is looked at. What is due meanwhile is noted, as one range, when it is again."""
+        return self.is_enabled and not (self.schedule is not None and self.schedule.is_paused)
+
     def is_repeat_of(self, current: "TaskConfig", *, expected_revision: int | None) -> bool:
         """Whether storing this would change nothing: it is the current one, perhaps stored by this very call."""
         stamped = replace(

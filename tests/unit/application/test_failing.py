@@ -161,8 +161,10 @@ async def test_a_schedule_is_paused_by_hand_with_a_note() -> None:
     await leader.put(Schedule(every=MINUTE))
     paused = await configs.pause_schedule(*KEY, note="the disk is full")
     assert paused.schedule is not None
-    assert (paused.schedule.pause_note, paused.is_enabled) == ("the disk is full", True)
-    assert await fire_next(leader) is None
+    assert (paused.schedule.pause_note, paused.is_enabled, paused.can_fire) == ("the disk is full", True, False)
+    await pass_time(60)
+    await leader.fire()
+    assert await leader.occurrences() == []
     await configs.put(a_config("plain"))
     with pytest.raises(NotFoundError) as caught:
         await configs.pause_schedule(DEFAULT_TENANT, "plain")

@@ -377,12 +377,18 @@ async def test_a_schedule_runs_no_more_often_than_it_may() -> None:
 
 
 @virtually
-async def test_a_schedule_that_is_paused_records_what_it_skips() -> None:
+async def test_a_schedule_that_is_paused_is_not_looked_at_until_it_goes_on() -> None:
     leader = await a_leader()
+    configs = ManageConfigs(leader.node, SubmitTasks(leader.node))
     await leader.put(Schedule(every=SECOND, is_paused=True))
     async with leader.firing():
         await pass_time(3.5)
-    assert await leader.outcomes() == ["paused"] * 3
+        assert await leader.outcomes() == []
+        await configs.resume_schedule(DEFAULT_TENANT, EMAIL)
+        await pass_time(1)
+    assert await leader.outcomes() == ["paused", "fired"], "the pause is one range"
+    skipped = (await leader.truth.schedules.list_occurrences(DEFAULT_TENANT, EMAIL))[-1]
+    assert skipped.since == skipped.fire_at - 2 * SECOND
 
 
 @virtually

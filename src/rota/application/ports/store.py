@@ -197,20 +197,20 @@ class ScheduleStore(Protocol):
     async def list_due(
         self, limit: int, *, by: datetime | None = None, after: FireKey | None = None
     ) -> list[TaskConfig | UnreadableConfig]:
-        """Enabled configs whose next fire time has come by the store's clock, or comes by another moment, longest due
-        first; those of one time are in an order of the store's own. With `after`, those behind the one that has this
-        key or had it: what changes from page to page may then be told twice, or not at all.
+        """Configs that can fire and whose next fire time has come by the store's clock, or comes by another moment,
+        longest due first; those of one time are in an order of the store's own. With `after`, those behind the one that
+        has this key or had it: what changes from page to page may then be told twice, or not at all.
 
         One that this release cannot read is told as such in its place, and keeps none of the others back.
         """
         ...
 
     async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
-        """Up to `limit` enabled configs with a next fire time that this release cannot read. Looks at all of them."""
+        """Up to `limit` configs that would fire some time and that this release cannot read. Looks at all of them."""
         ...
 
     async def find_next(self) -> datetime | None:
-        """The earliest next fire time of an enabled config, past or to come; None: no schedule goes on."""
+        """The earliest next fire time of a config that can fire, past or to come; None: no schedule goes on."""
         ...
 
     async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:

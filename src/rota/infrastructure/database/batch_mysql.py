@@ -5,7 +5,9 @@ answers to its own statements. Where a message is a round trip, the three insert
 of its end, take the time of one. Large ones go by themselves: they would not fit, and gain nothing.
 
 A new task is committed in the message that inserts it (ADR-0017): if an insert fails, the server does not come to the
-COMMIT. A fence that is missed is no failure to the server, so a transaction that has one is committed by itself.
+COMMIT. A fence that is missed is no failure to the server, so a transaction that has one is committed by itself. Where
+it is that of one row, though, and each statement behind it inserts one row, these are tied to it: each inserts only if
+the statement before it met a row. Then a fence that is missed leaves nothing to commit (ADR-0047).
 
 The driver lets every connection send several statements at once. Whatever text is in them, it has escaped.
 """
@@ -32,10 +34,13 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     insert_into,
     moving,
     replacing,
+    tie,
     updates,
     write,
 )
 from rota.infrastructure.database.direct import announce, driver_of, talk
+
+LONE_FENCE = [(range(1), 1)]  # the first statement must meet one row, and there is no other fence
 
 
 @dataclass(slots=True)
@@ -46,7 +51,9 @@ class MysqlBatch:
     _texts: list[str] = field(default_factory=list)
     _shown: list[str] = field(default_factory=list)  # the same without values
     _fences: list[tuple[range, int]] = field(default_factory=list)  # which of them must meet how many rows
+    _tied: list[str | None] = field(default_factory=list)  # how each reads if it depends on the one before, if it can
     _length: int = 0
+    _is_begun: bool = False  # whether a part was sent before
 
     def insert(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         names, values = without_defaults(table, columns=columns, rows=rows)
@@ -68,18 +75,23 @@ class MysqlBatch:
         self._add(fenced_updates(table, columns, rows=rows), must_meet=len(rows))
 
     def update_keyed(self, table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> None:
-        self._add_rows(moving(table, change), rows=rows, met_by_each=MET_BY_CHANGE)
+        insert, left = moving(table, change, rows=rows)
+        self._add_rows(insert, rows=left, met_by_each=MET_BY_CHANGE)
 
     def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self._add([deletion(table, columns, rows=rows)], must_meet=len(rows))
 
     def send(self, *, commits: bool = False) -> None:
-        """Run what waits and judge its fences; or commit it at once, where there are none to judge."""
+        """Run what waits and judge its fences; and commit it at once, where a fence that is missed leaves nothing."""
         if not self._texts:
             return
-        texts, shown, fences = self._texts, self._shown, self._fences
-        self._texts, self._shown, self._fences, self._length = [], [], [], 0
-        asking = _ask_and_commit if commits and not fences else _ask
+        texts, shown, fences, tied = self._texts, self._shown, self._fences, self._tied[1:]
+        self._texts, self._shown, self._fences, self._tied, self._length = [], [], [], [], 0
+        if commits and fences == LONE_FENCE and None not in tied and not self._is_begun:
+            asking, texts = _ask_and_commit, [texts[0], *filter(None, tied)]
+        else:
+            asking = _ask_and_commit if commits and not fences else _ask
+        self._is_begun = True
         met = talk(self.connection, asking(driver_of(self.connection), texts), sql="; ".join(shown))
         for places, wanted in fences:
             if sum(met[place] for place in places) != wanted:
@@ -91,12 +103,13 @@ class MysqlBatch:
             self._make_room(len(text))
             if met_by_each is not None:
                 self._fences.append((range(len(self._texts), len(self._texts) + 1), number * met_by_each))
-            self._append(text, shown=insert.sql)
+            self._append(text, shown=insert.sql, tied=tie(insert, text) if len(rows) == 1 else None)
 
     def _add(self, statements: Sequence[Statement], *, must_meet: int | None = None) -> None:
         driver = driver_of(self.connection)
         texts = [fill(driver, statement) for statement in statements]
         if not self._make_room(sum(map(len, texts))):
+            self._is_begun = True
             if must_meet not in (None, write(self.connection, statements)):
                 raise FenceMissedError
             return
@@ -106,9 +119,10 @@ class MysqlBatch:
             announce_one(self.connection, statement)
             self._append(text, shown=statement.sql)
 
-    def _append(self, text: str, *, shown: str) -> None:
+    def _append(self, text: str, *, shown: str, tied: str | None = None) -> None:
         self._texts.append(text)
         self._shown.append(shown)
+        self._tied.append(tied)
         self._length += len(text)
 
     def _make_room(self, length: int) -> bool:

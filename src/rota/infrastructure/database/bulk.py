@@ -76,8 +76,8 @@ class Bulk(Protocol):
     def together(self, connection: Connection, *, is_last: bool = False) -> AbstractContextManager[Batch]:
         """A block of writes that need no answer in between; inside it the connection is used by nothing else.
 
-        `is_last`: none of them is fenced, and none comes after them in this transaction; so it may be committed with
-        them."""
+        `is_last`: nothing comes after them in this transaction, so that it may be committed with them, if it is certain
+        that a fence which is missed leaves nothing to commit."""
         ...
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:

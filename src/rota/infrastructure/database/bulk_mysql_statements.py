@@ -1,7 +1,7 @@
 """The text of bulk statements for MySQL and MariaDB, and how it is sent."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -85,35 +85,56 @@ def _update_joined(table: Table, change: KeyedChange, *, rows: Sequence[Values])
     return Statement(sql, (_json(rows),))
 
 
-@cache
-def moving(table: Table, change: KeyedChange) -> Insert:
-    """Change rows by their primary key while others of their columns are as they were seen.
+def tie(insert: Insert, text: str) -> str | None:
+    """The text of an INSERT of one row that is to insert it only if the statement right before met a row."""
+    if insert.tail:
+        return None
+    values = text[len(insert.head) + 1 : -1]  # without the parentheses
+    return f"{insert.head.removesuffix('VALUES ')}SELECT {values} FROM DUAL WHERE ROW_COUNT()=1"
+
+
+def moving(table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> tuple[Insert, Sequence[Values]]:
+    """Change rows by their primary key while others of their columns are as they were seen. And what is left of each
+    row, for what all of them share is said once.
 
     An INSERT that finds every row there and changes it: it counts two for each row that it changed, one for each that
     it had to insert, one or none for each that it left as it was. So only if all were there as they were seen, and now
     differ, is the count twice the number of rows; else what it did is undone. It takes half of what a CASE of the same
     names in an UPDATE does, and a third of a join."""
     given = (*change.keys, *change.columns, *change.added)
-    seen_in = _places_of_seen(table, change)
-    is_seen = " AND ".join(f"{name}=VALUES({place})" for name, place in seen_in.items())
-    new = {name: f"VALUES({name})" for name in change.columns} | {n: f"{n}+VALUES({n})" for n in change.added}
+    shared = _find_shared(rows, keys=[name in table.primary_key.columns for name in given])
+    kept = [place for place in range(len(given)) if place not in shared]
+    columns = _columns_of(table, change)
+    told = [shared.get(place) or f"VALUES({columns[place]})" for place in range(len(given))]
+    seen = {name: told[place] for place, name in enumerate(change.keys) if name not in table.primary_key.columns}
+    is_seen = " AND ".join(f"{name}={value}" for name, value in seen.items())
+    new = dict(zip(given[len(change.keys) :], told[len(change.keys) :], strict=True))
+    new |= {name: f"{name}+{new[name]}" for name in change.added}
     # The deciding columns come last: an assignment sees what those before it have done.
-    in_order = sorted(new, key=lambda name: name in seen_in)
+    in_order = sorted(new, key=lambda name: name in seen)
     changes = ",".join(f"{name}=IF({is_seen},{new[name]},{name})" for name in in_order)
     needed = [c.name for c in table.columns if not c.nullable and c.server_default is None and c.name not in given]
-    keys = [seen_in.get(name, name) for name in change.keys]
-    columns = (*keys, *change.columns, *change.added, *needed)
-    insert = insert_into(table, columns, tail=f" ON DUPLICATE KEY UPDATE {changes}")
-    return insert._replace(filler=("",) * len(needed))
+    sent = [columns[place] for place in kept]
+    insert = insert_into(table, (*sent, *needed), tail=f" ON DUPLICATE KEY UPDATE {changes}")
+    return insert._replace(filler=("",) * len(needed)), list(map(itemgetter(*kept), rows))
 
 
-def _places_of_seen(table: Table, change: KeyedChange) -> dict[str, str]:
-    """In which column of the INSERT comes what another one was seen as: its own, or one that is not in use here, where
-    its own is for what it becomes."""
+def _find_shared(rows: Sequence[Values], *, keys: Sequence[bool]) -> dict[int, str]:
+    """By place, the numbers that are the same in all rows; but for the keys by which the rows are found."""
+    firsts = enumerate(rows[0])
+    return {
+        place: f"{first:d}"
+        for place, first in firsts
+        if not keys[place] and isinstance(first, int) and all(row[place] == first for row in rows)
+    }
+
+
+def _columns_of(table: Table, change: KeyedChange) -> list[str]:
+    """By place, in which column of the INSERT a value comes: its own; or, for what a column that changes was seen as,
+    one that is not in use here, since its own is for what it becomes."""
     given = (*change.keys, *change.columns, *change.added)
     spare = (one.name for one in table.columns if isinstance(one.type, BigInteger) and one.name not in given)
-    seen = [name for name in change.keys if name not in table.primary_key.columns]
-    return {name: next(spare) if name in change.columns else name for name in seen}
+    return [next(spare) if name in change.columns else name for name in change.keys] + list(given[len(change.keys) :])
 
 
 def deletion(table: Table, columns: Sequence[str], *, rows: Sequence[Values]) -> Statement:

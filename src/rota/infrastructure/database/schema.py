@@ -146,7 +146,7 @@ task_config = Table(
     Column("tenant_id", String(SHORT), nullable=False),
     Column("type", sorted_text(LONG), nullable=False),
     count("revision"),
-    small("is_enabled", 1),
+    small("is_enabled", 1),  # 2: it is, and its schedule is paused
     number("next_fire_us"),
     number("runs"),
     number("last_run"),  # the task that the schedule made last

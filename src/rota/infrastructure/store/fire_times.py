@@ -31,6 +31,11 @@ class FireTime(msgspec.Struct, frozen=True, kw_only=True):
     last_run: TaskId | None
     schedule: Mapping[str, msgspec.Raw] | None
 
+    @property
+    def can_fire(self) -> bool:
+        """As that of a config."""
+        return self.is_enabled and bytes((self.schedule or {}).get("is_paused", b"false")) != b"true"
+
 
 _DECODER = msgspec.json.Decoder(FireTime)
 _CONFIG = msgspec.json.Decoder(TaskConfig)

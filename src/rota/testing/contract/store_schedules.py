@@ -33,6 +33,7 @@ from rota.testing.contract.store_backend import (
 from rota.testing.values import replace
 
 LATER = NOON + HOUR
+PAUSED = Schedule(cron="* * * * *", is_paused=True)
 
 
 @pytest.mark.asyncio
@@ -65,12 +66,26 @@ class TestListDueSchedules:
         await backend.wait(backend.tick * 2)
         assert await store.schedules.list_due(10) == [stored]
 
-    async def test_a_disabled_a_deleted_and_an_unscheduled_config_are_not_due(self, backend: StoreBackend) -> None:
+    async def test_a_disabled_a_paused_a_deleted_and_an_unscheduled_config_are_not_due(
+        self, backend: StoreBackend
+    ) -> None:
         store = await backend.connect()
         await _put(store, NOON, type="disabled", is_enabled=False)
+        await _put(store, NOON, type="paused", schedule=PAUSED)
         await _put(store, None, type="unscheduled")
         await _put(store, NOON, type="deleted")
         await store.configs.delete(DEFAULT_TENANT, "deleted")
+        assert await store.schedules.list_due(10) == []
+
+    async def test_a_paused_schedule_is_found_again_when_it_goes_on(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        paused = await _put(store, NOON, schedule=PAUSED)
+        assert (paused.is_enabled, await store.configs.find(DEFAULT_TENANT, REPORT)) == (True, paused)
+        [noted] = await store.schedules.fire([_skips(_skipped(NOON))])
+        assert (noted, await store.schedules.find_next()) == ((_skipped(NOON),), None), "it stays where nobody looks"
+        resumed = await store.configs.put(replace(paused, schedule=replace(PAUSED, is_paused=False)))
+        assert await store.schedules.list_due(10) == [resumed]
+        await store.configs.put(paused)
         assert await store.schedules.list_due(10) == []
 
 
@@ -81,6 +96,7 @@ class TestFindNext:
         assert await store.schedules.find_next() is None
         await _put(store, None, type="over")
         await _put(store, NOON - HOUR, type="disabled", is_enabled=False)
+        await _put(store, NOON - HOUR, type="paused", schedule=PAUSED)
         assert await store.schedules.find_next() is None
         await _put(store, LATER, type="b")
         await _put(store, NOON, type="a", tenant_id=OTHER_TENANT)

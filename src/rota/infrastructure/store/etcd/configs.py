@@ -124,16 +124,24 @@ class HasFireTime(Protocol):
     @property
     def type(self) -> str: ...
     @property
-    def is_enabled(self) -> bool: ...
+    def can_fire(self) -> bool: ...
     @property
     def next_fire_at(self) -> datetime | None: ...
 
 
 def fire_key(space: EtcdSpace, config: HasFireTime) -> str | None:
-    """Where a config is found by the time that it fires next; None: it does not."""
-    if not config.is_enabled or config.next_fire_at is None:
+    """Where a config is found by the time that it fires next; None: there is none."""
+    if config.next_fire_at is None:
         return None
     return fire_place(space, (config.next_fire_at, config.tenant_id, config.type))
+
+
+def fire_ops(space: EtcdSpace, *, before: HasFireTime | None, after: HasFireTime) -> list[Op]:
+    """What puts a config where it is found by the time that it fires next, if it can."""
+    # Also what cannot fire is taken away: a release before this one had paused schedules there.
+    old = None if before is None else fire_key(space, before)
+    new = fire_key(space, after) if after.can_fire else None
+    return [*([delete(old)] if old is not None and old != new else []), *([put(new)] if new is not None else [])]
 
 
 def fire_place(space: EtcdSpace, key: FireKey) -> str:
@@ -143,12 +151,8 @@ def fire_place(space: EtcdSpace, key: FireKey) -> str:
 
 def config_ops(space: EtcdSpace, config: TaskConfig, *, before: TaskConfig | None) -> list[Op]:
     """What puts a config in the place of another one, or of none."""
-    old, new = None if before is None else fire_key(space, before), fire_key(space, config)
     ops = [put(config_key(space, config.tenant_id, task_type=config.type), msgspec.json.encode(config))]
-    if old is not None and old != new:
-        ops.append(delete(old))
-    if new is not None:
-        ops.append(put(new))
+    ops += fire_ops(space, before=before, after=config)
     named, names = set() if before is None else use_keys(space, before), use_keys(space, config)
     return [*ops, *map(delete, sorted(named - names)), *map(put, sorted(names - named))]
 

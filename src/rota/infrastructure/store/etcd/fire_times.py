@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from rota.domain.task_config import TaskConfig, UnreadableConfig
-from rota.infrastructure.etcd.ops import Op, delete, put
+from rota.infrastructure.etcd.ops import Op, put
 from rota.infrastructure.store import fire_times
-from rota.infrastructure.store.etcd.configs import fire_key
+from rota.infrastructure.store.etcd.configs import fire_ops
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace
 from rota.infrastructure.store.fire_times import FireTime
 
@@ -24,10 +24,5 @@ def read_due(kv: KV) -> TaskConfig | UnreadableConfig | None:
 def move_ops(space: EtcdSpace, kv: KV, *, changed: Mapping[str, Any]) -> list[Op]:
     """What changes these parts of a config's document, and where it is found by the time that it fires next."""
     before = read_fire_time(kv)
-    old, new = fire_key(space, before), fire_key(space, msgspec.structs.replace(before, **changed))
-    ops = [put(kv.key.decode(), fire_times.with_changes(kv.value, changed))]
-    if old is not None and old != new:
-        ops.append(delete(old))
-    if new is not None:
-        ops.append(put(new))
-    return ops
+    moved = fire_ops(space, before=before, after=msgspec.structs.replace(before, **changed))
+    return [put(kv.key.decode(), fire_times.with_changes(kv.value, changed)), *moved]

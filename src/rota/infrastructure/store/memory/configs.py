@@ -80,7 +80,7 @@ class MemoryScheduleStore:
         self, limit: int, *, by: datetime | None = None, after: FireKey | None = None
     ) -> list[TaskConfig | UnreadableConfig]:
         until = self._state.clock.now() if by is None else by
-        going = ((one.next_fire_at, one) for one in self._state.configs.values() if one.is_enabled)
+        going = ((one.next_fire_at, one) for one in self._state.configs.values() if one.can_fire)
         keys = sorted((at, one.tenant_id, one.type) for at, one in going if at is not None and at <= until)
         later = [key for key in keys if after is None or key > after]
         return [self._state.configs[tenant, task_type] for _, tenant, task_type in later[:limit]]
@@ -90,7 +90,7 @@ class MemoryScheduleStore:
 
     async def find_next(self) -> datetime | None:
         configs = self._state.configs.values()
-        return min((one.next_fire_at for one in configs if one.is_enabled and one.next_fire_at), default=None)
+        return min((one.next_fire_at for one in configs if one.can_fire and one.next_fire_at), default=None)
 
     async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
         check_one_firing_each(firings)

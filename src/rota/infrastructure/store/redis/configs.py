@@ -114,7 +114,7 @@ class HasFireTime(Protocol):
     @property
     def type(self) -> str: ...
     @property
-    def is_enabled(self) -> bool: ...
+    def can_fire(self) -> bool: ...
     @property
     def next_fire_at(self) -> datetime | None: ...
 
@@ -161,7 +161,8 @@ def put_config(space: RedisSpace, config: TaskConfig, *, before: TaskConfig | No
 
 def move(space: RedisSpace, change: Change, *, before: HasFireTime | None, after: HasFireTime | None) -> None:
     """Where a config is found by the time that it fires next."""
-    old, new = _fire_member(before), _fire_member(after)
+    old = _fire_member(before)  # also of what cannot fire: a release before this one had paused schedules there
+    new = _fire_member(after) if after is not None and after.can_fire else None
     if old is not None and old != new:
         change.write("ZREM", space.fires, old)
     if new is not None:
@@ -180,6 +181,6 @@ async def find_configs(space: RedisSpace, keys: Collection[ConfigKey]) -> list[T
 
 
 def _fire_member(config: HasFireTime | None) -> str | None:
-    if config is None or not config.is_enabled or config.next_fire_at is None:
+    if config is None or config.next_fire_at is None:
         return None
     return spell_fire((config.next_fire_at, config.tenant_id, config.type))

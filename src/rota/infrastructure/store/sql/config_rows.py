@@ -17,6 +17,10 @@ from rota.infrastructure.instants import duration_us, find_us, from_us
 from rota.infrastructure.store.sql.task_rows import retry_from_json, retry_to_json, rules_to_json
 
 _NOTHING = msgspec.Raw(b"")
+ENABLED, PAUSED = (
+    1,
+    2,
+)  # in `is_enabled`; 0: it is not. What is paused is enabled to all but those who look for what is due
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +70,12 @@ def config_to_json(config: TaskConfig) -> str:
         schedule=msgspec.Raw(msgspec.json.encode(schedule)) if schedule else _NOTHING,
     )
     return msgspec.json.encode(document).decode()
+
+
+def enabled_code(config: TaskConfig) -> int:
+    if not config.is_enabled:
+        return 0
+    return ENABLED if config.can_fire else PAUSED
 
 
 def to_config(row: Any) -> TaskConfig:

@@ -16,7 +16,7 @@ from rota.infrastructure.database.schema import task_config, task_config_revisio
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.calendars import forget_uses, note_uses
-from rota.infrastructure.store.sql.config_rows import config_to_json, to_config, to_readable
+from rota.infrastructure.store.sql.config_rows import config_to_json, enabled_code, to_config, to_readable
 
 MOST_NAMED = 500  # types in one statement
 
@@ -110,7 +110,7 @@ class SqlConfigStore:
         number = _next_revision(connection, config)
         values = {
             "revision": number,
-            "is_enabled": int(config.is_enabled),
+            "is_enabled": enabled_code(config),
             "next_fire_us": to_us(kept.next_fire_at),
             "created_us": row.created_us if row is not None else now_us,
             "updated_us": now_us,

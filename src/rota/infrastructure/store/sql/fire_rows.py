@@ -58,7 +58,7 @@ def write_firings(batch: Batch, firings: Sequence[Firing]) -> None:
 
 
 def _move_on(batch: Batch, firings: Sequence[Firing]) -> None:
-    rows = sorted([(*_fence(one), to_us(one.next_fire_at), one.last_run or 0, _runs(one)) for one in firings])
+    rows = sorted([_run_row(one) if isinstance(one, Run) else _config_row(one) for one in firings])
     fired = [row for row in rows if row[-1]]
     if fired:
         batch.update_keyed(schema.task_config, _FIRED, rows=fired)
@@ -67,12 +67,16 @@ def _move_on(batch: Batch, firings: Sequence[Firing]) -> None:
         batch.update_keyed(schema.task_config, _MOVED, rows=others)
 
 
-def _fence(firing: Firing) -> tuple[str, str, int, int]:
-    return firing.tenant_id, firing.task_type, to_us(firing.seen_at), firing.revision
+def _config_row(firing: Firing) -> tuple[Any, ...]:
+    fence = (firing.tenant_id, firing.task_type, to_us(firing.seen_at), firing.revision)
+    return (*fence, to_us(firing.next_fire_at), firing.last_run or 0, len(firing.tasks))
 
 
-def _runs(firing: Firing) -> int:
-    return 1 if isinstance(firing, Run) else len(firing.tasks)
+def _run_row(run: Run) -> tuple[Any, ...]:
+    """The same, without asking each of its properties."""
+    config = run.config
+    fence = (config.tenant_id, config.type, to_us(config.next_fire_at), config.revision)
+    return (*fence, to_us(run.next_fire_at), run.task_id, 1)
 
 
 def _task_row(run: Run) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from rota.infrastructure.database.batch import FenceMissedError
 from rota.infrastructure.database.database import Database, RunAgainError
 from rota.infrastructure.database.schema import schedule_occurrence, task_config
 from rota.infrastructure.instants import find_us, from_us, to_us
-from rota.infrastructure.store.sql.config_rows import to_due
+from rota.infrastructure.store.sql.config_rows import ENABLED, to_due
 from rota.infrastructure.store.sql.fire_rows import write_firings
 from rota.infrastructure.store.sql.task_rows import SELECT_TASK, to_task
 
@@ -46,7 +46,7 @@ class SqlScheduleStore:
 
         def work(connection: Connection) -> Sequence[Any]:
             until = self._database.now_us(connection) if by is None else to_us(by)
-            query = select(task_config).where(table.is_enabled == 1, table.next_fire_us.between(1, until))
+            query = select(task_config).where(table.is_enabled == ENABLED, table.next_fire_us.between(1, until))
             if after is not None:
                 query = query.where(_is_behind(after))
             page = query.order_by(table.next_fire_us, table.tenant_id, table.type).limit(limit)
@@ -57,7 +57,7 @@ class SqlScheduleStore:
     async def list_unreadable(self, limit: int) -> list[UnreadableConfig]:
         found: list[UnreadableConfig] = []
         key = tuple_(task_config.c.tenant_id, task_config.c.type)
-        query = select(task_config).where(task_config.c.is_enabled == 1, task_config.c.next_fire_us > 0)
+        query = select(task_config).where(task_config.c.is_enabled == ENABLED, task_config.c.next_fire_us > 0)
         page, last = query.order_by(task_config.c.tenant_id, task_config.c.type).limit(_PAGE), ("", "")
         while len(found) < limit:
             rows = await self._database.read(partial(_fetch, query=page.where(key > last)))
@@ -68,7 +68,7 @@ class SqlScheduleStore:
         return found[:limit]
 
     async def find_next(self) -> datetime | None:
-        going = (task_config.c.is_enabled == 1, task_config.c.next_fire_us > 0)
+        going = (task_config.c.is_enabled == ENABLED, task_config.c.next_fire_us > 0)
         query = select(func.min(task_config.c.next_fire_us)).where(*going)
         return find_us(await self._database.read(lambda connection: int(connection.execute(query).scalar() or 0)))
 

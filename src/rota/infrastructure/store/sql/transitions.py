@@ -50,7 +50,7 @@ class TransitionWriter:
         self, connection: Connection, steps: Sequence[Transition], *, audit: Sequence[AuditEntry]
     ) -> Written:
         """Write all steps, or raise `StaleBatchError` for the caller to roll back."""
-        self._write(connection, steps)
+        self._write(connection, steps, is_last=not audit)
         insert_audit(self.bulk, connection, audit=audit)
         return Written(applied=frozenset([step.after.id for step in steps]))
 
@@ -71,11 +71,11 @@ class TransitionWriter:
     def _read_now(self, connection: Connection, query: str, *, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
         return {row[0]: tuple(row[1:]) for row in self.bulk.select_by_ids(connection, query, ids=ids)}
 
-    def _write(self, connection: Connection, steps: Sequence[Transition]) -> None:
+    def _write(self, connection: Connection, steps: Sequence[Transition], *, is_last: bool = False) -> None:
         if not steps:
             return
         try:
-            with self.bulk.together(connection) as batch:
+            with self.bulk.together(connection, is_last=is_last) as batch:
                 self._write_together(batch, steps)
         except FenceMissedError as exc:
             raise StaleBatchError from exc
