@@ -20,7 +20,6 @@ from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
-expect.set_options(timeout=60_000)
 
 
 @pytest.fixture
