@@ -1,25 +1,27 @@
 import { Badge, Code, Group, Paper, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Search } from "lucide-react";
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get } from "../api";
 import { Empty, Foreign, Loading, PageHead } from "../components/bits";
 import { ProblemAlert } from "../components/problem";
 import { count } from "../format";
+import { useServerWords } from "../i18n";
 import { useQueryState } from "../router";
 import { clip, oneLine, visible } from "../text";
 import type { Setting, Settings as Found } from "../types";
 
 const COLORS = { default: "gray", file: "blue", environment: "teal", flag: "grape" } as const;
 const MOST_SHOWN = 2_000;
+const loadWords = (): Promise<{ default: Readonly<Record<string, string>> }> => import("../locales/settings.zh-CN.json");
 
 export default function Settings(): ReactNode {
   const { t } = useTranslation();
   const [query, change] = useQueryState();
   const [text, setText] = useState(query.get("q") ?? "");
   const isSetOnly = query.has("set");
-  const words = useWords();
+  const words = useServerWords(loadWords);
   const settings = useQuery({ queryKey: ["settings"], queryFn: ({ signal }) => get<Found>("/settings", {}, signal) });
   const items = settings.data?.items ?? [];
   const shown = items.filter((one) => (!isSetOnly || one.source !== "default") && matches(one, words[one.key] ?? one.text, text));
@@ -122,15 +124,4 @@ function Marked({ text }: { text: string }): ReactNode {
 function matches(one: Setting, words: string, text: string): boolean {
   const wanted = text.trim().toLowerCase();
   return [one.key, words, written(one.value), one.origin].some((field) => field.toLowerCase().includes(wanted));
-}
-
-/** What the settings are for, in the language of the visitor; in English the server says it. */
-function useWords(): Readonly<Record<string, string>> {
-  const { i18n } = useTranslation();
-  const [words, setWords] = useState<Readonly<Record<string, string>>>({});
-  useEffect(() => {
-    if (i18n.language === "en") setWords({});
-    else void import("../locales/settings.zh-CN.json").then((found) => setWords(found.default));
-  }, [i18n.language]);
-  return words;
 }

@@ -162,7 +162,7 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
         value={query.getAll("status")}
         onChange={(status) => change({ status })}
         clearable
-        miw={180}
+        className="filter-choice"
         clearButtonProps={{ "aria-label": t("tasks.clear") }}
       />
       <MultiSelect
@@ -173,7 +173,7 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
         onChange={(type) => change({ type })}
         searchable
         clearable
-        miw={180}
+        className="filter-choice"
         clearButtonProps={{ "aria-label": t("tasks.clear") }}
       />
       <NativeSelect
