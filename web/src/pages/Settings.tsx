@@ -60,7 +60,7 @@ export default function Settings(): ReactNode {
 function List({ items, words }: { items: readonly Setting[]; words: Readonly<Record<string, string>> }): ReactNode {
   const { t } = useTranslation();
   return (
-    <Table data-testid="settings" verticalSpacing="sm">
+    <Table data-testid="settings" verticalSpacing="sm" className="stacked">
       <Table.Thead>
         <Table.Tr>
           <Table.Th>{t("settings.key")}</Table.Th>

@@ -81,6 +81,11 @@ export default function Tasks(): ReactNode {
   return (
     <Stack>
       <PageHead title={t("nav.tasks")}>
+        {isFiltered && (
+          <Button variant="subtle" size="xs" leftSection={<X size={14} />} onClick={() => go("/tasks", { replace: true })}>
+            {t("tasks.clear")}
+          </Button>
+        )}
         <ColumnsMenu columns={columns} onChange={setColumns} />
         <SavedViews
           query={query}
@@ -153,7 +158,7 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
   const known = new Set([...(types.data?.items ?? []).map((config) => config.type), ...query.getAll("type")]);
   const facts = query.getAll("fact").join(" ");
   return (
-    <Group gap="xs" align="flex-end" className="filters">
+    <Group gap="xs" align="flex-start" className="filters">
       <Typed label={t("tasks.search")} hint={t("tasks.search_hint")} value={query.get("q") ?? ""} onChange={(q) => change({ q })} icon />
       <MultiSelect
         label={t("tasks.status")}
@@ -195,14 +200,9 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
         onChange={(text) => change({ fact: text.split(/\s+/).filter((fact) => /^[^=]+=./.test(fact)) })}
       />
       {query.get("worker") && (
-        <Badge variant="light" size="lg" tt="none" rightSection={<ActionIcon size="xs" variant="transparent" aria-label={t("tasks.clear")} onClick={() => change({ worker: null })}><X size={12} /></ActionIcon>}>
+        <Badge variant="light" size="lg" tt="none" mt={28} rightSection={<ActionIcon size="xs" variant="transparent" aria-label={t("tasks.clear")} onClick={() => change({ worker: null })}><X size={12} /></ActionIcon>}>
           {t("tasks.worker")}: {oneLine(query.get("worker") ?? "", 30)}
         </Badge>
-      )}
-      {[...query.keys()].some((name) => name !== "cursor") && (
-        <Button variant="subtle" color="gray" onClick={() => go("/tasks", { replace: true })}>
-          {t("tasks.clear")}
-        </Button>
       )}
     </Group>
   );
