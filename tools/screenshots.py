@@ -99,6 +99,7 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     yield "reports", "/reports"
     yield "audit", "/audit"
     yield "tokens", "/tokens"
+    yield "settings", "/settings"
 
 
 def take_all(browser: Browser, dev: Dev) -> Iterator[Path]:
@@ -133,6 +134,7 @@ def _take(page: Page, name: str, *, dev: Dev, pages: dict[str, str]) -> Iterator
         page.locator("main h1").first.wait_for()
         page.wait_for_timeout(SETTLE_MS)
         yield _shoot(page, f"{name}-{title}")
+    page.goto(f"{dev.url}/#/")
     page.keyboard.press("Control+k")
     page.wait_for_timeout(SETTLE_MS)
     yield _shoot(page, f"{name}-palette")
@@ -140,6 +142,7 @@ def _take(page: Page, name: str, *, dev: Dev, pages: dict[str, str]) -> Iterator
 
 def _shoot(page: Page, name: str) -> Path:
     path = FOLDER / f"{name}.png"
+    page.mouse.move(0, 0)  # nothing is pointed at
     page.screenshot(path=path, full_page=True)
     return path
 

@@ -19,8 +19,7 @@ from tests.support.names import fresh_name
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.redis import RedisServer
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
-expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture

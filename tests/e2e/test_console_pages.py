@@ -10,46 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Route, StorageState, expect
 
 import rota
-from tests.support.console import Dev, Visitor, a_browser, a_dev, a_visitor, require_console
+from rota.config.settings import SCHEMA
+from tests.support.console import Dev, Visitor, a_visitor
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
-expect.set_options(timeout=30_000)
-
-
-@pytest.fixture(scope="module")
-def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
-    require_console()
-    with a_dev(tmp_path_factory.mktemp("pages"), "--ephemeral") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    require_console()
-    with a_browser() as started:
-        yield started
-
-
-@pytest.fixture
-def client(dev: Dev) -> Iterator[rota.Client]:
-    with rota.Client(dev.url, dev.token) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def session(browser: Browser, dev: Dev) -> StorageState:
-    """What the browser of an administrator keeps."""
-    with a_visitor(browser, dev.url) as arrived:
-        arrived.log_in(dev.token)
-        return arrived.page.context.storage_state()
-
-
-@pytest.fixture
-def visitor(browser: Browser, dev: Dev, session: StorageState) -> Iterator[Visitor]:
-    """Somebody who has logged in as an administrator, and to whom the browser complained of nothing at the end."""
-    with a_visitor(browser, dev.url, session=session) as arrived:
-        yield arrived
-        assert arrived.complaints == []
 
 
 def row_of(visitor: Visitor, task_type: str) -> Locator:
@@ -176,6 +140,50 @@ def test_what_matches_is_exported_whole(visitor: Visitor, client: rota.Client, t
     assert sorted(line["payload"]["number"] for line in lines) == list(range(60))
 
 
+def test_some_tasks_that_are_chosen_are_made_urgent_and_what_runs_is_left(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("urgent.nobody", {"executor": {"type": "local"}})
+    first, second, third = client.submit_many("urgent.nobody", [{} for _ in range(3)])
+    client.tasks.cancel(third.id)
+    visitor.go("/tasks?type=urgent.nobody")
+    page = visitor.page
+    for handle in (first, third):
+        page.get_by_role("checkbox", name=f"Choose task {handle.id}").check()
+    page.get_by_role("button", name="Priority").click()
+    page.get_by_role("menuitem", name="7", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("2 chosen")
+    page.get_by_role("dialog").get_by_role("button", name="Change to 7").click()
+    expect(page.get_by_text("1 of 2 changed")).to_be_visible()
+    assert [client.tasks.get(handle.id).priority for handle in (first, second, third)] == [7, 0, 0]
+    visitor.go("/tasks?type=urgent.nobody&status=CANCELLED")
+    page.get_by_role("switch", name="All that match").check()
+    page.get_by_role("button", name="Priority").click()
+    page.get_by_role("menuitem", name="0 (normal)").click()
+    expect(page.get_by_text("None of the tasks that match")).to_be_visible()
+
+
+def test_the_settings_in_effect_are_found_with_their_origin(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go("/settings")
+    rows = page.get_by_test_id("settings").locator("tbody tr")
+    expect(rows).to_have_count(len(SCHEMA))
+    port = page.locator("[data-setting='api.port']")
+    expect(port).to_contain_text("Flag")
+    expect(port).to_contain_text("8420")
+    expect(port).to_contain_text("after a restart")
+    expect(page.locator("[data-setting='api.rate']")).to_contain_text("at once")
+    page.get_by_label("Search settings").fill("heartbeat")
+    expect(page.locator("[data-setting='worker.heartbeat_interval']")).to_be_visible()
+    expect(port).to_have_count(0)
+    page.get_by_label("Search settings").fill("")
+    page.get_by_role("switch", name="Only those that somebody set").check()
+    expect(port).to_be_visible()
+    expect(page.locator("[data-setting='api.rate']")).to_have_count(0)
+    page.get_by_label("Language").select_option("zh-CN")
+    expect(port).to_contain_text("HTTP 与控制台的端口")
+
+
 PAGES = ("/forecast", "/forecast?span=30d", "/queues", "/task-configs/usable.type", "/tasks")
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -253,7 +261,7 @@ def test_long_deep_and_hostile_data_is_harmless_and_bounded_on_every_page(
         client.tasks.wait(task_id, "60s")
     page = visitor.page
     pages = ["/", "/tasks", "/task-configs", "/task-configs/hostile.type", "/forecast", "/queues", "/workers"]
-    for path in (*pages, "/cluster", "/audit", "/tokens", f"/tasks?q={'%3Cscript%3E'}&fact=%E2%80%AE%3D1"):
+    for path in (*pages, "/cluster", "/audit", "/tokens", "/settings", f"/tasks?q={'%3Cscript%3E'}&fact=%E2%80%AE%3D1"):
         visitor.go(path)
         expect(page.locator("main h1")).to_be_visible()
         check_harmless(visitor)

@@ -1,40 +1,17 @@
 """The page of reports in a real browser."""
 
 import json
-from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Route, expect
 
 import rota
 from tests.support.cluster import wait_until
-from tests.support.console import Dev, Visitor, a_browser, a_dev, a_visitor, require_console
+from tests.support.console import Dev, Visitor
 from tests.support.reports import a_report
 
 pytestmark = pytest.mark.timeout(240)
-
-
-@pytest.fixture(scope="module")
-def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
-    require_console()
-    with a_dev(tmp_path_factory.mktemp("console"), "--ephemeral") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    require_console()
-    with a_browser() as started:
-        yield started
-
-
-@pytest.fixture
-def visitor(browser: Browser, dev: Dev) -> Iterator[Visitor]:
-    with a_visitor(browser, dev.url) as arrived:
-        arrived.log_in(dev.token)
-        yield arrived
-        assert arrived.complaints == []
 
 
 def test_a_report_is_a_chart_and_tables_whose_choices_are_in_the_address(visitor: Visitor) -> None:
@@ -80,7 +57,10 @@ def test_where_nothing_happened_it_says_what_to_type(visitor: Visitor) -> None:
 def test_what_ran_is_in_the_report_and_in_its_file(visitor: Visitor, dev: Dev) -> None:
     with rota.Client(dev.url, dev.token) as client:
         client.submit("shop.greet", {"name": "Ada"}).wait("30s")
-        wait_until(lambda: any(one.succeeded for one in client.report().types), "the report to have it")
+        wait_until(
+            lambda: any(one.type == "shop.greet" and one.succeeded for one in client.report().types),
+            "the report to have it",
+        )
     page = visitor.page
     visitor.go("/reports")
     expect(page.get_by_test_id("report-types")).to_contain_text("shop.greet")
@@ -88,4 +68,4 @@ def test_what_ran_is_in_the_report_and_in_its_file(visitor: Visitor, dev: Dev) -
         page.get_by_role("button", name="CSV").click()
     lines = download.value.path().read_text("utf-8").splitlines()
     assert lines[0].startswith("start,end,type,submitted")
-    assert ",shop.greet," in lines[1]
+    assert any(",shop.greet," in line for line in lines[1:])

@@ -215,6 +215,9 @@ class Scene:
     async def retry_tasks(self) -> dict[str, Any]:
         return {"ids": [await self._ended()]}
 
+    async def reprioritise_tasks(self) -> dict[str, Any]:
+        return {"ids": [await self._task(), await self._ended()], "new_priority": 5}
+
     async def read_logs(self) -> dict[str, Any]:
         return {"id": await self._ended(), "limit": 10}
 
@@ -407,16 +410,13 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("CreateTask", {"type": "email", "priority": 99}, "invalid_request"),
     ("CreateTask", {"type": "email", "name": "a\x00b"}, "invalid_request"),
     ("CreateTask", {"type": "email", "delay_seconds": -1.0}, "invalid_request"),
-    (
-        "CreateTasks",
-        {"tasks": [{"type": "email"}, {"type": "?"}, {"type": "email", "priority": 9}]},
-        "invalid_request",
-    ),
+    ("CreateTasks", {"tasks": [{"type": "email"}, {"type": "?"}, {"type": "email"}]}, "invalid_request"),
     ("UpdateTask", {"id": "7", "priority": 1}, "task_not_found"),
     ("UpdateTask", {"id": "7"}, "invalid_request"),
     ("CancelTask", {"id": "7"}, "task_not_found"),
     ("RetryTask", {"id": "7"}, "task_not_found"),
     ("CancelTasks", {}, "invalid_request"),
+    ("ReprioritiseTasks", {"type": ["email"]}, "invalid_request"),
     ("CompleteAttempt", {"id": "7", "attempt": 1}, "task_not_found"),
     ("FailAttempt", {"id": "7", "attempt": 0}, "invalid_request"),
     ("HeartbeatAttempt", {"id": "7", "attempt": 1, "lease_seconds": 1.0}, "invalid_request"),

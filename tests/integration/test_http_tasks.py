@@ -308,6 +308,29 @@ async def test_all_that_match_are_cancelled_and_run_again(http: httpx2.AsyncClie
     assert len((await http.get("/tasks?metadata.run=7&status=PENDING")).json()["items"]) == 3
 
 
+async def test_all_that_match_are_made_as_urgent_as_asked(api: Api, http: httpx2.AsyncClient) -> None:
+    ids = [(await create(http, metadata={"run": "8"}))["id"] for _ in range(3)]
+    other = await create(http)
+    wanted = {"metadata": {"run": "8"}, "priority": [0], "new_priority": "urgent"}
+    answer = await http.post("/tasks:reprioritise", json=wanted)
+    assert answer.json() == {"matched": 3, "changed": 3, "skipped": 0, "has_more": False, "next_cursor": None}
+    assert [(await http.get(f"/tasks/{one}")).json()["priority"] for one in (*ids, other["id"])] == [9, 9, 9, 0]
+    one = await http.post("/tasks:reprioritise", json={"ids": [*ids[:1], "1"], "new_priority": 2})
+    assert (one.json()["matched"], one.json()["changed"]) == (1, 1)
+    async with api.client(tenant_id=STRANGER) as stranger:
+        assert (await stranger.post("/tasks:reprioritise", json={"ids": ids, "new_priority": 1})).json()["matched"] == 0
+
+
+@pytest.mark.parametrize("body", [{"ids": ["1"]}, {"ids": ["1"], "new_priority": 10}, {"new_priority": 1}])
+async def test_making_tasks_urgent_says_which_and_how(http: httpx2.AsyncClient, body: dict[str, Any]) -> None:
+    made = await create(http)
+    if "ids" in body:
+        body = body | {"ids": [made["id"]]}
+    answer = await http.post("/tasks:reprioritise", json=body)
+    assert problem(answer)[:2] == (422, "invalid_request")
+    assert (await http.get(f"/tasks/{made['id']}")).json()["priority"] == 0
+
+
 @pytest.mark.parametrize("body", [{}, {"reason": "x"}, {"ids": ["1"], "type": ["email"]}, {"ids": ["x"]}])
 async def test_a_bulk_action_says_what_it_is_for(http: httpx2.AsyncClient, body: dict[str, Any]) -> None:
     answer = await http.post("/tasks:cancel", json=body)

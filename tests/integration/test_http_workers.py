@@ -7,7 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from rota.config.settings import SCHEMA
 from rota.config.wiring import Role
+from rota.domain import access
 from tests.support.api import an_api
 from tests.support.cluster import eventually
 
@@ -52,6 +54,23 @@ async def test_a_worker_is_shown_drained_resumed_and_resized(http: httpx2.AsyncC
     following = (await http.get("/workers?all=true&limit=1")).json()["next_cursor"]
     assert (await http.get("/workers", params={"cursor": following})).json()["items"] == []
     assert (await http.get("/workers/7")).json()["code"] == "worker_not_found"
+
+
+async def test_the_settings_in_force_are_shown_with_their_origins_and_without_secrets() -> None:
+    secrets = {"default": {"keys": [f"whsec_{'a' * 32}"], "hosts": ["crm"]}}
+    async with an_api(http={"secrets": secrets}) as api, api.client() as http:
+        answer = await http.get("/settings")
+        assert (answer.status_code, answer.json()["node"]) == (200, api.services.node.id)
+        async with api.client(access.Role.OPERATOR) as operator:
+            assert (await operator.get("/settings")).status_code == 403
+    shown = {one["key"]: one for one in answer.json()["items"]}
+    assert shown.keys() == SCHEMA.keys()
+    port = shown["api.port"]
+    assert (port["value"], port["default"], port["source"]) == (0, 8420, "flag")
+    assert port["origin"] == "flag --set api.port=…"
+    assert (port["live"], shown["api.rate"]["live"], port["restart_needed"]) == (False, True, False)
+    assert shown["http.secrets"]["value"] == "***"
+    assert "whsec_a" not in answer.text
 
 
 async def test_the_cluster_shows_its_nodes_and_who_leads(http: httpx2.AsyncClient) -> None:

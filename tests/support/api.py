@@ -16,6 +16,7 @@ from rota.application.ports.system import System
 from rota.application.services import Services
 from rota.config.embedded import flatten
 from rota.config.load import Sources, load
+from rota.config.reload import LiveSettings
 from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
 from rota.domain import access
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
@@ -75,11 +76,13 @@ class Api:
 
 def a_plan(*, tasks: TaskRegistry | None = None, **sections: Any) -> Blueprint:
     always = {"metrics.collector": "prometheus", "store.url": "memory://", "api.port": 0, "api.rate": "null"}
+    loaded = load(Sources(flags=always | flatten(sections), folder=Path("/nowhere")))
     return Blueprint(
-        settings=load(Sources(flags=always | flatten(sections), folder=Path("/nowhere"))).settings,
+        settings=loaded.settings,
         system=System(SystemClock(), SystemRandom()),
         tasks=TaskRegistry() if tasks is None else tasks,
         open_front=serve_http,
+        list_settings=LiveSettings(loaded, read=lambda: loaded, find_file=lambda: None).describe,
     )
 
 

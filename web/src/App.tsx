@@ -2,7 +2,7 @@
 
 import { ActionIcon, AppShell, Badge, Box, Burger, Button, Divider, Group, Kbd, NavLink, ScrollArea, Stack, Text, Tooltip } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
-import { Activity, BookOpen, CalendarClock, ChartColumn, ClipboardList, KeyRound, Layers, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2 } from "lucide-react";
+import { Activity, BookOpen, CalendarClock, ChartColumn, ClipboardList, KeyRound, Layers, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2, SlidersHorizontal } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { Empty, Loading, TextLink } from "./components/bits";
@@ -28,10 +28,11 @@ const Cluster = lazy(() => import("./pages/Cluster"));
 const Reports = lazy(() => import("./pages/Reports"));
 const Audit = lazy(() => import("./pages/Audit"));
 const Tokens = lazy(() => import("./pages/Tokens"));
+const Settings = lazy(() => import("./pages/Settings"));
 
 interface Entry {
   to: string;
-  name: "overview" | "tasks" | "configs" | "forecast" | "queues" | "workers" | "cluster" | "reports" | "audit" | "tokens";
+  name: "overview" | "tasks" | "configs" | "forecast" | "queues" | "workers" | "cluster" | "reports" | "audit" | "tokens" | "settings";
   icon: typeof Activity;
   role: Role;
 }
@@ -47,6 +48,7 @@ export const ENTRIES: readonly Entry[] = [
   { to: "/reports", name: "reports", icon: ChartColumn, role: "viewer" },
   { to: "/audit", name: "audit", icon: ClipboardList, role: "admin" },
   { to: "/tokens", name: "tokens", icon: KeyRound, role: "admin" },
+  { to: "/settings", name: "settings", icon: SlidersHorizontal, role: "admin" },
 ];
 
 export function App(): ReactNode {
@@ -199,6 +201,7 @@ function Route({ path }: { path: string }): ReactNode {
   if (section === "reports") return <Reports />;
   if (section === "audit") return <Audit />;
   if (section === "tokens") return <Tokens />;
+  if (section === "settings") return <Settings />;
   return (
     <Empty title={t("nav.no_page")}>
       <TextLink to="/">{t("nav.overview")}</TextLink>

@@ -74,7 +74,7 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
   };
 
   return (
-    <Modal opened={opened} onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="10vh" title={t("palette.open")} styles={{ header: { display: "none" } }}>
+    <Modal opened={opened} onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="10vh" title={t("palette.open")} styles={{ header: { display: "none" }, body: { paddingTop: "var(--mantine-spacing-sm)" } }}>
       <TextInput
         data-autofocus
         placeholder={t("palette.hint")}

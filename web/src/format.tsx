@@ -66,14 +66,20 @@ export function relative(iso: string, now: number): string {
   return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(Math.round(seconds / size), unit);
 }
 
+const SPANS = {
+  en: { ms: "ms", s: "s", min: "min", h: "h", d: "d" },
+  "zh-CN": { ms: "毫秒", s: "秒", min: "分", h: "小时", d: "天" },
+} as const;
+
 export function duration(seconds: number): string {
   const sign = seconds < 0 ? "−" : "";
   const all = Math.abs(seconds);
-  if (all < 0.9995) return `${sign}${Math.round(all * 1000)} ms`;
-  if (all < 60) return `${sign}${Number(all.toFixed(all < 10 ? 2 : 1))} s`;
-  if (all < 3600) return sign + parts(all, 60, "min", "s");
-  if (all < 86_400) return sign + parts(all / 60, 60, "h", "min");
-  return sign + parts(all / 3600, 24, "d", "h");
+  const unit = SPANS[language()];
+  if (all > 0 && all < 0.9995) return `${sign}${Math.round(all * 1000)} ${unit.ms}`;
+  if (all < 60) return `${sign}${Number(all.toFixed(all < 10 ? 2 : 1))} ${unit.s}`;
+  if (all < 3600) return sign + parts(all, 60, unit.min, unit.s);
+  if (all < 86_400) return sign + parts(all / 60, 60, unit.h, unit.min);
+  return sign + parts(all / 3600, 24, unit.d, unit.h);
 }
 
 function parts(value: number, size: number, large: string, small: string): string {

@@ -1,5 +1,6 @@
 import i18next from "i18next";
-import { initReactI18next } from "react-i18next";
+import { useEffect, useState } from "react";
+import { initReactI18next, useTranslation } from "react-i18next";
 
 export const LANGUAGES = { en: "English", "zh-CN": "简体中文" } as const;
 export type Language = keyof typeof LANGUAGES;
@@ -38,4 +39,17 @@ export async function speak(language: Language): Promise<void> {
 
 export function language(): Language {
   return i18next.language === "zh-CN" ? "zh-CN" : "en";
+}
+
+type Words = Readonly<Record<string, string>>;
+
+/** Words that the server says in English, in the language of the visitor; empty where that is English. */
+export function useServerWords(load: () => Promise<{ default: Words }>): Words {
+  const { i18n } = useTranslation();
+  const [words, setWords] = useState<Words>({});
+  useEffect(() => {
+    if (i18n.language === "en") setWords({});
+    else void load().then((found) => setWords(found.default));
+  }, [i18n.language, load]);
+  return words;
 }

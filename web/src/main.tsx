@@ -2,7 +2,7 @@ import "@mantine/core/styles.css";
 import "@mantine/notifications/styles.css";
 import "./style.css";
 
-import { createTheme, MantineProvider } from "@mantine/core";
+import { createTheme, MantineProvider, TableScrollContainer } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { setNonce } from "get-nonce";
@@ -34,6 +34,7 @@ const theme = createTheme({
   fontFamily: 'system-ui, -apple-system, "Segoe UI", "Noto Sans", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", sans-serif',
   fontFamilyMonospace: 'ui-monospace, "SFMono-Regular", Menlo, Consolas, "Noto Sans Mono CJK SC", monospace',
   cursorType: "pointer",
+  components: { TableScrollContainer: TableScrollContainer.extend({ defaultProps: { type: "native" } }) }, // no room kept for a bar
 });
 
 const root = document.getElementById("root");

@@ -342,6 +342,22 @@ export interface Report {
   most_failing: string[];
 }
 
+export interface Setting {
+  key: string;
+  value: unknown;
+  default: unknown;
+  source: "default" | "file" | "environment" | "flag";
+  origin: string;
+  live: boolean;
+  restart_needed: boolean;
+  text: string;
+}
+
+export interface Settings {
+  node: string;
+  items: Setting[];
+}
+
 export interface FieldError {
   field: string;
   problem: string;

@@ -18,10 +18,11 @@ from rota.application.take_back import TypedStep
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.paging import Page, TaskFilter
-from rota.domain.task import FAILED, FINAL, LIVE, TIMEOUT, Task, TaskState, TaskStatus
+from rota.domain.task import BLOCKED, FAILED, FINAL, LIVE, TIMEOUT, WAITING, Task, TaskState, TaskStatus
 
 MOST_PER_CALL = 10_000
 PAGE = 500
+NOT_BEGUN = WAITING | {BLOCKED}  # which alone can be made more or less urgent
 WORTH_A_RETRY = frozenset({FAILED, TIMEOUT})  # where nobody says which ended tasks to run again
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class BulkOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What there is to know of a task to cancel it."""
+    """What there is to know of a task to cancel it, or to change how urgent it is."""
 
     type: str
     state: TaskState
@@ -72,11 +73,15 @@ class BulkTasks:
         async def act(tasks: Sequence[_Seen]) -> int:
             return await self._cancel(tasks, reason=reason, actor=actor)
 
-        asked = selection.wanted.statuses
-        pages = (
-            self._see(selection) if selection.ids else self._look_at(selection.wanted, asked & LIVE if asked else LIVE)
-        )
-        return await self._run(pages, act=act)
+        return await self._run(self._list_seen(selection, LIVE), act=act)
+
+    async def reprioritise(self, selection: Selection, priority: int, *, actor: Actor | None = None) -> BulkOutcome:
+        """Change how urgent those are that wait; one that is as urgent already is left as it is."""
+
+        async def act(tasks: Sequence[_Seen]) -> int:
+            return await self._reprioritise(tasks, priority, actor=actor)
+
+        return await self._run(self._list_seen(selection, NOT_BEGUN), act=act)
 
     async def retry(self, selection: Selection, *, key: str | None = None, actor: Actor | None = None) -> BulkOutcome:
         """Do the work of those that have ended again, each as a new task; under the same key each only once."""
@@ -122,6 +127,13 @@ class BulkTasks:
             found = (await self.node.store.tasks.load(ids)).values()
             yield Page(tuple(task for task in found if task.spec.tenant_id == selection.wanted.tenant_id), None)
 
+    def _list_seen(self, selection: Selection, fit: frozenset[TaskStatus]) -> AsyncIterator[Page[_Seen]]:
+        """Those with these ids, or those that match and are in a state that fits."""
+        if selection.ids:
+            return self._see(selection)
+        asked = selection.wanted.statuses
+        return self._look_at(selection.wanted, asked & fit if asked else fit)
+
     async def _look_at(self, wanted: TaskFilter, statuses: frozenset[TaskStatus]) -> AsyncIterator[Page[_Seen]]:
         async for page in self._find(wanted, statuses):
             yield Page(tuple(_Seen(task.spec.type, task.state) for task in page.items), page.next_before)
@@ -145,22 +157,50 @@ class BulkTasks:
         ]
         if not steps:
             return 0
-        entries = [record(self.node, actor, action="task.cancel", subject=one.step.task_id) for one in steps]
+        done, late = await self._write(steps, action="task.cancel", actor=actor)
+        await self.steer.stop(done)
+
+        async def cancel(state: TaskState) -> None:
+            await self.steer.cancel(state.id, state.tenant_id, reason=reason, actor=actor)
+
+        return len(done) + await _one_by_one(late, cancel)
+
+    async def _reprioritise(self, tasks: Sequence[_Seen], priority: int, *, actor: Actor | None) -> int:
+        now = self.node.time.now()
+        steps = [
+            TypedStep(task.type, task.state.amended(priority=priority, at=now))
+            for task in tasks
+            if task.state.status in NOT_BEGUN and task.state.priority != priority
+        ]
+        if not steps:
+            return 0
+        done, late = await self._write(steps, action="task.patch", detail=f"priority {priority}", actor=actor)
+        await self.steer.queue_anew([one.step for one in done])
+
+        async def amend(state: TaskState) -> None:
+            await self.steer.amend(state.id, state.tenant_id, priority=priority, actor=actor)
+
+        return len(done) + await _one_by_one(late, amend)
+
+    async def _write(
+        self, steps: Sequence[TypedStep], *, action: str, detail: str = "", actor: Actor | None
+    ) -> tuple[list[TypedStep], list[TaskState]]:
+        """Those of the steps that count, and the tasks that moved between the look and the write."""
+        entries = [record(self.node, actor, action=action, subject=one.step.task_id, detail=detail) for one in steps]
         audit = [entry for kept in entries for entry in kept]
         written = await self.node.store.tasks.advance([one.step for one in steps], audit=audit)
         done = [one for one in steps if one.step.task_id not in written.stale]
-        await self.steer.stop(done)
-        late = [one.step.before for one in steps if one.step.task_id in written.stale]
-        return len(done) + await self._cancel_one_by_one(late, reason=reason, actor=actor)
+        return done, [one.step.before for one in steps if one.step.task_id in written.stale]
 
-    async def _cancel_one_by_one(self, late: Sequence[TaskState], *, reason: str, actor: Actor | None) -> int:
-        """Those that moved between the look and the write: some have ended, the others are still to be cancelled."""
-        changed = 0
-        for state in late:
-            with suppress(ConflictError, NotFoundError):
-                await self.steer.cancel(state.id, state.tenant_id, reason=reason, actor=actor)
-                changed += 1
-        return changed
+
+async def _one_by_one(late: Sequence[TaskState], act: Callable[[TaskState], Awaitable[None]]) -> int:
+    """For those that moved on: some are beyond it by now, of the others it is still wanted."""
+    changed = 0
+    for state in late:
+        with suppress(ConflictError, NotFoundError):
+            await act(state)
+            changed += 1
+    return changed
 
 
 def _pieces(selection: Selection) -> Iterator[list[TaskId]]:

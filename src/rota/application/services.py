@@ -1,5 +1,6 @@
 """What the interfaces call: one of each in a process, so that what comes at the same time can share its way."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rota.application.audit import ReadAudit
@@ -20,6 +21,9 @@ from rota.application.steer import SteerTasks
 from rota.application.submit import SubmitTasks
 from rota.application.tokens import Tokens
 from rota.application.watch import TaskWatch
+from rota.domain.setting import Setting
+
+ListSettings = Callable[[], Sequence[Setting]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,7 @@ class Services:
     tokens: Tokens
     audit: ReadAudit
     callbacks: AttemptCallbacks
+    settings: ListSettings = tuple  # those in force in this process, where it has any to show
 
 
 def build_services(

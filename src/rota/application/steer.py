@@ -12,7 +12,7 @@ import structlog
 
 from rota.application.audit import Actor, record
 from rota.application.node import Node
-from rota.application.take_back import TypedStep, wake_for_deferred
+from rota.application.take_back import TypedStep, queue_entry, wake_for_deferred
 from rota.domain.audit import AuditEntry
 from rota.domain.checks import check_aware
 from rota.domain.errors import ConflictError, CoordinatorUnavailableError, InvalidError, NotFoundError
@@ -74,7 +74,7 @@ class SteerTasks:
             change=change,
             audit=record(self.node, actor, action="task.patch", subject=task_id, detail=", ".join(parts)),
         )
-        await self._queue_anew(made.step)
+        await self.queue_anew([made.step])
         return await self._get(task_id, tenant_id)
 
     async def _get(self, task_id: TaskId, tenant_id: TenantId) -> Task:
@@ -116,17 +116,20 @@ class SteerTasks:
         except CoordinatorUnavailableError as exc:  # what a worker still reports will be stale all the same
             log.warning("cancel.not_signalled", tasks=len(steps), error=str(exc))
 
-    async def _queue_anew(self, step: Transition) -> None:
-        """Put it where it belongs now. A ready entry left behind is harmless: dispatch grants a task once."""
-        before, after = step.before, step.after
-        if after.status not in WAITING:
+    async def queue_anew(self, steps: Sequence[Transition]) -> None:
+        """Put them where they belong now, the oldest first. A ready entry left behind is harmless: dispatch grants a
+        task once."""
+        waiting = sorted((step for step in steps if step.after.status in WAITING), key=lambda step: step.task_id)
+        if not waiting:
             return
-        due_at = after.due_at if after.due_at > self.node.time.now() else None
+        now = self.node.time.now()
         try:
-            await self.node.coordinator.queue.discard([QueueEntry(before.id, before.priority)])
-            await self.node.coordinator.queue.push([QueueEntry(after.id, after.priority, due_at=due_at)])
-        except CoordinatorUnavailableError as exc:  # the reconciler finds it when it is due
-            log.warning("steer.not_queued", task_id=after.id, error=str(exc))
+            await self.node.coordinator.queue.discard(
+                [QueueEntry(step.before.id, step.before.priority) for step in waiting]
+            )
+            await self.node.coordinator.queue.push([queue_entry(step.after, now=now) for step in waiting])
+        except CoordinatorUnavailableError as exc:  # the reconciler finds them when they are due
+            log.warning("steer.not_queued", tasks=len(waiting), error=str(exc))
 
 
 def _check_end(spec: TaskSpec, due_at: datetime) -> None:

@@ -32,7 +32,7 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, NewToken, Token
 from rota.wire.calendar import Calendar, CalendarSummary, PutCalendar
 from rota.wire.changes import Change
-from rota.wire.cluster import Cluster, Event, Queues, QueueTypes, Stats, Worker
+from rota.wire.cluster import Cluster, Event, Queues, QueueTypes, Settings, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
 from rota.wire.report import Report
 from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
@@ -149,6 +149,10 @@ class AsyncClient:
         """The nodes, and who leads."""
         return await self._wire.send(cluster_calls.cluster())
 
+    async def settings(self) -> Settings:
+        """The settings in force in the node that answers; no secrets."""
+        return await self._wire.send(cluster_calls.settings())
+
     def audit(self, *, page_size: int = PAGE) -> AsyncIterator[AuditEntry]:
         """Who changed what, newest first."""
         return self._wire.pages(lambda cursor: cluster_calls.list_audit(cursor, page_size))
@@ -231,13 +235,23 @@ class AsyncTasks:
         **filters: Unpack[TaskFilters],
     ) -> BulkCount:
         """End all tasks that match; at least one filter is needed."""
-        return await self._bulk(BulkAction(filters, "cancel", reason=reason), progress)
+        return await self._bulk(task_calls.cancel_all(filters, reason), progress)
 
     async def retry_all(
         self, *, progress: Callable[[BulkCount], None] | None = None, **filters: Unpack[TaskFilters]
     ) -> BulkCount:
         """Do the work of all ended tasks that match again; at least one filter is needed."""
-        return await self._bulk(BulkAction(filters, "retry"), progress)
+        return await self._bulk(task_calls.retry_all(filters), progress)
+
+    async def reprioritise_all(
+        self,
+        to: int | str,
+        *,
+        progress: Callable[[BulkCount], None] | None = None,
+        **filters: Unpack[TaskFilters],
+    ) -> BulkCount:
+        """Make all tasks that match and wait as urgent as this; at least one filter is needed."""
+        return await self._bulk(task_calls.reprioritise_all(filters, to), progress)
 
     async def _bulk(self, action: BulkAction, progress: Callable[[BulkCount], None] | None) -> BulkCount:
         while (call := action.next()) is not None:

@@ -15,7 +15,7 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, CreateToken, NewToken, Token
 from rota.wire.base import Page
 from rota.wire.changes import Change, changes
-from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, QueueTypes, Stats, Worker
+from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, QueueTypes, Settings, Stats, Worker
 from rota.wire.config import PutConfig, RollBackConfig, TaskConfig, TriggerTask
 from rota.wire.mistakes import explain
 from rota.wire.report import Report
@@ -126,6 +126,10 @@ def report(options: ReportOptions) -> Call[Report]:
 
 def cluster() -> Call[Cluster]:
     return reading(path_of("cluster"), Cluster)
+
+
+def settings() -> Call[Settings]:
+    return reading(path_of("settings"), Settings)
 
 
 def events(types: Sequence[str], kinds: Sequence[str]) -> Call[Event]:

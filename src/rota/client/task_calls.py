@@ -25,6 +25,7 @@ from rota.wire.task import (
     Explanation,
     LogLine,
     PatchTask,
+    ReprioritiseTasks,
     Retry,
     TaskSelection,
 )
@@ -135,9 +136,8 @@ def explain(task_id: str) -> Call[Explanation]:
 class BulkAction:
     """The same for all tasks that match, a bounded number in each request. The shell sends `next` until it is None."""
 
-    def __init__(self, filters: TaskFilters, verb: str, *, reason: str = "") -> None:
-        _check_known(filters, TaskFilters)
-        self._selection = _selection(filters, reason=reason)
+    def __init__(self, verb: str, wanted: TaskSelection | ReprioritiseTasks) -> None:
+        self._selection = wanted
         self._path = path_of("tasks", verb=verb)
         self._is_over = False
         self.total = BulkCount(matched=0, changed=0, skipped=0, has_more=True)
@@ -160,6 +160,21 @@ class BulkAction:
         )
         self._selection = msgspec.structs.replace(self._selection, cursor=count.next_cursor)
         self._is_over = count.next_cursor is None
+
+
+def cancel_all(filters: TaskFilters, reason: str) -> BulkAction:
+    """End all tasks that match."""
+    return BulkAction("cancel", TaskSelection(**_wanted(filters), reason=reason))
+
+
+def retry_all(filters: TaskFilters) -> BulkAction:
+    """Do the work of all that match again."""
+    return BulkAction("retry", TaskSelection(**_wanted(filters)))
+
+
+def reprioritise_all(filters: TaskFilters, to: int | str) -> BulkAction:
+    """Make all that match and wait as urgent as this."""
+    return BulkAction("reprioritise", ReprioritiseTasks(**_wanted(filters), new_priority=to))
 
 
 def page_query(cursor: str | None, size: int) -> list[tuple[str, str]]:
@@ -196,18 +211,19 @@ def _aware(field: str, moment: datetime | None) -> datetime | None:
     return None if moment is None else check_aware(field, moment).astimezone(UTC)
 
 
-def _selection(filters: TaskFilters, *, reason: str) -> TaskSelection:
-    return TaskSelection(
-        status=_statuses(filters),
-        type=_several(filters.get("type")),
-        worker=filters.get("worker"),
-        priority=_several(filters.get("priority")),
-        created_after=_aware("created_after", filters.get("created_after")),
-        created_before=_aware("created_before", filters.get("created_before")),
-        q=filters.get("q", ""),
-        metadata=filters.get("metadata", {}),
-        reason=reason,
-    )
+def _wanted(filters: TaskFilters) -> dict[str, Any]:
+    """The filters as the body of a bulk action has them."""
+    _check_known(filters, TaskFilters)
+    return {
+        "status": _statuses(filters),
+        "type": _several(filters.get("type")),
+        "worker": filters.get("worker"),
+        "priority": _several(filters.get("priority")),
+        "created_after": _aware("created_after", filters.get("created_after")),
+        "created_before": _aware("created_before", filters.get("created_before")),
+        "q": filters.get("q", ""),
+        "metadata": filters.get("metadata", {}),
+    }
 
 
 def _query(filters: TaskFilters) -> Iterator[tuple[str, str]]:

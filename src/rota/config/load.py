@@ -5,6 +5,7 @@ every source is found before anything is reported: one error with all of them.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,10 +16,13 @@ from typing import Any
 from rota.config.file import read_file
 from rota.config.settings import SCHEMA, SECTIONS, Entry, Settings, list_conflicts, values_of, with_values
 from rota.domain.errors import ConfigError, InvalidError
+from rota.domain.setting import Setting, SettingSource
 from rota.infrastructure.telemetry.redact import COVER, redact, redact_named
 
 DEFAULT_FILE = "rota.yaml"
 DEFAULT_ORIGIN = "default"
+ENVIRONMENT_ORIGIN = "environment "
+FILE_ORIGIN = re.compile(r":\d+$")  # the line; no other origin ends so
 PREFIX = "ROTA_"
 SERVER_SCHEMES = ("mysql", "mariadb", "postgresql")
 IN_MEMORY_RETENTION = timedelta(days=7)  # of a store that holds all its tasks in memory
@@ -60,15 +64,6 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """One setting for people to see: no secrets in it."""
-
-    key: str
-    value: Any
-    origin: str
-
-
-@dataclass(frozen=True, slots=True)
 class Loaded:
     """Settings, and where each value came from."""
 
@@ -77,15 +72,32 @@ class Loaded:
 
     def is_set(self, key: str) -> bool:
         """Whether somebody chose the value, be it the default's."""
-        return not self.origins[key].startswith(DEFAULT_ORIGIN)
+        return source_of(self.origins[key]) is not SettingSource.DEFAULT
 
-    def describe(self) -> list[Described]:
+    def describe(self) -> list[Setting]:
         """All settings in the order of the schema, with plain values, secrets covered."""
         values = values_of(self.settings)
         return [
-            Described(key, redact_named(key, entry.kind.write(values[key])), origin=self.origins[key])
+            Setting(
+                key=key,
+                value=redact_named(key, entry.kind.write(values[key])),
+                default=redact_named(key, entry.kind.write(entry.default)),
+                source=source_of(self.origins[key]),
+                origin=self.origins[key],
+                text=entry.text,
+                is_live=entry.is_live,
+            )
             for key, entry in SCHEMA.items()
         ]
+
+
+def source_of(origin: str) -> SettingSource:
+    """Which of the sources an origin names; a file may be called anything."""
+    if FILE_ORIGIN.search(origin):
+        return SettingSource.FILE
+    if origin.startswith(DEFAULT_ORIGIN):
+        return SettingSource.DEFAULT
+    return SettingSource.ENVIRONMENT if origin.startswith(ENVIRONMENT_ORIGIN) else SettingSource.FLAG
 
 
 def find_variable(key: str) -> str | None:
@@ -172,7 +184,7 @@ def _list_environment(environment: Mapping[str, str], problems: list[str]) -> It
     variables = {entry.variable: entry for entry in SCHEMA.values()}
     for name, raw in sorted(environment.items()):
         if name in variables:
-            yield Given(variables[name].key, raw, origin=f"environment {name}")
+            yield Given(variables[name].key, raw, origin=f"{ENVIRONMENT_ORIGIN}{name}")
         elif name.startswith(PREFIX) and DIVIDER in name:
             problems.append(_unknown(name, variables, where="in the environment"))
 

@@ -19,9 +19,8 @@ from rota.application.ports.system import System
 from rota.application.roles import Part
 from rota.config.exposure import check_exposure
 from rota.config.load import Loaded, Sources, load
-from rota.config.registry import check_names
+from rota.config.registry import Registries, check_names
 from rota.config.reload import POLL_EVERY, LiveSettings
-from rota.config.settings import Settings
 from rota.config.wiring import Blueprint, Built, FrontFactory, Role, TunableFront, build_roles, open_node
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.process_group import ProcessGroup
@@ -54,20 +53,23 @@ def run_process(plan: ProcessPlan) -> None:
 
 
 async def _run(plan: ProcessPlan) -> None:
-    settings = plan.loaded.settings
+    settings, registries = plan.loaded.settings, Registries()
     configure_logging(settings.log.level, settings.log.format)
+    live = _live_settings(plan, registries)
     blueprint = Blueprint(
         settings=settings,
         system=System(SystemClock(), SystemRandom()),
+        registries=registries,
         app=None if plan.app is None else AppRef(plan.app),
         open_front=plan.open_front,
+        list_settings=live.describe,
         end_process=end_process,
     )
     if Role.API in plan.roles:
         check_exposure(settings.api)  # before anything is opened
     async with open_node(blueprint) as node:
         built = await build_roles(blueprint, node, roles=plan.roles)
-        live = _live_settings(plan, built)
+        live.subscribe(built.tune)
         built.roles.others.append(lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY))
         built.roles.others.extend(plan.beside)
         _listen(built, live)
@@ -85,18 +87,14 @@ def _spare_garbage_collection() -> None:
     gc.set_threshold(MOST_YOUNG_OBJECTS)
 
 
-def _live_settings(plan: ProcessPlan, built: Built) -> LiveSettings:
+def _live_settings(plan: ProcessPlan, registries: Registries) -> LiveSettings:
     def read() -> Loaded:
         loaded = load(plan.sources)
-        check_names(loaded, built.registries)
+        check_names(loaded, registries)
         return loaded
 
-    def apply(settings: Settings) -> None:
-        set_level(settings.log.level)
-        built.tune(settings)
-
     live = LiveSettings(plan.loaded, read=read, find_file=plan.sources.find_file)
-    live.subscribe(apply)
+    live.subscribe(lambda settings: set_level(settings.log.level))
     return live
 
 

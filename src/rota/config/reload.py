@@ -7,7 +7,7 @@ moment while somebody replaces it, or just being written, changes nothing.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ import structlog
 from rota.config.load import Loaded
 from rota.config.settings import SCHEMA, Settings, values_of, with_values
 from rota.domain.errors import ConfigError
+from rota.domain.setting import Setting
+from rota.infrastructure.telemetry.redact import COVER
 
 POLL_EVERY = timedelta(seconds=1)
 
@@ -43,12 +45,17 @@ class LiveSettings:
         self._find_file = find_file
         self._subscribers: list[Subscriber] = []
         self._reloading = asyncio.Lock()
+        self._waiting: frozenset[str] = frozenset()  # changed in the sources, and needing a new start
         self._stamp: Stamp | None = None  # so the first look reads the file: it may have changed since it was loaded
 
     @property
     def current(self) -> Settings:
         """What holds now."""
         return self._loaded.settings
+
+    def describe(self) -> list[Setting]:
+        """All settings as they hold now, for people to see, and which of them were changed for the next start."""
+        return [_cover_plugins(replace(row, is_waiting=row.key in self._waiting)) for row in self._loaded.describe()]
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Have it called, on the event loop, with the new settings after every change that can be applied live."""
@@ -78,6 +85,7 @@ class LiveSettings:
         changed = {key for key in SCHEMA if old[key] != new[key]}
         live = frozenset(key for key in changed if SCHEMA[key].is_live)
         change = Change(applied=live, restart_needed=frozenset(changed - live))
+        self._waiting = change.restart_needed
         if change.restart_needed:
             log.warning("settings.restart_needed", settings=sorted(change.restart_needed))
         if change.applied:
@@ -100,6 +108,14 @@ class LiveSettings:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _cover_plugins(row: Setting) -> Setting:
+    """What the settings of a plugin mean it alone knows, and an address or a number may be a secret, too."""
+    if row.key != "plugins":
+        return row
+    covered = [{name: one if name == "name" else COVER for name, one in plugin.items()} for plugin in row.value]
+    return replace(row, value=covered)
 
 
 def _is_empty(stamp: Stamp) -> bool:

@@ -42,7 +42,7 @@ from rota.application.recover import SILENCE, EndSilentAttempts, RecoverLostWork
 from rota.application.retain import Retain, Retention
 from rota.application.roles import Front, Roles, SchedulerRole
 from rota.application.roll_up import RollUp
-from rota.application.services import Services, build_services
+from rota.application.services import ListSettings, Services, build_services
 from rota.application.take_back import TakeBack
 from rota.application.tokens import Tokens
 from rota.application.watch import TaskWatch
@@ -105,6 +105,7 @@ class Blueprint:
     app: AppRef | None = None  # the file or module with the user's tasks
     tasks: TaskRegistry = REGISTRY
     open_front: "FrontFactory | None" = None  # what serves the API: an interface, which nothing here knows
+    list_settings: ListSettings = tuple  # what the API shows of the settings in force
     end_process: Callable[[], None] | None = None  # at once, from any thread; None: the process is somebody else's
 
     @property
@@ -246,7 +247,8 @@ def _open_front(plan: Blueprint, built: Built) -> TunableFront:
     checked = replace(services.configs, check=partial(check_executor, registries=plan.registries))
     calendars = replace(services.calendars, days=KnownDays())
     report = replace(services.report, reach=_reach(settings))
-    return plan.open_front(replace(services, configs=checked, calendars=calendars, report=report), settings.api)
+    served = replace(services, configs=checked, calendars=calendars, report=report, settings=plan.list_settings)
+    return plan.open_front(served, settings.api)
 
 
 def _election(plan: Blueprint) -> ElectionSettings:

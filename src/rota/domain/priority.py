@@ -25,13 +25,13 @@ NAMES: Mapping[str, int] = {"normal": NORMAL, "high": HIGH, "urgent": URGENT}
 AGING_STEP = timedelta(seconds=30)
 
 
-def parse_priority(value: int | str) -> int:
+def parse_priority(value: int | str, *, field: str = "priority") -> int:
     """A level from its number or its name."""
     if isinstance(value, str):
         if value not in NAMES:
-            raise InvalidError("priority", "must be 0 to 9, normal, high or urgent")
+            raise InvalidError(field, "must be 0 to 9, normal, high or urgent")
         return NAMES[value]
-    return check_number("priority", value, least=NORMAL, most=URGENT)
+    return check_number(field, value, least=NORMAL, most=URGENT)
 
 
 def effective(priority: int, waited: timedelta, *, step: timedelta = AGING_STEP) -> float:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
+from rota.domain.setting import SettingSource
 from rota.domain.task import TaskStatus
 from rota.wire.base import Answer, Request
 from rota.wire.task import Progress
@@ -89,6 +91,29 @@ class Cluster(Answer):
     coordinator: str
     version: str
     now: datetime
+
+
+class Setting(Answer):
+    """One setting. `value` and `default` are as one would write them, secrets covered by `***`.
+
+    `origin` says where exactly the value was found. `live`: a change of the file holds at once, not from the next
+    start on. `restart_needed`: it was changed, and the change waits for that."""
+
+    key: str
+    value: Any
+    default: Any
+    source: SettingSource
+    origin: str
+    live: bool
+    restart_needed: bool
+    text: str
+
+
+class Settings(Answer):
+    """What holds in one process of the cluster: the node that answered. Others may have settings of their own."""
+
+    node: str
+    items: list[Setting]
 
 
 class Event(Answer):

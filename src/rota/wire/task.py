@@ -78,7 +78,7 @@ class CancelTask(Request):
     reason: str = ""
 
 
-class TaskSelection(Request):
+class TaskChoice(Request):
     """Which tasks a bulk action is for: the filters of the list, all of which must be met, or `ids` alone."""
 
     status: list[TaskStatus] = []
@@ -90,8 +90,21 @@ class TaskSelection(Request):
     q: str = ""
     metadata: Mapping[str, str] = {}
     ids: list[str] = []
-    reason: str = ""  # of a cancellation
     cursor: str | None = None  # `next_cursor` of a call that stopped at its bound
+
+
+class TaskSelection(TaskChoice):
+    """Which tasks to cancel or to do again: the filters of the list, all of which must be met, or `ids` alone."""
+
+    reason: str = ""  # of a cancellation
+
+
+class ReprioritiseTasks(TaskChoice, kw_only=True):
+    """Which tasks to make more or less urgent: the filters of the list, or `ids` alone; and how urgent they shall be.
+
+    `priority` is the filter, as in the list."""
+
+    new_priority: int | str
 
 
 class BulkCount(Answer):

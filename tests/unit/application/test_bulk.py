@@ -17,11 +17,12 @@ from rota.domain.errors import InvalidError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.paging import TaskFilter
 from rota.domain.priority import LEVELS
-from rota.domain.task import CANCELLED, FAILED, PENDING, SUCCESS, TaskState, Transition
+from rota.domain.submission import NewTask
+from rota.domain.task import BLOCKED, CANCELLED, FAILED, PENDING, SUCCESS, TaskState, Transition
 from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault
 from rota.testing.values import replace
-from tests.support.builders import EMAIL, MINUTE, a_config, a_submission
+from tests.support.builders import EMAIL, MINUTE, a_config, a_state, a_submission, a_task
 from tests.support.virtual import Bench, a_bench, virtually
 
 ADA = Actor(tenant_id=DEFAULT_TENANT, name="ada")
@@ -212,6 +213,71 @@ async def test_what_moves_between_the_look_and_the_write_is_looked_at_again() ->
     tasks.find_live = find_then_move  # type: ignore[method-assign, assignment]
     assert (await scene.bulk.cancel(Selection(TaskFilter(), tuple(ids)))).changed == 2
     assert await scene.count() == {SUCCESS: 1, CANCELLED: 2}
+
+
+async def levels(scene: Scene, ids: Sequence[TaskId]) -> list[int]:
+    found = await scene.bench.node.store.tasks.load(ids)
+    return [found[task_id].state.priority for task_id in ids]
+
+
+@virtually
+async def test_all_that_wait_are_made_as_urgent_as_asked_and_come_first() -> None:
+    scene = await a_scene()
+    (before,) = await scene.submit(priority=5)
+    ids = await scene.submit(3)
+    (delayed,) = await scene.submit(delay=MINUTE)
+    await scene.end(ids[0])
+    normal = Selection(TaskFilter(priorities=frozenset({0})))
+    outcome = await scene.bulk.reprioritise(normal, 9, actor=ADA)
+    assert (outcome.matched, outcome.changed, outcome.skipped) == (3, 3, 0)
+    assert await levels(scene, [before, *ids, delayed]) == [5, 0, 9, 9, 9]
+    queue = scene.bench.node.coordinator.queue
+    assert list((await queue.take(3, order=LEVELS[::-1])).task_ids) == [*ids[1:], before]
+    assert (await queue.depths()).delayed == 1
+    entries = await scene.bench.node.store.audit.list_page(DEFAULT_TENANT)
+    noted = {(entry.object, entry.detail) for entry in entries if entry.action == "task.patch"}
+    assert noted == {(str(task_id), "priority 9") for task_id in (*ids[1:], delayed)}
+
+
+@virtually
+async def test_what_runs_has_ended_or_is_as_urgent_already_is_left_as_it_is() -> None:
+    scene = await a_scene()
+    running, ended, same = await scene.submit(3)
+    await scene.move(running, lambda state, at: state.granted(WorkerId(1), term=1, at=at, timeout=MINUTE))
+    await scene.end(ended)
+    chosen = Selection(TaskFilter(), (running, ended, same))
+    assert (await scene.bulk.reprioritise(chosen, 0)).changed == 0
+    outcome = await scene.bulk.reprioritise(chosen, 5)
+    assert (outcome.matched, outcome.changed, outcome.skipped) == (3, 1, 2)
+    assert await levels(scene, [running, ended, same]) == [0, 0, 5]
+    assert (await scene.bulk.reprioritise(Selection(TaskFilter(statuses=frozenset({SUCCESS}))), 5)).matched == 0
+
+
+@virtually
+async def test_a_blocked_task_is_made_urgent_and_not_queued() -> None:
+    scene = await a_scene()
+    await scene.bench.node.store.tasks.add([NewTask(a_task(99, state=a_state(99, status=BLOCKED)))])
+    assert (await scene.bulk.reprioritise(Selection(TaskFilter(), (TaskId(99),)), 9)).changed == 1
+    assert await levels(scene, [TaskId(99)]) == [9]
+    assert not (await scene.bench.node.coordinator.queue.take(10, order=LEVELS)).task_ids
+
+
+@virtually
+async def test_what_moves_before_it_is_made_urgent_is_looked_at_again() -> None:
+    scene = await a_scene()
+    ids = await scene.submit(3)
+    tasks = scene.bench.node.store.tasks
+    find_live = tasks.find_live
+
+    async def find_then_move(wanted: Sequence[TaskId]) -> object:
+        found = await find_live(wanted)
+        await scene.end(ids[0])
+        await scene.move(ids[1], lambda state, at: state.amended(priority=5, at=at))
+        return found
+
+    tasks.find_live = find_then_move  # type: ignore[method-assign, assignment]
+    assert (await scene.bulk.reprioritise(Selection(TaskFilter(), tuple(ids)), 9)).changed == 2
+    assert await levels(scene, ids) == [0, 9, 9]
 
 
 @virtually

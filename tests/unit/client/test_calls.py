@@ -176,6 +176,12 @@ def test_a_bulk_action_goes_on_until_it_is_over(dial: Dial) -> None:
     assert body_of(dial.sent[1]) == {"type": ["email"], "reason": "wrong", "cursor": "abc"}
 
 
+def test_tasks_of_a_level_are_moved_to_another(dial: Dial) -> None:
+    done = {"matched": 1, "changed": 1, "skipped": 0, "has_more": False}
+    dial.ask(lambda client: client.tasks.reprioritise_all("high", priority=0), httpx2.Response(200, json=done))
+    assert body_of(dial.sent[0]) == {"priority": [0], "new_priority": "high"}
+
+
 def test_an_action_without_an_answer_reads_none(dial: Dial) -> None:
     assert dial.ask(lambda client: client.configs.delete("email"), httpx2.Response(204)) is None
     assert dial.sent[0].method == "DELETE"
@@ -251,6 +257,7 @@ def test_events_that_were_missed_are_told(dial: Dial) -> None:
         lambda client: client.tasks.list(prioritty=9),
         lambda client: client.tasks.cancel_all(prioritty=9),
         lambda client: client.tasks.retry_all(prioritty=9),
+        lambda client: client.tasks.reprioritise_all(5, prioritty=9),
     ],
 )
 def test_an_option_that_nobody_knows_is_refused_before_anything_is_sent(dial: Dial, ask: Any) -> None:

@@ -18,6 +18,7 @@ from tests.unit.interfaces.fake_api import (
     QUEUE_TYPES,
     QUEUES,
     REPORT,
+    SETTINGS,
     STATS,
     TOKEN,
     WORKER,
@@ -58,6 +59,10 @@ METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda client: client.tasks.retry_all(status="FAILED"),
         {"matched": 1, "changed": 1, "skipped": 0, "has_more": False},
     ),
+    "POST /tasks:reprioritise": (
+        lambda client: client.tasks.reprioritise_all("high", type="email", priority=0),
+        {"matched": 1, "changed": 1, "skipped": 0, "has_more": False},
+    ),
     "PUT /task-configs/email": (lambda client: client.configs.put("email", {"priority": 5}), CONFIG),
     "GET /task-configs/email": (lambda client: client.configs.get("email"), CONFIG),
     "GET /task-configs": (lambda client: client.configs.list(), page(CONFIG)),
@@ -91,6 +96,7 @@ METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "GET /stats": (lambda client: client.stats(), STATS),
     "GET /reports": (lambda client: client.report(begin=NOON, by="hour", types=["email"]), REPORT),
     "GET /cluster": (lambda client: client.cluster(), CLUSTER),
+    "GET /settings": (lambda client: client.settings(), SETTINGS),
     "GET /audit": (lambda client: client.audit(), page(AUDIT)),
     "POST /tokens": (
         lambda client: client.tokens.create("ci", "operator", expires_in="1d"),

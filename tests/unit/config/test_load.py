@@ -182,6 +182,16 @@ def test_passwords_are_covered_when_settings_are_described(tmp_path: Path) -> No
     assert loaded.settings.store.url == "mysql://root:hunter2@host/rota"
 
 
+def test_a_file_may_be_called_like_another_source(tmp_path: Path) -> None:
+    for name in ("default.yaml", "environment a.yaml", "flag.yaml"):
+        (tmp_path / name).write_text("worker: {capacity: 10}", "utf-8")
+        loaded = load(Sources(file=tmp_path / name))
+        assert loaded.is_set("worker.capacity")
+        assert {row.key for row in loaded.describe() if row.source == "file"} == {"worker.capacity"}
+    flagged = load(Sources(flags={"worker.capacity": 10}, folder=tmp_path))
+    assert {row.key for row in flagged.describe() if row.source == "flag"} == {"worker.capacity"}
+
+
 def test_the_description_is_in_the_form_that_can_be_loaded(tmp_path: Path) -> None:
     described = {row.key: row.value for row in load(Sources(folder=tmp_path)).describe()}
 

@@ -1,6 +1,9 @@
 """Settings change while the process runs: what can change does, what cannot is said, what is broken is refused."""
 
 import asyncio
+import json
+import re
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -130,6 +133,42 @@ async def test_a_change_that_needs_a_new_start_is_logged_and_not_applied(tmp_pat
     assert watched.live.current.worker.capacity == 5
     assert names_of(logs) == ["settings.restart_needed", "settings.changed"]
     assert logs[0]["settings"] == ["store.url"]
+
+
+async def test_the_settings_in_force_are_described_with_what_waits_for_a_new_start(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 10}")
+    watched.write("worker: {capacity: 11}\nstore: {url: 'memory://'}")
+    await watched.live.poll()
+    shown = {row.key: row for row in watched.live.describe()}
+    capacity, store = shown["worker.capacity"], shown["store.url"]
+    assert (capacity.value, capacity.default, capacity.source, capacity.origin) == (11, 10, "file", "rota.yaml:1")
+    assert (capacity.is_live, capacity.is_waiting) == (True, False)
+    assert (store.value, store.source, store.is_live, store.is_waiting) == (store.default, "default", False, True)
+    assert shown["worker.weight"].source == "environment"
+    watched.write("worker: {capacity: 12}")
+    await watched.live.poll()
+    assert not any(row.is_waiting for row in watched.live.describe()), "it was taken back"
+
+
+def test_nothing_secret_is_described_and_of_plugins_nothing_but_their_names(tmp_path: Path) -> None:
+    plugin = '{"name": "alerts", "pin": 4711, "webhook": "https://chat/hooks/hunter6"}'
+    (tmp_path / "rota.yaml").write_text(f"plugins: [{plugin}]", "utf-8")
+    sources = Sources(
+        folder=tmp_path,
+        environment={
+            "ROTA_STORE__URL": "mysql://root:hunter1@host/rota",
+            "ROTA_COORDINATOR__URL": "redis+sentinel://:hunter2@a:1,b:2/main?sentinel_password=hunter3",
+            "ROTA_HTTP__SECRETS": json.dumps({"default": {"keys": [f"whsec_{'a' * 32}"], "hosts": ["crm"]}}),
+            "ROTA_HTTP__TARGETS": json.dumps({"crm": {"hosts": ["crm"], "secret_headers": {"X-Key": "hunter4"}}}),
+            "ROTA_GRPC__TARGETS": json.dumps({"crm": {"hosts": ["crm"], "secret_metadata": {"key": "hunter5"}}}),
+        },
+    )
+    live = LiveSettings(load(sources), read=lambda: load(sources), find_file=sources.find_file)
+    text = json.dumps([asdict(row) for row in live.describe()])
+    assert not re.findall(r"hunter\d|4711|whsec_\w+", text)
+    shown = {row.key: row.value for row in live.describe()}
+    assert shown["plugins"] == [{"name": "alerts", "pin": "***", "webhook": "***"}]
+    assert shown["store.url"] == "mysql://root:***@host/rota"
 
 
 @pytest.mark.parametrize("text", ["worker: {capacity: 0}", "worker: [", "scheduler: {balancer: best}"])

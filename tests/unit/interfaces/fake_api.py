@@ -122,6 +122,41 @@ CLUSTER = {
     "version": "0.1.0",
     "now": "2030-06-01T12:00:06Z",
 }
+SETTINGS = {
+    "node": "pod-1-77",
+    "items": [
+        {
+            "key": "worker.capacity",
+            "value": 20,
+            "default": 10,
+            "source": "file",
+            "origin": "rota.yaml:3",
+            "live": True,
+            "restart_needed": False,
+            "text": "The most tasks at once.",
+        },
+        {
+            "key": "store.url",
+            "value": "mysql://rota:***@db/rota",
+            "default": "sqlite:///.rota/rota.db",
+            "source": "environment",
+            "origin": "environment ROTA_STORE__URL",
+            "live": False,
+            "restart_needed": True,
+            "text": "Where the tasks are.",
+        },
+        {
+            "key": "report.days",
+            "value": 730,
+            "default": 730,
+            "source": "default",
+            "origin": "default",
+            "live": False,
+            "restart_needed": False,
+            "text": "How many days.",
+        },
+    ],
+}
 DURATIONS = {
     "count": 10,
     **{f"{name}_seconds": 1.5 for name in ("mean", "min", "max", "p50", "p95", "p99")},

@@ -30,6 +30,7 @@ from tests.unit.interfaces.fake_api import (
     PREVIEW,
     QUEUE_TYPES,
     QUEUES,
+    SETTINGS,
     STATS,
     TOKEN,
     WORKER,
@@ -169,6 +170,22 @@ def test_figures_are_shown(api: FakeApi, capsys: Printed) -> None:
         assert json.loads(capsys.readouterr().out).keys() == wanted.keys()
     assert run(["cluster", "-o", "name"]) == run(["queue", "ls", "-o", "name"]) == 0
     assert capsys.readouterr().out == "pod-1-77\n5\n"
+
+
+def test_the_settings_of_a_server_are_shown_with_the_node_that_answered(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /settings", SETTINGS)
+    assert run(["settings", "server"]) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert rows[1:] == [
+        "worker.capacity 20 rota.yaml:3 live",
+        "store.url mysql://rota:***@db/rota environment ROTA_STORE__URL changed: restart",
+        "report.days 730 default restart",
+        "of pod-1-77",
+    ]
+    assert run(["settings", "server", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == SETTINGS
+    assert run(["settings", "server", "-o", "name"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "worker.capacity"
 
 
 def test_what_waits_of_each_type_is_shown(api: FakeApi, capsys: Printed) -> None:

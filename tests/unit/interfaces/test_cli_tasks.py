@@ -303,15 +303,16 @@ def test_a_conflict_says_where_to_look(api: FakeApi, capsys: Printed) -> None:
     assert capsys.readouterr().err.splitlines()[-1] == "try: rota task get 6"
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry"])
+@pytest.mark.parametrize("verb", ["cancel", "retry", "reprioritise"])
 def test_all_that_match_are_counted_and_asked_for_first(
     api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    status = {"cancel": "PENDING", "retry": "FAILED"}[verb]
+    status = "FAILED" if verb == "retry" else "PENDING"
     api.on("GET /tasks", page(*[task_like()] * 3))
     api.on(f"POST /tasks:{verb}", {"matched": 3, "changed": 2, "skipped": 1, "has_more": False})
     monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
     chosen = ["task", verb, "--type", "email", "--status", status]
+    chosen += ["--to", "high"] if verb == "reprioritise" else []
     assert run(chosen) == 1
     assert [request.method for request in api.sent] == ["GET"]
     assert run(chosen) == 0
@@ -327,6 +328,26 @@ def test_failed_tasks_are_what_is_done_again_unless_others_are_named(api: FakeAp
     api.on("POST /tasks:retry", {"matched": 1, "changed": 1, "skipped": 0, "has_more": False})
     assert run(["task", "retry", "--type", "email", "--yes"]) == 0
     assert api.bodies()[0]["status"] == ["FAILED", "TIMEOUT"]
+
+
+def test_tasks_are_made_urgent_by_id_or_by_what_matches(api: FakeApi, capsys: Printed) -> None:
+    api.on("PATCH /tasks/7", task_like(priority=9))
+    assert run(["task", "reprioritise", "--to", "urgent", "7"]) == 0
+    assert capsys.readouterr().out == "7 9\n"
+    assert api.bodies() == [{"priority": 9}]
+    api.on("GET /tasks", page(task_like()))
+    api.on("POST /tasks:reprioritise", {"matched": 1, "changed": 1, "skipped": 0, "has_more": False})
+    assert run(["task", "reprioritise", "--to", "5", "--priority", "normal", "--yes"]) == 0
+    assert api.bodies()[1] == {"status": ["BLOCKED", "PENDING", "RETRYING"], "priority": [0], "new_priority": 5}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--type", "email"], ["--to", "10", "7"], ["--to", "soon", "7"], ["--to", "5", "--status", "PROCESSING"]],
+)
+def test_how_urgent_is_said_and_only_what_waits_is_meant(api: FakeApi, arguments: list[str]) -> None:
+    assert run(["task", "reprioritise", *arguments]) == 2
+    assert not api.sent
 
 
 def test_nothing_that_matches_is_no_failure(api: FakeApi, capsys: Printed) -> None:

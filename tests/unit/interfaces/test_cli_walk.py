@@ -72,6 +72,7 @@ def test_a_misspelt_command_is_told_with_the_nearest(
 ASKING = """
     task submit email | task ls | task get 7 | task amend 7 --priority 5 | task cancel 7 | task retry 7
     task cancel --type email --yes | task retry --type email --yes | task logs 7 | task explain 7
+    task reprioritise --to high --type email --yes
     config-type ls | config-type get email | config-type apply -f email.yaml | config-type pause email
     config-type resume email | config-type trigger email | config-type rm email --yes
     config-type revisions email | config-type rollback email 1
@@ -80,7 +81,8 @@ ASKING = """
     schedule backfill email --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z
     calendar ls | calendar get cn | calendar put cn --country CN | calendar rm cn --yes
     worker ls | worker get 9 | worker drain 9 | worker resume 9 | worker capacity 9 4
-    queue ls | queue types | stats | report | cluster | events | token create ci | token ls | token revoke 5 | audit ls
+    queue ls | queue types | stats | report | cluster | settings server | events
+    token create ci | token ls | token revoke 5 | audit ls
 """
 BESIDE_THE_COMMANDS = {
     "create_tasks": "rota.Client.submit_many; a shell submits one by one",

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rota.config.settings import SCHEMA
+from rota.domain.waiting import Reason
 from rota.interfaces.http.openapi import build_document
 from rota.interfaces.operations.catalogue import OPERATIONS
 
@@ -42,6 +44,20 @@ def test_both_languages_have_the_same_keys_and_blanks() -> None:
 def test_chinese_is_chinese() -> None:
     same = {key for key, text in read("zh-CN").items() if FOREIGN_WORDS.fullmatch(text)}
     assert same == {"preferences.utc", "configs.mode_cron"}
+
+
+def test_every_setting_is_explained_in_chinese() -> None:
+    words = json.loads((LOCALES / "settings.zh-CN.json").read_text("utf-8"))
+    assert words.keys() == SCHEMA.keys(), "web/src/locales/settings.zh-CN.json says what each setting is for"
+    for key, text in words.items():
+        assert set(re.findall("`([^`]*)`", text)) == set(re.findall("`([^`]*)`", SCHEMA[key].text)), key
+
+
+def test_every_reason_to_wait_is_told_in_chinese() -> None:
+    words = json.loads((LOCALES / "why.zh-CN.json").read_text("utf-8"))
+    assert words.keys() == {*Reason, "not_due_retrying", "not_due_returned"}
+    known = {*build_document(OPERATIONS)["components"]["schemas"]["Explanation"]["properties"], "at", "error", "type"}
+    assert {blank for text in words.values() for blank in BLANK.findall(text)} <= known
 
 
 def test_no_key_is_left_that_nobody_says() -> None:

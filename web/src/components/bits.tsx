@@ -66,7 +66,7 @@ export function PageHead({ title, children, note }: { title: ReactNode; children
           </Text>
         )}
       </Stack>
-      <Group gap="xs">{children}</Group>
+      {children && <Group gap="xs">{children}</Group>}
     </Group>
   );
 }

@@ -85,6 +85,11 @@ export function notifyProblem(error: unknown): void {
   notifications.show({ color: "red", title: told.title, message: text, autoClose: 10_000 });
 }
 
+/** There was nothing to do. */
+export function notifyNothing(message: string): void {
+  notifications.show({ color: "gray", message });
+}
+
 export function notifyDone(message: string): void {
   notifications.show({ color: "teal", message });
 }

@@ -42,8 +42,8 @@ export default function Audit(): ReactNode {
                 {items.map((entry) => (
                   <Table.Tr key={entry.id}>
                     <Table.Td><Time at={entry.at} /></Table.Td>
-                    <Table.Td><Foreign text={entry.actor} /><Text size="xs" c="dimmed"><Foreign text={[entry.address, entry.token_id].filter(Boolean).join(" · ")} /></Text></Table.Td>
-                    <Table.Td><span className="mono">{entry.action}</span></Table.Td>
+                    <Table.Td><Foreign text={entry.actor} /><Text size="xs" c="dimmed" className="nowrap"><Foreign text={[entry.address, entry.token_id].filter(Boolean).join(" · ")} /></Text></Table.Td>
+                    <Table.Td><span className="mono nowrap">{entry.action}</span></Table.Td>
                     <Table.Td><Subject entry={entry} /></Table.Td>
                     <Table.Td><Foreign text={entry.detail} most={300} /></Table.Td>
                   </Table.Tr>
@@ -63,7 +63,8 @@ export default function Audit(): ReactNode {
 }
 
 function Subject({ entry }: { entry: AuditEntry }): ReactNode {
-  if (/^task\./.test(entry.action) && /^\d+$/.test(entry.object)) return <TextLink to={`/tasks/${entry.object}`}><span className="mono">{entry.object}</span></TextLink>;
+  if (/^task\./.test(entry.action) && /^\d+$/.test(entry.object)) return <TextLink to={`/tasks/${entry.object}`}><span className="mono nowrap">{entry.object}</span></TextLink>;
   if (/^config\./.test(entry.action)) return <TextLink to={`/task-configs/${part(entry.object)}`}><Foreign text={entry.object} /></TextLink>;
+  if (/^\d+$/.test(entry.object)) return <span className="mono nowrap">{entry.object}</span>;
   return <Foreign text={entry.object} />;
 }

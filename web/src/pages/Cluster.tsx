@@ -29,7 +29,7 @@ export default function Cluster(): ReactNode {
           {found.leader === null && <Alert color="yellow" title={t("cluster.no_leader")}>{t("cluster.no_leader_text")}</Alert>}
           {skew > SKEW_SECONDS && <Alert color="yellow">{t("cluster.skew", { by: duration(skew) })}</Alert>}
           <Panel>
-            <SimpleGrid cols={{ base: 2, sm: 3, md: 6 }}>
+            <SimpleGrid cols={{ base: 2, sm: 3 }}>
               <Field label={t("cluster.leader")}>{found.leader ?? "–"}</Field>
               <Field label={t("cluster.term")}>{count(found.term)}</Field>
               <Field label={t("cluster.store")}>{found.store}</Field>

@@ -137,7 +137,9 @@ function useSay(): (bucket: ForecastBucket) => string {
   const kind = useTimeKind();
   return (bucket) => {
     const at = absolute(bucket.begin, kind === "utc" ? "UTC" : undefined);
-    return `${at} · ${t("forecast.bucket", { runs: count(bucket.runs), work: duration(bucket.work_seconds), busy: rate(bucket.busy) })}`;
+    const runs = count(bucket.runs);
+    if (bucket.work_seconds === 0) return `${at} · ${t("forecast.bucket_runs", { runs })}`; // how long they take is not known
+    return `${at} · ${t("forecast.bucket", { runs, work: duration(bucket.work_seconds), busy: rate(bucket.busy) })}`;
   };
 }
 

@@ -94,7 +94,7 @@ function Figures({ stats, queues, recent }: { stats?: Stats; queues?: Queues; re
       <Figure label={t("overview.success")} value={recent.length ? percent(good / recent.length) : "–"} note={of} to="/tasks?status=FAILED&status=TIMEOUT" />
       <Figure label={t("overview.median")} value={quantile(times, 0.5)} note={of} />
       <Figure label={t("overview.p95")} value={quantile(times, 0.95)} note={`p99 ${quantile(times, 0.99)}`} />
-      <Figure label={t("overview.lag")} value={ready > 0 ? duration(oldest) : "0 s"} note={t("overview.ready", { number: count(ready) })} to="/tasks?status=PENDING" />
+      <Figure label={t("overview.lag")} value={ready > 0 ? duration(oldest) : duration(0)} note={t("overview.ready", { number: count(ready) })} to="/tasks?status=PENDING" />
       <Figure label={t("overview.later")} value={count(queues?.delayed ?? 0)} note={t("overview.later_note")} to="/tasks?status=PENDING&status=RETRYING" />
     </SimpleGrid>
   );

@@ -8,11 +8,12 @@ import { COLORS, CopyIcon, Empty, Field, Foreign, JsonView, Loading, PageHead, p
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
-import { between, duration, Elapsed, percent, Time, useNow } from "../format";
+import { absolute, between, duration, Elapsed, percent, Time, useNow, useTimeKind } from "../format";
+import { useServerWords } from "../i18n";
 import { useLive } from "../live";
 import { go } from "../router";
 import { useSession } from "../session";
-import { python, shell } from "../text";
+import { oneLine, python, shell } from "../text";
 import type { Explanation, LogLine, Task, TaskStatus } from "../types";
 
 const WAITING: readonly TaskStatus[] = ["PENDING", "RETRYING"];
@@ -213,17 +214,34 @@ function Why({ task }: { task: Task }): ReactNode {
     queryFn: ({ signal }) => get<Explanation>(`/tasks/${task.id}/explain`, {}, signal),
     refetchInterval: every,
   });
+  const words = useServerWords(loadWhy);
+  const kind = useTimeKind();
   if (!why.data) return null;
   const reason = why.data.reason as "running";
+  const sentence = explain(why.data, task, { words, zone: kind === "utc" ? "UTC" : undefined });
   const title = i18n.exists(`why.${reason}`) ? t(`why.${reason}`) : why.data.reason;
   return (
     <Alert role="note" variant="light" color={COLORS[task.status]} title={`${t("task.why")} ${title}`} data-testid="why">
-      <Text size="sm" lang="en">{why.data.sentence}</Text>
-      {why.data.due_at && task.status !== "PROCESSING" && <Text size="sm">{t("task.due")}: <Time at={why.data.due_at} /></Text>}
+      <Text size="sm" className="foreign">{sentence}</Text>
       {why.data.reason === "no_worker_for_type" && <Text size="sm" className="mono" mt={4}>rota worker --app FILE.py</Text>}
     </Alert>
   );
 }
+
+const loadWhy = (): Promise<{ default: Readonly<Record<string, string>> }> => import("../locales/why.zh-CN.json");
+
+/** Why a task is where it is: in the words of the catalog, or in those of the server, with times as the visitor has them. */
+function explain(why: Explanation, task: Task, { words, zone }: { words: Readonly<Record<string, string>>; zone: string | undefined }): string {
+  const { due_at: dueAt, reason } = why;
+  const form = reason !== "not_due" || task.attempt === 0 ? reason : task.status === "RETRYING" ? "not_due_retrying" : "not_due_returned";
+  const template = words[form];
+  if (template === undefined) return oneLine(why.sentence.replace(INSTANT, (at) => absolute(at, zone)), 1000);
+  const error = task.error ? `${task.error.code}${task.error.message ? `: ${task.error.message}` : ""}` : "–";
+  const values: Record<string, unknown> = { ...why, type: task.type, at: dueAt ? absolute(dueAt, zone) : "–", error };
+  return oneLine(template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => String(values[name] ?? "–")), 1000);
+}
+
+const INSTANT = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
 
 function Facts({ task }: { task: Task }): ReactNode {
   const { t } = useTranslation();

@@ -1,13 +1,13 @@
 import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { ChevronRight, ChevronsLeft, RotateCcw, Search, SlidersHorizontal, X, XCircle } from "lucide-react";
+import { ArrowUpDown, ChevronRight, ChevronsLeft, RotateCcw, Search, SlidersHorizontal, X, XCircle } from "lucide-react";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, post } from "../api";
 import { Empty, Foreign, ink, Loading, PageHead, StatusBadge, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
-import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
 import { SavedViews } from "../components/SavedViews";
 import { TaskExport } from "../components/TaskExport";
 import { count, Elapsed, Time } from "../format";
@@ -15,7 +15,7 @@ import { useLive } from "../live";
 import { go, useQueryState } from "../router";
 import { useSession } from "../session";
 import { oneLine } from "../text";
-import { type BulkCount, type Page, STATUSES, type Task, type TaskConfig } from "../types";
+import { type BulkCount, type Page, STATUSES, type Task, type TaskConfig, type TaskStatus } from "../types";
 
 const LIMIT = 50;
 const SINCE = { "15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800 } as const;
@@ -81,6 +81,11 @@ export default function Tasks(): ReactNode {
   return (
     <Stack>
       <PageHead title={t("nav.tasks")}>
+        {isFiltered && (
+          <Button variant="subtle" size="xs" leftSection={<X size={14} />} onClick={() => go("/tasks", { replace: true })}>
+            {t("tasks.clear")}
+          </Button>
+        )}
         <ColumnsMenu columns={columns} onChange={setColumns} />
         <SavedViews
           query={query}
@@ -153,7 +158,7 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
   const known = new Set([...(types.data?.items ?? []).map((config) => config.type), ...query.getAll("type")]);
   const facts = query.getAll("fact").join(" ");
   return (
-    <Group gap="xs" align="flex-end" className="filters">
+    <Group gap="xs" align="flex-start" className="filters">
       <Typed label={t("tasks.search")} hint={t("tasks.search_hint")} value={query.get("q") ?? ""} onChange={(q) => change({ q })} icon />
       <MultiSelect
         label={t("tasks.status")}
@@ -162,7 +167,7 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
         value={query.getAll("status")}
         onChange={(status) => change({ status })}
         clearable
-        miw={180}
+        className="filter-choice"
         clearButtonProps={{ "aria-label": t("tasks.clear") }}
       />
       <MultiSelect
@@ -173,7 +178,7 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
         onChange={(type) => change({ type })}
         searchable
         clearable
-        miw={180}
+        className="filter-choice"
         clearButtonProps={{ "aria-label": t("tasks.clear") }}
       />
       <NativeSelect
@@ -195,14 +200,9 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
         onChange={(text) => change({ fact: text.split(/\s+/).filter((fact) => /^[^=]+=./.test(fact)) })}
       />
       {query.get("worker") && (
-        <Badge variant="light" size="lg" tt="none" rightSection={<ActionIcon size="xs" variant="transparent" aria-label={t("tasks.clear")} onClick={() => change({ worker: null })}><X size={12} /></ActionIcon>}>
+        <Badge variant="light" size="lg" tt="none" mt={28} rightSection={<ActionIcon size="xs" variant="transparent" aria-label={t("tasks.clear")} onClick={() => change({ worker: null })}><X size={12} /></ActionIcon>}>
           {t("tasks.worker")}: {oneLine(query.get("worker") ?? "", 30)}
         </Badge>
-      )}
-      {[...query.keys()].some((name) => name !== "cursor") && (
-        <Button variant="subtle" color="gray" onClick={() => go("/tasks", { replace: true })}>
-          {t("tasks.clear")}
-        </Button>
       )}
     </Group>
   );
@@ -303,7 +303,18 @@ function List({ items, columns, chosen, onChoose }: ListProps): ReactNode {
   );
 }
 
-/** Retry or cancel what is chosen, or everything that matches, however many those are. */
+type Action = "retry" | "cancel" | "reprioritise";
+
+/** From which states an action leads on; of what matches, nothing else is touched. */
+const FIT: Record<Action, readonly TaskStatus[]> = {
+  retry: ["SUCCESS", "FAILED", "TIMEOUT", "CANCELLED"],
+  cancel: ["PENDING", "BLOCKED", "PROCESSING", "RETRYING"],
+  reprioritise: ["PENDING", "BLOCKED", "RETRYING"],
+};
+const COUNT_TO = 1000; // more are "more than": nobody waits for an exact count of a million
+const LEVELS = ["9", "8", "7", "6", "5", "4", "3", "2", "1", "0"] as const;
+
+/** Retry, cancel or make urgent what is chosen, or everything that matches, however many those are. */
 function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<string>; onDone: () => void }): ReactNode {
   const { t } = useTranslation();
   const confirm = useConfirm();
@@ -312,17 +323,24 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
   const [isBusy, setBusy] = useState(false);
   const isNothing = !isAll && chosen.size === 0;
 
-  const run = async (action: "retry" | "cancel"): Promise<void> => {
-    const text = isAll ? describe(filter, t("tasks.everything")) : t("tasks.chosen", { number: count(chosen.size) });
-    const agreed = await confirm({
-      title: t(`tasks.${action}_title`),
-      text: `${t(isAll ? `tasks.${action}_all_text` : `tasks.${action}_text`)} ${text}`,
-      action: t(`tasks.${action}`),
-    });
-    if (!agreed) return;
+  /** What would be done, in words, with the number of tasks; null where there is nothing to do. */
+  const ask = async (action: Action, level: string): Promise<string | null> => {
+    if (!isAll) return `${t(`tasks.${action}_text`, { level })} ${t("tasks.chosen", { number: count(chosen.size) })}`;
+    const found = await countMatching(filter, action);
+    if (found.number === 0 && !found.hasMore) return null;
+    const number = found.number > 0 ? t(found.hasMore ? "tasks.matching_least" : "tasks.matching", { number: count(found.number) }) : "";
+    return `${number} ${t(`tasks.${action}_all_text`, { level })} ${describe(filter, t("tasks.everything"))}`;
+  };
+
+  const run = async (action: Action, level = ""): Promise<void> => {
     setBusy(true);
     try {
-      const done = await apply(action, isAll ? selection(filter) : { ids: [...chosen] });
+      const text = await ask(action, level);
+      if (text === null) return notifyNothing(t("tasks.none_fit"));
+      const words = action === "reprioritise" ? t("tasks.reprioritise_action", { level }) : t(`tasks.${action}`);
+      if (!(await confirm({ title: t(`tasks.${action}_title`), text, action: words }))) return;
+      const wanted = isAll ? selection(filter) : { ids: [...chosen] };
+      const done = await apply(action, level ? { ...wanted, new_priority: Number(level) } : wanted);
       notifyDone(t("tasks.bulk_done", { changed: count(done.changed), matched: count(done.matched) }));
       onDone();
     } catch (error) {
@@ -342,6 +360,20 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
       <Button size="xs" variant="light" leftSection={<RotateCcw size={14} />} disabled={isNothing} loading={isBusy} onClick={() => void run("retry")}>
         {t("tasks.retry")}
       </Button>
+      <Menu>
+        <Menu.Target>
+          <Button size="xs" variant="light" leftSection={<ArrowUpDown size={14} />} disabled={isNothing} loading={isBusy}>
+            {t("tasks.reprioritise")}
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {LEVELS.map((level) => (
+            <Menu.Item key={level} onClick={() => void run("reprioritise", level)}>
+              {level === "9" || level === "5" || level === "0" ? t(`tasks.level_${level}`) : level}
+            </Menu.Item>
+          ))}
+        </Menu.Dropdown>
+      </Menu>
       <Button size="xs" variant="light" color="red" leftSection={<XCircle size={14} />} disabled={isNothing} loading={isBusy} onClick={() => void run("cancel")}>
         {t("tasks.cancel")}
       </Button>
@@ -360,8 +392,17 @@ function describe(filter: Filter, everything: string): string {
   return oneLine(parts.length > 0 ? parts.join(" ") : everything, 200);
 }
 
+/** How many an action is for, as far as one look goes. */
+async function countMatching(filter: Filter, action: Action): Promise<{ number: number; hasMore: boolean }> {
+  const usual: readonly string[] = action === "retry" ? ["FAILED", "TIMEOUT"] : FIT[action];
+  const status = filter.status.length === 0 ? usual : filter.status.filter((one) => (FIT[action] as readonly string[]).includes(one));
+  if (status.length === 0) return { number: 0, hasMore: false };
+  const page = await get<Page<Task>>("/tasks", { ...toQuery(filter), status: [...status], limit: COUNT_TO });
+  return { number: page.items.length, hasMore: page.next_cursor !== null };
+}
+
 /** The server does up to ten thousand at a time, and says where to go on. */
-async function apply(action: "retry" | "cancel", wanted: object): Promise<{ changed: number; matched: number }> {
+async function apply(action: Action, wanted: object): Promise<{ changed: number; matched: number }> {
   const done = { changed: 0, matched: 0 };
   for (let cursor: string | null = null; ; ) {
     const part: BulkCount = await post<BulkCount>(`/tasks:${action}`, cursor === null ? wanted : { ...wanted, cursor });

@@ -43,7 +43,7 @@ export default function Workers(): ReactNode {
                 <Table.Tr>
                   <Table.Th>{t("workers.name")}</Table.Th>
                   <Table.Th>{t("workers.state")}</Table.Th>
-                  <Table.Th w={180}>{t("workers.load")}</Table.Th>
+                  <Table.Th w={140}>{t("workers.load")}</Table.Th>
                   <Table.Th>{t("workers.heartbeat")}</Table.Th>
                   <Table.Th>{t("workers.types")}</Table.Th>
                   <Table.Th />
@@ -72,18 +72,18 @@ function Row({ worker }: { worker: Worker }): ReactNode {
   const share = worker.capacity > 0 ? (worker.load / worker.capacity) * 100 : 0;
   return (
     <Table.Tr data-worker={worker.id}>
-      <Table.Td>
+      <Table.Td miw={180}>
         <TextLink to={`/tasks?worker=${worker.id}`}><Foreign text={worker.name} /></TextLink>
-        <Text size="xs" c="dimmed"><Foreign text={worker.address} /> · <span className="mono">{worker.id}</span></Text>
+        <Text size="xs" c="dimmed"><Foreign text={worker.address} /> · <span className="mono nowrap">{worker.id}</span></Text>
         <Group gap={4}>{Object.entries(worker.labels).slice(0, 8).map(([key, value]) => <Badge key={key} size="xs" variant="outline" color="gray" tt="none"><Foreign text={`${key}=${value}`} most={40} /></Badge>)}</Group>
       </Table.Td>
-      <Table.Td><Badge variant="dot" color={color} tt="none">{t(`workers.${state}`)}</Badge></Table.Td>
+      <Table.Td><Badge variant="dot" color={color} tt="none" miw="max-content">{t(`workers.${state}`)}</Badge></Table.Td>
       <Table.Td>
         <Text size="sm" className="number">{worker.load} / {worker.capacity}</Text>
         <Progress value={share} color={share >= 100 ? "orange" : "indigo"} aria-label={t("workers.load")} />
       </Table.Td>
       <Table.Td>
-        {worker.retired_at ? <Time at={worker.retired_at} /> : <Text size="sm" className="number" c={age > LATE_SECONDS ? "red" : undefined}>{t("workers.ago", { age: duration(age) })}</Text>}
+        {worker.retired_at ? <Time at={worker.retired_at} /> : <Text size="sm" className="number nowrap" c={age > LATE_SECONDS ? "red" : undefined}>{t("workers.ago", { age: duration(Math.floor(age)) })}</Text>}
       </Table.Td>
       <Table.Td maw={320}>
         <Group gap={4}>
@@ -123,7 +123,7 @@ function Actions({ worker }: { worker: Worker }): ReactNode {
         </Popover.Target>
         <Popover.Dropdown>
           <Group gap="xs" align="flex-end">
-            <NumberInput label={t("workers.capacity_label")} min={0} max={10_000} value={capacity} onChange={setCapacity} w={150} size="xs" />
+            <NumberInput label={t("workers.capacity_label")} min={1} max={10_000} value={capacity} onChange={setCapacity} w={150} size="xs" />
             <Button size="xs" disabled={capacity === ""} onClick={() => { setOpen(false); void run(() => patch(`/workers/${worker.id}`, { capacity: Number(capacity) }), t("workers.capacity_set")); }}>{t("common.apply")}</Button>
           </Group>
         </Popover.Dropdown>

@@ -49,7 +49,7 @@ def read_filters(given: Mapping[str, Any]) -> "TaskFilters":
     found = {
         "status": given["statuses"],
         "type": given["types"],
-        "priority": [_read_level(text) for text in given["levels"]],
+        "priority": [read_level("--priority", text) for text in given["levels"]],
         "worker": given["worker_id"],
         "created_after": read_time("--created-after", given["created_after"]),
         "created_before": read_time("--created-before", given["created_before"]),
@@ -59,8 +59,9 @@ def read_filters(given: Mapping[str, Any]) -> "TaskFilters":
     return {key: value for key, value in found.items() if value}  # type: ignore[return-value] # the keys of TaskFilters
 
 
-def _read_level(text: str) -> int:
-    return parse_priority(int(text) if text.isascii() and text.isdigit() else text)
+def read_level(option: str, text: str) -> int:
+    """A level by its number or its name."""
+    return parse_priority(int(text) if text.isascii() and text.isdigit() else text, field=option)
 
 
 def read_time(option: str, text: str | None) -> datetime | None:

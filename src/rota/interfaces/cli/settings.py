@@ -8,8 +8,13 @@ import click
 import yaml
 
 from rota.config.exposure import check_exposure
-from rota.config.load import DEFAULT_ORIGIN, Described, load
+from rota.config.load import load
+from rota.domain.setting import Setting, SettingSource
+from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option, sources_of
+from rota.interfaces.cli.output import output_option, show_list, show_one
+from rota.interfaces.cli.tables import SETTINGS
+from rota.interfaces.cli.text import safe
 
 
 @click.group()
@@ -46,7 +51,25 @@ def check(config: Path | None, *, changes: tuple[str, ...]) -> None:
     click.echo(f"settings are sound: {count} set, {len(loaded.origins) - count} by default ({source})")
 
 
-def _as_table(rows: list[Described], *, origin: bool) -> str:
+@settings.command()
+@output_option
+@server_option
+def server(output: str, *, url: str | None) -> None:
+    """Print the settings in force in a server.
+
+    Secrets are covered. Which node has answered stands below: others may have settings of their own.
+    """
+    with connect(url) as client:
+        found = client.settings()
+    if output in ("json", "yaml"):
+        show_one(found, SETTINGS, output=output)
+        return
+    show_list(found.items, SETTINGS, output=output)
+    if output != "name":
+        click.echo(f"of {safe(found.node)}")
+
+
+def _as_table(rows: list[Setting], *, origin: bool) -> str:
     cells = [(row.key, _as_line(row.value), row.origin) for row in rows]
     keys, values = (max(len(cell[column]) for cell in cells) for column in (0, 1))
     lines = [f"{key:<{keys}}  {value:<{values}}  {where if origin else ''}".rstrip() for key, value, where in cells]
@@ -57,7 +80,7 @@ def _as_line(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _nested(rows: list[Described]) -> dict[str, Any]:
+def _nested(rows: list[Setting]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for row in rows:
         section, _, key = row.key.rpartition(".")
@@ -65,9 +88,9 @@ def _nested(rows: list[Described]) -> dict[str, Any]:
     return values
 
 
-def _with_origins(rows: list[Described]) -> dict[str, Any]:
+def _with_origins(rows: list[Setting]) -> dict[str, Any]:
     return {
-        row.key: {"value": row.value, "origin": row.origin, "is_set": not row.origin.startswith(DEFAULT_ORIGIN)}
+        row.key: {"value": row.value, "origin": row.origin, "is_set": row.source is not SettingSource.DEFAULT}
         for row in rows
     }
 

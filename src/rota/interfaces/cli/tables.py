@@ -1,5 +1,6 @@
 """What is shown of each kind of thing in a list."""
 
+import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -17,6 +18,12 @@ def _field(title: str, name: str, *, is_wide: bool = False) -> Column:
 
 def _trouble(task: Any) -> str:
     return "" if task.error is None else f"{task.error.code}: {task.error.message}"[:200]
+
+
+def _takes_effect(setting: Any) -> str:
+    if setting.restart_needed:
+        return "changed: restart"
+    return "live" if setting.live else "restart"
 
 
 def with_ages(table: Table, now: datetime) -> Table:
@@ -188,4 +195,15 @@ EVENTS = Table(
         _field("WORKER", "worker_id"),
     ),
     attrgetter("id"),
+)
+SETTINGS = Table(
+    (
+        _field("KEY", "key"),
+        Column("VALUE", lambda one: one.value if isinstance(one.value, str) else json.dumps(one.value)),
+        _field("ORIGIN", "origin"),
+        Column("CHANGES", _takes_effect),
+        _field("DEFAULT", "default", is_wide=True),
+        _field("FOR", "text", is_wide=True),
+    ),
+    attrgetter("key"),
 )

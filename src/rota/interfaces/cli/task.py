@@ -20,6 +20,7 @@ PLACES = {
     "submit": "rota.interfaces.cli.task_submit",
     "cancel": "rota.interfaces.cli.task_bulk",
     "retry": "rota.interfaces.cli.task_bulk",
+    "reprioritise": "rota.interfaces.cli.task_bulk",
 }
 
 
@@ -80,7 +81,7 @@ def explain(task_id: str, output: str, *, url: str | None) -> None:
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help=A_LINE_EACH)
 @server_option
 def logs(task_id: str, *, follow: bool, output: str, url: str | None) -> None:
-    """Print a task's record: its transitions and what it logged itself."""
+    """Print a task's record: transitions and its own lines."""
     with connect(url) as client:
         lines = client.tasks.follow(task_id) if follow else client.tasks.logs(task_id)
         for line in lines:

@@ -1,4 +1,4 @@
-"""`rota task cancel` and `rota task retry`: for tasks by id, or for all that match."""
+"""`rota task cancel`, `rota task retry` and `rota task reprioritise`: for tasks by id, or for all that match."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from rota.domain.errors import RotaError
 from rota.domain.task import TaskStatus
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import CONFLICT, OK, exit_code_for
-from rota.interfaces.cli.filters import describe, filter_options, read_filters
+from rota.interfaces.cli.filters import describe, filter_options, read_filters, read_level
 from rota.interfaces.cli.output import confirm
 from rota.interfaces.cli.text import safe
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rota.wire.task import BulkCount
 
 COUNT_TO = 1000  # more are "more than": nobody waits for an exact count of a million
+FINAL = tuple(status for status in TaskStatus if status.is_final)
+LIVE = tuple(status for status in TaskStatus if not status.is_final)
+NOT_BEGUN = tuple(status for status in LIVE if status is not TaskStatus.PROCESSING)
 Told = Callable[["BulkCount"], None]
 
 
@@ -37,12 +40,11 @@ def cancel(ids: tuple[str, ...], reason: str, *, yes: bool, url: str | None, **g
     Those with these ids, or all that match the filters.
     """
     filters = _choose(ids, given)
-    _check_statuses(filters, "cancel", are_final=False)
+    _check_statuses(filters, "cancel", fit=LIVE)
     with connect(url) as client:
         if ids:
             return _each(ids, lambda task_id: f"{task_id} {client.tasks.cancel(task_id, reason=reason).status}")
-        if "status" not in filters:
-            filters["status"] = tuple(status for status in TaskStatus if not status.is_final)
+        filters.setdefault("status", LIVE)
         return _all(
             client,
             filters,
@@ -63,18 +65,43 @@ def retry(ids: tuple[str, ...], *, yes: bool, url: str | None, **given: Any) -> 
     Of those with these ids, or of all that match the filters; the new ids are printed.
     """
     filters = _choose(ids, given)
-    _check_statuses(filters, "retry", are_final=True)
+    _check_statuses(filters, "retry", fit=FINAL)
     with connect(url) as client:
         if ids:
             return _each(ids, lambda task_id: client.tasks.retry(task_id).id)
-        if "status" not in filters:
-            filters["status"] = ("FAILED", "TIMEOUT")
+        filters.setdefault("status", ("FAILED", "TIMEOUT"))
         return _all(
             client,
             filters,
             verb="retry",
             is_sure=yes,
             act=lambda told: client.tasks.retry_all(progress=told, **filters),
+        )
+
+
+@click.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--to", required=True, metavar="0..9|normal|high|urgent", help="How urgent they shall be.")
+@filter_options
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@server_option
+def reprioritise(ids: tuple[str, ...], to: str, *, yes: bool, url: str | None, **given: Any) -> int:
+    """Make tasks that wait more or less urgent.
+
+    Those with these ids, or all that match the filters.
+    """
+    filters, level = _choose(ids, given), read_level("--to", to)
+    _check_statuses(filters, "reprioritise", fit=NOT_BEGUN)
+    with connect(url) as client:
+        if ids:
+            return _each(ids, lambda task_id: f"{task_id} {client.tasks.patch(task_id, priority=level).priority}")
+        filters.setdefault("status", NOT_BEGUN)
+        return _all(
+            client,
+            filters,
+            verb="reprioritise",
+            is_sure=yes,
+            act=lambda told: client.tasks.reprioritise_all(level, progress=told, **filters),
         )
 
 
@@ -85,9 +112,8 @@ def _choose(ids: Sequence[str], given: dict[str, Any]) -> "TaskFilters":
     return filters
 
 
-def _check_statuses(filters: "TaskFilters", verb: str, *, are_final: bool) -> None:
+def _check_statuses(filters: "TaskFilters", verb: str, *, fit: Sequence[TaskStatus]) -> None:
     """Only those states from which it can be done: nobody is to be asked about what would do nothing."""
-    fit = [status for status in TaskStatus if status.is_final is are_final]
     for status in filters.get("status", ()):
         if status not in fit:
             raise click.UsageError(f"{verb} is for tasks that are {', '.join(fit)}; {status} is not among them.")

@@ -61,6 +61,11 @@ async def get_cluster(call: Call[NoQuery, None]) -> Reply:
     return Reply(200, render.cluster_answer(await call.services.figures.cluster()))
 
 
+async def get_settings(call: Call[NoQuery, None]) -> Reply:
+    services = call.services
+    return Reply(200, render.settings_answer(services.settings(), services.node.id))
+
+
 ABSENT = "worker_not_found"
 OPERATIONS = (
     Operation(
@@ -153,5 +158,14 @@ OPERATIONS = (
         role=Role.VIEWER,
         handler=get_cluster,
         answers={200: wire.Cluster},
+    ),
+    Operation(
+        name="get_settings",
+        method="GET",
+        path="/settings",
+        summary="Show the settings in force in the node that answers, where each comes from, and no secrets.",
+        role=Role.ADMIN,
+        handler=get_settings,
+        answers={200: wire.Settings},
     ),
 )

@@ -19,7 +19,7 @@ from rota.domain.submission import Submission
 from rota.domain.task_config import TaskConfig, check_payload
 from rota.interfaces.operations.queries import ListTasksQuery
 from rota.wire.config import PutConfig, TriggerTask
-from rota.wire.task import CreateTask, Retry, TaskSelection
+from rota.wire.task import CreateTask, Retry, TaskChoice
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ def task_filter(query: ListTasksQuery, tenant_id: TenantId) -> TaskFilter:
     )
 
 
-def selection_filter(body: TaskSelection, tenant_id: TenantId) -> TaskFilter:
+def selection_filter(body: TaskChoice, tenant_id: TenantId) -> TaskFilter:
     """The filter of a bulk action. One that would mean every task there is must be a slip."""
     for level in body.priority:
         parse_priority(level)

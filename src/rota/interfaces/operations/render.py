@@ -1,6 +1,7 @@
 """From what the use cases answer to the JSON of the API: the one place where both are known."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from rota.domain import task_config as domain_config
 from rota.domain.attempt import TaskError, TaskResult
 from rota.domain.ids import TenantId
 from rota.domain.schedule_form import schedule_to
+from rota.domain.setting import Setting
 from rota.domain.task import PROCESSING, RETRYING
 from rota.wire import access, callback, cluster, config, schedule, task
 
@@ -293,6 +295,23 @@ def cluster_answer(found: figures.ClusterFigures) -> cluster.Cluster:
         version=found.version,
         now=found.now,
     )
+
+
+def settings_answer(found: Sequence[Setting], node: str) -> cluster.Settings:
+    items = [
+        cluster.Setting(
+            key=one.key,
+            value=one.value,
+            default=one.default,
+            source=one.source,
+            origin=one.origin,
+            live=one.is_live,
+            restart_needed=one.is_waiting,
+            text=one.text,
+        )
+        for one in found
+    ]
+    return cluster.Settings(node=node, items=items)
 
 
 def _node(node: figures.NodeFigures) -> cluster.Node:
