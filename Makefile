@@ -155,8 +155,8 @@ screenshots: setup servers console ## Pictures of every page of the console, in 
 
 SEEDS ?= 1000
 .PHONY: sim
-sim: setup ## Simulate clusters with faults drawn from seeds (SEEDS=1000; SEED=7 shows one)
-	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+sim: setup ## Simulate clusters with faults drawn from seeds (SEEDS=1000; SEED=7 shows one; SHARED=1: all pods dispatch)
+	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(SHARED),--shared)
 
 MINUTES ?= 10
 .PHONY: chaos

@@ -1,4 +1,5 @@
-"""`make sim SEEDS=n`: many seeds on all cores. `make sim SEED=n`: one, with its whole history."""
+"""`make sim SEEDS=n`: many seeds on all cores. `make sim SEED=n`: one, with its whole history. `SHARED=1`: all pods
+dispatch."""
 
 import argparse
 import json
@@ -21,12 +22,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="how many (1000)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
     parser.add_argument("--seed", type=int, default=None, help="only this one; its history goes to .sim/")
+    parser.add_argument("--shared", action="store_true", help="all pods dispatch, not the leader alone")
     asked = parser.parse_args()
     if asked.seed is not None:
-        return _show(play(asked.seed))
+        return _show(play(asked.seed, is_shared=asked.shared))
     began_at = time.monotonic()
     seen, failed = Counter[str](), []
-    for played in track(play_all(range(asked.first, asked.first + asked.seeds)), "seeds", total=asked.seeds):
+    seeds = range(asked.first, asked.first + asked.seeds)
+    for played in track(play_all(seeds, is_shared=asked.shared), "seeds", total=asked.seeds):
         seen += played.judgement.seen
         if played.judgement.violations:
             failed.append(played)

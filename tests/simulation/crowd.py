@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing import get_context
 
 import structlog
@@ -9,16 +10,16 @@ import structlog
 from tests.simulation.play import Played, play
 
 
-def play_all(seeds: range) -> Iterator[Played]:
+def play_all(seeds: range, *, is_shared: bool = False) -> Iterator[Played]:
     """In the order in which they end; without their histories, which would not fit into memory."""
     with get_context("spawn").Pool(os.cpu_count(), _be_silent) as pool:
-        yield from pool.imap_unordered(_play_and_forget, seeds, chunksize=4)
+        yield from pool.imap_unordered(partial(_play_and_forget, is_shared=is_shared), seeds, chunksize=4)
 
 
 def _be_silent() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
-def _play_and_forget(seed: int) -> Played:
-    played = play(seed)
+def _play_and_forget(seed: int, *, is_shared: bool) -> Played:
+    played = play(seed, is_shared=is_shared)
     return Played(played.seed, played.judgement, lines=[])

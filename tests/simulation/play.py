@@ -49,15 +49,16 @@ def mode_of(seed: int) -> Mode:
     return Mode.LIVENESS if seed % 4 == 3 else Mode.SAFETY
 
 
-def play(seed: int) -> Played:
-    """Run one seed; nothing but the seed decides what happens."""
+def play(seed: int, *, is_shared: bool = False) -> Played:
+    """Run one seed; nothing but the seed, and whether all pods dispatch, decides what happens."""
 
     async def main() -> World:
         unread: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: _note_unread(unread, context))
         mode = mode_of(seed)
         # Where a pod must stay well, no task may take it down.
-        world = World(seed, reconcile_every=RECONCILE_EVERY[mode], has_deadly_tasks=mode is Mode.SAFETY)
+        is_deadly = mode is Mode.SAFETY
+        world = World(seed, reconcile_every=RECONCILE_EVERY[mode], has_deadly_tasks=is_deadly, is_shared=is_shared)
         await world.prepare()
         await (_prove_safety if mode is Mode.SAFETY else _prove_liveness)(world)
         if unread:

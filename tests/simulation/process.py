@@ -52,8 +52,9 @@ SETTINGS = {
 
 
 @cache
-def _settings(name: str, reconcile_every: float) -> Settings:
+def _settings(name: str, reconcile_every: float, *, is_shared: bool) -> Settings:
     asked = SETTINGS | {"worker.name": name, "scheduler.reconcile_interval": f"{reconcile_every}s"}
+    asked |= {"scheduler.shared_dispatch": is_shared}
     return load(Sources(flags=asked, folder=Path(os.devnull))).settings
 
 
@@ -239,7 +240,7 @@ class Process:
         registries = Registries(executors=_OwnExecutors("executor", {}, group=""))
         registries.executors.register("local", lambda _around: SimulatedExecutor(self))
         plan = Blueprint(
-            settings=_settings(self.name, self.world.reconcile_every),
+            settings=_settings(self.name, self.world.reconcile_every, is_shared=self.world.is_shared),
             system=System(node.clock, node.random),
             registries=registries,
             tasks=TaskRegistry(),

@@ -5,13 +5,16 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from tests.simulation.play import Mode, mode_of, play
+from tools.check_history.history import Line
 from tools.check_history.judge import SOMETIMES
 
 SEEDS, SEEDS_EACH = 200, 25
+SHARED_SEEDS = 25
 ALSO = ("attempt deferred", "callback accepted")
 PLAY = "import json; from tests.simulation.play import play; print(json.dumps(play(7).lines))"
 
@@ -25,6 +28,26 @@ def test_no_seed_breaks_a_promise(first: int) -> None:
         assert not judgement.violations, f"make sim SEED={seed} shows it: {judgement.violations[0]}"
         seen += judgement.seen
     assert [what for what in (*SOMETIMES, *ALSO) if not seen[what]] == []  # or nothing was proven
+
+
+@pytest.mark.timeout(300)
+def test_no_seed_breaks_a_promise_where_all_pods_dispatch() -> None:
+    seen, beside = Counter[str](), 0
+    for seed in range(SHARED_SEEDS):
+        played = play(seed, is_shared=True)
+        violations = played.judgement.violations
+        assert not violations, f"make sim SEED={seed} SHARED=1 shows it: {violations[0]}"
+        seen += played.judgement.seen
+        beside += count_grants_beside_the_leader(played.lines)
+    assert [what for what in SOMETIMES if not seen[what]] == []
+    assert beside > SHARED_SEEDS
+
+
+def count_grants_beside_the_leader(lines: Sequence[Line]) -> int:
+    leaders = {line["number"]: line["process"] for line in lines if line["op"] == "term"}
+    grants = [line for line in lines if line["op"] == "step" and line["type"] == "ok" and "term" in line]
+    # A term whose number never reached the one who asked for it is nobody's.
+    return sum(grant["process"] != leaders.get(grant["term"]) for grant in grants)
 
 
 def test_both_modes_are_played() -> None:

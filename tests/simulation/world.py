@@ -45,8 +45,9 @@ class RecordedState(MemoryState):
 
 
 class World:
-    def __init__(self, seed: int, *, reconcile_every: float, has_deadly_tasks: bool) -> None:
+    def __init__(self, seed: int, *, reconcile_every: float, has_deadly_tasks: bool, is_shared: bool) -> None:
         self.seed = seed
+        self.is_shared = is_shared  # whether all pods dispatch, or the leader alone
         self.reconcile_every = reconcile_every
         self.has_deadly_tasks = has_deadly_tasks
         self.chance = random.Random(seed)
@@ -123,7 +124,7 @@ class World:
             "quiet",
             ready=len(set(taken.task_ids) & self.store.live),
             delayed=depths.delayed,
-            in_flight=sum(depths.in_flight.values()) + sum(depths.assigned.values()),
+            in_flight=sum(depths.in_flight.values()) + sum(depths.assigned.values()) + len(depths.reserved),
         )
 
     def _dump_entry(self, entry: LogEntry) -> None:

@@ -21,6 +21,7 @@ class Crew:
     room: int
     _rooms: Mapping[str, int]
     _counts: Mapping[str, int]
+    as_of: int = 0  # when that was so, as the depths count it
 
     @classmethod
     def gather(cls, workers: Iterable[Worker], depths: QueueDepths, *, are_depths_trusted: bool = True) -> "Crew":
@@ -32,7 +33,7 @@ class Crew:
             for supported in (ANY_TYPE,) if ANY_TYPE in worker.types else worker.types:
                 rooms[supported] += worker.room
                 counts[supported] += 1
-        return cls(loaded, sum(worker.room for worker in loaded), rooms, counts)
+        return cls(loaded, sum(worker.room for worker in loaded), rooms, counts, depths.as_of)
 
     def room_for(self, task_type: str, executor: str = "") -> int:
         """How many attempts of a type the workers could start, if nothing else took their room."""
@@ -63,5 +64,6 @@ class Crew:
 
 
 def _with_load(worker: Worker, depths: QueueDepths, *, least: int) -> Worker:
-    load = max(depths.assigned.get(worker.id, 0) + depths.in_flight.get(worker.id, 0), least)
+    held = depths.assigned.get(worker.id, 0) + depths.in_flight.get(worker.id, 0)
+    load = max(held + sum(depths.reserved.get(worker.id, {}).values()), least)
     return worker if load == worker.load else worker.with_load(load)

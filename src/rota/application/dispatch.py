@@ -26,7 +26,9 @@ from rota.application.config_cache import ConfigCache
 from rota.application.crew import Crew
 from rota.application.grant import Grants
 from rota.application.loop import Loops
+from rota.application.muster import Muster
 from rota.application.parking import MOST_PARKED, Key, Parking, key_of, level_of, rank_of
+from rota.application.places import Places
 from rota.application.ports.coordinator import NO_WAIT, Coordinator
 from rota.application.ports.store import TaskStore
 from rota.application.reign import Reign
@@ -91,19 +93,19 @@ class Dispatcher:
         self, tasks: TaskStore, coordinator: Coordinator, *, configs: ConfigCache, time: StoreTime, loops: Loops
     ) -> None:
         self._tasks = tasks
-        self._pool = coordinator.pool
         self._queue = coordinator.queue
         self._configs = configs
         self._time = time
         self._loops = loops
         self._settings = DispatchSettings()
         self._grants = Grants(tasks, coordinator, time=time, collector=loops.collector)
+        self._muster = Muster(coordinator, loops.clock)
+        self._places: Places | None = None
         self._parking = Parking(MOST_PARKED)
         # Taken from the queue and not settled yet; with a task that brought itself along, until it is to be granted.
         self._hand: dict[TaskId, LiveTask | None] = {}
         self._taking = Taking(coordinator.queue)
         self._draws = draws_from(0, loops.random.chance)
-        self._trust_depths_at = float("-inf")  # by the monotonic clock
         self._kept: _KeptCrew | None = None
         self._forget()
 
@@ -111,13 +113,17 @@ class Dispatcher:
         """Change the settings; they count from the next round on."""
         self._settings = settings
 
+    def share(self, places: Places) -> None:
+        """Others dispatch at the same time: places at workers are reserved, and what they pass on is taken over."""
+        self._places = self._grants.places = self._muster.places = places
+
     def is_parked(self, task_id: TaskId) -> bool:
         """Whether this leader holds a waiting task in its memory, so that its absence from the queue means nothing."""
         return task_id in self._parking or task_id in self._hand
 
     def distrust_depths(self, period: timedelta) -> None:
         """For a while the coordinator may not know what the workers run: what they report counts too."""
-        self._trust_depths_at = self._loops.clock.monotonic() + period.total_seconds()
+        self._muster.distrust_depths(period)
         self._kept = None
 
     async def run(self, reign: Reign, *, on_look: Callable[[], None] = _say_nothing) -> None:
@@ -148,7 +154,8 @@ class Dispatcher:
 
     def _forget(self) -> None:
         """Begin anew: what an earlier reign knew of limits and heads may have changed since."""
-        self._throttle = Throttle(self._tasks, self._configs, clock=self._loops.clock)
+        is_shared = self._places is not None
+        self._throttle = Throttle(self._tasks, self._configs, clock=self._loops.clock, do_others_grant=is_shared)
         self._heads = Heads(self._loops.clock)
         self._barren = 0  # rounds in a row that granted nothing
         self._has_more = True  # whether the last take left something in the queue
@@ -170,7 +177,7 @@ class Dispatcher:
         if wait:
             await self._wait_for_work(wait, reign=reign)
         self._is_due_known = self._has_granted = False
-        is_done = await self._serve_all(reign)  # most wakes are for what is ready: it goes first
+        is_done = await self._serve_ready(reign)  # most wakes are for what is ready: it goes first
         if await self._move_due(reign):
             is_done = await self._serve_all(reign)
         if is_done:
@@ -193,6 +200,22 @@ class Dispatcher:
 
     def _plain_room(self) -> int:
         return min(self._room_seen, self._throttle.whole_room(self._settings.global_rate))
+
+    async def _serve_ready(self, reign: Reign) -> bool:
+        """What others passed on goes first: it was taken from the queue before all that is there now."""
+        while True:
+            has_received = await self._receive(reign)
+            is_done = await self._serve_all(reign)
+            if not has_received:
+                return is_done
+
+    async def _receive(self, reign: Reign) -> bool:
+        """Take over what others passed on; whether there was something."""
+        if self._places is None or self._hand:
+            return False
+        reign.check()
+        self._hand = dict.fromkeys(await self._places.take_passed(self._settings.batch_size))
+        return bool(self._hand)
 
     async def _serve_all(self, reign: Reign) -> bool:
         """Rounds until nothing is left that can go now (True), or it is time to look around."""
@@ -276,16 +299,11 @@ class Dispatcher:
     def _use_crew(self) -> Crew | None:
         """The workers asked for in advance, once, if none has come or gone since.
 
-        They have at least the room that they had then: nobody else gives them work."""
+        They have at least the room that they had then: nobody else gives them work, or the places are not to be had."""
         kept, self._kept = self._kept, None
         if kept is None or kept.changes != self._changes or kept.until < self._loops.clock.monotonic():
             return None
         return kept.crew
-
-    async def _muster(self) -> Crew:
-        workers, depths = await asyncio.gather(self._pool.list_alive(), self._queue.depths())
-        are_trusted = self._loops.clock.monotonic() >= self._trust_depths_at
-        return Crew.gather(workers, depths, are_depths_trusted=are_trusted)
 
     async def _pick_parked(self, crew: Crew, room: int) -> list[tuple[float, TaskId]]:
         """The parked tasks that may go now, with their ranks, most pressing first."""
@@ -366,6 +384,8 @@ class Dispatcher:
         chosen = spread(needs, crew.workers, balancer=settings.balancer, draws=self._draws)
         unplaced = [(live, Reason.WORKERS_BUSY) for live in verdict.admitted if live.id not in chosen]
         await self._park(verdict.refused + unplaced, reign=reign)
+        if self._places is not None:
+            chosen = await self._places.reserve(chosen, crew)  # what finds others faster stays where it is
         starting = [live for live in verdict.admitted if live.id in chosen]
         if not starting:
             return 0

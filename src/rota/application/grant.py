@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from rota.application import metrics
+from rota.application.places import Places
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import TaskStore
@@ -39,6 +40,7 @@ class Grants:
         self._coordinator = coordinator
         self._time = time
         self._collector = collector
+        self.places: Places | None = None  # where several dispatch at once: given back when all is handed over
         self._doubts: dict[TaskId, Attempt] = {}
         self._owed: list[Attempt] = []
 
@@ -74,6 +76,8 @@ class Grants:
         if self._owed:
             await self._coordinator.deliveries.assign(self._owed)
             self._owed = []
+        if self.places is not None:
+            await self.places.give_back()
 
     async def _tell(self, given: Sequence[tuple[LiveTask, Transition]]) -> None:
         try:

@@ -17,6 +17,7 @@ import structlog
 from rota.application.fire import FireSchedules
 from rota.application.loop import Loops
 from rota.application.observe import Observe
+from rota.application.ports.coordinator import Assistance
 from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import SETTLED, ReconcileDeliveries, ReconcileQueue
 from rota.application.recover import HEARTBEAT_EVERY, BlindError, EndSilentAttempts, RecoverLostWorkers, Sight
@@ -24,7 +25,7 @@ from rota.application.reign import Reign
 from rota.application.retain import Retain
 from rota.application.roll_up import RollUp
 from rota.domain.errors import FencedError, UnavailableError
-from rota.domain.ids import TaskId
+from rota.domain.ids import NodeId, TaskId
 
 SOON = timedelta(seconds=1)
 # What a call without an answer did may be done so much later than it was given up, and shows when it has settled.
@@ -128,6 +129,23 @@ class Mend:
         self.duties.dispatcher.distrust_depths(self.duties.recover.lease + self.duties.pace.heartbeat_every)
 
 
+@dataclass(slots=True)
+class MissOthers:
+    """Notices when another scheduler that dispatches is gone: what it had taken, or had granted and not handed over, is
+    to be looked for."""
+
+    assistance: Assistance
+    watch: Watchfulness
+    _present: frozenset[NodeId] = frozenset()
+
+    async def __call__(self) -> None:
+        present = frozenset(await self.assistance.list_present())
+        if missing := self._present - present:
+            log.info("assistants.gone", nodes=sorted(missing))
+            self.watch.alarm()
+        self._present = present
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerDuties:
     """All duties of a leader. Calling it leads, until the reign is over or the call is cancelled."""
@@ -144,6 +162,7 @@ class SchedulerDuties:
     retain: Retain
     observe: Observe
     roll_up: RollUp
+    assistance: Assistance | None = None  # where others dispatch as well
 
     async def __call__(self, reign: Reign) -> None:
         try:
@@ -189,7 +208,9 @@ class SchedulerDuties:
 
         compare_queue = watch.seldom(lambda: self.reconcile_queue(reign, self.dispatcher.is_parked))
         compare_deliveries = watch.seldom(lambda: self.reconcile_deliveries(reign))
+        others = [] if self.assistance is None else [Duty("others", MissOthers(self.assistance, watch), every=SOON)]
         return [
+            *others,
             Duty("rebuild", Mend(self, reign, watch), every=SOON),
             Duty("recover", recover, every=SOON),
             Duty("end_silent", lambda: self.end_silent(reign, attempts), every=SOON),

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from rota.application.assist import Assistant
 from rota.application.attend import ATTEND_EVERY, Attendance
 from rota.application.elect import Leadership
 from rota.application.ids import RENEW_EVERY
@@ -19,6 +20,8 @@ from rota.application.lead import SchedulerDuties
 from rota.application.loop import FatalError
 from rota.application.node import Node
 from rota.application.plugins import PluginHost, PluginPlan
+from rota.application.reign import Reign
+from rota.application.seat import Seat
 from rota.application.store_time import RESYNC_EVERY
 from rota.application.watch import TaskWatch
 from rota.application.work.worker import WorkerService
@@ -29,14 +32,38 @@ Part = Coroutine[Any, Any, None]
 
 
 @dataclass(frozen=True, slots=True)
+class SharedDispatch:
+    """What a scheduler that dispatches beside the leader has more than one that stands by."""
+
+    seat: Seat
+    assistant: Assistant
+
+    async def run(self, leadership: Leadership, duties: SchedulerDuties) -> None:
+        async def lead(reign: Reign) -> None:
+            with self.assistant.resting():
+                await duties(reign)
+
+        seat, assistant = _start(self.seat.run()), _start(self.assistant.run())
+        try:
+            await leadership.run(lead)
+        finally:
+            await _end([assistant])  # in this order: it gives back what it holds, with its seat
+            await _end([seat])
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerRole:
-    """Campaigns, and leads when it has won."""
+    """Campaigns, and leads when it has won; until then it stands by, or assists."""
 
     leadership: Leadership
     duties: SchedulerDuties
+    shared: SharedDispatch | None = None
 
     async def run(self) -> None:
-        await self.leadership.run(self.duties)
+        if self.shared is None:
+            await self.leadership.run(self.duties)
+        else:
+            await self.shared.run(self.leadership, self.duties)
 
 
 class Front(Protocol):

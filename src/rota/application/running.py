@@ -1,10 +1,14 @@
 """What runs now of the types whose number is limited, as the leader knows it.
 
-Only the leader grants, so it knows what began. What ended it need not be told: when a limit seems to be reached, the
-store is asked which of these attempts still run. So a lost event does no harm, and a type that is not limited costs
-nothing. The leader before may have granted something after this one began, and a write that seemed to have failed may
-be done later: so the store is asked for everything once more when that must be over, and seldom from then on. Until a
-write of this leader that got no answer must be over, what it was to start counts, whatever the store says meanwhile.
+Only the leader grants what is limited, so it knows what began. What ended it need not be told: when a limit seems to be
+reached, the store is asked which of these attempts still run. So a lost event does no harm, and a type that is not
+limited costs nothing. The leader before may have granted something after this one began, and a write that seemed to
+have failed may be done later: so the store is asked for everything once more when that must be over, and seldom from
+then on. Until a write of this leader that got no answer must be over, what it was to start counts, whatever the store
+says meanwhile.
+
+Where others grant as well what has no limit, a type that has got one is begun with anew in the same way: they may learn
+of it a moment later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,6 +49,11 @@ class RunningOfTypes:
         doubtful = [key for key in full if key not in self._postponed]
         if doubtful:
             await self._verify(doubtful)
+
+    def begin_anew(self) -> None:
+        """Somebody else may have granted, or may be about to: ask for everything now, and again when that is over."""
+        self._seed_at = float("-inf")
+        self._seed_pause = SEED_AGAIN_AFTER
 
     def room(self, key: Key, most: int) -> int:
         """How many more of a limited type may start."""

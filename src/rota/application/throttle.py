@@ -32,15 +32,21 @@ class Limits:
     most: int | None = None
     rate: float | None = None
     executor: str = ""
+    revision: int = 0  # of the config
+
+    @property
+    def is_free(self) -> bool:
+        return self.most is None and self.rate is None
 
 
 FREE = Limits()
 
 
 class Throttle:
-    def __init__(self, tasks: TaskStore, configs: ConfigCache, *, clock: Clock) -> None:
+    def __init__(self, tasks: TaskStore, configs: ConfigCache, *, clock: Clock, do_others_grant: bool = False) -> None:
         self._configs = configs
         self._clock = clock
+        self._do_others_grant = do_others_grant  # of what has no limit by what they know, which may be a moment old
         self._running = RunningOfTypes(tasks, clock)
         self._limits: dict[Key, tuple[Limits, float]] = {}
         self._buckets: dict[Key, TokenBucket] = {}
@@ -49,14 +55,22 @@ class Throttle:
     async def learn(self, keys: Iterable[Key]) -> None:
         """Know the limits of these types, and how much room is left in them."""
         wanted = set(keys)
+        await self.learn_limits(wanted)
+        limits = ((key, self._limits_of(key).most) for key in wanted)
+        await self._running.watch({key: most for key, most in limits if most is not None})
+
+    async def learn_limits(self, keys: Iterable[Key]) -> None:
+        """Know the limits of these types, whatever runs of them."""
         now = self._clock.monotonic()
         if len(self._limits) > MOST_KNOWN:
             self._limits.clear()
-        unknown = [key for key in wanted if self.is_stale(key)]
+        unknown = [key for key in keys if self.is_stale(key)]
         if unknown:
             await self._read(unknown, until=now + KEEP)
-        limits = ((key, self._limits_of(key).most) for key in wanted)
-        await self._running.watch({key: most for key, most in limits if most is not None})
+
+    def is_free(self, key: Key) -> bool:
+        """Whether a type has no limits, as far as it was learnt."""
+        return self._limits_of(key).is_free
 
     def executor_of(self, key: Key) -> str:
         """What runs a type, as far as it was learnt; empty when it was not, or the type has no config."""
@@ -134,6 +148,8 @@ class Throttle:
         for key in keys:
             config = configs.get(key)
             limits = FREE if config is None else _limits_in(config)
+            if self._do_others_grant and limits.most is not None and limits != self._limits_of(key):
+                self._running.begin_anew()
             self._limits[key] = (limits, until)
             if limits.rate is None:
                 self._buckets.pop(key, None)
@@ -154,4 +170,4 @@ class Throttle:
 
 
 def _limits_in(config: TaskConfig) -> Limits:
-    return Limits(config.max_concurrent, config.rate_per_second, config.executor_type)
+    return Limits(config.max_concurrent, config.rate_per_second, config.executor_type, config.revision)

@@ -129,6 +129,11 @@ class SchedulerSettings:
         text="How often the store is compared with the coordinator; more often after calls that got no answer.",
         live=True,
     )
+    shared_dispatch: bool = setting(
+        False,
+        kinds.truth(),
+        text="Whether every scheduler dispatches, not the leader alone; on etcd only, and the same for all schedulers.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from typing import Protocol
 import structlog
 
 from rota.__about__ import __version__
+from rota.application.assist import Assistant
 from rota.application.attend import Attendance
 from rota.application.dispatch import Dispatcher, DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
@@ -30,6 +31,7 @@ from rota.application.lead import Pace, SchedulerDuties
 from rota.application.loop import Loops
 from rota.application.node import Node, join
 from rota.application.observe import Observe
+from rota.application.places import Places
 from rota.application.plugins import PluginHost
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.executor import Executor
@@ -40,8 +42,9 @@ from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import ReconcileDeliveries, ReconcileQueue
 from rota.application.recover import SILENCE, EndSilentAttempts, RecoverLostWorkers
 from rota.application.retain import Retain, Retention
-from rota.application.roles import Front, Roles, SchedulerRole
+from rota.application.roles import Front, Roles, SchedulerRole, SharedDispatch
 from rota.application.roll_up import RollUp
+from rota.application.seat import Seat
 from rota.application.services import ListSettings, Services, build_services
 from rota.application.take_back import TakeBack
 from rota.application.tokens import Tokens
@@ -213,7 +216,8 @@ class Built:
         """Take over what may change live."""
         scheduler = settings.scheduler
         balancer = self.registries.balancers.get(scheduler.balancer)
-        self.dispatcher.tune(DispatchSettings(scheduler.batch_size, balancer, scheduler.global_rate))
+        dispatch = DispatchSettings(scheduler.batch_size, balancer, scheduler.global_rate)
+        self.dispatcher.tune(dispatch)
         if self.roles.worker is not None:
             self.roles.worker.set_capacity(settings.worker.capacity)
         if self.front is not None:
@@ -221,6 +225,8 @@ class Built:
         if self.roles.scheduler is not None:
             self.roles.scheduler.duties.retain.tune(_retention(settings))
             self.roles.scheduler.duties.pace.reconcile_every = scheduler.reconcile_interval
+            if self.roles.scheduler.shared is not None:
+                self.roles.scheduler.shared.assistant.settings = dispatch
 
 
 def _reach(settings: Settings) -> Reach:
@@ -266,7 +272,32 @@ def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> 
         node_id=node.id,
         settings=_election(plan),
     )
-    return SchedulerRole(leadership, _build_duties(plan, node, dispatcher=dispatcher))
+    duties = _build_duties(plan, node, dispatcher=dispatcher)
+    if not plan.settings.scheduler.shared_dispatch:
+        return SchedulerRole(leadership, duties)
+    shared = _share(plan, node, dispatcher=dispatcher)
+    return SchedulerRole(leadership, replace(duties, assistance=shared.seat.assistance), shared)
+
+
+def _share(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SharedDispatch:
+    """Let this scheduler dispatch at the same time as others."""
+    assistance = node.coordinator.assistance
+    if assistance is None:
+        problem = "scheduler.shared_dispatch: with this store and coordinator the leader alone can dispatch"
+        raise ConfigError(
+            problem, fix="set store.url and coordinator.url to etcd://…, or scheduler.shared_dispatch off"
+        )
+    seat = Seat(
+        assistance=assistance,
+        coordinator=node.coordinator,
+        terms=node.store.terms,
+        loops=node.loops,
+        node_id=node.id,
+        settings=_election(plan),
+    )
+    dispatcher.share(Places(seat, node.collector, node.id))
+    worker = plan.settings.worker
+    return SharedDispatch(seat, Assistant(node, seat, distrust_for=worker.lease + worker.heartbeat_interval))
 
 
 def _build_duties(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> SchedulerDuties:

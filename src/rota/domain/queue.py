@@ -60,3 +60,5 @@ class QueueDepths:
     delayed: int = 0
     assigned: Mapping[WorkerId, int] = field(default_factory=dict)  # handed to a worker's queue, not yet taken
     in_flight: Mapping[WorkerId, int] = field(default_factory=dict)  # taken by the worker, not yet acknowledged
+    reserved: Mapping[WorkerId, Mapping[str, int]] = field(default_factory=dict)  # places that are kept, by holder
+    as_of: int = 0  # grows with whatever is assigned or reserved, if the adapter counts that

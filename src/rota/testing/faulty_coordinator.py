@@ -1,15 +1,17 @@
 """A coordinator that fails to order, around one that works. Operations are named `part.method`: `queue.push`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from rota.application.ports.coordinator import (
     NO_WAIT,
+    Assistance,
     Coordinator,
     Deliveries,
     Election,
+    Holder,
     Signals,
     TaskQueue,
     WorkerPool,
@@ -33,6 +35,7 @@ def faulty_coordinator(inner: Coordinator, faults: Faults) -> Coordinator:
         queue=FaultyTaskQueue(inner.queue, faults),
         deliveries=FaultyDeliveries(inner.deliveries, faults),
         signals=FaultySignals(inner.signals, faults),
+        assistance=None if inner.assistance is None else FaultyAssistance(inner.assistance, faults),
     )
 
 
@@ -159,6 +162,43 @@ class FaultySignals:
         async with self._inner.subscribe(after=after) as events:
             await _around(self._faults, "signals.subscribe", call=_nothing)
             yield events
+
+
+class FaultyAssistance:
+    def __init__(self, inner: Assistance, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def join(self, node_id: NodeId, ttl: timedelta) -> int:
+        return await _around(self._faults, "assistance.join", call=lambda: self._inner.join(node_id, ttl))
+
+    async def renew(self, node_id: NodeId, seat: int) -> bool:
+        return await _around(self._faults, "assistance.renew", call=lambda: self._inner.renew(node_id, seat))
+
+    async def leave(self, node_id: NodeId, seat: int) -> None:
+        await _around(self._faults, "assistance.leave", call=lambda: self._inner.leave(node_id, seat))
+
+    async def list_present(self) -> list[NodeId]:
+        return await _around(self._faults, "assistance.list_present", call=self._inner.list_present)
+
+    async def reserve(
+        self, holder: Holder, places: Mapping[WorkerId, int], *, since: int
+    ) -> frozenset[WorkerId] | None:
+        return await _around(
+            self._faults, "assistance.reserve", call=lambda: self._inner.reserve(holder, places, since=since)
+        )
+
+    async def release(self, holder: Holder, worker_ids: Sequence[WorkerId]) -> None:
+        await _around(self._faults, "assistance.release", call=lambda: self._inner.release(holder, worker_ids))
+
+    async def pass_on(self, task_ids: Sequence[TaskId]) -> None:
+        await _around(self._faults, "assistance.pass_on", call=lambda: self._inner.pass_on(task_ids))
+
+    async def take_passed(self, limit: int) -> list[TaskId]:
+        return await _around(self._faults, "assistance.take_passed", call=lambda: self._inner.take_passed(limit))
+
+    async def wait_for_work(self, wait: timedelta) -> bool:
+        return await _around(self._faults, "assistance.wait_for_work", call=lambda: self._inner.wait_for_work(wait))
 
 
 def _around(faults: Faults, operation: str, *, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -30,6 +31,7 @@ from rota.application.retain import Retain
 from rota.application.roll_up import RollUp
 from rota.domain.errors import CoordinatorUnavailableError, FencedError
 from rota.domain.ids import NodeId, TaskId, WorkerId
+from rota.domain.queue import QueueEntry
 from rota.domain.task import PENDING
 from rota.testing.faults import Fault
 from tests.support.builders import HOUR, a_worker
@@ -446,3 +448,26 @@ async def test_a_changed_pace_counts_from_the_next_turn_on() -> None:
     await scene.pass_time(2)
     assert scene.figures.count(metrics.LOOP_FAILURES, "reconcile_queue") >= 1
     await stop(running)
+
+
+@virtually
+async def test_the_queues_are_compared_often_for_a_while_after_another_scheduler_is_gone() -> None:
+    """What it had taken and not granted is in no queue."""
+    scene = await a_scene()
+    assistance = scene.coordinator.assistance
+    assert assistance is not None
+    asked = replace(duties(scene, ScriptedDispatcher(scene)), assistance=assistance)
+    asked.pace.reconcile_every = HOUR
+    seat = await assistance.join(NodeId("other"), HOUR)
+    leading = asyncio.create_task(asked(scene.reign))
+    await scene.add(9)
+    await scene.actual.queue.push([QueueEntry(TaskId(9), 0)])  # with a backlog the next comparison is an hour off
+    await scene.pass_time(60)
+    await scene.add(1)
+    await scene.pass_time(60)
+    assert 1 not in await scene.queued()
+    await scene.actual.queue.push([QueueEntry(TaskId(9), 0)])
+    await assistance.leave(NodeId("other"), seat)
+    await scene.pass_time(SETTLED.total_seconds())
+    assert 1 in await scene.queued()
+    await stop(leading)

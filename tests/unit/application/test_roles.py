@@ -19,7 +19,7 @@ from rota.application.roles import Roles
 from rota.application.steer import SteerTasks
 from rota.application.submit import SubmitTasks
 from rota.config.registry import Registries
-from rota.config.settings import Settings
+from rota.config.settings import SchedulerSettings, Settings
 from rota.config.wiring import Blueprint, Role, build_roles
 from rota.domain.attempt import Outcome, Succeeded
 from rota.domain.events import Event, EventKind
@@ -83,14 +83,18 @@ class Process:
 
 
 async def a_process(
-    roles: Sequence[Role] = (), script: Script = succeed, *, executor: ScriptedExecutor | None = None
+    roles: Sequence[Role] = (),
+    script: Script = succeed,
+    *,
+    executor: ScriptedExecutor | None = None,
+    settings: Settings | None = None,
 ) -> Process:
     bench, executor = await a_bench(), executor or ScriptedExecutor(script)
     await bench.node.store.configs.put(a_config())
     registries = Registries()
     registries.executors.register("local", lambda _around: executor)
     system = System(bench.clock, FixedChance())
-    plan = Blueprint(settings=Settings(), system=system, registries=registries, tasks=TaskRegistry())
+    plan = Blueprint(settings=settings or Settings(), system=system, registries=registries, tasks=TaskRegistry())
     process = Process(bench, (await build_roles(plan, bench.node, roles=roles)).roles, executor)
     process.roles.guests = [PluginPlan(PLUGIN, lambda: process.guest)]
     return process
@@ -338,3 +342,15 @@ async def test_a_process_that_stops_closes_its_api() -> None:
     async with running(process):
         assert not door.has_closed
     assert door.has_closed
+
+
+@virtually
+async def test_a_scheduler_that_shares_dispatch_leads_and_leaves_no_seat_behind() -> None:
+    settings = Settings(scheduler=SchedulerSettings(shared_dispatch=True))
+    process = await a_process(BOTH, settings=settings)
+    assistance = process.bench.node.coordinator.assistance
+    assert assistance is not None
+    async with running(process):
+        await process.until(await process.submit(), SUCCESS)
+        assert await assistance.list_present() == [process.bench.node.id]
+    assert await assistance.list_present() == []

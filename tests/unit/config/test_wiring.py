@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,29 @@ async def test_a_program_that_brings_no_server_cannot_serve_the_api(registries: 
     async with open_node(plan) as node:
         with pytest.raises(ConfigError, match="cannot serve the API; try: rota api"):
             await build_roles(plan, node, roles=[Role.API])
+
+
+@virtually
+async def test_where_the_leader_alone_can_dispatch_schedulers_that_are_to_share_it_do_not_start(
+    registries: Registries, tmp_path: Path
+) -> None:
+    plan = a_plan(registries, settings_of(tmp_path, scheduler={"shared_dispatch": True}))
+    async with open_node(plan) as node:
+        alone = replace(node, coordinator=replace(node.coordinator, assistance=None))
+        with pytest.raises(ConfigError, match=r"shared_dispatch.* the leader alone can dispatch; try: set store.url"):
+            await build_roles(plan, alone, roles=[Role.SCHEDULER])
+        await build_roles(plan, alone, roles=[Role.WORKER])  # which dispatches nothing
+
+
+@virtually
+async def test_what_changes_live_changes_beside_the_leader_too(registries: Registries, tmp_path: Path) -> None:
+    plan = a_plan(registries, settings_of(tmp_path, scheduler={"shared_dispatch": True}))
+    async with open_node(plan) as node:
+        built = await build_roles(plan, node, roles=[Role.SCHEDULER])
+        built.tune(settings_of(tmp_path, scheduler={"shared_dispatch": True, "batch_size": 7}))
+        assert built.roles.scheduler is not None
+        assert built.roles.scheduler.shared is not None
+        assert built.roles.scheduler.shared.assistant.settings.batch_size == 7
 
 
 @pytest.mark.parametrize("role", [Role.SCHEDULER, Role.WORKER])

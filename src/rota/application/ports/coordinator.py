@@ -11,7 +11,7 @@ Rules of every method, which the contract suite checks on every adapter:
   the caller has from the store's clock.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -204,6 +204,62 @@ class Signals(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """Who reserves places: a name of its own, and the seat of its process, with which its places end."""
+
+    name: str
+    seat: int
+
+
+class Assistance(Protocol):
+    """What schedulers need that dispatch at once, beside a queue from which two never take the same entry.
+
+    A scheduler has a seat while it lives. Before it grants anything to a worker it reserves places there, so that two
+    of them never fill the same ones. What only the leader may grant, or can, is passed on to it."""
+
+    async def join(self, node_id: NodeId, ttl: timedelta) -> int:
+        """Take a seat, beside or instead of an earlier one of the same node; its number is never used again."""
+        ...
+
+    async def renew(self, node_id: NodeId, seat: int) -> bool:
+        """Prolong a seat by the duration it was taken for. False when it is over: take another."""
+        ...
+
+    async def leave(self, node_id: NodeId, seat: int) -> None:
+        """Give up a seat, and all places that are reserved with it."""
+        ...
+
+    async def list_present(self) -> list[NodeId]:
+        """Who has a seat, in order. Places of one who is not there any more are free again."""
+        ...
+
+    async def reserve(
+        self, holder: Holder, places: Mapping[WorkerId, int], *, since: int
+    ) -> frozenset[WorkerId] | None:
+        """Reserve places at workers, instead of those that this holder has there; says at which. Atomic for each.
+
+        `since` is the `as_of` of the depths by which they were chosen: where anybody has reserved, or was assigned,
+        anything since then, none are. None altogether: the seat is over, and so are all places reserved with it."""
+        ...
+
+    async def release(self, holder: Holder, worker_ids: Sequence[WorkerId]) -> None:
+        """Give back what the holder has reserved at these workers. May be repeated."""
+        ...
+
+    async def pass_on(self, task_ids: Sequence[TaskId]) -> None:
+        """Leave tasks that were taken from the queue to the leader, and wake it. Atomic."""
+        ...
+
+    async def take_passed(self, limit: int) -> list[TaskId]:
+        """Take up to `limit` of the tasks that were passed on, oldest first. Atomic."""
+        ...
+
+    async def wait_for_work(self, wait: timedelta) -> bool:
+        """As that of the queue, for those beside the leader: whatever wakes the leader wakes one of them as well."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Coordinator:
     """All of coordination, by concern. An adapter builds one; use cases take the parts they need."""
 
@@ -212,3 +268,4 @@ class Coordinator:
     queue: TaskQueue
     deliveries: Deliveries
     signals: Signals
+    assistance: Assistance | None = None  # None: the leader alone can dispatch

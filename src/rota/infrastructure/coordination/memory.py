@@ -25,6 +25,7 @@ from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.domain.task import LiveTask
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
+from rota.infrastructure.coordination.memory_assistance import MemoryAssistance, Sharing, count_places
 from rota.infrastructure.instants import to_us
 
 EVENT_ID = "m"
@@ -122,6 +123,7 @@ class _Memory:
     in_flight: dict[WorkerId, set[Attempt]] = field(default_factory=dict)
     cancelled: dict[TaskId, float] = field(default_factory=dict)  # with the end of the request
     events: deque[Told] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    sharing: Sharing = field(default_factory=Sharing)
 
 
 class MemoryState:
@@ -133,7 +135,9 @@ class MemoryState:
         self.last_lease = 0  # survives `forget`: a number is never used twice
         self.last_event = to_us(clock.now())  # so does this one; above what this process used before it was restarted
         self.changes = 0  # and this: of the pool
+        self.handed = 0  # and this: how often something was assigned or reserved
         self.work = Bell(clock)
+        self.assistants = Bell(clock)
         self.vacancy = Bell(clock)
         self.deliveries: dict[WorkerId, Bell] = {}
         self.listeners: set[EventBuffer] = set()
@@ -142,8 +146,16 @@ class MemoryState:
         """Lose everything, like a server that was flushed: those who wait or listen stay connected."""
         self.memory = _Memory()
         self.last_event += 1  # so that nobody who comes back seems to have missed nothing
-        for bell in (self.work, *self.deliveries.values()):
+        for bell in (self.work, self.assistants, *self.deliveries.values()):
             bell.hush()
+
+    def ring_work(self) -> None:
+        self.work.ring()
+        self.assistants.ring()
+
+    def note_handed(self, worker_id: WorkerId) -> None:
+        self.handed += 1
+        self.memory.sharing.handed[worker_id] = self.handed
 
     def bell_of(self, worker_id: WorkerId) -> Bell:
         return self.deliveries.setdefault(worker_id, Bell(self.clock))
@@ -212,7 +224,7 @@ class MemoryWorkerPool:
         memory = self._state.memory
         self._state.changes += 1
         for worker_id in worker_ids:
-            for known in (memory.workers, memory.assigned, memory.in_flight):
+            for known in (memory.workers, memory.assigned, memory.in_flight, memory.sharing.places):
                 known.pop(worker_id, None)
             bell = self._state.deliveries.pop(worker_id, None)
             if bell is not None:
@@ -248,7 +260,7 @@ class MemoryTaskQueue:
                 self._delay(entry, entry.due_at)
         has_ready = any(entry.due_at is None for entry in entries)
         if has_ready or (queues.delayed and (next_due is None or queues.delayed[0][0] < next_due)):
-            self._state.work.ring()
+            self._state.ring_work()
             await self._state.let_others_go_on()
 
     async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
@@ -266,7 +278,7 @@ class MemoryTaskQueue:
         return await self._state.work.wait(wait)
 
     async def wake(self) -> None:
-        self._state.work.ring()
+        self._state.ring_work()
 
     async def move_due(self, now: datetime, limit: int) -> DueMove:
         queues = self._state.memory.queues
@@ -276,7 +288,7 @@ class MemoryTaskQueue:
             del queues.due[priority, task_id]
             queues.ready[priority].append(task_id)
         if due:
-            self._state.work.ring()
+            self._state.ring_work()
         return DueMove(len(due), queues.delayed[0][0] if queues.delayed else None)
 
     async def discard(self, entries: Sequence[QueueEntry]) -> None:
@@ -290,6 +302,8 @@ class MemoryTaskQueue:
             delayed=len(memory.queues.delayed),
             assigned=_lengths(memory.assigned),
             in_flight=_lengths(memory.in_flight),
+            reserved=count_places(self._state),
+            as_of=self._state.handed,
         )
 
     async def find_generation(self) -> str | None:
@@ -297,6 +311,7 @@ class MemoryTaskQueue:
 
     async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
         self._state.memory.queues = _Queues(building=generation)
+        self._state.memory.sharing.passed.clear()
         async for page in pages:
             await self.push(page)
         queues = self._state.memory.queues
@@ -325,6 +340,7 @@ class MemoryDeliveries:
         for attempt in new:
             assigned.setdefault(attempt.worker_id, {})[attempt] = None
         for worker_id in dict.fromkeys(attempt.worker_id for attempt in new):
+            self._state.note_handed(worker_id)
             self._state.bell_of(worker_id).ring()
         await self._state.let_others_go_on()
 
@@ -343,7 +359,7 @@ class MemoryDeliveries:
                 del waiting[attempt]
                 self._hush_if_empty(attempt.worker_id)
         if attempts:
-            self._state.work.ring()
+            self._state.ring_work()
 
     async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
         return list(self._state.memory.assigned.get(worker_id, {}))
@@ -421,6 +437,7 @@ def join_memory(state: MemoryState) -> Coordinator:
         queue=MemoryTaskQueue(state),
         deliveries=MemoryDeliveries(state),
         signals=MemorySignals(state),
+        assistance=MemoryAssistance(state),
     )
 
 

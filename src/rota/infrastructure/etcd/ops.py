@@ -104,6 +104,28 @@ def is_unchanged(key: str, revision: int) -> wire.Compare:
     return wire.Compare(target=wire.Compare.MOD, key=key.encode(), mod_revision=revision)
 
 
+def none_created_after(span: Span, revision: int) -> wire.Compare:
+    """All keys of the span that are there were there at this revision."""
+    return wire.Compare(
+        target=wire.Compare.CREATE,
+        result=wire.Compare.LESS,
+        key=span.start,
+        range_end=span.end,
+        create_revision=revision + 1,
+    )
+
+
+def none_written_after(span: Span, revision: int) -> wire.Compare:
+    """All keys of the span that are there were last written at this revision or before."""
+    return wire.Compare(
+        target=wire.Compare.MOD,
+        result=wire.Compare.LESS,
+        key=span.start,
+        range_end=span.end,
+        mod_revision=revision + 1,
+    )
+
+
 def has_value(key: str, value: bytes) -> wire.Compare:
     return wire.Compare(target=wire.Compare.VALUE, key=key.encode(), value=value)
 
@@ -145,3 +167,7 @@ def cut(groups: Iterable[Sequence[Op]]) -> Iterator[list[Sequence[Op]]]:
 def size_of(ops: Iterable[Op]) -> int:
     """The bytes of operations in a request, with what holds them together."""
     return sum(op.ByteSize() + 6 for op in ops)
+
+
+def is_put(event: wire.WatchEvent) -> bool:
+    return event.type == wire.WatchEvent.PUT

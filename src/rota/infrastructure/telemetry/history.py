@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.application.elect import ElectionSettings
-from rota.application.ports.coordinator import Coordinator, Election
+from rota.application.ports.coordinator import Assistance, Coordinator, Election
 from rota.application.ports.store import Store, TaskStore, TermStore, Written
 from rota.application.ports.system import Clock
 from rota.domain.audit import AuditEntry
@@ -56,14 +56,16 @@ def recorded(
     store: Store, coordinator: Coordinator, *, history: History, election: ElectionSettings
 ) -> tuple[Store, Coordinator]:
     """The same store and coordinator; what this process writes about tasks and terms is noted."""
-    trust = Trust(history.clock, election)
-    tasks, terms = _RecordedTasks(store.tasks, history, trust=trust), _RecordedTerms(store.terms, history)
-    elected = replace(coordinator, election=_RecordedElection(coordinator.election, trust))
+    leads, assists = Trust(history.clock, election), Trust(history.clock, election)
+    tasks, terms = _RecordedTasks(store.tasks, history, trusts=(leads, assists)), _RecordedTerms(store.terms, history)
+    elected = replace(coordinator, election=_RecordedElection(coordinator.election, leads))
+    if coordinator.assistance is not None:
+        elected = replace(elected, assistance=_RecordedAssistance(coordinator.assistance, assists))
     return replace(store, tasks=tasks, terms=terms), elected
 
 
 class Trust:
-    """Until when this node may act as leader, reckoned apart from the code that keeps to it."""
+    """Until when this node may act as leader, or beside it, reckoned apart from the code that keeps to it."""
 
     def __init__(self, clock: Clock, settings: ElectionSettings) -> None:
         self._clock = clock
@@ -91,13 +93,13 @@ class _Recorded:
 
 
 class _RecordedTasks(_Recorded):
-    def __init__(self, inner: TaskStore, history: History, *, trust: Trust) -> None:
+    def __init__(self, inner: TaskStore, history: History, *, trusts: Sequence[Trust]) -> None:
         super().__init__(inner)
         self._history = history
-        self._trust = trust
+        self._trusts = trusts
 
     async def advance(self, steps: Sequence[Transition], *, audit: Sequence[AuditEntry] = ()) -> Written:
-        asked_at, trusted_until = self._history.clock.monotonic(), self._trust.until
+        asked_at, trusted_until = self._history.clock.monotonic(), max(trust.until for trust in self._trusts)
         try:
             written: Written = await self._inner.advance(steps, audit=audit)
         except BaseException:
@@ -152,6 +154,27 @@ class _RecordedElection(_Recorded):
     async def renew(self, node_id: NodeId, lease: int, *, ttl: timedelta) -> bool:
         asked_at = self._trust.ask()
         is_mine: bool = await self._inner.renew(node_id, lease, ttl=ttl)
+        if is_mine:
+            self._trust.won(asked_at)
+        else:
+            self._trust.end()
+        return is_mine
+
+
+class _RecordedAssistance(_Recorded):
+    def __init__(self, inner: Assistance, trust: Trust) -> None:
+        super().__init__(inner)
+        self._trust = trust
+
+    async def join(self, node_id: NodeId, ttl: timedelta) -> int:
+        asked_at = self._trust.ask()
+        seat: int = await self._inner.join(node_id, ttl)
+        self._trust.won(asked_at)
+        return seat
+
+    async def renew(self, node_id: NodeId, seat: int) -> bool:
+        asked_at = self._trust.ask()
+        is_mine: bool = await self._inner.renew(node_id, seat)
         if is_mine:
             self._trust.won(asked_at)
         else:

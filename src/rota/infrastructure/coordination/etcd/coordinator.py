@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.system import Clock
 from rota.domain.errors import CoordinatorUnavailableError
+from rota.infrastructure.coordination.etcd.assistance import EtcdAssistance
 from rota.infrastructure.coordination.etcd.deliveries import EtcdDeliveries
 from rota.infrastructure.coordination.etcd.election import EtcdElection
 from rota.infrastructure.coordination.etcd.keys import DEFAULT_PREFIX, EtcdKeys, Stamps
@@ -26,6 +27,7 @@ def etcd_coordinator(client: EtcdClient, clock: Clock, *, prefix: str = DEFAULT_
         queue=EtcdTaskQueue(client, keys, stamps=stamps, patience=patience),
         deliveries=EtcdDeliveries(client, keys, stamps=stamps, patience=patience),
         signals=EtcdSignals(client, keys, stamps=stamps),
+        assistance=EtcdAssistance(client, keys, stamps=stamps, patience=patience),
     )
 
 

@@ -3,7 +3,7 @@
 `a` and a time: assigned, and since when, which is the order to take in. `t`: taken. Assigning writes a key only where
 there is none, taking writes `t` only where the value is still the one that was seen, so that a repeat hands nothing
 over twice; an answer that is lost on its way leaves the attempt taken, where `held` finds it. A worker that waits
-watches its keys. What is no entry is left out.
+watches its keys. What is no entry is left out: among them the places that schedulers have reserved (`assistance.py`).
 """
 
 from collections import Counter
@@ -14,9 +14,9 @@ from rota._proto.etcd import wire_pb2 as wire
 from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId, WorkerId
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number
-from rota.infrastructure.coordination.etcd.waiting import Patience
+from rota.infrastructure.coordination.etcd.waiting import Patience, wake_all
 from rota.infrastructure.etcd.client import EtcdClient
-from rota.infrastructure.etcd.ops import Op, cut, delete, has_value, is_absent, put, put_missing, scan, under, when
+from rota.infrastructure.etcd.ops import Op, cut, delete, has_value, is_absent, put, scan, under, when
 
 ASSIGNED, TAKEN = b"a", b"t"
 
@@ -47,7 +47,7 @@ class EtcdDeliveries:
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
         if attempts:
             ended = [delete(key) for key in dict.fromkeys(map(self._key, attempts))]
-            await self._write([*ended, put_missing(self._keys.wake)])
+            await self._write([*ended, *wake_all(self._keys)])
 
     async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
         kvs = await self._scan(worker_id)

@@ -2,11 +2,14 @@
 
     /rota/locks/scheduler                              who leads, bound to a lease
     /rota/nodes/scheduler/{node}                       the same, by node
+    /rota/nodes/dispatcher/{node}                      where all schedulers dispatch: one of them, bound to its lease
     /rota/nodes/worker/{id}                            a worker, bound to its lease; beside it load/{id} and held/{id}
     /rota/queues/ready/priority_{p}_{time}_{task}      tasks that wait, in order; the value is what they bring along
     /rota/queues/delayed/priority_{p}_{due}_{task}     those that are not due; due/{p}_{task} finds one again
     /rota/queues/worker_{id}/{task}_{attempt}          what was handed to a worker: `a{time}` assigned, `t` taken
-    /rota/queues/wake                                  there is news for the scheduler
+    /rota/queues/worker_{id}/for_{scheduler}           places that a scheduler has reserved there, bound to its lease
+    /rota/queues/passed/{time}_{task}                  what other schedulers leave to the leader
+    /rota/queues/wake                                  there is news for the leader; wake_assistants: for the others
     /rota/cancels/{task}                               bound to a lease
     /rota/events/{time}_{count}                        a batch of events
 
@@ -24,6 +27,7 @@ from rota.infrastructure.instants import to_us
 
 DEFAULT_PREFIX = "rota"
 TIME_DIGITS = 17
+PLACES = "for_"  # sorts behind all attempts, which begin with a digit
 _MOST_DIGITS = len(str(MAX_ID))
 
 
@@ -35,6 +39,7 @@ class EtcdKeys:
             raise ConfigError(f"the etcd prefix {prefix!r} is empty or has slashes around it; try rota")
         self.root = f"/{prefix}/"
         self.leader = self._key("locks/scheduler")
+        self.dispatchers = self._key("nodes/dispatcher/")
         self.workers = self._key("nodes/worker/")
         self.loads = self._key("nodes/load/")
         self.held = self._key("nodes/held/")
@@ -42,7 +47,9 @@ class EtcdKeys:
         self.ready = self._key("queues/ready/")
         self.delayed = self._key("queues/delayed/")
         self.due = self._key("queues/due/")
+        self.passed = self._key("queues/passed/")
         self.wake = self._key("queues/wake")
+        self.wake_assistants = self._key("queues/wake_assistants")
         self.generation = self._key("queues/generation")
         self.building = self._key("queues/building")
         self.deliveries = self._key("queues/worker_")
@@ -52,6 +59,9 @@ class EtcdKeys:
 
     def scheduler(self, node_id: NodeId) -> str:
         return self._key(f"nodes/scheduler/{quote(node_id, safe='')}")
+
+    def dispatcher(self, node_id: NodeId) -> str:
+        return f"{self.dispatchers}{quote(node_id, safe='')}"
 
     def ready_at(self, priority: int) -> Span:
         return under(f"{self.ready}priority_{priority}_")
@@ -73,6 +83,9 @@ class EtcdKeys:
 
     def delivered_to(self, worker_id: WorkerId) -> str:
         return f"{self.deliveries}{worker_id}/"
+
+    def places_at(self, worker_id: WorkerId) -> str:
+        return f"{self.delivered_to(worker_id)}{PLACES}"
 
     def cancel(self, task_id: TaskId) -> str:
         return f"{self.cancels}{task_id}"

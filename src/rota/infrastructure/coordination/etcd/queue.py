@@ -17,9 +17,10 @@ from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.domain.task import LiveTask
 from rota.infrastructure.coordination.brought import find_brought, to_brought
+from rota.infrastructure.coordination.etcd.assistance import count_places
 from rota.infrastructure.coordination.etcd.deliveries import count_deliveries
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number, find_waiting, spell_time
-from rota.infrastructure.coordination.etcd.waiting import Patience
+from rota.infrastructure.coordination.etcd.waiting import Patience, wait_for_wake, wake_all
 from rota.infrastructure.etcd.client import EtcdClient
 from rota.infrastructure.etcd.ops import (
     MOST_OPS,
@@ -32,9 +33,7 @@ from rota.infrastructure.etcd.ops import (
     get,
     has_value,
     is_present,
-    only,
     put,
-    put_missing,
     scan,
     together,
     under,
@@ -92,16 +91,10 @@ class EtcdTaskQueue:
         return Taken(tuple(one.task_id for one in taken), heads, added, changes, is_woken)
 
     async def wait_for_work(self, wait: timedelta) -> bool:
-        async for left in self._patience.until(wait):
-            done = await self._client.write([delete(self._keys.wake)])
-            if done.answers[0].delete.deleted:
-                return True
-            if left:
-                await self._client.wait_for(only(self._keys.wake), after=done.revision, wait=left, is_wanted=_is_put)
-        return False
+        return await wait_for_wake(self._client, self._keys.wake, left=self._patience.until(wait))
 
     async def wake(self) -> None:
-        await self._client.write([put_missing(self._keys.wake)])
+        await self._client.write(wake_all(self._keys))
 
     async def move_due(self, now: datetime, limit: int) -> DueMove:
         spans = [scan(self._keys.delayed_at(level), limit + 1) for level in LEVELS]
@@ -133,6 +126,8 @@ class EtcdTaskQueue:
             delayed=delayed.range.count,
             assigned=assigned,
             in_flight=in_flight,
+            reserved=count_places(handed.range.kvs),
+            as_of=done.revision,
         )
 
     async def find_generation(self) -> str | None:
@@ -141,7 +136,7 @@ class EtcdTaskQueue:
 
     async def rebuild(self, generation: str, pages: AsyncIterator[Sequence[QueueEntry]]) -> None:
         keys, name = self._keys, generation.encode()
-        empty = [delete_span(under(prefix)) for prefix in (keys.ready, keys.delayed, keys.due)]
+        empty = [delete_span(under(prefix)) for prefix in (keys.ready, keys.delayed, keys.due, keys.passed)]
         await self._client.write([*empty, delete(keys.generation), put(keys.building, name)])
         async for page in pages:
             await self.push(page)
@@ -166,7 +161,7 @@ class EtcdTaskQueue:
         return taken[:limit]
 
     async def _write(self, changes: Sequence[Op], *, wakes: bool = False) -> list[wire.ResponseOp]:
-        wake = [[put_missing(self._keys.wake)]] if wakes else []
+        wake = [[op] for op in wake_all(self._keys)] if wakes else []
         answers: list[wire.ResponseOp] = []
         for groups in cut([*([change] for change in changes), *wake]):
             answers += (await self._client.write([op for group in groups for op in group])).answers
@@ -238,7 +233,3 @@ def _find_added(one: _Waiting) -> LiveTask | None:
 
 def _by_time(one: _Waiting) -> tuple[int, int, TaskId]:
     return one.time_us, one.priority, one.task_id
-
-
-def _is_put(event: wire.WatchEvent) -> bool:
-    return event.type == wire.WatchEvent.PUT

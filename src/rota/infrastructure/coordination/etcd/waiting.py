@@ -4,6 +4,9 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 from rota.application.ports.system import Clock
+from rota.infrastructure.coordination.etcd.keys import EtcdKeys
+from rota.infrastructure.etcd.client import EtcdClient
+from rota.infrastructure.etcd.ops import Op, delete, is_put, only, put_missing
 
 LONGEST_WATCH = timedelta(seconds=5)  # then one looks again: a watch is a hint
 NOTHING = timedelta(0)
@@ -23,3 +26,19 @@ class Patience:
             yield min(left, LONGEST_WATCH)
             if not left:
                 return
+
+
+async def wait_for_wake(client: EtcdClient, key: str, *, left: AsyncIterator[timedelta]) -> bool:
+    """Until a key is written, which is deleted by the one who sees it (True), or the wait is over (False)."""
+    async for wait in left:
+        done = await client.write([delete(key)])
+        if done.answers[0].delete.deleted:
+            return True
+        if wait:
+            await client.wait_for(only(key), after=done.revision, wait=wait, is_wanted=is_put)
+    return False
+
+
+def wake_all(keys: EtcdKeys) -> list[Op]:
+    """There is news: for the leader, and for one of those beside it, if there are any."""
+    return [put_missing(keys.wake), put_missing(keys.wake_assistants)]

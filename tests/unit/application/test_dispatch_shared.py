@@ -1,0 +1,163 @@
+"""The leader's dispatch where others dispatch as well."""
+
+from rota.application.dispatch import DispatchSettings
+from rota.domain.ids import TaskId, WorkerId
+from rota.testing.faults import Fault
+from tests.support.builders import EMAIL, a_config
+from tests.support.shared_stage import LEADER, SharedStage, shared
+from tests.unit.application.test_dispatch import attempts
+
+REPORT = "report"
+
+
+async def pass_on(stage: SharedStage, *task_ids: int, type: str = EMAIL) -> None:
+    """An assistant took these and leaves them to the leader."""
+    await stage.submit(*task_ids, type=type)
+    await stage.queued()
+    await stage.calm_assistance.pass_on([TaskId(task_id) for task_id in task_ids])
+
+
+@shared
+async def test_what_was_passed_on_is_granted(stage: SharedStage) -> None:
+    await stage.hire(1)
+    await pass_on(stage, 1, 2)
+    await stage.submit(3)
+    async with stage.reigning():
+        assert await stage.handed_over() == attempts(1, 2, 3)
+        assert await stage.reserved() == {}
+        await pass_on(stage, 4)
+        await stage.settle()
+        assert await stage.handed_over() == attempts(1, 2, 3, 4)
+
+
+@shared
+async def test_more_than_a_batch_is_taken_over_at_once(stage: SharedStage) -> None:
+    stage.dispatcher.tune(DispatchSettings(batch_size=2))
+    await stage.hire(1)
+    await pass_on(stage, *range(1, 8))
+    async with stage.reigning():
+        assert await stage.handed_over() == attempts(*range(1, 8))
+
+
+@shared
+async def test_what_was_passed_on_and_cannot_go_is_parked(stage: SharedStage) -> None:
+    await stage.truth.configs.put(a_config(REPORT, max_concurrent=1))
+    await stage.hire(1)
+    await pass_on(stage, 1, 2, type=REPORT)
+    async with stage.reigning():
+        assert await stage.granted() == {1: 1}
+        assert stage.dispatcher.is_parked(TaskId(2))
+        await stage.finish(1)
+        await stage.settle()
+        assert await stage.granted() == {2: 1}
+
+
+@shared
+async def test_while_there_is_no_room_what_was_passed_on_is_held(stage: SharedStage) -> None:
+    await stage.hire(1, capacity=1)
+    await stage.submit(1)
+    async with stage.reigning():
+        await pass_on(stage, 2)
+        await stage.pass_time(3)
+        assert await stage.granted() == {1: 1}
+        await stage.finish(1)
+        await stage.settle()
+        assert await stage.granted() == {2: 1}
+
+
+@shared
+async def test_places_that_another_has_reserved_meanwhile_are_not_filled(stage: SharedStage) -> None:
+    await stage.hire(1, capacity=2)
+    await stage.submit(1, 2)
+    stage.faults.before("assistance.reserve", lambda: stage.reserve_elsewhere(1, 1))
+    async with stage.reigning():
+        assert len(await stage.granted()) == 1
+        assert stage.figures.counted[("rota_scheduler_places_lost_total",)] == 2
+        await stage.pass_time(5)
+        assert len(await stage.handed_over()) == 1
+
+
+@shared
+async def test_a_parked_task_whose_place_is_lost_stays_parked(stage: SharedStage) -> None:
+    await stage.hire(1, capacity=1)
+    await stage.submit(1)
+    async with stage.reigning():
+        await pass_on(stage, 2)
+        await stage.settle()
+        stage.faults.before("assistance.reserve", lambda: stage.reserve_elsewhere(1, 1))
+        await stage.finish(1)
+        await stage.settle()
+        assert await stage.granted() == {}
+        assert stage.dispatcher.is_parked(TaskId(2))
+        await stage.calm_assistance.leave(LEADER, await _seat_of_the_third(stage))
+        await stage.pass_time(2)
+        assert await stage.granted() == {2: 1}
+
+
+async def _seat_of_the_third(stage: SharedStage) -> int:
+    """The last one that was taken."""
+    return await stage.calm_assistance.join(LEADER, stage.leader_seat.settings.ttl) - 1
+
+
+@shared
+async def test_a_leader_whose_seat_is_over_takes_another(stage: SharedStage) -> None:
+    await stage.hire(1)
+    await stage.submit(1)
+    async with stage.reigning():
+        await stage.calm_assistance.leave(LEADER, (await stage.leader_seat.holder("any")).seat)
+        await stage.submit(2)
+        await stage.pass_time(1)
+        assert await stage.handed_over() == attempts(1, 2)
+
+
+@shared
+async def test_places_left_over_from_a_call_without_an_answer_are_given_back(stage: SharedStage) -> None:
+    """It was done after the leader had given it up, and had given its places back."""
+    await stage.hire(1)
+    async with stage.reigning():
+        holder = await stage.leader_seat.holder(LEADER)
+        since = (await stage.calm.queue.depths()).as_of
+        await stage.calm_assistance.reserve(holder, {WorkerId(1): 10}, since=since)
+        await stage.pass_time(3)
+        assert await stage.reserved() == {}
+
+
+@shared
+async def test_a_type_that_has_got_a_limit_counts_what_others_granted(stage: SharedStage) -> None:
+    await stage.truth.configs.put(a_config(REPORT, max_concurrent=1))
+    await stage.hire(1)
+    await stage.hire(2)
+    await stage.submit(1, type=REPORT)
+    async with stage.reigning():
+        await stage.pass_time(30)  # all that ran has been counted long ago
+        await _grant_beside(stage, 2, 3)
+        await stage.truth.configs.put(a_config(EMAIL, max_concurrent=2))
+        await pass_on(stage, 4)
+        await stage.pass_time(5)
+        assert 4 not in await stage.granted()
+        await _grant_beside(stage, 5)  # by one that has not heard of the limit yet
+        await stage.pass_time(15)  # they are counted once more
+        await stage.finish(2)
+        await stage.pass_time(5)
+        assert 4 not in await stage.granted()
+        await stage.finish(3)
+        await stage.pass_time(5)
+        assert 4 in await stage.granted()
+
+
+async def _grant_beside(stage: SharedStage, *task_ids: int) -> None:
+    await stage.submit(*task_ids)
+    await stage.queued()
+    for live in await stage.truth.tasks.find_live([TaskId(task_id) for task_id in task_ids]):
+        step = live.state.granted(WorkerId(2), term=stage.reign.number, at=stage.clock.now(), timeout=live.timeout)
+        await stage.truth.tasks.advance([step])
+
+
+@shared
+async def test_a_mailbox_that_cannot_be_read_keeps_what_is_in_it(stage: SharedStage) -> None:
+    await stage.hire(1)
+    await pass_on(stage, 1)
+    stage.faults.inject("assistance.take_passed", Fault.TIMEOUT)
+    async with stage.reigning():
+        await stage.pass_time(1)
+        assert await stage.handed_over() == attempts(1)
