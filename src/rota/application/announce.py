@@ -6,7 +6,6 @@ Should that fail, nothing is lost: the rows are there, and reconciliation queues
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 
 import structlog
 
@@ -39,17 +38,11 @@ async def announce_runs(node: Node, runs: Sequence[Run]) -> None:
 async def _announce(node: Node, entries: Sequence[QueueEntry], *, events: Sequence[Event]) -> None:
     for task_type, number in Counter([event.task_type for event in events]).items():
         node.collector.add(metrics.TASKS_CREATED, task_type, amount=number)
-    told = asyncio.gather(node.coordinator.queue.push(entries), _publish(node, events))
+    told = asyncio.gather(node.coordinator.queue.push(entries), node.coordinator.signals.publish(events))
     try:
         await told
     except CoordinatorUnavailableError as exc:
         log.warning("submit.not_queued", tasks=len(entries), error=str(exc))
-
-
-async def _publish(node: Node, events: Sequence[Event]) -> None:
-    if len(events) == 1:  # sent in one piece with the push, it would be done before the push wakes anybody
-        await node.clock.sleep(timedelta(0))
-    await node.coordinator.signals.publish(events)
 
 
 def _entry(task: Task, *, is_lone: bool) -> QueueEntry:
