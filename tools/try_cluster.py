@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rota.config.load import Sources, load
 from rota.config.tokens import issue_token
@@ -45,6 +45,8 @@ PODS = 3
 READY_WITHIN_S = 120.0
 Settings = dict[str, dict[str, str]]
 GONE_WITHIN_S = 60.0
+INTERRUPTED = 130  # as shells have it
+ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -138,15 +140,29 @@ def up(app: Path, topology: str) -> int:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+    try:
+        state = wait_until_up(keeper)
+    except KeyboardInterrupt:
+        print("\nnot waiting any longer: ending what was started …", flush=True)
+        keeper.terminate()
+        keeper.wait(GONE_WITHIN_S)
+        return INTERRUPTED
+    if state is None:
+        print(f"it did not start; its log ends with:\n{LOG.read_text('utf-8', errors='replace')[-2000:]}")
+        keeper.terminate()
+        return 1
+    print(describe(state))
+    return 0
+
+
+def wait_until_up(keeper: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
+    """What it wrote down; None when it has ended, or took too long."""
     deadline = time.monotonic() + READY_WITHIN_S
     while (state := read_state()) is None:
         if keeper.poll() is not None or time.monotonic() > deadline:
-            print(f"it did not start; its log ends with:\n{LOG.read_text('utf-8', errors='replace')[-2000:]}")
-            keeper.terminate()
-            return 1
+            return None
         time.sleep(0.1)
-    print(describe(state))
-    return 0
+    return state
 
 
 def describe(state: dict[str, Any]) -> str:
@@ -200,9 +216,8 @@ def read_state() -> dict[str, Any] | None:
 
 
 def keep(app: Path, topology: str) -> int:
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    for number in ENDING:
+        signal.signal(number, end)
     ports = choose_ports()
     lock = LOCK.open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends, however it does
@@ -218,10 +233,17 @@ def keep(app: Path, topology: str) -> int:
             urls = [f"http://127.0.0.1:{port}" for port in ports]
             write_state({"pid": os.getpid(), "token": token, "urls": urls, "topology": topology})
             try:
-                ended.wait()
+                threading.Event().wait()
             finally:
                 STATE.unlink(missing_ok=True)
     return 0
+
+
+def end(*_: object) -> NoReturn:
+    """Also while it is still starting: what runs so far is ended in order, whatever else is signalled."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(0)
 
 
 def make_token(store_url: str) -> str:
