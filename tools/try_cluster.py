@@ -174,6 +174,7 @@ def describe(state: dict[str, Any]) -> str:
         f"  Token  {state['token']}",
         "",
         "Next, in this shell:",
+        *(() if shutil.which("rota") else (f"  source {Path(sys.prefix)}/bin/activate   # the rota command is there",)),
         f"  export ROTA_URL={first} ROTA_TOKEN={state['token']}",
         '  rota task submit sample_hello --payload \'{"name": "Ada"}\' --wait',
         "  rota cluster            # who leads? kill that pod and look again",

@@ -12,7 +12,7 @@ from tests.chaos.terrain import CLUSTER, SENTINEL, get_terrain
 from tests.support.require import require_server
 
 CHOSEN = {
-    "etcd": ("etcd: leader kill -9, back after 5 s", "etcd: leader SIGSTOP, SIGCONT", "etcd: member cut off"),
+    "etcd": ("etcd: leader kill -9, back after 5 s", "etcd: leader SIGSTOP, SIGCONT", "etcd: member out of reach"),
     "sentinel": (f"{SENTINEL}: primary kill -9", f"{SENTINEL}: primary kill -9, the next lacks writes"),
     "cluster": (f"{CLUSTER}: primary kill -9",),
     "sentinel+mariadb": (f"{SENTINEL}: primary kill -9",),
