@@ -45,6 +45,7 @@ PODS = 3
 READY_WITHIN_S = 120.0
 Settings = dict[str, dict[str, str]]
 GONE_WITHIN_S = 60.0
+UNSETTLED = "a cluster is just starting or ending; try again in a moment"
 INTERRUPTED = 130  # as shells have it
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -129,6 +130,9 @@ def up(app: Path, topology: str) -> int:
     if (state := read_state()) is not None:
         print(f"a cluster is up already (process {state['pid']}); end it first with: make down")
         return 1
+    if is_kept():
+        print(UNSETTLED)
+        return 1
     shutil.rmtree(FOLDER, ignore_errors=True)  # what an earlier one left
     FOLDER.mkdir(parents=True)
     print(f"starting {SERVERS[topology]}, and three pods …", flush=True)
@@ -188,12 +192,13 @@ def describe(state: dict[str, Any]) -> str:
 def down() -> int:
     state = read_state()
     if state is None:
-        print("no cluster is up; start one with: make up")
-        return 0
+        is_moving = is_kept()
+        print(UNSETTLED if is_moving else "no cluster is up; start one with: make up")
+        return int(is_moving)
     with suppress(ProcessLookupError):
         os.kill(state["pid"], signal.SIGTERM)
     deadline = time.monotonic() + GONE_WITHIN_S
-    while read_state() is not None:
+    while is_kept():
         if time.monotonic() > deadline:
             print(f"process {state['pid']} is still ending; see {LOG}")
             return 1
@@ -204,16 +209,23 @@ def down() -> int:
 
 def read_state() -> dict[str, Any] | None:
     """What a keeper that lives has written down. Its pid alone proves nothing: another process may have it by now."""
+    if is_kept():
+        with suppress(FileNotFoundError, ValueError):
+            state: dict[str, Any] = json.loads(STATE.read_text("utf-8"))
+            return state
+    return None
+
+
+def is_kept() -> bool:
+    """Whether a keeper lives: from before the first server starts until the last one has ended."""
     try:
         with LOCK.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        with suppress(FileNotFoundError, ValueError):
-            state: dict[str, Any] = json.loads(STATE.read_text("utf-8"))
-            return state
+        return True
     except FileNotFoundError:
         pass
-    return None
+    return False
 
 
 def keep(app: Path, topology: str) -> int:

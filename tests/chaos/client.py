@@ -65,9 +65,9 @@ class Client:
         self._history.note("submit", type="ok", key=key, task=task_id)
         self.task_ids.append(task_id)
 
-    async def note_lost_writes(self, since: float) -> int:
-        """A failover of the store has lost what was answered from then on: how many tasks. They are not waited for."""
-        self._history.note("lost_writes", since=since)
+    async def note_lost_writes(self, since: float, *, until: float) -> int:
+        """A failover of the store may have lost what was answered then: how many tasks. They are not waited for."""
+        self._history.note("lost_writes", since=since, until=until)
 
         async def look() -> set[str]:
             found = set[str]()

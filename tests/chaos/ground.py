@@ -15,7 +15,7 @@ from tests.chaos.servers import CoordinatedServers, EtcdServers, Lines, RedisSer
 from tests.chaos.terrain import SMALL, Terrain
 from tests.support.cluster import Cluster, Process, a_cluster
 from tests.support.servers.etcd import EtcdCluster
-from tests.support.servers.process import ServerProcess, free_port
+from tests.support.servers.process import ServerFailedError, ServerProcess, free_port
 from tests.support.servers.redis import RedisServer
 
 SCHEDULERS, WORKERS = 2, 2
@@ -95,9 +95,17 @@ class Ground:
                 await self.add(role)
 
     async def restart(self, server: ServerProcess) -> None:
-        """Started from this thread, which it dies with; awaited elsewhere, so that the proxies go on."""
+        """Started from this thread, which it dies with; awaited elsewhere, so that the proxies go on.
+
+        One that ends right away is started once more, as a supervisor would: that is its own affair, not Rota's."""
         server.launch()
-        await asyncio.to_thread(server.wait_until_ready)
+        try:
+            await asyncio.to_thread(server.wait_until_ready)
+        except ServerFailedError:
+            if server.is_running:
+                raise
+            server.launch()
+            await asyncio.to_thread(server.wait_until_ready)
 
 
 @asynccontextmanager

@@ -75,8 +75,10 @@ def test_a_topology_comes_up_works_as_it_says_and_goes(topology: str, tmp_path: 
         assert "Ada" in type_in(tmp_path, command.strip(), said=said)
     finally:
         down = try_cluster(tmp_path, "down")
+        left = read_leftovers(tmp_path)
         shutil.rmtree(tmp_path / ".rota", ignore_errors=True)
     assert "the cluster is down" in down.stdout
+    assert left == [], "it said so too early"
 
 
 def test_ctrl_c_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def gather(lines: Iterable[Line]) -> History:
         elif op == "healed":
             history.healed = line
         elif op == "lost_writes":
-            history.lost_writes.append((line["since"], line["mono"]))
+            history.lost_writes.append((line["since"], line["until"]))
         elif op == "lost":
             history.lost[line["pod"]] = line["mono"]
         elif op == "worker":

@@ -304,7 +304,7 @@ def test_a_failover_may_lose_what_was_answered_while_nothing_was_copied_and_no_m
         for line in lines:
             line.setdefault("mono", 0.0)
         forget(lines)
-        lines.append({"op": "lost_writes", "since": since, "mono": 45.0})
+        lines.append({"op": "lost_writes", "since": since, "until": 45.0})
         return {violation.invariant for violation in judge(gather(lines)).violations}
 
     assert judge_with(41.0) == set()
