@@ -1,36 +1,45 @@
 """How many no-op tasks a second one process with all roles carries from submit to result, by where it keeps them.
 
-    python bench/topologies.py [--tasks 6000] [embedded|redis+mariadb|redis|etcd …]
+    python bench/topologies.py [--tasks 6000] [--rounds 3] [embedded|redis+mariadb|redis|etcd|sql+postgresql …]
 
 Servers are durable and on this machine, so the figures are for comparing, and an installation of several machines is
-faster. The clock runs from the first submit until the store says that the last task ended.
+faster. Each round has every topology once, on new servers, so that whatever else the machine does meanwhile is shared
+by all. The clock runs from the first submit until the store says that the last task ended. Prints a table, and writes
+it to `bench/results/topologies.md`.
 """
 
 import argparse
 import asyncio
+import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import structlog
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import rota
 from bench import noop_app
+from bench.outcome import describe_machine
 from bench.workload import PAYLOAD
 from rota.domain.task import SUCCESS
 from rota.infrastructure.database.migrate import upgrade
 from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
+from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer
 
 NOOP = noop_app.noop  # its tasks are known once it is imported
 BATCH = 500
 LOOK_EVERY_S = 0.1
 MOST_LOOKS = 300
+RESULTS = Path(__file__).with_name("results")
 
 
 @contextmanager
@@ -57,7 +66,21 @@ def on_etcd(folder: Path) -> Iterator[dict[str, Any]]:
         yield {"store": {"url": etcd.url()}, "coordinator": {"url": etcd.url()}}
 
 
-TOPOLOGIES = {"embedded": embedded, "redis+mariadb": on_redis_and_mariadb, "redis": on_redis, "etcd": on_etcd}
+@contextmanager
+def on_postgresql(folder: Path) -> Iterator[dict[str, Any]]:
+    with PostgresServer(durable=True) as postgres:
+        asyncio.run(upgrade(postgres.url()))
+        yield {"store": {"url": postgres.url()}, "coordinator": {"url": "sql://"}}
+
+
+TOPOLOGIES = {
+    "embedded": embedded,
+    "redis+mariadb": on_redis_and_mariadb,
+    "redis": on_redis,
+    "etcd": on_etcd,
+    "sql+postgresql": on_postgresql,
+}
+COMPARED_WITH = "redis+mariadb"
 
 
 async def measure(settings: dict[str, Any], tasks: int) -> float:
@@ -77,14 +100,37 @@ async def measure(settings: dict[str, Any], tasks: int) -> float:
     raise RuntimeError("not all tasks ended well")
 
 
+def to_table(rates: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """The median of each topology, and how it compares."""
+    base = median(rates[COMPARED_WITH]) if COMPARED_WITH in rates else None
+    yield f"| topology | tasks/s | of {COMPARED_WITH} | rounds |"
+    yield "|---|--:|--:|---|"
+    for name, found in rates.items():
+        share = "" if base is None else f"{median(found) / base:.0%}"
+        yield f"| {name} | {median(found):,.0f} | {share} | {', '.join(f'{rate:,.0f}' for rate in found)} |"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help=", ".join(TOPOLOGIES))
     parser.add_argument("--tasks", type=int, default=6000)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    for name in options.names or TOPOLOGIES:
-        with TemporaryDirectory() as folder, TOPOLOGIES[name](Path(folder)) as settings:
-            print(f"{name:16s}{asyncio.run(measure(settings, options.tasks)):8.0f} tasks/s", flush=True)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))  # the table is what matters
+    rates: dict[str, list[float]] = {name: [] for name in options.names or TOPOLOGIES}
+    for number in range(1, options.rounds + 1):
+        for name, found in rates.items():
+            with TemporaryDirectory() as folder, TOPOLOGIES[name](Path(folder)) as settings:
+                found.append(asyncio.run(measure(settings, options.tasks)))
+            print(f"round {number}: {name:16s}{found[-1]:8.0f} tasks/s", file=sys.stderr, flush=True)
+    table = [
+        f"{options.tasks:,} tasks, medians of {options.rounds} rounds. {describe_machine()}.",
+        "",
+        *to_table(rates),
+    ]
+    print("\n".join(["", *table]))
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "topologies.md").write_text("\n".join([*table, ""]), "utf-8")
     return 0
 
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rota.config.load import Sources, load
 from rota.config.tokens import issue_token
@@ -45,6 +45,9 @@ PODS = 3
 READY_WITHIN_S = 120.0
 Settings = dict[str, dict[str, str]]
 GONE_WITHIN_S = 60.0
+UNSETTLED = "a cluster is just starting or ending; try again in a moment"
+INTERRUPTED = 130  # as shells have it
+ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -127,6 +130,9 @@ def up(app: Path, topology: str) -> int:
     if (state := read_state()) is not None:
         print(f"a cluster is up already (process {state['pid']}); end it first with: make down")
         return 1
+    if is_kept():
+        print(UNSETTLED)
+        return 1
     shutil.rmtree(FOLDER, ignore_errors=True)  # what an earlier one left
     FOLDER.mkdir(parents=True)
     print(f"starting {SERVERS[topology]}, and three pods …", flush=True)
@@ -138,15 +144,29 @@ def up(app: Path, topology: str) -> int:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+    try:
+        state = wait_until_up(keeper)
+    except KeyboardInterrupt:
+        print("\nnot waiting any longer: ending what was started …", flush=True)
+        keeper.terminate()
+        keeper.wait(GONE_WITHIN_S)
+        return INTERRUPTED
+    if state is None:
+        print(f"it did not start; its log ends with:\n{LOG.read_text('utf-8', errors='replace')[-2000:]}")
+        keeper.terminate()
+        return 1
+    print(describe(state))
+    return 0
+
+
+def wait_until_up(keeper: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
+    """What it wrote down; None when it has ended, or took too long."""
     deadline = time.monotonic() + READY_WITHIN_S
     while (state := read_state()) is None:
         if keeper.poll() is not None or time.monotonic() > deadline:
-            print(f"it did not start; its log ends with:\n{LOG.read_text('utf-8', errors='replace')[-2000:]}")
-            keeper.terminate()
-            return 1
+            return None
         time.sleep(0.1)
-    print(describe(state))
-    return 0
+    return state
 
 
 def describe(state: dict[str, Any]) -> str:
@@ -158,6 +178,7 @@ def describe(state: dict[str, Any]) -> str:
         f"  Token  {state['token']}",
         "",
         "Next, in this shell:",
+        *(() if shutil.which("rota") else (f"  source {Path(sys.prefix)}/bin/activate   # the rota command is there",)),
         f"  export ROTA_URL={first} ROTA_TOKEN={state['token']}",
         '  rota task submit sample_hello --payload \'{"name": "Ada"}\' --wait',
         "  rota cluster            # who leads? kill that pod and look again",
@@ -171,12 +192,13 @@ def describe(state: dict[str, Any]) -> str:
 def down() -> int:
     state = read_state()
     if state is None:
-        print("no cluster is up; start one with: make up")
-        return 0
+        is_moving = is_kept()
+        print(UNSETTLED if is_moving else "no cluster is up; start one with: make up")
+        return int(is_moving)
     with suppress(ProcessLookupError):
         os.kill(state["pid"], signal.SIGTERM)
     deadline = time.monotonic() + GONE_WITHIN_S
-    while read_state() is not None:
+    while is_kept():
         if time.monotonic() > deadline:
             print(f"process {state['pid']} is still ending; see {LOG}")
             return 1
@@ -187,22 +209,28 @@ def down() -> int:
 
 def read_state() -> dict[str, Any] | None:
     """What a keeper that lives has written down. Its pid alone proves nothing: another process may have it by now."""
+    if is_kept():
+        with suppress(FileNotFoundError, ValueError):
+            state: dict[str, Any] = json.loads(STATE.read_text("utf-8"))
+            return state
+    return None
+
+
+def is_kept() -> bool:
+    """Whether a keeper lives: from before the first server starts until the last one has ended."""
     try:
         with LOCK.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        with suppress(FileNotFoundError, ValueError):
-            state: dict[str, Any] = json.loads(STATE.read_text("utf-8"))
-            return state
+        return True
     except FileNotFoundError:
         pass
-    return None
+    return False
 
 
 def keep(app: Path, topology: str) -> int:
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    for number in ENDING:
+        signal.signal(number, end)
     ports = choose_ports()
     lock = LOCK.open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends, however it does
@@ -218,10 +246,17 @@ def keep(app: Path, topology: str) -> int:
             urls = [f"http://127.0.0.1:{port}" for port in ports]
             write_state({"pid": os.getpid(), "token": token, "urls": urls, "topology": topology})
             try:
-                ended.wait()
+                threading.Event().wait()
             finally:
                 STATE.unlink(missing_ok=True)
     return 0
+
+
+def end(*_: object) -> NoReturn:
+    """Also while it is still starting: what runs so far is ended in order, whatever else is signalled."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(0)
 
 
 def make_token(store_url: str) -> str:

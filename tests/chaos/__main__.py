@@ -17,10 +17,11 @@ import structlog
 from tests.chaos.catalogue import FAULTS, WITH_SMALL_DISK, get_faults, list_faults, shuffle_faults
 from tests.chaos.crowds import Crowd, list_crowds
 from tests.chaos.faults import Fault
-from tests.chaos.ground import TERRAINS, Ground, Terrain, a_ground, has_small_disks
+from tests.chaos.ground import Ground, a_ground
 from tests.chaos.kill_all import Killed, beside_the_peers, kill_all
 from tests.chaos.measure import Measured, table
 from tests.chaos.run import a_run
+from tests.chaos.terrain import SMALL, SQL, TERRAINS, Terrain, has_small_disks
 from tools.check_history.judge import Judgement
 
 KEPT = Path(".chaos")  # the histories of the last runs
@@ -86,6 +87,8 @@ def _hurt(terrain: Terrain, measured: list[Measured], *, seed: int, asked: argpa
         return asyncio.run(_run(terrain, measured, seed=seed, faults=get_faults(*asked.fault)))
     _say(f"\n== {terrain.name}: {asked.minutes:g} minutes")
     troubles = asyncio.run(_run(terrain, measured, seed=seed, minutes=asked.minutes))
+    if SQL not in terrain.traits:
+        return troubles
     if not has_small_disks():
         _say("  SKIPPED store: disk full: only root can make a small disk")
         return troubles
@@ -98,7 +101,7 @@ async def _run(
 ) -> list[str]:
     folder = KEPT / f"{terrain.name}-{seed}-{int(time.time())}"
     folder.mkdir(parents=True)
-    is_small = any(fault.needs_small_disk for fault in faults)
+    is_small = any(SMALL in fault.needs for fault in faults)
     troubles: list[str] = []
     async with (
         a_ground(terrain, folder.absolute(), is_disk_small=is_small) as ground,

@@ -3,15 +3,31 @@
 import random
 from collections.abc import Sequence
 
-from tests.chaos import faults, server_faults
+from tests.chaos import etcd_faults, failover_faults, faults, server_faults
 from tests.chaos.faults import Fault, lose_commit, through
-from tests.chaos.ground import Ground, Terrain, has_small_disks
+from tests.chaos.ground import Ground
+from tests.chaos.servers import REDIS as TO_REDIS
+from tests.chaos.servers import STORE as TO_STORE
+from tests.chaos.terrain import (
+    CLOCK,
+    CLUSTER,
+    ETCD,
+    NETWORK,
+    REDIS,
+    REDIS_STORE,
+    SENTINEL,
+    SMALL,
+    SQL,
+    Terrain,
+    has_small_disks,
+)
 from tests.support.proxy import FaultyProxy
 
 HELD_S = 5.0  # how long a fault lasts that does not end by itself
 AWAY_S = 20.0  # long enough for everybody to have settled down without it
 LONG_S = 16.0  # longer than a worker's lease
 SLOW_S = 0.3
+FAILOVER_S = 12.0  # longer than a failover takes
 BACK_S = 6.0  # until Redis, which is away no more, is in use again
 
 
@@ -19,23 +35,30 @@ def _slow(proxy: FaultyProxy) -> None:
     proxy.delay(SLOW_S)
 
 
+IN_SQL, ON_A_NETWORK, ON_ETCD, WITH_REDIS = map(frozenset, ({SQL}, {NETWORK}, {ETCD}, {REDIS}))
+
 LEADER = (
     Fault("leader: kill -9", faults.kill_leader, 8),
     Fault("leader: SIGTERM", faults.stop_leader, 1),
     Fault("leader: SIGSTOP, SIGCONT", faults.freeze_leader, 8, held_s=10),
     Fault(
         "leader: cut from Redis",
-        through("redis", FaultyProxy.blackhole, only_leader=True),
+        through(TO_REDIS, FaultyProxy.blackhole, only_leader=True),
         8,
         held_s=10,
         rest_s=BACK_S,
-        needs_redis=True,
+        needs=WITH_REDIS,
     ),
     Fault(
-        "leader: cut from the store", through("store", FaultyProxy.blackhole, only_leader=True), 8, held_s=10, rest_s=3
+        "leader: cut from the store",
+        through(TO_STORE, FaultyProxy.blackhole, only_leader=True),
+        8,
+        held_s=10,
+        rest_s=3,
+        needs=ON_A_NETWORK,
     ),
-    Fault("leader: reply to a COMMIT lost", lose_commit(only_leader=True), 8),
-    Fault("leader and worker: clock wrong by an hour", faults.wrong_clocks, 8, held_s=3),
+    Fault("leader: reply to a COMMIT lost", lose_commit(only_leader=True), 8, needs=IN_SQL),
+    Fault("leader and worker: clock wrong by an hour", faults.wrong_clocks, 8, held_s=3, needs=frozenset({CLOCK})),
 )
 WORKER = (
     Fault("worker: kill -9", faults.kill_worker, 15, loses=True),
@@ -45,32 +68,63 @@ WORKER = (
     Fault("worker: killed by a task, thrice", faults.poison, 45),
     Fault("all: restarted one by one", faults.restart_one_by_one, 5),
 )
-REDIS = tuple(
-    Fault(name, bring, 5, held_s=held_s, rest_s=BACK_S if held_s else 1.0, needs_redis=True)
+ONE_REDIS = tuple(
+    Fault(name, bring, 5, held_s=held_s, rest_s=BACK_S if held_s else 1.0, needs=WITH_REDIS)
     for name, bring, held_s in (
         ("Redis: FLUSHALL", server_faults.flush_redis, 0.0),
         ("Redis: kill -9, back empty", server_faults.restart_redis_empty, HELD_S),
         ("Redis: gone for 20 s", server_faults.restart_redis_empty, AWAY_S),
-        ("Redis: cut", through("redis", FaultyProxy.cut), HELD_S),
-        ("Redis: black hole", through("redis", FaultyProxy.blackhole), HELD_S),
+        ("Redis: cut", through(TO_REDIS, FaultyProxy.cut), HELD_S),
+        ("Redis: black hole", through(TO_REDIS, FaultyProxy.blackhole), HELD_S),
         ("Redis: out of memory", server_faults.fill_redis, HELD_S),
         ("Redis: READONLY", server_faults.demote_redis, HELD_S),
     )
 )
 # It may cost the leader its lease: the bound of a new one.
-SLOW_REDIS = Fault("Redis: 300 ms late", through("redis", _slow), 8, held_s=HELD_S, rest_s=BACK_S, needs_redis=True)
+SLOW_REDIS = Fault("Redis: 300 ms late", through(TO_REDIS, _slow), 8, held_s=HELD_S, rest_s=BACK_S, needs=WITH_REDIS)
 STORE = (
-    Fault("store: kill -9, restart", server_faults.restart_store, 10, from_end=True, held_s=2),
-    Fault("store: cut", through("store", FaultyProxy.cut), 10, from_end=True, held_s=HELD_S),
-    Fault("store: black hole", through("store", FaultyProxy.blackhole), 10, from_end=True, held_s=HELD_S),
-    Fault("store: replies lost", through("store", FaultyProxy.drop_replies), 10, from_end=True, held_s=HELD_S),
-    Fault("store: reply to a COMMIT lost", lose_commit(), 10),
-    Fault("store: connections killed", server_faults.kill_connections, 10),
-    Fault("store: read-only", server_faults.make_read_only, 10, from_end=True, held_s=HELD_S),
-    Fault("store: disk full", server_faults.fill_disk, 10, from_end=True, held_s=HELD_S, needs_small_disk=True),
+    Fault("store: kill -9, restart", server_faults.restart_store, 10, from_end=True, held_s=2, needs=IN_SQL),
+    *(
+        Fault(name, through(TO_STORE, hurt), 10, from_end=True, held_s=HELD_S, needs=ON_A_NETWORK)
+        for name, hurt in (
+            ("store: cut", FaultyProxy.cut),
+            ("store: black hole", FaultyProxy.blackhole),
+            ("store: replies lost", FaultyProxy.drop_replies),
+        )
+    ),
+    Fault("store: reply to a COMMIT lost", lose_commit(), 10, needs=IN_SQL),
+    Fault("store: connections killed", server_faults.kill_connections, 10, needs=IN_SQL),
+    Fault("store: read-only", server_faults.make_read_only, 10, from_end=True, held_s=HELD_S, needs=IN_SQL),
+    Fault("store: disk full", server_faults.fill_disk, 10, from_end=True, held_s=HELD_S, needs=frozenset({SQL, SMALL})),
 )
-FAULTS = (*LEADER, *WORKER, *REDIS, SLOW_REDIS, *STORE)
-TELLING = ("leader: kill -9", "worker: SIGSTOP, SIGCONT", "store: black hole")  # with these a history proves something
+ETCD_CLUSTER = (
+    Fault("etcd: leader kill -9, back after 5 s", etcd_faults.kill_leader, 3, held_s=HELD_S, needs=ON_ETCD),
+    Fault("etcd: leader SIGSTOP, SIGCONT", etcd_faults.freeze_leader, 5, held_s=HELD_S, needs=ON_ETCD),
+    Fault("etcd: member SIGSTOP, SIGCONT", etcd_faults.freeze_member, 5, held_s=HELD_S, needs=ON_ETCD),
+    Fault("etcd: member out of reach", etcd_faults.lose_line(0), 5, held_s=HELD_S, needs=ON_ETCD),
+    Fault("etcd: two of three kill -9", etcd_faults.lose_quorum, 10, from_end=True, held_s=HELD_S, needs=ON_ETCD),
+)
+
+
+FAILOVER = tuple(
+    Fault(f"{kind}: primary {what}", bring, bound_s, held_s=held_s, rest_s=BACK_S, needs=frozenset({kind, *more}))
+    for kind, bound_s in ((SENTINEL, 10), (CLUSTER, 15))
+    for what, bring, held_s, more in (
+        ("kill -9", failover_faults.kill_primary, FAILOVER_S, ()),
+        ("SIGSTOP, SIGCONT", failover_faults.freeze_primary, FAILOVER_S, ()),
+        ("kill -9, back after 2 s", failover_faults.restart_primary, 2.0, ()),
+        ("replaced by hand", failover_faults.switch_primary, HELD_S, ()),
+        ("kill -9, the next lacks writes", failover_faults.lose_writes, FAILOVER_S, (REDIS_STORE,)),
+    )
+)
+FAULTS = (*LEADER, *WORKER, *ONE_REDIS, SLOW_REDIS, *STORE, *ETCD_CLUSTER, *FAILOVER)
+TELLING = (  # with these a history proves something
+    "leader: kill -9",
+    "worker: SIGSTOP, SIGCONT",
+    "store: black hole",
+    f"{SENTINEL}: primary kill -9",
+    f"{CLUSTER}: primary kill -9",
+)
 WITH_SMALL_DISK = ("store: disk full", "leader: kill -9", "worker: SIGSTOP, SIGCONT")
 
 
@@ -81,21 +135,12 @@ def get_faults(*names: str) -> list[Fault]:
 
 def list_faults(terrains: Sequence[Terrain]) -> list[Fault]:
     """Those that some of these terrains can be hurt with."""
-    has_redis = any(terrain.has_redis for terrain in terrains)
-    return [
-        fault
-        for fault in FAULTS
-        if (has_redis or not fault.needs_redis) and (has_small_disks() or not fault.needs_small_disk)
-    ]
+    disk = {SMALL} if has_small_disks() else set()
+    return [fault for fault in FAULTS if any(fault.needs <= terrain.traits | disk for terrain in terrains)]
 
 
 def shuffle_faults(ground: Ground, chance: random.Random) -> list[Fault]:
     """Those that can happen on this ground, the telling ones first: a short run has no time for more."""
-    possible = [
-        fault
-        for fault in FAULTS
-        if (ground.servers.redis is not None or not fault.needs_redis)
-        and (ground.servers.disk is not None or not fault.needs_small_disk)
-    ]
-    first = get_faults(*TELLING)
+    possible = [fault for fault in FAULTS if fault.needs <= ground.traits]
+    first = [fault for fault in get_faults(*TELLING) if fault in possible]
     return [*first, *chance.sample([fault for fault in possible if fault not in first], len(possible) - len(first))]

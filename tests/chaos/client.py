@@ -37,6 +37,7 @@ class Client:
         self.token = ""  # of the API
         self.is_enough = False
         self.refused = 0  # requests that were not answered with a task
+        self.lost: set[str] = set()  # tasks that are gone, and may be
 
     async def submit(self, kind: str | None = None, **payload: Any) -> str:
         """Again with the same key until there is an answer."""
@@ -63,6 +64,23 @@ class Client:
     def note_answer(self, key: str, task_id: str) -> None:
         self._history.note("submit", type="ok", key=key, task=task_id)
         self.task_ids.append(task_id)
+
+    async def note_lost_writes(self, since: float, *, until: float) -> int:
+        """A failover of the store may have lost what was answered then: how many tasks. They are not waited for."""
+        self._history.note("lost_writes", since=since, until=until)
+
+        async def look() -> set[str]:
+            found = set[str]()
+            for begin in range(0, len(asked), PAGE):
+                some = [TaskId(int(one)) for one in asked[begin : begin + PAGE]]
+                found |= set(map(str, await self._watch.store.tasks.load(some)))
+            return found
+
+        asked = list(self.task_ids)
+        lost = set(asked) - await eventually(look, "the store to be back", patience_s=PATIENCE_S)
+        self.lost |= lost
+        self.task_ids = [one for one in self.task_ids if one not in lost]
+        return len(lost)
 
     async def load(self, per_second: float) -> None:
         """Ask steadily until it is enough."""

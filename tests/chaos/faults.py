@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from tests.chaos import skewed
-from tests.chaos.ground import Ground, Lines
+from tests.chaos.ground import Ground
+from tests.chaos.servers import STORE
 from tests.support.cluster import Process, wait_until
 from tests.support.proxy import FaultyProxy
 
@@ -33,8 +34,7 @@ class Fault:
     held_s: float = 0.0
     rest_s: float = 1.0  # afterwards: so long its traces are looked for, and the next one is not brought
     loses: bool = False  # what runs on a worker is lost with it
-    needs_redis: bool = False
-    needs_small_disk: bool = False
+    needs: frozenset[str] = frozenset()  # of the terrain
 
     @property
     def since(self) -> str:
@@ -190,7 +190,7 @@ def lose_commit(*, only_leader: bool = False) -> Bring:
 
     @asynccontextmanager
     async def bring(ground: Ground) -> AsyncIterator[None]:
-        proxy = _proxies(ground, "store", only_leader=only_leader)[0]
+        proxy = _proxies(ground, STORE, only_leader=only_leader)[0]
         swallowed = proxy.drop_reply_after(b"COMMIT")
         try:
             await asyncio.wait_for(swallowed.wait(), COMMIT_WITHIN_S)
@@ -205,6 +205,5 @@ def lose_commit(*, only_leader: bool = False) -> Bring:
 
 def _proxies(ground: Ground, side: str, *, only_leader: bool) -> list[FaultyProxy]:
     """The first of them is that of all processes but the schedulers, or the leader's own."""
-    lines: list[Lines] = [ground.own[ground.cluster.leader().name]] if only_leader else ground.all_lines
-    found = [line.store if side == "store" else line.redis for line in lines]
-    return [proxy for proxy in found if proxy is not None]
+    lines = [ground.own[ground.cluster.leader().name]] if only_leader else ground.all_lines
+    return [proxy for line in lines for proxy in line.to(side)]

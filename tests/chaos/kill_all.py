@@ -12,7 +12,8 @@ from typing import Any
 
 import rota
 from rota.domain.task import SUCCESS
-from tests.chaos.ground import Terrain, a_plain_cluster
+from tests.chaos.ground import a_plain_cluster
+from tests.chaos.terrain import Terrain
 from tests.support.cluster import Cluster, eventually, wait_until
 
 TASKS, KILL_AT = 5_000, 0.4

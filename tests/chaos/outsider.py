@@ -11,7 +11,7 @@ import rota
 from rota.application.callbacks import AttemptCallbacks
 from rota.domain.attempt import Succeeded, TaskResult
 from rota.domain.callback import AttemptKey
-from rota.domain.errors import ConflictError, FencedError, UnavailableError
+from rota.domain.errors import ConflictError, FencedError, NotFoundError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.infrastructure.telemetry.history import History
 
@@ -65,6 +65,6 @@ class Outsider:
             await AttemptCallbacks(self._connection._node).complete(key, done)
         except UnavailableError:
             return "info"
-        except (ConflictError, FencedError):
+        except (ConflictError, FencedError, NotFoundError):
             return "fail"
         return "ok"

@@ -109,7 +109,8 @@ class Run:
 
         await eventually(look, "the probes to begin", patience_s=PATIENCE_S)
 
-    async def _measure(self, probes: Sequence[Probe], *, since: datetime, loses: bool) -> float:
+    async def _measure(self, asked: Sequence[Probe], *, since: datetime, loses: bool) -> float:
+        probes = [probe for probe in asked if str(probe.task_id) not in self._client.lost]
         await wait_for_all(self._node, [str(probe.task_id) for probe in probes], patience_s=PATIENCE_S)
         found = await self._node.store.tasks.load([probe.task_id for probe in probes])
         if loses and not any(task.state.attempt > 1 for task in found.values()):

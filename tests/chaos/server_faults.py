@@ -13,8 +13,9 @@ from rota.domain.errors import CoordinatorUnavailableError
 from rota.infrastructure.coordination.redis_client import RedisClient
 from tests.chaos.client import Client
 from tests.chaos.faults import NotInEffectError, confirm
-from tests.chaos.ground import Ground, SqlServer
+from tests.chaos.ground import Ground
 from tests.chaos.measure import Measured
+from tests.chaos.servers import SqlServer
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.process import free_port
 
@@ -82,10 +83,10 @@ async def _refusing(redis: RedisClient, begin: str, *, end: str) -> AsyncIterato
 @asynccontextmanager
 async def restart_store(ground: Ground) -> AsyncIterator[None]:
     """Meanwhile the API says that it cannot, and says so soon."""
-    ground.servers.store.kill()
+    ground.sql.store.kill()
     await _see_refused(ground)
     yield
-    await ground.restart(ground.servers.store)
+    await ground.restart(ground.sql.store)
 
 
 async def _see_refused(ground: Ground) -> None:
@@ -101,7 +102,7 @@ async def _see_refused(ground: Ground) -> None:
 
 @asynccontextmanager
 async def kill_connections(ground: Ground) -> AsyncIterator[None]:
-    if isinstance(ground.servers.store, MariaDbServer):
+    if isinstance(ground.sql.store, MariaDbServer):
         listed = await _execute(
             ground, "SELECT id FROM information_schema.processlist WHERE db = 'rota' AND id <> CONNECTION_ID()"
         )
@@ -131,7 +132,7 @@ async def make_read_only(ground: Ground) -> AsyncIterator[None]:
 
 
 async def _set_read_only(ground: Ground, *, is_on: bool) -> None:
-    if isinstance(ground.servers.store, MariaDbServer):
+    if isinstance(ground.sql.store, MariaDbServer):
         await _execute(ground, f"SET GLOBAL read_only = {int(is_on)}")
     else:
         await _execute(ground, f"ALTER SYSTEM SET default_transaction_read_only = {'on' if is_on else 'off'}")
@@ -141,7 +142,7 @@ async def _set_read_only(ground: Ground, *, is_on: bool) -> None:
 @asynccontextmanager
 async def fill_disk(ground: Ground) -> AsyncIterator[None]:
     """No space left for the store. A server that gives up altogether is started again, as its supervisor would."""
-    disk, client, store = ground.servers.disk, ground.get_client(), ground.servers.store
+    disk, client, store = ground.sql.disk, ground.get_client(), ground.sql.store
     if disk is None:
         raise NotInEffectError("the disk is too large to fill it")
     refused, filler = client.refused, disk / "filler"
@@ -183,7 +184,7 @@ def _fill(path: Path) -> None:
 
 async def _execute(ground: Ground, sql: str, *, is_needed: bool = True) -> str:
     try:
-        return await asyncio.to_thread(ground.servers.store.execute, sql)
+        return await asyncio.to_thread(ground.sql.store.execute, sql)
     except RuntimeError:
         if is_needed:
             raise

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.catalogue import get_faults
-from tests.chaos.ground import TERRAINS, a_ground
+from tests.chaos.ground import a_ground
 from tests.chaos.measure import table
 from tests.chaos.run import a_run
+from tests.chaos.terrain import get_terrain
 from tests.support.require import require_server
 
 CHOSEN = ("worker: kill -9", "leader: kill -9", "Redis: FLUSHALL", "store: reply to a COMMIT lost")
@@ -17,7 +18,7 @@ CHOSEN = ("worker: kill -9", "leader: kill -9", "Redis: FLUSHALL", "store: reply
 async def test_a_cluster_keeps_its_promises_while_it_is_hurt(tmp_path: Path) -> None:
     require_server("redis")
     require_server("mariadb")
-    async with a_ground(TERRAINS[0], tmp_path) as ground, a_run(ground, seed=1, per_second=5) as run:
+    async with a_ground(get_terrain("redis+mariadb"), tmp_path) as ground, a_run(ground, seed=1, per_second=5) as run:
         for fault in get_faults(*CHOSEN):
             await run.live_through(fault)
         await run.settle()

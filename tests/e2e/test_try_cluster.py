@@ -3,18 +3,28 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import REPOSITORY, bare_environment
+from tests.support.cluster import REPOSITORY, bare_environment, wait_until
 from tests.support.require import require_server
-from tools.try_cluster import SERVERS, TOPOLOGIES
+from tools.try_cluster import INTERRUPTED, SERVERS, TOPOLOGIES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-NEEDS = {"redis+mysql": ("redis", "mariadb"), "postgres": ("postgres",), "etcd": ("etcd",), "sqlite": ()}
+NEEDS = {
+    "redis+mysql": ("redis", "mariadb"),
+    "sentinel": ("redis", "mariadb"),
+    "cluster": ("redis", "mariadb"),
+    "postgres": ("postgres",),
+    "redis": ("redis",),
+    "etcd": ("etcd",),
+    "sqlite": (),
+}
 
 
 def try_cluster(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -65,5 +75,29 @@ def test_a_topology_comes_up_works_as_it_says_and_goes(topology: str, tmp_path: 
         assert "Ada" in type_in(tmp_path, command.strip(), said=said)
     finally:
         down = try_cluster(tmp_path, "down")
+        left = read_leftovers(tmp_path)
         shutil.rmtree(tmp_path / ".rota", ignore_errors=True)
     assert "the cluster is down" in down.stdout
+    assert left == [], "it said so too early"
+
+
+def test_ctrl_c_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tools.try_cluster", "up", "--topology", "sqlite"]
+    variables = {**bare_environment(), "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, text=True) as up:  # noqa: S603 the same
+        wait_until(lambda: list(tmp_path.glob(".rota/cluster/pod-1.log")), "the first pod to be started")
+        up.send_signal(signal.SIGINT)
+        said, _ = up.communicate(timeout=120)
+    assert (up.returncode, "ending what was started" in said) == (INTERRUPTED, True)
+    assert read_leftovers(tmp_path) == []
+    shutil.rmtree(tmp_path / ".rota", ignore_errors=True)
+
+
+def read_leftovers(folder: Path) -> list[str]:
+    """The command lines of processes that still work in this folder."""
+    found = (path.read_bytes().replace(b"\0", b" ").decode(errors="replace") for path in _list_command_lines())
+    return [line for line in found if str(folder) in line]
+
+
+def _list_command_lines() -> Iterator[Path]:
+    return (path for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK))

@@ -156,11 +156,16 @@ class OvertakenClient(EtcdClient):
         self._rivals = [rival]
 
     async def write(
-        self, ops: Sequence[Op], *, when: Iterable[wire.Compare] = (), otherwise: Sequence[Op] = ()
+        self,
+        ops: Sequence[Op],
+        *,
+        when: Iterable[wire.Compare] = (),
+        otherwise: Sequence[Op] = (),
+        may_repeat: bool = False,
     ) -> Done:
         while self._rivals:
             await self._rivals.pop()()
-        return await super().write(ops, when=when, otherwise=otherwise)
+        return await super().write(ops, when=when, otherwise=otherwise, may_repeat=may_repeat)
 
 
 @asynccontextmanager

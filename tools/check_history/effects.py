@@ -13,11 +13,12 @@ def no_phantom_calls(history: History) -> Iterator[Violation]:
     granted = {
         (task_id, grant["attempt"], grant["worker"]) for task_id in history.entries for grant in history.grants(task_id)
     }
+    lost = history.lost_steps(only_grants=True)
     granted_to_any = {grant[:2] for grant in granted}  # for ledgers that do not know on which worker they are
     for call in history.calls:
         attempt = (call["task"], call["attempt"])
         is_granted = (*attempt, call["worker"]) in granted if "worker" in call else attempt in granted_to_any
-        if call["type"] == "invoke" and not is_granted:
+        if call["type"] == "invoke" and not is_granted and not lost[attempt]:
             yield broken("I18", f"attempt {call['attempt']} of task {call['task']} ran without a grant", lines=[call])
 
 
@@ -26,8 +27,9 @@ def one_call_per_attempt(history: History) -> Iterator[Violation]:
     for call in history.calls:
         if call["type"] == "invoke":
             calls[call["task"], call["attempt"]].append(call)
+    lost = history.lost_steps()  # an attempt whose grant or end is forgotten may begin again
     for (task_id, attempt), several in calls.items():
-        if len(several) > 1:
+        if len(several) > 1 + lost[task_id, attempt]:
             yield broken("I19", f"attempt {attempt} of task {task_id} ran {len(several)} times", lines=several)
 
 
@@ -53,7 +55,7 @@ def deferred_attempts_outlive_their_workers(history: History) -> Iterator[Violat
 def callbacks_count_once(history: History) -> Iterator[Violation]:
     """One that was confirmed has ended just this attempt, and what it brought is what the task has."""
     for callback in history.callbacks:
-        if callback["type"] != "ok":
+        if callback["type"] != "ok" or history.may_be_lost(callback):
             continue
         task, entries = history.tasks.get(callback["task"]), history.entries.get(callback["task"], [])
         ends = [entry for entry in entries if ends_attempt(entry) and entry["attempt"] == callback["attempt"]]
@@ -73,7 +75,7 @@ def terms_grow(history: History) -> Iterator[Violation]:
                 "I12", f"term {number} began {times} times", lines=[t for t in history.terms if t["number"] == number]
             )
     last: dict[str, Line] = {}
-    for step in sorted(_grants(history), key=lambda step: step["version"]):
+    for step in sorted(_grants(history), key=lambda step: (step["version"], step["term"])):
         earlier = last.get(step["task"])
         if earlier is not None and earlier["term"] > step["term"]:
             yield broken("I12", f"task {step['task']} was granted in an older term than before", lines=[earlier, step])

@@ -1,7 +1,7 @@
 """A history as it was recorded, sorted for those who judge it. The format: docs/reference/history.md."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,6 +28,7 @@ class History:
     limits: dict[str, int] = field(default_factory=dict)  # type → how many may run at once
     quiet: Line | None = None  # what the coordinator held at the very end
     healed: Line | None = None  # from when on the core was well, and who
+    lost_writes: list[tuple[float, float]] = field(default_factory=list)  # of a store whose promise allows it
     lost: dict[str, float] = field(default_factory=dict)  # pod → since when, if that was later
     harms: list[Line] = field(default_factory=list)  # what happened to single pods
     pods: dict[str, str] = field(default_factory=dict)  # worker → where it runs
@@ -39,6 +40,15 @@ class History:
     def grants(self, task_id: str) -> Iterator[Line]:
         """The entries of a task that gave it to a worker."""
         return (entry for entry in self.entries.get(task_id, ()) if is_grant(entry))
+
+    def may_be_lost(self, line: Line) -> bool:
+        """Whether this was answered when the store had nobody to copy it to, and somebody else took its place."""
+        return any(since <= line["mono"] <= until for since, until in self.lost_writes)
+
+    def lost_steps(self, *, only_grants: bool = False) -> Counter[tuple[str, int]]:
+        """Attempts, by task and number: how many of their steps were written in a way that may have been lost."""
+        steps = (step for step in self.steps if step["type"] != "stale" and ("term" in step or not only_grants))
+        return Counter((step["task"], step["attempt"]) for step in steps if self.may_be_lost(step))
 
 
 def is_grant(entry: Line) -> bool:
@@ -86,6 +96,8 @@ def gather(lines: Iterable[Line]) -> History:
             history.quiet = line
         elif op == "healed":
             history.healed = line
+        elif op == "lost_writes":
+            history.lost_writes.append((line["since"], line["until"]))
         elif op == "lost":
             history.lost[line["pod"]] = line["mono"]
         elif op == "worker":

@@ -72,9 +72,9 @@ class EtcdServer(ServerProcess):
 class EtcdCluster:
     """Three members; each can be hurt by itself."""
 
-    def __init__(self, size: int = 3, *, durable: bool = False) -> None:
+    def __init__(self, size: int = 3, *, durable: bool = False, options: Sequence[str] = QUICK) -> None:
         members = [make_member(f"m{number}") for number in range(size)]
-        self.servers = [EtcdServer(member=one, cluster=members, durable=durable) for one in members]
+        self.servers = [EtcdServer(member=one, cluster=members, durable=durable, options=options) for one in members]
         self._stack = ExitStack()
 
     def __enter__(self) -> "EtcdCluster":

@@ -22,12 +22,20 @@ ASK_SECONDS = 5.0
 
 
 class RedisServer(ServerProcess):
-    def __init__(self, *, durable: bool = False, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, durable: bool = False, options: Sequence[str] = (), config: Sequence[str] | None = None
+    ) -> None:
+        """`config`: lines of a file that Redis rewrites when it is given another role; a restart finds that role."""
         binary = get_binary("redis-server")
         self.port = free_port()
         directory = private_directory("redis")
+        path = directory / "redis.conf"
+        if config is not None:
+            path.write_text("\n".join(config))
+            path.chmod(0o666)  # it is rewritten by who the server runs as
         command = (
-            *(str(binary), "--bind", "127.0.0.1", "--port", str(self.port), "--daemonize", "no"),
+            *(str(binary), *(() if config is None else (str(path),))),
+            *("--bind", "127.0.0.1", "--port", str(self.port), "--daemonize", "no"),
             *("--dir", str(directory), "--unixsocket", str(directory / "redis.sock"), "--save", ""),
             *("--appendonly", "yes" if durable else "no", "--appendfsync", "everysec"),
             *options,

@@ -30,9 +30,9 @@ class Node:
 
 
 class RedisCluster:
-    def __init__(self, *, node_timeout: timedelta = PATIENT, primaries: int = 3) -> None:
+    def __init__(self, *, node_timeout: timedelta = PATIENT, primaries: int = 3, durable: bool = False) -> None:
         self._primaries = primaries
-        self.nodes = [_make_node(node_timeout) for _ in range(2 * primaries)]
+        self.nodes = [_make_node(node_timeout, durable=durable) for _ in range(2 * primaries)]
         for number, node in enumerate(self.nodes):
             path = node.server.directory / "nodes.conf"
             path.write_text(self._spell(number))
@@ -88,11 +88,11 @@ class RedisCluster:
         return "\n".join([*lines, f"vars currentEpoch {self._primaries} lastVoteEpoch 0", ""])
 
 
-def _make_node(node_timeout: timedelta) -> Node:
+def _make_node(node_timeout: timedelta, *, durable: bool) -> Node:
     bus_port = free_port()
     options = (
         *("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", str(bus_port)),
         *("--cluster-node-timeout", str(node_timeout // timedelta(milliseconds=1))),
         *("--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"),
     )
-    return Node(secrets.token_hex(20), RedisServer(options=options), bus_port)
+    return Node(secrets.token_hex(20), RedisServer(options=options, durable=durable), bus_port)

@@ -53,12 +53,13 @@ class RedisSentinels:
         password: str = "",
         sentinel_password: str = "",
         replicas: int = 2,
+        durable: bool = False,
     ) -> None:
         own = ("--requirepass", password, "--masterauth", password) if password else ()
         usual = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *own)
-        first = RedisServer(options=usual)
-        follow = (*usual, "--replicaof", LOCAL, str(first.port))
-        self.nodes = [first, *(RedisServer(options=follow) for _ in range(replicas))]
+        first = RedisServer(options=usual, durable=durable, config=())
+        follow = (f"replicaof {LOCAL} {first.port}",)
+        self.nodes = [first, *(RedisServer(options=usual, durable=durable, config=follow) for _ in range(replicas))]
         named = [(free_port(), secrets.token_hex(20)) for _ in range(3)]
         ports = [node.port for node in self.nodes]
         extra = (f"requirepass {sentinel_password}",) if sentinel_password else ()

@@ -271,6 +271,46 @@ def test_where_calls_go_on_failing_a_grant_may_begin_later() -> None:
     assert "L4" not in {violation.invariant for violation in judge(gather(lines)).violations}
 
 
+def a_task_is_forgotten(lines: Lines) -> None:
+    """Asked for, granted, run and done while nothing was copied."""
+    more = {"task": "2", "mono": 42.0}
+    grant = {"attempt": 1, "worker": "8", "term": 2, "asked_at": 1.0, "trusted_until": 5.0}
+    lines.append({"op": "submit", "type": "invoke", "key": "k2"} | more)
+    lines.append({"op": "submit", "type": "ok", "key": "k2"} | more)
+    lines.append(step(2, "PENDING", after="PROCESSING", **grant) | more)
+    lines.append({"op": "call", "type": "invoke", "attempt": 1, "nonce": "n3"} | more)
+    lines.append(step(3, "PROCESSING", after="SUCCESS", attempt=1) | more)
+    lines.append({"op": "callback", "type": "ok", "attempt": 1, "nonce": "n3"} | more)
+
+
+def an_end_is_forgotten(lines: Lines) -> None:
+    """The attempt ended while nothing was copied, and began again elsewhere."""
+    lines.append(find(lines, "call", attempt=2, type="invoke") | {"mono": 50.0})
+    lines.append(step(5, "PROCESSING", after="FAILED", attempt=2) | {"mono": 42.0})
+
+
+FORGOTTEN: dict[Callable[[Lines], None], set[str]] = {
+    a_task_is_forgotten: {"I1", "I9", "I18", "I28"},
+    an_end_is_forgotten: {"I9", "I19"},
+}
+
+
+@pytest.mark.parametrize("forget", FORGOTTEN, ids=lambda forget: forget.__name__)
+def test_a_failover_may_lose_what_was_answered_while_nothing_was_copied_and_no_more(
+    forget: Callable[[Lines], None],
+) -> None:
+    def judge_with(since: float) -> set[str]:
+        lines = a_good_history()
+        for line in lines:
+            line.setdefault("mono", 0.0)
+        forget(lines)
+        lines.append({"op": "lost_writes", "since": since, "until": 45.0})
+        return {violation.invariant for violation in judge(gather(lines)).violations}
+
+    assert judge_with(41.0) == set()
+    assert judge_with(43.0) == FORGOTTEN[forget]
+
+
 def test_every_promise_has_a_bad_history() -> None:
     assert {promise.name for promise in PROMISES} == set(BAD.values())
 

@@ -1,9 +1,11 @@
 """The one place that talks to etcd, and the one border where its errors become ours.
 
-Every call has a deadline, which covers connecting. A read that failed at one member is asked of the next; a write is
-sent once, to a member that is connected: when its answer is lost the outcome is unknown, and the caller, who knows what
-may be repeated, decides. Every call asks for a member that knows a leader (`hasleader`): one that is cut off from the
-others refuses rather than keep us waiting.
+Every call has a deadline, which covers connecting. A read that failed at one member is asked of the next, until the
+deadline, and so is a write of which the caller says that it may be done twice. Any other write is sent once, to a
+member that is connected: when its answer is lost the outcome is unknown, and the caller decides. Every call asks for a
+member that knows a leader (`hasleader`): one that is cut off from the others refuses rather than keep us waiting. What
+was refused for that was not done, and is asked again: so an election of etcd's own is waited for, and nobody hears of
+it. A call that waits for an answer which will not come is given up before its deadline (`doubts.py`).
 
 A watch ends with an error when its stream does. It begins at a revision, so whoever begins it where the last one ended
 misses nothing, unless etcd has compacted its history beyond that: `CompactedError`, and one must look at what is there.
@@ -14,19 +16,26 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import grpc
 import grpc.aio
 
 from rota._proto.etcd import wire_pb2 as wire
+from rota.application.ports.system import Clock
 from rota.domain.errors import UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
+from rota.infrastructure.etcd.doubts import Doubts, Waiting
 from rota.infrastructure.etcd.endpoints import Endpoints, Link
 from rota.infrastructure.etcd.ops import Answer, Op, Span, pack, unpack
+from rota.infrastructure.system import SystemClock
 
 HAS_LEADER = ("hasleader", "true")
 ELSEWHERE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNKNOWN})
+GIVEN_UP = "no answer is to be expected"
+NO_LEADER = "etcdserver: no leader"  # the member says so before it does anything
+AGAIN_AFTER = timedelta(milliseconds=50)
 SECOND = timedelta(seconds=1)
 STATUS_WAITER = "_handle_status_once_received"
 END_WITHIN_S = 0.1
@@ -51,6 +60,10 @@ class LeaseGoneError(Exception):
     """The lease has run out, or was revoked."""
 
 
+class GivenUpError(Exception):
+    """The answer will not come."""
+
+
 class CompactedError(Exception):
     """The history that a watch was to begin with is gone."""
 
@@ -71,12 +84,19 @@ class EtcdClient:
     """
 
     def __init__(
-        self, address: EtcdAddress | str, options: EtcdOptions | None = None, *, unavailable: type[UnavailableError]
+        self,
+        address: EtcdAddress | str,
+        options: EtcdOptions | None = None,
+        *,
+        unavailable: type[UnavailableError],
+        clock: Clock | None = None,
     ) -> None:
         self._address = parse_address(address) if isinstance(address, str) else address
         self._options = options or EtcdOptions()
         self._unavailable = unavailable
+        self._clock = clock or SystemClock()
         self._endpoints = Endpoints(self._address)
+        self._doubts = Doubts(self._clock, self._options.answer_within, ask=self._ask_standing)
         self._token: str | None = None
         self._is_closed = False
 
@@ -87,15 +107,21 @@ class EtcdClient:
 
     async def read(self, ops: Sequence[Op]) -> Done:
         """Ask, all at one revision."""
-        return await self._transact(ops, is_read=True)
+        return await self._transact(ops, may_repeat=True)
 
     async def write(
-        self, ops: Sequence[Op], *, when: Iterable[wire.Compare] = (), otherwise: Sequence[Op] = ()
+        self,
+        ops: Sequence[Op],
+        *,
+        when: Iterable[wire.Compare] = (),
+        otherwise: Sequence[Op] = (),
+        may_repeat: bool = False,
     ) -> Done:
         """Do all of it if the conditions are met, else the other operations, in one transaction.
 
-        Raises `LeaseGoneError` when a put is bound to a lease that is over; then nothing is done."""
-        return await self._transact(ops, when=when, otherwise=otherwise)
+        `may_repeat`: doing it twice does no harm, so that it is asked again after an unknown outcome, until the
+        deadline. Raises `LeaseGoneError` when a put is bound to a lease that is over; then nothing is done."""
+        return await self._transact(ops, when=when, otherwise=otherwise, may_repeat=may_repeat)
 
     async def grant(self, ttl: timedelta) -> int:
         """A new lease; etcd counts in seconds, so it may last up to one longer, and two at least."""
@@ -112,6 +138,16 @@ class EtcdClient:
 
     async def keep_alive(self, lease: int) -> bool:
         """Let a lease begin anew. False when it is over."""
+        give_up_at = self._clock.monotonic() + self._options.answer_within.total_seconds()
+        while True:
+            try:
+                return await self._keep_alive(lease)
+            except self._unavailable:
+                if self._clock.monotonic() + AGAIN_AFTER.total_seconds() > give_up_at:
+                    raise
+            await self._clock.sleep(AGAIN_AFTER)  # it may be done again
+
+    async def _keep_alive(self, lease: int) -> bool:
         async with self._stream(KEEP_ALIVE, wire.KeepAliveResponse) as call:
             await call.write(wire.KeepAliveRequest(id=lease))
             answer = await call.read()
@@ -125,7 +161,7 @@ class EtcdClient:
     async def status(self) -> wire.StatusResponse:
         """What the member that is asked says of itself."""
         answer: wire.StatusResponse = await self._call(
-            STATUS, wire.StatusRequest(), kind=wire.StatusResponse, is_read=True
+            STATUS, wire.StatusRequest(), kind=wire.StatusResponse, may_repeat=True
         )
         return answer
 
@@ -158,6 +194,7 @@ class EtcdClient:
     async def close(self) -> None:
         """End all connections. Whoever still waits on one gets an error."""
         self._is_closed = True
+        await self._doubts.close()
         await self._endpoints.close()
 
     async def _transact(
@@ -166,38 +203,66 @@ class EtcdClient:
         *,
         when: Iterable[wire.Compare] = (),
         otherwise: Sequence[Op] = (),
-        is_read: bool = False,
+        may_repeat: bool,
     ) -> Done:
         asked = wire.TxnRequest(compare=when, success=pack(ops), failure=pack(otherwise))
-        answer = await self._call(TXN, asked, kind=wire.TxnResponse, is_read=is_read)
+        answer = await self._call(TXN, asked, kind=wire.TxnResponse, may_repeat=may_repeat)
         number = len(ops) if answer.succeeded else len(otherwise)
         return Done(answer.succeeded, unpack(answer.responses, number=number), answer.header.revision)
 
-    async def _call(self, path: str, asked: Any, *, kind: Any, is_read: bool = False) -> Any:
+    async def _call(self, path: str, asked: Any, *, kind: Any, may_repeat: bool = False) -> Any:
+        problem: Exception | None = None
         try:
             async with asyncio.timeout(self._options.answer_within.total_seconds()):
-                try:
-                    return await self._send(path, asked, kind=kind)
-                except grpc.aio.AioRpcError as exc:
-                    if not (is_read and exc.code() in ELSEWHERE) and exc.code() is not grpc.StatusCode.UNAUTHENTICATED:
-                        raise
-                    return await self._send(path, asked, kind=kind)  # it was not done, or may be done again
+                while True:
+                    try:
+                        return await self._send(path, asked, kind=kind)
+                    except (grpc.aio.AioRpcError, GivenUpError) as exc:
+                        if not _is_worth_repeating(exc, may_repeat=may_repeat, before=problem):
+                            raise
+                        is_first, problem = problem is None, exc
+                    if not is_first:  # the next member is asked at once
+                        await self._clock.sleep(AGAIN_AFTER)
         except grpc.aio.AioRpcError as exc:
             raise self._translate(exc) from exc
-        except (TimeoutError, grpc.aio.UsageError) as exc:
+        except (TimeoutError, GivenUpError, grpc.aio.UsageError) as exc:
+            if isinstance(exc, TimeoutError) and isinstance(problem, grpc.aio.AioRpcError):
+                raise self._translate(problem) from exc
             raise self._unavailable(f"etcd: {str(exc) or 'no answer in time'}") from exc
 
     async def _send(self, path: str, asked: Any, *, kind: Any) -> Any:
         link = await self._pick()
         metadata = await self._metadata(link)
+        call = link.unary(path, kind)(asked, metadata=metadata)
+        waiting = self._watch_over(link, call)
         try:
-            return await link.unary(path, kind)(asked, metadata=metadata)
+            answer = await call
         except grpc.aio.AioRpcError as exc:
             self._note(exc, link)
             raise
         except asyncio.CancelledError:  # also by our own deadline: ask another member next time
             self._endpoints.skip(link)
+            if _was_given_up(waiting):
+                raise GivenUpError(GIVEN_UP) from None
             raise
+        finally:
+            if waiting is not None:
+                del link.calls[waiting]
+        self._doubts.hear(answer.header.raft_term)
+        return answer
+
+    def _watch_over(self, link: Link, call: Any) -> Waiting | None:
+        if self.members == 1:
+            return None
+        return self._doubts.begin(link, call, leave=partial(self._endpoints.skip, link))
+
+    async def _ask_standing(self, link: Link) -> wire.StatusResponse:
+        """Not whether it has a leader: that is asked here."""
+        metadata = tuple(pair for pair in await self._metadata(link) if pair != HAS_LEADER)
+        answer: wire.StatusResponse = await link.unary(STATUS, wire.StatusResponse)(
+            wire.StatusRequest(), metadata=metadata
+        )
+        return answer
 
     async def _pick(self) -> Link:
         if self._is_closed:
@@ -236,6 +301,7 @@ class EtcdClient:
                 link = await self._pick()
                 metadata = await self._metadata(link)
                 stream = _Stream(lambda: link.stream(path, kind)(metadata=metadata), deadline)
+                stream.watched_over(link, self._watch_over(link, stream))
                 yield stream
         except grpc.aio.AioRpcError as exc:
             if link is not None:
@@ -265,20 +331,39 @@ class _Stream:
         self._own: set[asyncio.Task[Any]] = set()
         self._call = begin()
         self._deadline = deadline
+        self._link: Link | None = None
+        self.waiting: Waiting | None = None
+
+    def watched_over(self, link: Link, waiting: Waiting | None) -> None:
+        self._link, self.waiting = link, waiting
+
+    def cancel(self) -> None:
+        self._call.cancel()
 
     async def write(self, message: Any) -> None:
         await self._call.write(message)
 
     async def read(self) -> Any:
-        answer = await self._call.read()
+        try:
+            answer = await self._call.read()
+        except asyncio.CancelledError:
+            if _was_given_up(self.waiting):
+                raise asyncio.InvalidStateError(GIVEN_UP) from None
+            raise
         if self._deadline.when() is not None:
             self._deadline.reschedule(None)
             self._own = _list_callers() - self._before
+            if self._link is not None and self.waiting is not None:
+                self._link.calls.pop(self.waiting, None)
+                self._link.streams.add(self.waiting)
         return answer
 
     async def end(self) -> None:
         """The library ends a call a moment after it was told to, in a task that it has no handle for."""
         self._call.cancel()
+        if self._link is not None and self.waiting is not None:
+            self._link.calls.pop(self.waiting, None)
+            self._link.streams.discard(self.waiting)
         if self._own:
             await asyncio.wait(self._own, timeout=END_WITHIN_S)
 
@@ -286,6 +371,21 @@ class _Stream:
 def _list_callers() -> set[asyncio.Task[Any]]:
     """The tasks of the library that wait for the end of a call."""
     return {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == STATUS_WAITER}
+
+
+def _is_worth_repeating(error: Exception, *, may_repeat: bool, before: Exception | None) -> bool:
+    """Whether what failed was not done, or may be done again, and another member or moment may be better."""
+    if not isinstance(error, grpc.aio.AioRpcError):
+        return may_repeat
+    if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+        return before is None  # with a new token
+    return error.details() == NO_LEADER or (may_repeat and error.code() in ELSEWHERE)
+
+
+def _was_given_up(waiting: Waiting | None) -> bool:
+    """By us, and not because the caller waits no longer."""
+    task = asyncio.current_task()
+    return waiting is not None and waiting.is_given_up and task is not None and not task.cancelling()
 
 
 def seconds(ttl: timedelta) -> int:

@@ -16,6 +16,7 @@ import grpc.aio
 from rota.__about__ import __version__
 from rota.domain.errors import ConfigError
 from rota.infrastructure.etcd.address import EtcdAddress
+from rota.infrastructure.etcd.doubts import Member
 
 OPTIONS: Sequence[tuple[str, Any]] = (
     ("grpc.enable_retries", 0),  # a write whose answer was lost must be told, not sent again
@@ -32,10 +33,11 @@ OPTIONS: Sequence[tuple[str, Any]] = (
 READY = grpc.ChannelConnectivity.READY
 
 
-class Link:
+class Link(Member):
     """A channel to one member, with the methods that were called on it."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
+        super().__init__()
         self.channel = channel
         self._methods: dict[str, Any] = {}
 

@@ -31,7 +31,7 @@ class EtcdDeliveries:
     async def assign(self, attempts: Sequence[Attempt]) -> None:
         keys = dict.fromkeys(map(self._key, attempts))
         new = [when([is_absent(key)], [put(key, ASSIGNED + self._stamps.next().encode())]) for key in keys]
-        await self._write(new)
+        await self._write(new, may_repeat=True)
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
         own = under(self._keys.delivered_to(worker_id))
@@ -47,7 +47,7 @@ class EtcdDeliveries:
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
         if attempts:
             ended = [delete(key) for key in dict.fromkeys(map(self._key, attempts))]
-            await self._write([*ended, *wake_all(self._keys)])
+            await self._write([*ended, *wake_all(self._keys)], may_repeat=True)
 
     async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
         kvs = await self._scan(worker_id)
@@ -71,10 +71,11 @@ class EtcdDeliveries:
         won = [kv for kv, answer in zip(waiting, answers, strict=True) if answer.txn.succeeded]
         return _to_attempts(won, worker_id)
 
-    async def _write(self, changes: Sequence[Op]) -> list[wire.ResponseOp]:
+    async def _write(self, changes: Sequence[Op], *, may_repeat: bool = False) -> list[wire.ResponseOp]:
         answers: list[wire.ResponseOp] = []
         for groups in cut([change] for change in changes):
-            answers += (await self._client.write([op for group in groups for op in group])).answers
+            ops = [op for group in groups for op in group]
+            answers += (await self._client.write(ops, may_repeat=may_repeat)).answers
         return answers
 
     def _key(self, attempt: Attempt) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.coordinator import NO_WAIT
+from rota.domain.errors import UnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
@@ -72,7 +73,7 @@ class EtcdTaskQueue:
             known = await self._find_due(delayed)
             changes += [self._delay(*key, due_us=due_us, known=known.get(key)) for key, due_us in delayed.items()]
             is_news = is_news or await self._comes_closer(min(delayed.values()))
-        await self._write(changes, wakes=is_news)
+        await self._write(changes, wakes=is_news, may_repeat=True)
 
     async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
         is_woken = bool(wait) and await self.wait_for_work(wait)
@@ -152,19 +153,32 @@ class EtcdTaskQueue:
         return fronts, changes.range.kvs[0].mod_revision if changes.range.kvs else 0
 
     async def _delete(self, chosen: Mapping[int, Sequence[_Waiting]], *, limit: int) -> list[_Waiting]:
-        """Take stretches of keys, and what came between them in the meantime; put back what is too much."""
+        """Take stretches of keys, and what came between them in the meantime; put back what is too much.
+
+        Where the answer is lost, all of it is put back: it may be gone, and nobody would know before reconciliation."""
         spans = [delete_span(_stretch(some), prev_kv=True) for some in chosen.values()]
-        answers = (await self._client.write(spans)).answers
+        try:
+            answers = (await self._client.write(spans)).answers
+        except UnavailableError:
+            await self._put_back([one for some in chosen.values() for one in some])
+            raise
         taken = _read_all(kv for answer in answers for kv in answer.delete.prev_kvs)
         if len(taken) > limit:
-            await self._write([put(one.kv.key.decode(), one.kv.value) for one in taken[limit:]])
+            await self._put_back(taken[limit:])
         return taken[:limit]
 
-    async def _write(self, changes: Sequence[Op], *, wakes: bool = False) -> list[wire.ResponseOp]:
+    async def _put_back(self, some: Sequence[_Waiting]) -> None:
+        back = [put_missing(one.kv.key.decode(), one.kv.value) for one in some]
+        await self._write(back, wakes=True, may_repeat=True)
+
+    async def _write(
+        self, changes: Sequence[Op], *, wakes: bool = False, may_repeat: bool = False
+    ) -> list[wire.ResponseOp]:
         wake = [[op] for op in wake_all(self._keys)] if wakes else []
         answers: list[wire.ResponseOp] = []
         for groups in cut([*([change] for change in changes), *wake]):
-            answers += (await self._client.write([op for group in groups for op in group])).answers
+            ops = [op for group in groups for op in group]
+            answers += (await self._client.write(ops, may_repeat=may_repeat)).answers
         return answers[: len(changes)]
 
     def _make_ready(self, entry: QueueEntry) -> Op:

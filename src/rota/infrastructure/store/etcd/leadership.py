@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 
 from rota.application.ports.store import SlotLease
-from rota.domain.errors import ConflictError
+from rota.domain.errors import ConflictError, UnavailableError
 from rota.domain.ids import NODE_SLOTS, NodeId
 from rota.infrastructure.etcd.ops import Op, put
 from rota.infrastructure.instants import duration_us, from_us, to_us
@@ -43,7 +43,10 @@ class EtcdTermStore:
             is_newest = found[0] is not None and _read_term(found[0]) == number
             return ([put(self._key, found[0].value)] if is_newest and found[0] is not None else []), is_newest
 
-        return await self._space.decide([self._key], plan)
+        try:
+            return await self._space.decide([self._key], plan)
+        except UnavailableError:  # it may be written twice, and an election of etcd's own should not end a reign
+            return await self._space.decide([self._key], plan)
 
     async def find_last(self) -> int:
         return _read_term(await self._space.find(self._key))

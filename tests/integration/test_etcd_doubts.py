@@ -1,0 +1,112 @@
+"""Calls to etcd that wait for an answer which will not come: given up before their deadline, and asked again where
+that does no harm."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.priority import LEVELS
+from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
+from rota.infrastructure.etcd.client import GIVEN_UP, EtcdClient, EtcdOptions
+from rota.infrastructure.etcd.ops import get, only, put
+from rota.infrastructure.system import SystemClock
+from rota.testing.contract.coordinator_backend import make_entries, make_ids
+from tests.support.fake_etcd import FakeMember, a_fake_member
+from tests.support.names import fresh_name
+from tests.support.patience import PATIENCE_S
+from tests.support.proxy import FaultyProxy
+from tests.support.servers.etcd import EtcdServer
+from tests.support.servers.process import free_port
+
+WITHIN = EtcdOptions(answer_within=timedelta(seconds=5))  # what is given up is so after a third of it at most
+PATIENT = EtcdOptions(answer_within=timedelta(seconds=PATIENCE_S))
+GONE = f"127.0.0.1:{free_port()}"  # a member beside the one that is asked: one alone is never doubted
+
+
+@asynccontextmanager
+async def a_client(*members: str, options: EtcdOptions = WITHIN) -> AsyncIterator[EtcdClient]:
+    client = EtcdClient(f"etcd://{','.join(members)}", options, unavailable=CoordinatorUnavailableError)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@pytest.fixture
+async def member() -> AsyncIterator[FakeMember]:
+    async with a_fake_member() as running:
+        yield running
+
+
+async def test_a_write_that_was_handed_to_a_leader_that_died_is_given_up_when_there_is_another(
+    member: FakeMember,
+) -> None:
+    async with a_client(f"127.0.0.1:{member.port}", GONE) as client:
+        await client.write([put("/x")])
+        member.is_waiting = True
+        writing = asyncio.create_task(client.write([put("/x")]))
+        await member.asked.wait()
+        member.term = 2
+        with pytest.raises(CoordinatorUnavailableError, match=GIVEN_UP):
+            await writing
+
+
+async def test_a_write_at_a_member_that_has_lost_its_leader_is_given_up(member: FakeMember) -> None:
+    async with a_client(f"127.0.0.1:{member.port}", GONE) as client:
+        member.is_waiting, member.leader = True, 0
+        with pytest.raises(CoordinatorUnavailableError, match=GIVEN_UP):
+            await client.write([put("/x")])
+
+
+async def test_what_may_be_repeated_is_asked_again(member: FakeMember) -> None:
+    async with a_client(f"127.0.0.1:{member.port}", GONE) as client:
+        member.is_waiting, member.leader, member.heals_after = True, 0, 1
+        assert (await client.write([put("/x")], may_repeat=True)).is_met
+
+
+async def test_a_write_that_is_refused_for_want_of_a_leader_is_asked_again_and_done_once(member: FakeMember) -> None:
+    async with a_client(f"127.0.0.1:{member.port}", GONE, options=PATIENT) as client:
+        member.refusals = 3
+        assert (await client.write([put("/x")])).is_met
+        assert (member.refusals, member.done) == (0, 1)
+
+
+async def test_a_slow_answer_of_a_member_that_is_well_is_waited_for(member: FakeMember) -> None:
+    async with a_client(f"127.0.0.1:{member.port}", GONE) as client:
+        await client.write([put("/x")])
+        member.is_waiting, member.heals_after = True, 2
+        assert (await client.write([put("/x")])).is_met
+
+
+async def test_who_is_connected_to_a_silent_member_is_told_and_watches_elsewhere(etcd_server: EtcdServer) -> None:
+    key = f"/{fresh_name('doubts')}/key"
+    async with (
+        FaultyProxy("127.0.0.1", etcd_server.port) as proxy,
+        a_client(f"127.0.0.1:{proxy.port}", f"127.0.0.1:{etcd_server.port}") as client,
+    ):
+        await client.read([get(key)])
+        with pytest.raises(CoordinatorUnavailableError, match=GIVEN_UP):
+            async with asyncio.timeout(PATIENCE_S), client.watch(only(key), after=0) as events:
+                proxy.blackhole()
+                assert not (await client.read([get(key)])).answers[0].range.kvs, "asked elsewhere"
+                await anext(events)
+        proxy.heal()
+
+
+async def test_what_a_take_without_an_answer_took_is_put_back_at_once(etcd_server: EtcdServer) -> None:
+    async with (
+        FaultyProxy("127.0.0.1", etcd_server.port) as proxy,
+        a_client(f"127.0.0.1:{proxy.port}", f"127.0.0.1:{etcd_server.port}", options=PATIENT) as client,
+    ):
+        queue = etcd_coordinator(client, SystemClock(), prefix=fresh_name("doubts")).queue
+        ids = make_ids(3)
+        await queue.push(make_entries(ids))
+        swallowed = proxy.drop_reply_after(str(ids[0]).encode())  # which only the deletion names
+        with pytest.raises(CoordinatorUnavailableError):
+            await queue.take(3, order=LEVELS)
+        assert swallowed.is_set()
+        assert set((await queue.take(3, order=LEVELS)).task_ids) == set(ids)

@@ -1,0 +1,73 @@
+"""A member of an etcd cluster that does as it is told: answers, refuses for want of a leader, or lets calls wait."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from rota._proto.etcd import wire_pb2 as wire
+from rota.infrastructure.etcd.client import NO_LEADER, STATUS, TXN
+
+Context = Any  # grpc.aio.ServicerContext, which takes parameters for type checkers alone
+
+
+@dataclass(slots=True)
+class FakeMember:
+    port: int = 0
+    leader: int = 1  # 0: it knows none
+    term: int = 1
+    is_waiting: bool = False  # writes are neither done nor refused
+    refusals: int = 0  # so many calls more are refused for want of a leader
+    done: int = 0
+    told: int = 0  # how often it said how it stands
+    asked: asyncio.Event = field(default_factory=asyncio.Event)  # a write waits
+    released: asyncio.Event = field(default_factory=asyncio.Event)  # … no longer
+    heals_after: int = 0  # having told so often, it knows a leader, and lets writes wait no longer
+
+    async def transact(self, _request: wire.TxnRequest, context: Context) -> wire.TxnResponse:
+        if self.refusals:
+            self.refusals -= 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, NO_LEADER)
+        if self.is_waiting:
+            self.asked.set()
+            await self.released.wait()
+        self.done += 1
+        return wire.TxnResponse(header=self._header, succeeded=True)
+
+    async def tell(self, _request: wire.StatusRequest, _context: Context) -> wire.StatusResponse:
+        self.told += 1
+        status = wire.StatusResponse(header=self._header, leader=self.leader)
+        if self.told == self.heals_after:
+            self.leader, self.is_waiting = 1, False
+            self.released.set()
+        return status
+
+    @property
+    def _header(self) -> wire.Header:
+        return wire.Header(member_id=1, raft_term=self.term)
+
+
+@asynccontextmanager
+async def a_fake_member() -> AsyncIterator[FakeMember]:
+    member, server = FakeMember(), grpc.aio.server()
+    for path, answer, kind in (
+        (TXN, member.transact, wire.TxnRequest),
+        (STATUS, member.tell, wire.StatusRequest),
+    ):
+        _, service, method = path.split("/")
+        handler: Any = grpc.unary_unary_rpc_method_handler(
+            answer,
+            request_deserializer=kind.FromString,
+            response_serializer=lambda message: message.SerializeToString(),
+        )
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+    member.port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield member
+    finally:
+        await server.stop(None)
