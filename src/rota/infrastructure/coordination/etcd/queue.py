@@ -35,6 +35,7 @@ from rota.infrastructure.etcd.ops import (
     has_value,
     is_present,
     put,
+    put_missing,
     scan,
     together,
     under,
