@@ -13,15 +13,18 @@ from rota.application.ports.store import Added
 from rota.domain.attempt import TaskResult
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.log import LogEntry, place
+from rota.domain.paging import TaskFilter
 from rota.domain.task import LogKind
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database, DatabaseDefectError, RunAgainError
 from rota.infrastructure.database.direct import driver_of
 from rota.infrastructure.database.migrate import upgrade
+from rota.infrastructure.store.sql import listing
 from rota.infrastructure.store.sql import tasks as sql_tasks
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.store.sql.tasks import SqlTaskStore
 from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.testing.values import replace
 from tests.support.builders import MINUTE, NOW, a_new_task
 from tests.support.names import fresh_name
 from tests.support.patience import PATIENCE_S
@@ -68,6 +71,38 @@ async def test_a_batch_costs_the_same_few_statements_whatever_its_times_and_work
         ends = [step.after.succeeded(TaskResult(data="1"), at=step.at + MINUTE) for step in grants]
         assert len((await tasks.advance(ends)).applied) == 500
     assert 9 <= len(statements) <= 15, statements
+
+
+class Ticking(SystemClock):
+    """A clock on which so many seconds pass between two looks at it."""
+
+    def __init__(self, tick: float) -> None:
+        self._tick = tick
+        self._passed = 0.0
+
+    def monotonic(self) -> float:
+        self._passed += self._tick
+        return self._passed
+
+
+async def test_a_list_ends_short_before_a_look_that_would_take_too_long(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "SLICES", (2, 6, 20))
+    tasks = sql_store(database, SystemRandom()).tasks
+    await tasks.add([a_new_task(number) for number in range(1, 41)])
+    nothing = TaskFilter(types=frozenset({"nothing"}))
+    looked = []
+    for tick in (0.001, 0.15, 0.3):
+        database.clock = Ticking(tick)
+        page = await tasks.list_page(nothing)
+        assert (page.items, page.is_short, page.next_before is None) == ((), True, False)
+        looked.append(40 - (page.next_before or 0) + 1)
+    assert looked == [28, 8, 2]
+    following, pages = nothing, 0
+    while (found := await tasks.list_page(following)).next_before is not None:
+        following, pages = replace(following, before=found.next_before), pages + 1
+    assert pages == 20, "whoever follows comes to the end"
 
 
 async def test_a_key_is_found_by_index_among_many(database: Database) -> None:

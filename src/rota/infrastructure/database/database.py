@@ -63,7 +63,7 @@ class Database:
     ) -> None:
         self._runner = runner
         self.bulk = bulk
-        self._clock = clock
+        self.clock = clock
         self._random = random
         self._errors = errors
 
@@ -124,7 +124,7 @@ class Database:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def _pause(self, number: int) -> None:
-        await self._clock.sleep(FIRST_PAUSE * 2**number * self._random.chance())
+        await self.clock.sleep(FIRST_PAUSE * 2**number * self._random.chance())
 
     async def _recover(self, error: Exception, *, is_last: bool) -> Trouble:
         """Say what the trouble was if running again may help; raise what the caller should see if not."""

@@ -109,7 +109,7 @@ class SqlTaskStore:
         return await self._select_live(where, after=after or 0, limit=limit)
 
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
-        return await self._database.read(partial(find_page, wanted=wanted))
+        return await self._database.read(partial(find_page, wanted=wanted, clock=self._database.clock))
 
     async def count_by_status(self, tenant_id: TenantId | None) -> dict[TaskStatus, int]:
         live, ended = schema.task_live, schema.task_count
