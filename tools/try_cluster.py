@@ -144,6 +144,7 @@ def up(app: Path, topology: str) -> int:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell started us in its background
     try:
         state = wait_until_up(keeper)
     except KeyboardInterrupt:

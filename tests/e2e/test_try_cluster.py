@@ -88,9 +88,11 @@ def test_ctrl_c_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
         wait_until(lambda: list(tmp_path.glob(".rota/cluster/pod-1.log")), "the first pod to be started")
         up.send_signal(signal.SIGINT)
         said, _ = up.communicate(timeout=120)
-    assert (up.returncode, "ending what was started" in said) == (INTERRUPTED, True)
-    assert read_leftovers(tmp_path) == []
+    left = read_leftovers(tmp_path)
+    try_cluster(tmp_path, "down")
     shutil.rmtree(tmp_path / ".rota", ignore_errors=True)
+    assert (up.returncode, "ending what was started" in said) == (INTERRUPTED, True)
+    assert left == []
 
 
 def read_leftovers(folder: Path) -> list[str]:
