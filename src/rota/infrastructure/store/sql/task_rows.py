@@ -58,6 +58,7 @@ SELECT_TASK = (
     f" {','.join(f'l.{name}' for name in LIVE_COLUMNS)}, r.result_json, r.error_json"
     " FROM task t LEFT JOIN task_live l ON l.id = t.id LEFT JOIN task_result r ON r.task_id = t.id"
 )
+_PLAIN = TaskResult()
 _SPEC_END = len(SPEC_COLUMNS)
 _FINAL_END = _SPEC_END + len(FINAL_COLUMNS)
 _LIVE_END = _FINAL_END + len(LIVE_COLUMNS)
@@ -126,8 +127,8 @@ def result_rows(steps: Sequence[Transition]) -> list[tuple[Any, ...]]:
     """Rows for the steps that have something to tell, or something older to overwrite."""
     rows: list[tuple[Any, ...]] = []
     for step in steps:
-        has_news = step.error is not None or (step.result is not None and not step.result.is_plain)
-        if not has_news and not (step.after.status is SUCCESS and step.before.retry_count):
+        has_news = step.error is not None or (step.result is not None and step.result != _PLAIN)
+        if not has_news and not (step.before.retry_count and step.after.status is SUCCESS):
             continue
         result = msgspec.json.encode(step.result).decode() if step.result is not None else None
         error = msgspec.json.encode(step.error).decode() if step.error is not None else None
