@@ -158,8 +158,8 @@ async def test_a_fenced_delete_takes_only_rows_of_the_expected_version(database:
 @pytest.mark.parametrize("groups", [1, 3, 200])
 async def test_rows_that_are_alike_are_inserted_with_all_they_share(database: Database, groups: int) -> None:
     ids = [*range(2, 501), 2**62]
-    rows = [(number, 7, number % groups, f"{AWKWARD} {number % groups}", None) for number in ids]
-    columns = ("task_id", "seq", "worker_id", "message", "detail")
+    columns = ("task_id", "seq", "kind", "to_status", "attempt", "at_us", "worker_id", "message", "detail")
+    rows = [(number, 7, 1, 2, 3, 4, number % groups, f"{AWKWARD} {number % groups}", None) for number in ids]
 
     def work(link: Connection) -> None:
         with database.bulk.together(link) as batch:

@@ -22,6 +22,7 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     ALIKE,
     MET_BY_CHANGE,
     MOST_CHARACTERS,
+    WIDE,
     Insert,
     Statement,
     adding,
@@ -55,10 +56,14 @@ class MysqlBatch:
         self._add_rows(insert_into(table, names), rows=values)
 
     def insert_alike(self, table: Table, *, columns: Sequence[str], groups: Groups) -> None:
-        if len(groups) * ALIKE > size_of(groups):
-            self.insert(table, columns=columns, rows=rows_of(groups))
-        else:
-            self._add(insertions(table, columns, groups=groups))
+        if len(groups) * ALIKE <= size_of(groups):
+            key, *others = columns
+            names, values = without_defaults(table, columns=others, rows=list(groups))
+            if len(names) >= WIDE:
+                shared = dict(zip(values, groups.values(), strict=True))
+                self._add(insertions(table, [key, *names], groups=shared))
+                return
+        self.insert(table, columns=columns, rows=rows_of(groups))
 
     def insert_copies(self, table: Table, copy: RowCopy, *, ids: Sequence[int]) -> None:
         self._add([Statement(copy_rows(table, copy, ids=ids))])

@@ -14,7 +14,8 @@ from rota.infrastructure.database.direct import announce, driver_of, talk
 MOST_CHARACTERS = 200_000  # of up to four bytes: less than the smallest limit of a packet in use, 1 MiB
 MOST_ROWS = 1000  # that are spelt in one go: the loop does nothing else meanwhile
 MET_BY_CHANGE = 2  # what an INSERT counts for a row that it finds there and changes
-ALIKE = 16  # rows that must have all but their ids in common, on average, to be made of a list of ids
+ALIKE = 16  # rows that must have all but their ids in common, on average, to be made of a list of ids …
+WIDE = 6  # … and so many columns beside it that are not their default: fewer are read faster in each row
 FEW_GROUPS = 16  # up to here one UPDATE … IN per group is cheaper than one joined to a JSON table
 
 

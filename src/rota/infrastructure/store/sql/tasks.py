@@ -143,8 +143,9 @@ class SqlTaskStore:
         return TransitionWriter(self._database.bulk, shard=int(self._random.chance() * COUNT_SHARDS))
 
     def _add(self, connection: Connection, *, new: Sequence[NewTask], expect_present: bool = False) -> list[Added]:
-        keys = self._claim_keys(connection, [item for item in new if item.key is not None])
-        added = [_answer(item, keys) for item in new]
+        keyed = [item for item in new if item.key is not None]
+        keys = self._claim_keys(connection, keyed)
+        added = [_answer(item, keys) for item in new] if keyed else [Added(item.task.id) for item in new]
         pairs = zip(new, added, strict=True)
         fresh = {item.task.id: item for item, answer in pairs if not answer.is_repeat}
         if expect_present:
@@ -246,9 +247,9 @@ def insert_tasks(batch: Batch, tasks: Sequence[Task]) -> None:
     if tasks:
         batch.insert(schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
         alike = group_new(tasks)
-        lives = merged((new_live_row(task.state)[1:], ids) for task, ids in alike)
+        lives = merged([(new_live_row(task.state)[1:], ids) for task, ids in alike])
         batch.insert_alike(schema.task_live, columns=NEW_LIVE_COLUMNS, groups=lives)
-        records = merged((creation_row(task)[1:], ids) for task, ids in alike)
+        records = merged([(creation_row(task)[1:], ids) for task, ids in alike])
         batch.insert_alike(schema.task_logs, columns=LOG_COLUMNS, groups=records)
 
 

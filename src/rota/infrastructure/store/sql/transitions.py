@@ -93,17 +93,17 @@ class TransitionWriter:
     def _advance_live(self, batch: Batch, alike: Sequence[AlikeSteps]) -> None:
         if not alike:
             return
-        changes = merged((step_row(step)[1:], ids) for step, ids in alike)
+        changes = merged([(step_row(step)[1:], ids) for step, ids in alike])
         batch.update_fenced(schema.task_live, columns=CHANGING_COLUMNS, groups=changes)
         moved = [(step.after.priority, ids) for step, ids in alike if step.after.priority != step.before.priority]
         if moved:
-            batch.update(schema.task, columns=("priority",), groups=merged(((new,), ids) for new, ids in moved))
+            batch.update(schema.task, columns=("priority",), groups=merged([((new,), ids) for new, ids in moved]))
 
     def _end(self, batch: Batch, alike: Sequence[AlikeSteps]) -> None:
         if not alike:
             return
-        batch.delete_fenced(schema.task_live, groups=merged(((step.before.version,), ids) for step, ids in alike))
-        finals = merged((final_row(step.after)[1:], ids) for step, ids in alike)
+        batch.delete_fenced(schema.task_live, groups=merged([((step.before.version,), ids) for step, ids in alike]))
+        finals = merged([(final_row(step.after)[1:], ids) for step, ids in alike])
         batch.update(schema.task, columns=FINAL_COLUMNS, groups=finals)
         ends: Counter[tuple[str, int]] = Counter()
         for step, ids in alike:
