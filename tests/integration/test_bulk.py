@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, RowCopy
+from rota.infrastructure.database.bulk import grouped
 from rota.infrastructure.database.bulk_mysql_statements import MOST_CHARACTERS
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import Database, DatabaseDefectError, DuplicateKeyError
@@ -20,6 +21,7 @@ from tests.support.patience import PATIENCE_S
 
 KEY = ("tenant_id", "idempotency_key", "task_id", "digest")
 COUNT = ("tenant_id", "status", "shard", "number")
+AWKWARD = "a;b'c\"d\\e%s%%f\ng\u00fc\U0001f600 -- /* ; DROP TABLE task; */"
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +50,10 @@ def _empty(connection: Connection) -> None:
         connection.execute(table.delete())
 
 
-async def add_live(database: Database, ids: range) -> None:
-    rows = [(number, 100 + number) for number in ids]
-    bulk = database.bulk
-    await database.transact(lambda link: bulk.insert(link, task_live, columns=("id", "due_us"), rows=rows))
+async def add_live(database: Database, ids: range, *, versions: int = 1) -> None:
+    rows = [(number, 100 + number, 1 + number % versions) for number in ids]
+    columns, bulk = ("id", "due_us", "version"), database.bulk
+    await database.transact(lambda link: bulk.insert(link, task_live, columns=columns, rows=rows))
 
 
 async def read(database: Database, *columns: Any) -> list[tuple[Any, ...]]:
@@ -119,15 +121,56 @@ async def test_a_fenced_update_changes_only_rows_of_the_expected_version(databas
     fresh = [(number, 1, 2, 1000 + number % groups) for number in range(1, 501)]
     stale = [(number, 9, 3, 0) for number in range(1, 501)]
 
-    def update(rows: Sequence[tuple[int, ...]]) -> Callable[[Connection], int]:
-        columns = ("version", "worker_id")
-        return lambda link: database.bulk.update_fenced(link, task_live, columns=columns, rows=rows)
+    async def update(rows: Sequence[tuple[int, ...]]) -> None:
+        def work(link: Connection) -> None:
+            with database.bulk.together(link) as batch:
+                batch.update_fenced(task_live, columns=("version", "worker_id"), groups=grouped(rows))
 
-    assert await database.transact(update(stale)) == 0
-    assert await database.transact(update(fresh[:400])) == 400
-    assert await database.transact(update(fresh)) == 100
+        await database.transact(work)
+
+    await update(fresh[:400])
+    for missed in (stale, fresh):
+        with pytest.raises(FenceMissedError):
+            await update(missed)
+    await update(fresh[400:])
     found = await read(database, task_live.c.id, task_live.c.version, task_live.c.worker_id)
     assert found == [(number, 2, 1000 + number % groups) for number in range(1, 501)]
+
+
+@pytest.mark.parametrize("groups", [1, 3, 200])
+async def test_a_fenced_delete_takes_only_rows_of_the_expected_version(database: Database, groups: int) -> None:
+    await add_live(database, range(1, 501), versions=groups)
+    fresh = [(number, 1 + number % groups) for number in range(1, 501)]
+
+    async def delete(rows: Sequence[tuple[int, ...]]) -> None:
+        def work(link: Connection) -> None:
+            with database.bulk.together(link) as batch:
+                batch.delete_fenced(task_live, groups=grouped(rows))
+
+        await database.transact(work)
+
+    for missed in ([*fresh[:-1], (500, 999)], [*fresh, (501, 1)]):
+        with pytest.raises(FenceMissedError):
+            await delete(missed)
+    await delete(fresh[:499])
+    assert await read(database, task_live.c.id) == [(500,)]
+
+
+@pytest.mark.parametrize("groups", [1, 3, 200])
+async def test_rows_that_are_alike_are_inserted_with_all_they_share(database: Database, groups: int) -> None:
+    ids = [*range(2, 501), 2**62]
+    columns = ("task_id", "seq", "kind", "to_status", "attempt", "at_us", "worker_id", "message", "detail")
+    rows = [(number, 7, 1, 2, 3, 4, number % groups, f"{AWKWARD} {number % groups}", None) for number in ids]
+
+    def work(link: Connection) -> None:
+        with database.bulk.together(link) as batch:
+            batch.insert_alike(task_logs, columns=columns, groups=grouped(rows))
+
+    await database.transact(work)
+    found = await read(database, *(task_logs.c[name] for name in columns))
+    assert found == rows
+    with pytest.raises(DuplicateKeyError):
+        await database.transact(work)
 
 
 async def test_a_delete_counts_what_was_there(database: Database) -> None:
@@ -147,7 +190,8 @@ async def test_deletes_of_different_rows_never_wait_for_each_other(database: Dat
     first_deleted, second_done = asyncio.Event(), asyncio.Event()
 
     def delete_and_hold(connection: Connection) -> None:
-        database.bulk.delete(connection, task_live, columns=("id", "version"), rows=odd)
+        with database.bulk.together(connection) as batch:
+            batch.delete_fenced(task_live, groups=grouped(odd))
         first_deleted.set()
         while not second_done.is_set():  # each round trip lets the other transaction run
             connection.exec_driver_sql("SELECT 1")
@@ -184,16 +228,13 @@ async def test_the_databases_clock_is_near_ours(database: Database) -> None:
     assert abs(second / 1e6 - SystemClock().now().timestamp()) < 60
 
 
-AWKWARD = "a;b'c\"d\\e%s%%f\ng\u00fc\U0001f600 -- /* ; DROP TABLE task; */"
-
-
 async def test_a_batch_is_done_in_order_and_keeps_awkward_text(database: Database) -> None:
     def work(connection: Connection) -> None:
         with database.bulk.together(connection) as batch:
             batch.insert(task_live, columns=("id", "due_us"), rows=[(1, 10), (2, 20), (3, 30)])
-            batch.update_fenced(task_live, columns=("version", "term"), rows=[(1, 1, 2, 5), (2, 1, 2, 6)])
-            batch.update(task_live, columns=("due_us",), rows=[(1, 11)])
-            batch.delete_fenced(task_live, columns=("id", "version"), rows=[(3, 1)])
+            batch.update_fenced(task_live, columns=("version", "term"), groups={(1, 2, 5): [1], (1, 2, 6): [2]})
+            batch.update(task_live, columns=("due_us",), groups={(11,): [1]})
+            batch.delete_fenced(task_live, groups={(1,): [3]})
             batch.insert(task_key, columns=KEY, rows=[("t", "k", 1, AWKWARD[:30])])
             batch.upsert(task_key, columns=KEY, rows=[("t", "k", 2, AWKWARD)])
             batch.add_counts(task_count, columns=COUNT, rows=[("t", 5, 0, 2)])
@@ -242,7 +283,7 @@ async def test_a_lone_fence_that_is_missed_leaves_nothing_to_commit(database: Da
         with database.bulk.together(connection, is_last=True) as batch:
             if size > 1:
                 batch.insert(task_logs, columns=("task_id", "seq", "detail"), rows=[(1, 1, "x" * size)])
-            batch.update_fenced(task_live, columns=("version",), rows=[(1, version, version + 1)])
+            batch.update_fenced(task_live, columns=("version",), groups=grouped([(1, version, version + 1)]))
             batch.insert(task_logs, columns=("task_id", "seq", "detail"), rows=[(8, 1, "?%s';")])
             batch.insert(task_live, columns=("id",), rows=[(9,)])
 
@@ -266,9 +307,9 @@ async def test_a_fence_that_is_missed_within_a_batch_is_told(
         with database.bulk.together(connection) as batch:
             batch.insert(task_live, columns=("id",), rows=[(8,)])
             if way == "update":
-                batch.update_fenced(task_live, columns=("version",), rows=[(2, 1, 2), missing, (3, 1, 3)])
+                batch.update_fenced(task_live, columns=("version",), groups=grouped([(2, 1, 2), missing, (3, 1, 3)]))
             else:
-                batch.delete_fenced(task_live, columns=("id", "version"), rows=[(2, 1), missing[:2]])
+                batch.delete_fenced(task_live, groups=grouped([(2, 1), missing[:2]]))
             batch.insert(task_live, columns=("id",), rows=[(9,)])
 
     with pytest.raises(FenceMissedError):
@@ -288,9 +329,8 @@ async def test_a_batch_may_be_larger_than_a_message(database: Database, missed: 
             for row in texts[:4]:
                 batch.insert(task_logs, columns=columns, rows=[row])
             batch.insert(task_logs, columns=columns, rows=texts[4:])
-            rows = [(number, 1, 2) for number in range(ids.start - missed, ids.stop)]
-            batch.update_fenced(task_live, columns=("version",), rows=rows)
-            batch.update(task_live, columns=("term",), rows=[(number, 3) for number in ids])
+            batch.update_fenced(task_live, columns=("version",), groups={(1, 2): range(ids.start - missed, ids.stop)})
+            batch.update(task_live, columns=("term",), groups={(3,): ids})
 
     if missed:
         with pytest.raises(FenceMissedError):
@@ -374,13 +414,10 @@ async def test_a_large_batch_is_written_and_read_whole(database: Database, is_al
     found = await database.read(lambda link: bulk.select_by_ids(link, query, ids=range(1, MANY)))
     assert sorted(map(tuple, found)) == rows
 
-    changes = [(number, 5, 6, 9 if is_alike else 2 * number) for number in range(1, MANY)]
-    changed = ("version", "due_us")
-    update = partial(bulk.update_fenced, table=task_live, columns=changed, rows=changes)
-    assert await database.transact(update) == len(rows)
-    assert await database.transact(update) == 0, "their version is another one now"
-    expected = [(number, 6, due) for number, _, _, due in changes]
-    assert await read(database, task_live.c.id, task_live.c.version, task_live.c.due_us) == expected
+    changes = [(number, 6, 9 if is_alike else 2 * number) for number in range(1, MANY)]
+    update = partial(bulk.update, table=task_live, columns=("version", "due_us"), rows=changes)
+    await database.transact(update)
+    assert await read(database, task_live.c.id, task_live.c.version, task_live.c.due_us) == changes
 
     doomed = [(number, 6) for number in range(2, MANY + 3)]
     delete = partial(bulk.delete, table=task_live, columns=("id", "version"), rows=doomed)

@@ -59,17 +59,17 @@ MOST = {
     1: {
         "create": Cost(4, 3, 1, 440, trips=2, commands=8, redis_bytes=1_070, calls=405),
         "grant": Cost(3, 2, 1, 420, trips=5, commands=49, redis_bytes=1_970, calls=560),
-        "end": Cost(5, 5, 3, 1_280, trips=3, commands=16, redis_bytes=980, calls=540),
+        "end": Cost(6, 5, 3, 1_280, trips=3, commands=16, redis_bytes=980, calls=540),
     },
     100: {
-        "create": Cost(4, 300, 1, 27_000, trips=2, commands=8, redis_bytes=17_000, calls=4_060),
-        "grant": Cost(4, 200, 3, 10_600, trips=5, commands=148, redis_bytes=23_700, calls=3_380),
-        "end": Cost(5, 302, 3, 13_700, trips=3, commands=115, redis_bytes=20_300, calls=2_520),
+        "create": Cost(4, 300, 1, 27_000, trips=2, commands=8, redis_bytes=17_000, calls=3_780),
+        "grant": Cost(4, 200, 3, 6_720, trips=5, commands=148, redis_bytes=23_700, calls=3_050),
+        "end": Cost(6, 302, 3, 9_360, trips=3, commands=115, redis_bytes=20_300, calls=2_090),
     },
     500: {
-        "create": Cost(4, 1_500, 1, 134_000, trips=2, commands=8, redis_bytes=81_200, calls=18_800),
-        "grant": Cost(4, 1_000, 3, 50_500, trips=5, commands=548, redis_bytes=112_000, calls=14_300),
-        "end": Cost(5, 1_502, 3, 63_700, trips=3, commands=515, redis_bytes=98_000, calls=10_500),
+        "create": Cost(4, 1_500, 1, 134_000, trips=2, commands=8, redis_bytes=81_200, calls=17_300),
+        "grant": Cost(4, 1_000, 3, 30_700, trips=5, commands=548, redis_bytes=112_000, calls=12_800),
+        "end": Cost(6, 1_502, 3, 41_300, trips=3, commands=515, redis_bytes=98_000, calls=8_400),
     },
 }
 

@@ -12,7 +12,18 @@ from bench.tape import MariaDbMessage, RedisMessage, Tape
 from rota.infrastructure.coordination.redis_client import RedisClient
 from tests.support.servers.mariadb import MariaDbServer
 
-STATEMENTS = ("Com_insert", "Com_update", "Com_delete", "Com_select", "Com_commit", "Com_rollback", "Com_set_option")
+STATEMENTS = (
+    "Com_insert",
+    "Com_insert_select",
+    "Com_update",
+    "Com_update_multi",
+    "Com_delete",
+    "Com_delete_multi",
+    "Com_select",
+    "Com_commit",
+    "Com_rollback",
+    "Com_set_option",
+)
 ROWS = ("Handler_write", "Handler_update", "Handler_delete")
 WANTED = ",".join(f"'{name}'" for name in (*STATEMENTS, *ROWS))
 NOT_OURS = ("/asyncio/", "/selectors.py", "/tests/", "/bench/")  # how often the event loop turns is chance

@@ -70,6 +70,8 @@ LIVE = frozenset(ALLOWED) - FINAL
 
 
 class LogKind(StrEnum):
+    __hash__ = str.__hash__  # as that of a status
+
     STATE_CHANGE = "STATE_CHANGE"
     RETRY = "RETRY"
     ERROR = "ERROR"
@@ -298,5 +300,5 @@ class LiveTask(Struct, frozen=True, kw_only=True):
 
 def check_one_step_each(steps: Sequence[Transition]) -> None:
     """A batch may hold one step of a task: the second could only be judged after the first is written."""
-    if len({step.task_id for step in steps}) != len(steps):
+    if len({step.after.id for step in steps}) != len(steps):
         raise InvalidError("steps", "a task has more than one step in this batch; write them one after the other")

@@ -1,11 +1,12 @@
 """Writes of one transaction that need no answer in between, so that they may travel together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Table
 
 Values = tuple[Any, ...]
+Groups = Mapping[Values, Sequence[int]]  # the ids of rows, by what else these rows have, which is the same for all
 
 
 class FenceMissedError(Exception):
@@ -55,6 +56,10 @@ class Batch(Protocol):
         """Insert all rows; a duplicate key is an error."""
         ...
 
+    def insert_alike(self, table: Table, *, columns: Sequence[str], groups: Groups) -> None:
+        """Insert a row (id, *values) for each id of each group; a duplicate key is an error."""
+        ...
+
     def insert_copies(self, table: Table, copy: RowCopy, *, ids: Sequence[int]) -> None:
         """Insert a row for each of these rows of another table, which are all there; a duplicate key is an error."""
         ...
@@ -67,18 +72,18 @@ class Batch(Protocol):
         """Insert, or add the last column to the row with the same key."""
         ...
 
-    def update(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        """Set columns by id: each row is (id, *values)."""
+    def update(self, table: Table, *, columns: Sequence[str], groups: Groups) -> None:
+        """Set columns by id: a group is told by their values."""
         ...
 
-    def update_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        """Set columns by id and version: each row is (id, version, *values). `FenceMissedError` if one is not there."""
+    def update_fenced(self, table: Table, *, columns: Sequence[str], groups: Groups) -> None:
+        """Set columns by id and version: a group is told by (version, *values). `FenceMissedError` if one is gone."""
         ...
 
     def update_keyed(self, table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> None:
         """Change rows that have these keys, in the order given. `FenceMissedError` if one is not there."""
         ...
 
-    def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        """Delete what agrees with the rows in these columns. `FenceMissedError` if one is not there."""
+    def delete_fenced(self, table: Table, *, groups: Groups) -> None:
+        """Delete by id and version: a group is told by (version,). `FenceMissedError` if one is not there."""
         ...

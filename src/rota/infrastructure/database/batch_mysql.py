@@ -18,20 +18,23 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.batch import FenceMissedError, KeyedChange, RowCopy, Values, copy_rows
-from rota.infrastructure.database.bulk import without_defaults
+from rota.infrastructure.database.batch import FenceMissedError, Groups, KeyedChange, RowCopy, Values, copy_rows
+from rota.infrastructure.database.bulk import rows_of, size_of, without_defaults
 from rota.infrastructure.database.bulk_mysql_statements import (
+    ALIKE,
     MET_BY_CHANGE,
     MOST_CHARACTERS,
+    WIDE,
     Insert,
     Statement,
     adding,
     announce_one,
-    deletion,
+    fenced_deletions,
     fenced_updates,
     fill,
     fill_rows,
     insert_into,
+    insertions,
     moving,
     replacing,
     tie,
@@ -59,6 +62,16 @@ class MysqlBatch:
         names, values = without_defaults(table, columns=columns, rows=rows)
         self._add_rows(insert_into(table, names), rows=values)
 
+    def insert_alike(self, table: Table, *, columns: Sequence[str], groups: Groups) -> None:
+        if len(groups) * ALIKE <= size_of(groups):
+            key, *others = columns
+            names, values = without_defaults(table, columns=others, rows=list(groups))
+            if len(names) >= WIDE:
+                shared = dict(zip(values, groups.values(), strict=True))
+                self._add(insertions(table, [key, *names], groups=shared))
+                return
+        self.insert(table, columns=columns, rows=rows_of(groups))
+
     def insert_copies(self, table: Table, copy: RowCopy, *, ids: Sequence[int]) -> None:
         self._add([Statement(copy_rows(table, copy, ids=ids))])
 
@@ -68,18 +81,18 @@ class MysqlBatch:
     def add_counts(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self._add_rows(adding(table, columns), rows=rows)
 
-    def update(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        self._add(updates(table, columns, rows=rows))
+    def update(self, table: Table, *, columns: Sequence[str], groups: Groups) -> None:
+        self._add(updates(table, columns, groups=groups))
 
-    def update_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        self._add(fenced_updates(table, columns, rows=rows), must_meet=len(rows))
+    def update_fenced(self, table: Table, *, columns: Sequence[str], groups: Groups) -> None:
+        self._add(fenced_updates(table, columns, groups=groups), must_meet=size_of(groups))
 
     def update_keyed(self, table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> None:
         insert, left = moving(table, change, rows=rows)
         self._add_rows(insert, rows=left, met_by_each=MET_BY_CHANGE)
 
-    def delete_fenced(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        self._add([deletion(table, columns, rows=rows)], must_meet=len(rows))
+    def delete_fenced(self, table: Table, *, groups: Groups) -> None:
+        self._add(fenced_deletions(table, groups=groups), must_meet=size_of(groups))
 
     def send(self, *, commits: bool = False) -> None:
         """Run what waits and judge its fences; and commit it at once, where a fence that is missed leaves nothing."""

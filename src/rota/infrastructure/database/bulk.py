@@ -5,14 +5,14 @@ own SQL (measured in ADR-0004) and go straight to the driver (ADR-0014). Table a
 numbers are formatted as integers, and text always travels as a parameter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Protocol
 
 from sqlalchemy import Column, Connection, Table
 
-from rota.infrastructure.database.batch import Batch, KeyedChange, Values
+from rota.infrastructure.database.batch import Batch, Groups, KeyedChange, Values
 
 
 class Bulk(Protocol):
@@ -59,12 +59,6 @@ class Bulk(Protocol):
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         """Set columns by id: each row is (id, *values)."""
-        ...
-
-    def update_fenced(
-        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
-    ) -> int:
-        """Set columns where the version is the expected one: each row is (id, version, *values). Says how many were."""
         ...
 
     def update_keyed(
@@ -120,9 +114,19 @@ def _default_of(column: Column[Any]) -> Any:
     return int(text) if column.type.python_type is int else text
 
 
-def grouped(rows: Sequence[Values], *, key_from: int) -> Mapping[Values, list[int]]:
-    """The ids of rows that agree in everything from a column on."""
+def grouped(rows: Sequence[Values]) -> Groups:
+    """Rows (id, *values) by what they have beside their ids."""
     groups: dict[Values, list[int]] = {}
     for row in rows:
-        groups.setdefault(row[key_from:], []).append(row[0])
+        groups.setdefault(row[1:], []).append(row[0])
     return groups
+
+
+def rows_of(groups: Groups) -> list[Values]:
+    """The rows (id, *values) of all groups."""
+    return [(number, *values) for values, ids in groups.items() for number in ids]
+
+
+def size_of(groups: Groups) -> int:
+    """How many rows there are."""
+    return sum(map(len, groups.values()))

@@ -8,12 +8,11 @@ from sqlalchemy import Connection, Table
 
 from rota.infrastructure.database.batch import Batch, FenceMissedError, KeyedChange, Values
 from rota.infrastructure.database.batch_mysql import MysqlBatch
-from rota.infrastructure.database.bulk import without_defaults
+from rota.infrastructure.database.bulk import grouped, without_defaults
 from rota.infrastructure.database.bulk_mysql_statements import (
     Statement,
     adding,
     deletion,
-    fenced_updates,
     insert_into,
     join,
     read,
@@ -62,12 +61,7 @@ class MysqlBulk:
         write_rows(connection, adding(table, columns), rows=rows)
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        write(connection, updates(table, columns, rows=rows))
-
-    def update_fenced(
-        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
-    ) -> int:
-        return write(connection, fenced_updates(table, columns, rows=rows))
+        write(connection, updates(table, columns, groups=grouped(rows)))
 
     def update_keyed(
         self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]

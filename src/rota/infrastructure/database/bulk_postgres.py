@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, Integer, SmallInteger, Table
 
-from rota.infrastructure.database.batch import Batch, KeyedChange, Values
-from rota.infrastructure.database.bulk import without_defaults
+from rota.infrastructure.database.batch import Batch, Groups, KeyedChange, Values
+from rota.infrastructure.database.bulk import rows_of, without_defaults
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
 from rota.infrastructure.database.direct import execute
 from rota.infrastructure.database.one_by_one import OneByOne
@@ -34,6 +34,9 @@ class PostgresBulk:
         names, values = without_defaults(table, columns=columns, rows=rows)
         _insert(connection, table, columns=names, rows=values)
 
+    def insert_alike(self, connection: Connection, table: Table, *, columns: Sequence[str], groups: Groups) -> None:
+        self.insert(connection, table, columns=columns, rows=rows_of(groups))
+
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
@@ -55,10 +58,8 @@ class PostgresBulk:
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _update(connection, table, change=KeyedChange(("id",), tuple(columns)), rows=rows)
 
-    def update_fenced(
-        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
-    ) -> int:
-        return _update(connection, table, change=KeyedChange(("id", "version"), tuple(columns)), rows=rows)
+    def update_alike(self, connection: Connection, table: Table, *, change: KeyedChange, groups: Groups) -> int:
+        return _update(connection, table, change=change, rows=rows_of(groups))
 
     def update_keyed(
         self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]
@@ -79,6 +80,9 @@ class PostgresBulk:
         match = " AND ".join(map("t.{}={}".format, columns, sent.values))
         statement = f"DELETE FROM {table.name} t USING {sent.unnested} WHERE {match}"
         return execute(connection, statement, parameters=sent.parameters).rowcount
+
+    def delete_alike(self, connection: Connection, table: Table, *, columns: Sequence[str], groups: Groups) -> int:
+        return self.delete(connection, table, columns=columns, rows=rows_of(groups))
 
 
 def _insert(

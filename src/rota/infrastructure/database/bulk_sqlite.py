@@ -3,20 +3,21 @@
 Python's module lets go of the interpreter lock for every step and has to get it back after: where another thread
 computes meanwhile, that takes up to 5 ms. A batch that is a step for each row therefore crawls just when there is much
 to do; one that is a few steps runs beside the others, on another core. So rows are inserted a hundred at a time, those
-that become alike change in one statement, and what is found comes back as one text.
+that are alike, or become so, in one statement, and what is found comes back as one text.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from functools import cache
 from itertools import chain
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Table
 
-from rota.infrastructure.database.batch import Batch, KeyedChange, Values
-from rota.infrastructure.database.bulk import grouped
+from rota.infrastructure.database.batch import Batch, Groups, KeyedChange, Values
+from rota.infrastructure.database.bulk import grouped, rows_of, size_of
 from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace_changed, replace_row
 from rota.infrastructure.database.direct import execute, execute_many
 from rota.infrastructure.database.one_by_one import OneByOne
@@ -42,6 +43,15 @@ class SqliteBulk:
     def insert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         _insert(connection, table, columns=columns, rows=rows)
 
+    def insert_alike(self, connection: Connection, table: Table, *, columns: Sequence[str], groups: Groups) -> None:
+        if not _is_alike(groups):
+            _insert(connection, table, columns=columns, rows=rows_of(groups))
+            return
+        values = ",".join(f"?{number}" for number in range(2, len(columns) + 1))
+        statement = f"INSERT INTO {table.name} ({','.join(columns)}) SELECT value,{values} FROM json_each(?1)"
+        for same, ids in groups.items():
+            execute(connection, statement, parameters=(_json(ids), *same))
+
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
@@ -61,17 +71,20 @@ class SqliteBulk:
         _insert(connection, table, columns=columns, rows=rows, tail=add_number(table, columns[-1]))
 
     def update(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
-        _update(connection, table, change=KeyedChange(("id",), tuple(columns)), rows=rows)
+        self.update_alike(connection, table, change=KeyedChange(("id",), tuple(columns)), groups=grouped(rows))
 
-    def update_fenced(
-        self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
-    ) -> int:
-        return _update(connection, table, change=KeyedChange(("id", "version"), tuple(columns)), rows=rows)
+    def update_alike(self, connection: Connection, table: Table, *, change: KeyedChange, groups: Groups) -> int:
+        is_alike = _is_alike(groups)
+        statement = _updating(table, change, is_alike=is_alike)
+        if is_alike:
+            changes = [execute(connection, statement, parameters=(*same, _json(ids))) for same, ids in groups.items()]
+            return sum(one.rowcount for one in changes)
+        return execute_many(connection, statement, rows=_turned(groups)).rowcount
 
     def update_keyed(
         self, connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]
     ) -> bool:
-        return _update(connection, table, change=change, rows=rows) == len(rows)
+        return self.update_alike(connection, table, change=change, groups=grouped(rows)) == len(rows)
 
     def together(self, connection: Connection, *, is_last: bool = False) -> AbstractContextManager[Batch]:
         return nullcontext(OneByOne(self, connection))
@@ -87,17 +100,17 @@ class SqliteBulk:
         return execute(connection, statement.format(ids=f"IN {_THESE}"), parameters=(_json(ids),)).rowcount
 
     def delete(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> int:
+        return self.delete_alike(connection, table, columns=columns, groups=grouped(rows))
+
+    def delete_alike(self, connection: Connection, table: Table, *, columns: Sequence[str], groups: Groups) -> int:
         key, *others = columns
         match = "".join(f"{name}=? AND " for name in others)
-        groups = grouped(rows, key_from=1)
-        if _is_alike(groups, rows):
+        if _is_alike(groups):
             statement = f"DELETE FROM {table.name} WHERE {match}{key} IN {_THESE}"
-            return sum(
-                execute(connection, statement, parameters=(*values, _json(keys))).rowcount
-                for values, keys in groups.items()
-            )
-        turned = [(*row[1:], row[0]) for row in rows]
-        return execute_many(connection, f"DELETE FROM {table.name} WHERE {match}{key}=?", rows=turned).rowcount
+            gone = [execute(connection, statement, parameters=(*same, _json(keys))) for same, keys in groups.items()]
+            return sum(one.rowcount for one in gone)
+        statement = f"DELETE FROM {table.name} WHERE {match}{key}=?"
+        return execute_many(connection, statement, rows=_turned(groups)).rowcount
 
 
 def _insert(
@@ -113,10 +126,10 @@ def _insert(
             place += size
 
 
-def _update(connection: Connection, table: Table, *, change: KeyedChange, rows: Sequence[Values]) -> int:
+@cache
+def _updating(table: Table, change: KeyedChange, *, is_alike: bool) -> str:
+    """The statement that takes (*fences, *values) and then a key, or many that become alike."""
     key, *fences = change.keys
-    groups = grouped(rows, key_from=1)
-    is_alike = _is_alike(groups, rows)
     given = (*fences, *change.columns, *change.added)
     place = [f"?{number}" for number in range(1, len(given) + 2)]
     new = place[len(fences) :]
@@ -124,16 +137,16 @@ def _update(connection: Connection, table: Table, *, change: KeyedChange, rows: 
     values += [f"{name}={name}+{value}" for name, value in zip(change.added, new[len(values) : -1], strict=True)]
     fence = "".join(f"{name}={value} AND " for name, value in zip(fences, place, strict=False))
     which = f"{key} IN (SELECT value FROM json_each({place[-1]}))" if is_alike else f"{key}={place[-1]}"
-    statement = f"UPDATE {table.name} SET {','.join(values)} WHERE {fence}{which}"
-    if is_alike:
-        changes = [execute(connection, statement, parameters=(*same, _json(keys))) for same, keys in groups.items()]
-        return sum(change.rowcount for change in changes)
-    return execute_many(connection, statement, rows=[(*row[1:], row[0]) for row in rows]).rowcount
+    return f"UPDATE {table.name} SET {','.join(values)} WHERE {fence}{which}"
 
 
-def _is_alike(groups: Mapping[Values, list[int]], rows: Sequence[Values]) -> bool:
+def _is_alike(groups: Groups) -> bool:
     """Whether a statement for each group is worth it."""
-    return len(groups) * ALIKE <= len(rows)
+    return len(groups) * ALIKE <= size_of(groups)
+
+
+def _turned(groups: Groups) -> list[Values]:
+    return [(*values, key) for values, keys in groups.items() for key in keys]
 
 
 def _json(ids: Sequence[int]) -> str:

@@ -59,6 +59,16 @@ class TestFind:
         assert found.keys() == {waiting, running, foreign}
         assert found[foreign] == make_task(foreign, tenant_id=OTHER_TENANT)
 
+    async def test_a_task_that_is_tried_again_comes_with_its_last_error(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        running = await grant_one(store)
+        [waiting] = await write(store, [running], steps=[retry_step(running)])
+        assert waiting.error is not None
+        assert await store.tasks.load([waiting.id]) == {waiting.id: waiting}
+        [again] = await grant(store, [waiting])
+        assert again.error == waiting.error
+        assert await store.tasks.load([again.id]) == {again.id: again}
+
     async def test_loading_nothing_gives_nothing(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         assert await store.tasks.load([]) == {}

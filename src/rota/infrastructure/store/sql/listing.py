@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
 
 from rota.application.ports.system import Clock
 from rota.domain.ids import TaskId, first_id_at
@@ -18,14 +18,17 @@ from rota.domain.paging import Page, TaskFilter
 from rota.domain.task import CANCELLED, FAILED, LIVE, TIMEOUT, Task
 from rota.infrastructure.database.codes import STATUS_CODES
 from rota.infrastructure.database.schema import task, task_live, task_result
-from rota.infrastructure.store.sql.task_rows import FINAL_COLUMNS, LIVE_COLUMNS, SPEC_COLUMNS, to_task
+from rota.infrastructure.store.sql.task_rows import SPEC_COLUMNS, STATE_COLUMNS, to_task
 from rota.infrastructure.store.sql.text_search import contains
 
 UNSUCCESSFUL = frozenset({FAILED, TIMEOUT, CANCELLED})  # these always have a row in task_result
 _COLUMNS = (
     *(task.c[name] for name in SPEC_COLUMNS),
-    *(task.c[name] for name in FINAL_COLUMNS),
-    *(task_live.c[name] for name in LIVE_COLUMNS),
+    *(func.coalesce(task_live.c[name], task.c[name]) for name in STATE_COLUMNS),
+    func.coalesce(task_live.c.due_us, task.c.completed_us),
+    task_live.c.last_lost_us,
+    task_live.c.prior_lost_us,
+    task.c.completed_us,
     task_result.c.result_json,
     task_result.c.error_json,
 )

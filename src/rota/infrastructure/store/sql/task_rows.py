@@ -10,7 +10,7 @@ import msgspec
 from rota.domain.attempt import TaskError, TaskResult
 from rota.domain.ids import TaskId, TenantId, WorkerId
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy, RetryStrategy
-from rota.domain.task import FINAL, SUCCESS, LiveTask, Task, TaskSpec, TaskState, Transition
+from rota.domain.task import SUCCESS, LiveTask, Task, TaskSpec, TaskState, Transition
 from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
 from rota.infrastructure.instants import duration_of, duration_us, find_us, from_us, to_us
 
@@ -53,14 +53,17 @@ SELECT_LIVE = (
     f"SELECT {','.join(f'l.{name}' for name in LIVE_COLUMNS)}, t.type, t.timeout_us"
     " FROM task_live l JOIN task t ON t.id = l.id"
 )
+STATE_COLUMNS = ("version", "status", "attempt", "retry_count", "worker_id", "term", "started_us")  # in both tables
+# Of a live task its live row counts, and only one that was tried again has something in `task_result`.
 SELECT_TASK = (
-    f"SELECT {','.join(f't.{name}' for name in SPEC_COLUMNS)}, {','.join(f't.{name}' for name in FINAL_COLUMNS)},"
-    f" {','.join(f'l.{name}' for name in LIVE_COLUMNS)}, r.result_json, r.error_json"
-    " FROM task t LEFT JOIN task_live l ON l.id = t.id LEFT JOIN task_result r ON r.task_id = t.id"
+    f"SELECT {','.join(f't.{name}' for name in SPEC_COLUMNS)},"
+    f"{','.join(f'COALESCE(l.{name},t.{name})' for name in STATE_COLUMNS)},COALESCE(l.due_us,t.completed_us),"
+    "l.last_lost_us,l.prior_lost_us,t.completed_us,r.result_json,r.error_json"
+    " FROM task t LEFT JOIN task_live l ON l.id=t.id"
+    " LEFT JOIN task_result r ON r.task_id=t.id AND (t.status<>0 OR l.retry_count>0)"
 )
+_PLAIN = TaskResult()
 _SPEC_END = len(SPEC_COLUMNS)
-_FINAL_END = _SPEC_END + len(FINAL_COLUMNS)
-_LIVE_END = _FINAL_END + len(LIVE_COLUMNS)
 
 
 def spec_row(task: Task) -> tuple[Any, ...]:
@@ -126,8 +129,8 @@ def result_rows(steps: Sequence[Transition]) -> list[tuple[Any, ...]]:
     """Rows for the steps that have something to tell, or something older to overwrite."""
     rows: list[tuple[Any, ...]] = []
     for step in steps:
-        has_news = step.error is not None or (step.result is not None and not step.result.is_plain)
-        if not has_news and not (step.after.status is SUCCESS and step.before.retry_count):
+        has_news = step.error is not None or (step.result is not None and step.result != _PLAIN)
+        if not has_news and not (step.before.retry_count and step.after.status is SUCCESS):
             continue
         result = msgspec.json.encode(step.result).decode() if step.result is not None else None
         error = msgspec.json.encode(step.error).decode() if step.error is not None else None
@@ -141,13 +144,12 @@ def to_live(row: Sequence[Any]) -> LiveTask:
 
 
 def to_task(row: Sequence[Any]) -> Task:
+    """Of SPEC_COLUMNS, STATE_COLUMNS, when it is due, was lost twice and ended, and its result and error."""
     spec = _spec(row[:_SPEC_END])
-    if row[_FINAL_END] is not None:
-        state = _live_state(row[_FINAL_END:_LIVE_END])
-    else:
-        state = _final_state(spec, priority=row[1], values=row[_SPEC_END:_FINAL_END])
-    result = msgspec.json.decode(row[_LIVE_END], type=TaskResult) if row[_LIVE_END] else None
-    error = msgspec.json.decode(row[_LIVE_END + 1], type=TaskError) if row[_LIVE_END + 1] else None
+    *values, result_json, error_json = row[_SPEC_END:]
+    state = _state(spec, priority=row[1], values=values)
+    result = msgspec.json.decode(result_json, type=TaskResult) if result_json else None
+    error = msgspec.json.decode(error_json, type=TaskError) if error_json else None
     if state.status is SUCCESS and result is None:
         result = TaskResult()
     return Task(spec=spec, state=state, result=result, error=error)
@@ -192,14 +194,13 @@ def _live_state(values: Sequence[Any]) -> TaskState:
     )
 
 
-def _final_state(spec: TaskSpec, *, priority: int, values: Sequence[Any]) -> TaskState:
-    status, version, attempt, retries, worker, term, started, completed = values
-    assert STATUS_OF[status] in FINAL, "a task without a live row has ended"  # noqa: S101 a broken row, not bad input
+def _state(spec: TaskSpec, *, priority: int, values: Sequence[Any]) -> TaskState:
+    version, status, attempt, retries, worker, term, started, due, lost, prior, completed = values
     return TaskState(
         id=spec.id,
         tenant_id=spec.tenant_id,
         status=STATUS_OF[status],
-        due_at=from_us(completed),
+        due_at=from_us(due),
         priority=priority,
         version=version,
         attempt=attempt,
@@ -207,7 +208,9 @@ def _final_state(spec: TaskSpec, *, priority: int, values: Sequence[Any]) -> Tas
         worker_id=WorkerId(worker) if worker else None,
         term=term,
         started_at=find_us(started),
-        completed_at=from_us(completed),
+        completed_at=find_us(completed),
+        last_lost_at=find_us(lost or 0),  # no live row: None
+        prior_lost_at=find_us(prior or 0),
     )
 
 

@@ -22,6 +22,7 @@ from rota.infrastructure.database.batch import Batch
 from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
 from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database, RunAgainError
 from rota.infrastructure.instants import from_us, to_us
+from rota.infrastructure.store.sql.alike import group_new, merged
 from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.listing import find_page
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, creation_row
@@ -246,5 +247,8 @@ def insert_tasks(batch: Batch, tasks: Sequence[Task]) -> None:
     """Insert new tasks with their live rows and first log entries."""
     if tasks:
         batch.insert(schema.task, columns=SPEC_COLUMNS, rows=[spec_row(task) for task in tasks])
-        batch.insert(schema.task_live, columns=NEW_LIVE_COLUMNS, rows=[new_live_row(task.state) for task in tasks])
-        batch.insert(schema.task_logs, columns=LOG_COLUMNS, rows=[creation_row(task) for task in tasks])
+        alike = group_new(tasks)
+        lives = merged([(new_live_row(task.state)[1:], ids) for task, ids in alike])
+        batch.insert_alike(schema.task_live, columns=NEW_LIVE_COLUMNS, groups=lives)
+        records = merged([(creation_row(task)[1:], ids) for task, ids in alike])
+        batch.insert_alike(schema.task_logs, columns=LOG_COLUMNS, groups=records)

@@ -20,6 +20,7 @@ from rota.infrastructure.database.batch import Batch, FenceMissedError
 from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.codes import STATUS_CODES
 from rota.infrastructure.database.database import RunAgainError
+from rota.infrastructure.store.sql.alike import AlikeSteps, group_steps, merged
 from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, transition_row
 from rota.infrastructure.store.sql.task_rows import (
@@ -81,29 +82,33 @@ class TransitionWriter:
             raise StaleBatchError from exc
 
     def _write_together(self, batch: Batch, steps: Sequence[Transition]) -> None:
-        self._advance_live(batch, [step for step in steps if step.after.status in LIVE])
-        self._end(batch, [step for step in steps if step.after.status not in LIVE])
+        alike = group_steps(steps)
+        self._advance_live(batch, [group for group in alike if group.step.after.status in LIVE])
+        self._end(batch, [group for group in alike if group.step.after.status not in LIVE])
         if results := result_rows(steps):
             batch.upsert(schema.task_result, columns=RESULT_COLUMNS, rows=results)
-        if records := [transition_row(step) for step in steps if step.is_recorded]:
-            batch.insert(schema.task_logs, columns=LOG_COLUMNS, rows=records)
+        if records := [(transition_row(step)[1:], ids) for step, ids in alike if step.is_recorded]:
+            batch.insert_alike(schema.task_logs, columns=LOG_COLUMNS, groups=merged(records))
 
-    def _advance_live(self, batch: Batch, steps: Sequence[Transition]) -> None:
-        if not steps:
+    def _advance_live(self, batch: Batch, alike: Sequence[AlikeSteps]) -> None:
+        if not alike:
             return
-        batch.update_fenced(schema.task_live, columns=CHANGING_COLUMNS, rows=[step_row(step) for step in steps])
-        moved = [(step.task_id, step.after.priority) for step in steps if step.after.priority != step.before.priority]
+        changes = merged([(step_row(step)[1:], ids) for step, ids in alike])
+        batch.update_fenced(schema.task_live, columns=CHANGING_COLUMNS, groups=changes)
+        moved = [(step.after.priority, ids) for step, ids in alike if step.after.priority != step.before.priority]
         if moved:
-            batch.update(schema.task, columns=("priority",), rows=moved)
+            batch.update(schema.task, columns=("priority",), groups=merged([((new,), ids) for new, ids in moved]))
 
-    def _end(self, batch: Batch, steps: Sequence[Transition]) -> None:
-        if not steps:
+    def _end(self, batch: Batch, alike: Sequence[AlikeSteps]) -> None:
+        if not alike:
             return
-        fence = [(step.after.id, step.before.version) for step in steps]
-        batch.delete_fenced(schema.task_live, columns=("id", "version"), rows=fence)
-        batch.update(schema.task, columns=FINAL_COLUMNS, rows=[final_row(step.after) for step in steps])
-        ends = Counter([(step.after.tenant_id, step.after.status) for step in steps])
-        self.count(batch, {(tenant, STATUS_CODES[status]): ends[tenant, status] for tenant, status in ends})
+        batch.delete_fenced(schema.task_live, groups=merged([((step.before.version,), ids) for step, ids in alike]))
+        finals = merged([(final_row(step.after)[1:], ids) for step, ids in alike])
+        batch.update(schema.task, columns=FINAL_COLUMNS, groups=finals)
+        ends: Counter[tuple[str, int]] = Counter()
+        for step, ids in alike:
+            ends[step.after.tenant_id, STATUS_CODES[step.after.status]] += len(ids)
+        self.count(batch, ends)
 
     def count(self, batch: Batch, ends: Mapping[tuple[str, int], int]) -> None:
         """Add to the numbers of ended tasks by tenant and status."""
