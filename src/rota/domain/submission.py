@@ -57,15 +57,15 @@ class NewTask(Struct, frozen=True):
 def find_owners(new: Sequence[NewTask], known: Mapping[RequestKey, First]) -> list[TaskId]:
     """For each, which task stands for it: its own, or the first that was asked for under its key, also in this batch.
     Raises IdempotencyMismatchError when that was a different request."""
+    owners = [item.task.id for item in new]
     firsts: dict[RequestKey, First] = {}
-    owners: list[TaskId] = []
-    for item in new:
-        owner = item.task.id
-        if (key := item.request_key) is not None:
-            owner, digest = firsts.setdefault(key, known.get(key, (owner, item.digest)))
-            if digest != item.digest:
-                raise IdempotencyMismatchError(key[1], owner)
-        owners.append(owner)
+    for place, item in enumerate(new):
+        if item.key is None:
+            continue
+        key = (item.task.spec.tenant_id, item.key)
+        owners[place], digest = firsts.setdefault(key, known.get(key, (owners[place], item.digest)))
+        if digest != item.digest:
+            raise IdempotencyMismatchError(item.key, owners[place])
     return owners
 
 

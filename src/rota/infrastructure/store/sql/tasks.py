@@ -145,7 +145,7 @@ class SqlTaskStore:
     def _add(self, connection: Connection, *, new: Sequence[NewTask], expect_present: bool = False) -> list[Added]:
         keys = self._claim_keys(connection, [item for item in new if item.key is not None])
         pairs = list(zip(new, find_owners(new, keys), strict=True))
-        fresh = {item.task.id: item for item, owner in pairs if owner == item.task.id}
+        fresh = {owner: item for item, owner in pairs if owner == item.task.id}
         if expect_present:
             fresh = self._drop_present(connection, fresh)
         audit = [entry for item in fresh.values() for entry in item.audit]
