@@ -11,7 +11,8 @@ import pytest
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.priority import LEVELS
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
-from rota.infrastructure.etcd.client import GIVEN_UP, EtcdClient, EtcdOptions
+from rota.infrastructure.etcd.client import GIVEN_UP, EtcdClient, EtcdOptions, _Stream
+from rota.infrastructure.etcd.doubts import Waiting
 from rota.infrastructure.etcd.ops import get, only, put
 from rota.infrastructure.system import SystemClock
 from rota.testing.contract.coordinator_backend import make_entries, make_ids
@@ -110,3 +111,22 @@ async def test_what_a_take_without_an_answer_took_is_put_back_at_once(etcd_serve
             await queue.take(3, order=LEVELS)
         assert swallowed.is_set()
         assert set((await queue.take(3, order=LEVELS)).task_ids) == set(ids)
+
+
+class _Stuck:
+    """A call of the library that was cancelled while it was written to."""
+
+    async def write(self, _message: object) -> None:
+        raise asyncio.CancelledError
+
+    def cancel(self) -> None: ...
+
+
+async def test_a_stream_that_is_given_up_while_it_is_written_to_cancels_nobody() -> None:
+    stream = _Stream(_Stuck, asyncio.timeout(None))
+    stream.waiting = Waiting(stream, since=0.0, term=0)
+    with pytest.raises(asyncio.CancelledError):
+        await stream.write(b"")  # the caller's own end
+    stream.waiting.give_up()
+    with pytest.raises(asyncio.InvalidStateError, match=GIVEN_UP):
+        await stream.write(b"")

@@ -58,11 +58,7 @@ def _no_version_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_unique_keys(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        memory_tasks.MemoryTaskStore,
-        "_claim_keys",
-        lambda _self, new: {(one.task.spec.tenant_id, one.key): (one.task.id, one.digest) for one in new if one.key},
-    )
+    patch.setattr(memory_tasks, "find_owners", lambda new, _known: [one.task.id for one in new])
 
 
 def _no_reconciliation(patch: pytest.MonkeyPatch) -> None:

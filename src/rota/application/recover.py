@@ -101,7 +101,8 @@ class RecoverLostWorkers:
     collector: MetricsCollector
     take_back: TakeBack
     lease: timedelta = WORKER_LEASE
-    _asked_after: dict[WorkerId, int] = field(default_factory=dict, init=False)  # in how many more looks
+    _asked_after: dict[WorkerId, int] = field(default_factory=dict, init=False)  # in how many more looks …
+    _term: int = field(default=0, init=False)  # … of this reign: what an earlier one saw may be long ago
 
     async def __call__(self, reign: Reign, sight: Sight) -> bool:
         """Whether somebody was given up: what is just being granted to such a worker is to be looked for."""
@@ -118,12 +119,14 @@ class RecoverLostWorkers:
                 await self._bury(worker, reign)
             for worker_id in ghosts:
                 await self._dispel(worker_id, reign)
-            for worker_id in self._list_departed(records):
+            for worker_id in self._list_departed(records, reign):
                 await self._ask_after(worker_id, reign)
         return bool(silent or ghosts)
 
-    def _list_departed(self, records: Sequence[WorkerRecord]) -> list[WorkerId]:
+    def _list_departed(self, records: Sequence[WorkerRecord], reign: Reign) -> list[WorkerId]:
         """Those that were registered a moment ago and are not any more."""
+        if reign.number != self._term:
+            self._asked_after, self._term = {}, reign.number
         present = {record.worker.id for record in records}
         departed = {worker_id: looks for worker_id, looks in self._asked_after.items() if worker_id not in present}
         self._asked_after = {worker_id: looks - 1 for worker_id, looks in departed.items() if looks > 1}

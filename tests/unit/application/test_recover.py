@@ -16,12 +16,14 @@ from rota.application.recover import (
     RecoverLostWorkers,
     Sight,
 )
+from rota.application.reign import Reign
 from rota.application.take_back import TypedStep
 from rota.domain.attempt import TaskResult
 from rota.domain.errors import CoordinatorUnavailableError, FencedError, StoreUnavailableError
 from rota.domain.events import EventKind
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.task import FAILED, PENDING, PROCESSING, SUCCESS, LiveTask
+from rota.domain.term import Term
 from rota.testing.faults import Fault
 from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, a_worker
@@ -176,6 +178,20 @@ async def test_what_was_granted_to_a_worker_as_it_left_is_taken_back_at_the_next
     await scene.run_at(1, 9, within=HOUR)
     await recovery(scene.reign, sight)
     assert (await scene.state_of(9)).status is PROCESSING, "nobody is asked after for ever"
+
+
+@virtually
+async def test_a_new_reign_asks_after_nobody_whom_an_earlier_one_knew() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(7)
+    recovery, sight = a_recovery(scene), Sight(scene.clock)
+    await recovery(scene.reign, sight)
+    await scene.actual_store.workers.retire([WORKER])
+    await scene.actual.pool.remove([WORKER])
+    await scene.run_at(1, 7, within=HOUR)
+    await recovery(Reign(Term(2, trusted_until=float("inf")), scene.clock), sight)
+    assert (await scene.state_of(7)).status is PROCESSING, "the comparisons at the beginning of a reign find it"
 
 
 class _SlowToTell:

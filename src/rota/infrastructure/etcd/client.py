@@ -12,8 +12,8 @@ misses nothing, unless etcd has compacted its history beyond that: `CompactedErr
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -138,14 +138,18 @@ class EtcdClient:
 
     async def keep_alive(self, lease: int) -> bool:
         """Let a lease begin anew. False when it is over."""
-        give_up_at = self._clock.monotonic() + self._options.answer_within.total_seconds()
-        while True:
-            try:
-                return await self._keep_alive(lease)
-            except self._unavailable:
-                if self._clock.monotonic() + AGAIN_AFTER.total_seconds() > give_up_at:
-                    raise
-            await self._clock.sleep(AGAIN_AFTER)  # it may be done again
+        problem: UnavailableError = self._unavailable("etcd: no answer in time")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._options.answer_within.total_seconds()):
+                while True:
+                    try:
+                        return await self._keep_alive(lease)
+                    except self._unavailable as exc:
+                        if self._is_closed:
+                            raise
+                        problem = exc
+                    await self._clock.sleep(AGAIN_AFTER)  # it may be done again
+        raise problem
 
     async def _keep_alive(self, lease: int) -> bool:
         async with self._stream(KEEP_ALIVE, wire.KeepAliveResponse) as call:
@@ -341,15 +345,12 @@ class _Stream:
         self._call.cancel()
 
     async def write(self, message: Any) -> None:
-        await self._call.write(message)
+        with self._telling_apart():
+            await self._call.write(message)
 
     async def read(self) -> Any:
-        try:
+        with self._telling_apart():
             answer = await self._call.read()
-        except asyncio.CancelledError:
-            if _was_given_up(self.waiting):
-                raise asyncio.InvalidStateError(GIVEN_UP) from None
-            raise
         if self._deadline.when() is not None:
             self._deadline.reschedule(None)
             self._own = _list_callers() - self._before
@@ -357,6 +358,16 @@ class _Stream:
                 self._link.calls.pop(self.waiting, None)
                 self._link.streams.add(self.waiting)
         return answer
+
+    @contextmanager
+    def _telling_apart(self) -> Iterator[None]:
+        """A call that was given up is no cancellation of whoever makes it."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if _was_given_up(self.waiting):
+                raise asyncio.InvalidStateError(GIVEN_UP) from None
+            raise
 
     async def end(self) -> None:
         """The library ends a call a moment after it was told to, in a task that it has no handle for."""

@@ -156,7 +156,7 @@ def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
         payload=_raw(found.payload),
         schedule=None if found.schedule is None else schedule_to(found.schedule),
         source=found.source,
-        next_fire_at=None if found.schedule is not None and found.schedule.is_paused else found.next_fire_at,
+        next_fire_at=found.next_fire_at if found.can_fire else None,
         enabled=found.is_enabled,
         revision=found.revision,
         created_at=found.created_at,

@@ -17,10 +17,9 @@ from rota.infrastructure.instants import duration_us, find_us, from_us
 from rota.infrastructure.store.sql.task_rows import retry_from_json, retry_to_json, rules_to_json
 
 _NOTHING = msgspec.Raw(b"")
-ENABLED, PAUSED = (
-    1,
-    2,
-)  # in `is_enabled`; 0: it is not. What is paused is enabled to all but those who look for what is due
+# In `is_enabled`, where 0 says that it is not. What is paused is enabled to all but those who look for what is due.
+ENABLED = 1
+PAUSED = 2
 
 log = structlog.get_logger(__name__)
 
