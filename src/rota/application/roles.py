@@ -14,7 +14,7 @@ import structlog
 
 from rota.application.assist import Assistant
 from rota.application.attend import ATTEND_EVERY, Attendance
-from rota.application.elect import Leadership
+from rota.application.elect import Lead, Leadership
 from rota.application.ids import RENEW_EVERY
 from rota.application.lead import SchedulerDuties
 from rota.application.loop import FatalError
@@ -38,9 +38,9 @@ class SharedDispatch:
     seat: Seat
     assistant: Assistant
 
-    async def run(self, leadership: Leadership, duties: SchedulerDuties) -> None:
+    async def run(self, leadership: Leadership, duties: Lead) -> None:
         async def lead(reign: Reign) -> None:
-            with self.assistant.resting():
+            with self.assistant.resting(), self.seat.leading():
                 await duties(reign)
 
         seat, assistant = _start(self.seat.run()), _start(self.assistant.run())

@@ -1,13 +1,22 @@
 """The leader's dispatch where others dispatch as well."""
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
 from rota.application.dispatch import DispatchSettings
+from rota.application.elect import ElectionSettings, Leadership
+from rota.application.reign import Reign
+from rota.application.roles import SharedDispatch
 from rota.domain.ids import TaskId, WorkerId
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, a_config
-from tests.support.shared_stage import LEADER, SharedStage, shared
+from tests.support.shared_stage import HELPER, LEADER, SharedStage, shared
+from tests.support.stage import LEASE, Even
 from tests.unit.application.test_dispatch import attempts
 
 REPORT = "report"
+TTL = ElectionSettings().ttl.total_seconds()
 
 
 async def pass_on(stage: SharedStage, *task_ids: int, type: str = EMAIL) -> None:
@@ -161,3 +170,59 @@ async def test_a_mailbox_that_cannot_be_read_keeps_what_is_in_it(stage: SharedSt
     async with stage.reigning():
         await stage.pass_time(1)
         assert await stage.handed_over() == attempts(1)
+
+
+@asynccontextmanager
+async def leading(stage: SharedStage) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """This node leads, with its seat, until it is told that another one does."""
+    over = asyncio.Event()
+
+    async def duties(_reign: Reign) -> None:
+        async with stage.reigning():
+            await over.wait()
+
+    async def step_down() -> None:
+        over.set()
+        await stage.settle()
+        assert await stage.calm.election.campaign(HELPER, LEASE) is not None
+
+    leadership = Leadership(
+        election=stage.calm.election,
+        terms=stage.truth.terms,
+        clock=stage.clock,
+        random=Even(),
+        collector=stage.figures,
+        node_id=LEADER,
+    )
+    run = asyncio.create_task(SharedDispatch(stage.leader_seat, stage.assistant).run(leadership, duties))
+    await stage.settle()
+    yield step_down
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+
+
+@shared
+async def test_places_that_could_not_be_given_back_are_free_soon_after_the_reign(stage: SharedStage) -> None:
+    await stage.hire(1)
+    async with leading(stage) as step_down:
+        stage.faults.inject("tasks.advance", Fault.TIMEOUT, times=None)
+        stage.faults.inject("assistance.release", Fault.TIMEOUT, times=None)
+        await stage.submit(1)
+        await stage.settle()
+        await step_down()
+        stage.faults.heal()
+        assert await stage.reserved() == {WorkerId(1): {LEADER: 1}}
+        await stage.pass_time(2 * TTL)
+        assert await stage.reserved() == {}
+        assert await stage.calm_assistance.list_present() == [LEADER]
+
+
+@shared
+async def test_places_that_are_reserved_after_the_reign_by_a_late_call_are_free_soon(stage: SharedStage) -> None:
+    await stage.hire(1)
+    async with leading(stage) as step_down:
+        holder, since = await stage.leader_seat.holder(LEADER), (await stage.calm.queue.depths()).as_of
+        await step_down()
+        await stage.calm_assistance.reserve(holder, {WorkerId(1): 10}, since=since)
+        await stage.pass_time(2 * TTL)
+        assert await stage.reserved() == {}
