@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from rota.application.dispatch import DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
@@ -46,6 +47,42 @@ async def test_more_than_a_batch_is_taken_over_at_once(stage: SharedStage) -> No
     await pass_on(stage, *range(1, 8))
     async with stage.reigning():
         assert await stage.handed_over() == attempts(*range(1, 8))
+
+
+@shared
+async def test_what_is_passed_on_together_with_something_new_is_not_overlooked(stage: SharedStage) -> None:
+    """One wake is for both."""
+    await stage.hire(1)
+    await stage.submit(1)
+
+    async def pass_on_under_the_same_wake() -> None:
+        await pass_on(stage, 2)
+        await stage.calm.queue.wait_for_work(timedelta(0))
+
+    async with stage.reigning():
+        stage.faults.after("queue.take", pass_on_under_the_same_wake)
+        await stage.submit(3)
+        await stage.settle()
+        assert await stage.handed_over() == attempts(1, 2, 3)
+
+
+@shared
+async def test_what_is_due_has_its_turn_while_more_and_more_is_passed_on(stage: SharedStage) -> None:
+    await stage.hire(1, capacity=1_000)
+    left, has_looked = list(range(1, 101)), False
+
+    async def pass_on_another() -> None:
+        nonlocal has_looked
+        has_looked = has_looked or stage.calls["queue.move_due"] > 0
+        if left:
+            await pass_on(stage, left.pop())
+            stage.faults.after("assistance.take_passed", pass_on_another)
+
+    await pass_on_another()
+    async with stage.reigning():
+        await stage.pass_time(1)
+        assert len(await stage.handed_over()) == 100
+        assert has_looked
 
 
 @shared
