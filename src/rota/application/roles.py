@@ -7,6 +7,7 @@ supervisor to start it anew.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -43,12 +44,14 @@ class SharedDispatch:
             with self.assistant.resting(), self.seat.leading():
                 await duties(reign)
 
-        seat, assistant = _start(self.seat.run()), _start(self.assistant.run())
-        try:
-            await leadership.run(lead)
-        finally:
-            await _end([assistant])  # in this order: it gives back what it holds, with its seat
-            await _end([seat])
+        async with AsyncExitStack() as ending:  # the last one first: what they hold they give back with their seat
+            parts = [_start(part) for part in (self.seat.run(), self.assistant.run(), leadership.run(lead))]
+            for part in parts:
+                ending.push_async_callback(_end, [part])
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            ended = done.pop()
+            ended.result()
+            raise FatalError(f"{ended.get_name()} ended by itself")
 
 
 @dataclass(frozen=True, slots=True)
