@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+from structlog.testing import capture_logs
+
 from rota.application.dispatch import DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
 from rota.application.reign import Reign
 from rota.application.roles import SharedDispatch
+from rota.domain.events import EventKind
 from rota.domain.ids import TaskId, WorkerId
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, a_config
@@ -165,6 +168,39 @@ async def test_places_left_over_from_a_call_without_an_answer_are_given_back(sta
         since = (await stage.calm.queue.depths()).as_of
         await stage.calm_assistance.reserve(holder, {WorkerId(1): 10}, since=since)
         await stage.pass_time(3)
+        assert await stage.reserved() == {}
+
+
+@shared
+async def test_what_was_handed_over_is_told_though_its_places_could_not_be_given_back(stage: SharedStage) -> None:
+    await stage.hire(1)
+    async with stage.reigning(), stage.calm.signals.subscribe() as events:
+        stage.faults.inject("assistance.release", Fault.TIMEOUT)
+        with capture_logs() as logs:
+            await stage.submit(1)
+            await stage.settle()
+        async with asyncio.timeout(1):
+            told = await anext(events)
+        assert told.event is not None
+        assert told.event.kind is EventKind.TASK_ASSIGNED
+        assert "dispatch.give_back_failed" in [line["event"] for line in logs]
+        await stage.pass_time(2)
+        assert await stage.reserved() == {}
+
+
+@shared
+async def test_a_grant_that_is_done_does_not_fail_for_want_of_a_seat(stage: SharedStage) -> None:
+    await stage.hire(1)
+    async with stage.reigning():
+
+        async def lose_the_seat() -> None:
+            stage.leader_seat.lose(await stage.leader_seat.holder("any"))
+            stage.faults.inject("terms.find_last", Fault.GONE)
+
+        stage.faults.after("tasks.advance", lose_the_seat)
+        await stage.submit(1)
+        await stage.pass_time(3)
+        assert stage.figures.counted["rota_scheduler_tasks_scheduled_total", EMAIL] == 1
         assert await stage.reserved() == {}
 
 
