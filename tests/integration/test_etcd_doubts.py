@@ -2,18 +2,20 @@
 that does no harm."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.priority import LEVELS
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
-from rota.infrastructure.etcd.client import GIVEN_UP, EtcdClient, EtcdOptions, _Stream
+from rota.infrastructure.coordination.etcd.keys import EtcdKeys
+from rota.infrastructure.etcd.client import GIVEN_UP, Done, EtcdClient, EtcdOptions, _Stream
 from rota.infrastructure.etcd.doubts import Waiting
-from rota.infrastructure.etcd.ops import get, only, put
+from rota.infrastructure.etcd.ops import Op, get, only, put, scan, under
 from rota.infrastructure.system import SystemClock
 from rota.testing.contract.coordinator_backend import make_entries, make_ids
 from tests.support.fake_etcd import FakeMember, a_fake_member
@@ -130,3 +132,49 @@ async def test_a_stream_that_is_given_up_while_it_is_written_to_cancels_nobody()
     stream.waiting.give_up()
     with pytest.raises(asyncio.InvalidStateError, match=GIVEN_UP):
         await stream.write(b"")
+
+
+async def test_what_was_passed_on_and_taken_without_an_answer_is_put_back_at_once(etcd_server: EtcdServer) -> None:
+    async with (
+        FaultyProxy("127.0.0.1", etcd_server.port) as proxy,
+        a_client(f"127.0.0.1:{proxy.port}", f"127.0.0.1:{etcd_server.port}", options=PATIENT) as client,
+    ):
+        coordinator = etcd_coordinator(client, SystemClock(), prefix=fresh_name("doubts"))
+        ids = make_ids(3)
+        assert coordinator.assistance is not None
+        await coordinator.assistance.pass_on(ids)
+        await coordinator.queue.wait_for_work(timedelta(0))
+        swallowed = proxy.drop_reply_after(str(ids[0]).encode())  # which only the deletion names
+        with pytest.raises(CoordinatorUnavailableError):
+            await coordinator.assistance.take_passed(3)
+        assert swallowed.is_set()
+        assert await coordinator.queue.wait_for_work(timedelta(0))
+        assert await coordinator.assistance.take_passed(3) == ids
+
+
+class Interrupted(EtcdClient):
+    """Something is written right before the next write."""
+
+    news: Op | None = None
+
+    async def write(self, ops: Sequence[Op], **how: Any) -> Done:
+        news, self.news = self.news, None
+        if news is not None:
+            await super().write([news])
+        return await super().write(ops, **how)
+
+
+async def test_no_more_is_taken_of_what_was_passed_on_than_was_asked_for(etcd_server: EtcdServer) -> None:
+    """Another scheduler's clock is behind: what it passes on comes between what was there."""
+    address, prefix = f"etcd://127.0.0.1:{etcd_server.port}", fresh_name("doubts")
+    client = Interrupted(address, PATIENT, unavailable=CoordinatorUnavailableError)
+    try:
+        assistance, ids = etcd_coordinator(client, SystemClock(), prefix=prefix).assistance, make_ids(3)
+        assert assistance is not None
+        await assistance.pass_on([ids[0], ids[2]])
+        first = (await client.read([scan(under(EtcdKeys(prefix).passed), 1)])).answers[0].range.kvs[0].key.decode()
+        client.news = put(f"{first.rpartition('_')[0]}_{ids[1]}")
+        assert await assistance.take_passed(2) == ids[:2]
+        assert await assistance.take_passed(2) == ids[2:]
+    finally:
+        await client.close()

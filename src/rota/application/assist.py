@@ -19,7 +19,7 @@ What each failure does:
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import structlog
@@ -191,7 +191,8 @@ class Assistant:
     async def _hand_back(self) -> None:
         """The leader decides about what is in hand."""
         self._hand.update(dict.fromkeys(await self._taking.catch()))
-        await self._grants.settle()
+        with suppress(UnavailableError):  # that may be the store alone, which passing on does not need
+            await self._grants.settle()
         await self._pass_on(list(self._hand))
         self._room = 0
 

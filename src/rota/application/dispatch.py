@@ -202,19 +202,27 @@ class Dispatcher:
         return min(self._room_seen, self._throttle.whole_room(self._settings.global_rate))
 
     async def _serve_ready(self, reign: Reign) -> bool:
-        """What others passed on goes first: it was taken from the queue before all that is there now."""
-        while True:
-            has_received = await self._receive(reign)
-            is_done = await self._serve_all(reign)
-            if not has_received:
-                return is_done
+        """What is in hand goes first, then what others passed on: that was taken from the queue before all that is
+        there now. Rounds until nothing is left that can go now (True), or it is time to look around."""
+        has_served = False
+        for _ in range(ROUNDS_PER_LOOK):
+            has_some = bool(self._hand) or await self._receive(reign)
+            if has_served and not has_some:
+                return True
+            if not await self._serve_all(reign):
+                return False
+            if self._hand or not has_some:  # what is still in hand finds no room
+                return True
+            has_served = True
+        return False
 
     async def _receive(self, reign: Reign) -> bool:
-        """Take over what others passed on; whether there was something."""
-        if self._places is None or self._hand:
+        """Take over what others passed on; whether there was something. Nothing may be in hand."""
+        if self._places is None:
             return False
         reign.check()
         self._hand = dict.fromkeys(await self._places.take_passed(self._settings.batch_size))
+        self._has_more = self._has_more or bool(self._hand)  # the queue is looked at after these
         return bool(self._hand)
 
     async def _serve_all(self, reign: Reign) -> bool:

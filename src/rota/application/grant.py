@@ -5,7 +5,8 @@ asks for no term: it only tells what is already true, and a worker runs nothing 
 
 - The store gives no answer: the grants are *in doubt* until their rows are read. A task that still waits may be granted
   again; one that is at this very attempt is owed to its worker.
-- The coordinator gives no answer: the attempts are *owed* to their workers.
+- The coordinator gives no answer: the attempts are *owed* to their workers. Places that were reserved for them (where
+  several dispatch at once) are given back when they have been handed over.
 
 Both are settled before anything else is granted, so that nobody is given work into room that is taken. Should this
 leader end before, its successor's reconciliation hands them over.
@@ -24,7 +25,7 @@ from rota.application.ports.store import TaskStore
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
 from rota.domain.attempt import Attempt
-from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.errors import CoordinatorUnavailableError, UnavailableError
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.task import LiveTask, Transition
@@ -70,12 +71,15 @@ class Grants:
             self._owed.extend(attempt for live in lives if _is_at(live, attempt := self._doubts[live.id]))
             self._doubts = {}
         await self._hand_over()
+        await self._give_back()
 
     async def _hand_over(self) -> None:
         # May be repeated: an attempt that is there already, or in flight, stays as it is.
         if self._owed:
             await self._coordinator.deliveries.assign(self._owed)
             self._owed = []
+
+    async def _give_back(self) -> None:
         if self.places is not None:
             await self.places.give_back()
 
@@ -89,6 +93,10 @@ class Grants:
             await self._coordinator.signals.publish([_event_of(live, step) for live, step in given])
         except CoordinatorUnavailableError as exc:
             log.warning("dispatch.publish_failed", events=len(given), error=str(exc))
+        try:
+            await self._give_back()
+        except UnavailableError as exc:  # of the store too, where there is no seat; before the next grant it is settled
+            log.warning("dispatch.give_back_failed", error=str(exc))
 
     def _measure(self, given: Sequence[tuple[LiveTask, Transition]]) -> None:
         for task_type, number in Counter(live.type for live, _ in given).items():

@@ -7,6 +7,7 @@ supervisor to start it anew.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ import structlog
 
 from rota.application.assist import Assistant
 from rota.application.attend import ATTEND_EVERY, Attendance
-from rota.application.elect import Leadership
+from rota.application.elect import Lead, Leadership
 from rota.application.ids import RENEW_EVERY
 from rota.application.lead import SchedulerDuties
 from rota.application.loop import FatalError
@@ -38,17 +39,19 @@ class SharedDispatch:
     seat: Seat
     assistant: Assistant
 
-    async def run(self, leadership: Leadership, duties: SchedulerDuties) -> None:
+    async def run(self, leadership: Leadership, duties: Lead) -> None:
         async def lead(reign: Reign) -> None:
-            with self.assistant.resting():
+            with self.assistant.resting(), self.seat.leading():
                 await duties(reign)
 
-        seat, assistant = _start(self.seat.run()), _start(self.assistant.run())
-        try:
-            await leadership.run(lead)
-        finally:
-            await _end([assistant])  # in this order: it gives back what it holds, with its seat
-            await _end([seat])
+        async with AsyncExitStack() as ending:  # the last one first: what they hold they give back with their seat
+            parts = [_start(part) for part in (self.seat.run(), self.assistant.run(), leadership.run(lead))]
+            for part in parts:
+                ending.push_async_callback(_end, [part])
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            ended = done.pop()
+            ended.result()
+            raise FatalError(f"{ended.get_name()} ended by itself")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,15 @@ A seat is a lease of the coordinator. With every renewal the store is asked whic
 both of them reachable, as the renewal of a leader does: what is granted beside the leader is granted under its term,
 and only until the moment the renewal was *asked* for, plus the lease, less a margin. The store's own condition is the
 fence all the same: a task that was granted in a later term is granted in no earlier one.
+
+No seat outlasts a change of role. A leader that cannot give back its places, or whose reservation is carried out after
+it has, leaves them to its seat, which nobody prolongs from then on.
 """
 
 import asyncio
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -26,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Seat:
-    """Kept while the process lives, whoever leads."""
+    """There is one while the process lives, whoever leads."""
 
     assistance: Assistance
     coordinator: Coordinator
@@ -36,6 +41,7 @@ class Seat:
     settings: ElectionSettings
     generation: str | None = field(default=None, init=False)  # of the coordinator's memory, as it was last seen
     _number: int | None = field(default=None, init=False)
+    _former: deque[int] = field(default_factory=lambda: deque(maxlen=3), init=False)  # the older ones run out
     _reign: Reign | None = field(default=None, init=False)
     _keeping: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -70,6 +76,15 @@ class Seat:
         if self._number == holder.seat:
             self._number = None
 
+    @contextmanager
+    def leading(self) -> Iterator[None]:
+        """This node leads meanwhile: with a seat of its own for that, and with another one before and after."""
+        self._turn_away()
+        try:
+            yield
+        finally:
+            self._turn_away()
+
     def find_reign(self) -> Reign | None:
         """Under which term this node may act beside the leader now; None: it may not, or nobody has ever led."""
         if self._reign is None or not self._reign.number:
@@ -79,13 +94,18 @@ class Seat:
             return self._reign
         return None
 
-    async def _leave(self) -> None:
-        """If that fails it runs out by itself."""
+    def _turn_away(self) -> None:
+        """From this seat. It is not given up: what was reserved with it may be about to be filled."""
         number, self._number = self._number, None
-        if number is None:
-            return
+        if number is not None:
+            self._former.append(number)
+
+    async def _leave(self) -> None:
+        """If that fails they run out by themselves."""
+        self._turn_away()
         try:
             async with asyncio.timeout(self.settings.stop_within.total_seconds()):
-                await self.assistance.leave(self.node_id, number)
+                while self._former:
+                    await self.assistance.leave(self.node_id, self._former.pop())
         except (UnavailableError, TimeoutError) as exc:
             log.warning("seat.leave_failed", node_id=self.node_id, error=str(exc))

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
@@ -141,6 +142,26 @@ async def test_what_is_in_hand_when_its_node_begins_to_lead_is_passed_on(stage: 
         with stage.assistant.resting():
             await stage.pass_time(5)
             assert await stage.passed_on() == [1, 2]
+
+
+@shared
+async def test_what_may_have_been_granted_is_passed_on_though_the_store_is_away(stage: SharedStage) -> None:
+    await stage.hire(1)
+    await stage.submit(1, 2)
+    stage.faults.inject("tasks.advance", Fault.TIMEOUT)
+    stage.faults.after("tasks.advance", partial(_lose_the_store, stage))
+    async with stage.assisting():
+        await stage.pass_time(3)
+        with stage.assistant.resting():
+            await stage.pass_time(5)
+            assert await stage.passed_on() == [1, 2]
+            stage.faults.heal()
+            await stage.pass_time(5)
+            assert await stage.reserved() == {}
+
+
+async def _lose_the_store(stage: SharedStage) -> None:
+    stage.faults.inject("tasks.find_live", Fault.GONE, times=None)
 
 
 @virtually

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
 
 from rota.__about__ import __version__
+from rota.application.assist import Assistant
 from rota.application.attend import ALIVE_FOR
 from rota.application.loop import FatalError
 from rota.application.plugins import PluginPlan
@@ -23,10 +25,11 @@ from rota.config.settings import SchedulerSettings, Settings
 from rota.config.wiring import Blueprint, Role, build_roles
 from rota.domain.attempt import Outcome, Succeeded
 from rota.domain.events import Event, EventKind
-from rota.domain.ids import DEFAULT_TENANT, TaskId
+from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId
 from rota.domain.task import CANCELLED, PROCESSING, SUCCESS, TaskStatus
 from rota.sdk.tasks import TaskRegistry
 from rota.testing.faults import Fault
+from rota.testing.faulty_coordinator import FaultyAssistance
 from tests.support.builders import MINUTE, a_config, a_submission
 from tests.support.executors import Script, ScriptedExecutor, never_end, succeed
 from tests.support.virtual import Bench, FixedChance, a_bench, pass_time, virtually
@@ -342,6 +345,44 @@ async def test_a_process_that_stops_closes_its_api() -> None:
     async with running(process):
         assert not door.has_closed
     assert door.has_closed
+
+
+@virtually
+async def test_a_scheduler_that_cannot_keep_its_seat_ends_the_process_with_its_error() -> None:
+    class Broken(FaultyAssistance):
+        async def renew(self, node_id: NodeId, seat: int) -> bool:
+            raise FatalError("no seat can be kept here")
+
+    process = await a_process(BOTH, settings=Settings(scheduler=SchedulerSettings(shared_dispatch=True)))
+    assert process.roles.scheduler is not None
+    assert process.roles.scheduler.shared is not None
+    seat = process.roles.scheduler.shared.seat
+    seat.assistance = Broken(seat.assistance, process.bench.faults)
+    async with asyncio.timeout(60):
+        with pytest.raises(FatalError, match="no seat can be kept here"):
+            await process.start()
+    assert await process.bench.node.coordinator.election.find_leader() is None
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@virtually
+async def test_a_scheduler_whose_assistant_ends_by_itself_ends_the_process() -> None:
+    class Brief:
+        def resting(self) -> AbstractContextManager[None]:
+            return nullcontext()
+
+        async def run(self) -> None:
+            await pass_time(5)
+
+    process = await a_process(BOTH, settings=Settings(scheduler=SchedulerSettings(shared_dispatch=True)))
+    scheduler = process.roles.scheduler
+    assert scheduler is not None
+    assert scheduler.shared is not None
+    shared = replace(scheduler.shared, assistant=cast(Assistant, Brief()))
+    process.roles.scheduler = replace(scheduler, shared=shared)
+    async with asyncio.timeout(60):
+        with pytest.raises(FatalError, match="run ended by itself"):
+            await process.start()
 
 
 @virtually

@@ -57,7 +57,8 @@ def recorded(
 ) -> tuple[Store, Coordinator]:
     """The same store and coordinator; what this process writes about tasks and terms is noted."""
     leads, assists = Trust(history.clock, election), Trust(history.clock, election)
-    tasks, terms = _RecordedTasks(store.tasks, history, trusts=(leads, assists)), _RecordedTerms(store.terms, history)
+    tasks = _RecordedTasks(store.tasks, history, leads=leads, assists=assists)
+    terms = _RecordedTerms(store.terms, history, leads=leads)
     elected = replace(coordinator, election=_RecordedElection(coordinator.election, leads))
     if coordinator.assistance is not None:
         elected = replace(elected, assistance=_RecordedAssistance(coordinator.assistance, assists))
@@ -71,6 +72,7 @@ class Trust:
         self._clock = clock
         self._lasts = (settings.ttl - settings.margin).total_seconds()
         self.until = float("-inf")
+        self.is_used = False  # a leader has a seat as well, which says nothing about what it does as leader
 
     def ask(self) -> float:
         return self._clock.monotonic()
@@ -79,7 +81,13 @@ class Trust:
         self.until = asked_at + self._lasts
 
     def end(self) -> None:
+        """It may not act, whether it has noticed or not."""
         self.until = float("-inf")
+
+    def resign(self) -> None:
+        """It has noticed."""
+        self.end()
+        self.is_used = False
 
 
 class _Recorded:
@@ -93,13 +101,15 @@ class _Recorded:
 
 
 class _RecordedTasks(_Recorded):
-    def __init__(self, inner: TaskStore, history: History, *, trusts: Sequence[Trust]) -> None:
+    def __init__(self, inner: TaskStore, history: History, *, leads: Trust, assists: Trust) -> None:
         super().__init__(inner)
         self._history = history
-        self._trusts = trusts
+        self._leads = leads
+        self._assists = assists
 
     async def advance(self, steps: Sequence[Transition], *, audit: Sequence[AuditEntry] = ()) -> Written:
-        asked_at, trusted_until = self._history.clock.monotonic(), max(trust.until for trust in self._trusts)
+        trust = self._leads if self._leads.is_used else self._assists
+        asked_at, trusted_until = self._history.clock.monotonic(), trust.until
         try:
             written: Written = await self._inner.advance(steps, audit=audit)
         except BaseException:
@@ -129,12 +139,14 @@ class _RecordedTasks(_Recorded):
 
 
 class _RecordedTerms(_Recorded):
-    def __init__(self, inner: TermStore, history: History) -> None:
+    def __init__(self, inner: TermStore, history: History, *, leads: Trust) -> None:
         super().__init__(inner)
         self._history = history
+        self._leads = leads
 
     async def begin(self, node_id: NodeId) -> int:
         number: int = await self._inner.begin(node_id)
+        self._leads.is_used = True
         self._history.note("term", number=number)
         return number
 
@@ -160,6 +172,10 @@ class _RecordedElection(_Recorded):
             self._trust.end()
         return is_mine
 
+    async def resign(self, node_id: NodeId, lease: int) -> None:
+        self._trust.resign()
+        await self._inner.resign(node_id, lease)
+
 
 class _RecordedAssistance(_Recorded):
     def __init__(self, inner: Assistance, trust: Trust) -> None:
@@ -180,3 +196,7 @@ class _RecordedAssistance(_Recorded):
         else:
             self._trust.end()
         return is_mine
+
+    async def leave(self, node_id: NodeId, seat: int) -> None:
+        self._trust.end()
+        await self._inner.leave(node_id, seat)

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.coordinator import Holder
+from rota.domain.errors import UnavailableError
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.infrastructure.coordination.etcd.keys import PLACES, EtcdKeys, Stamps, find_number
 from rota.infrastructure.coordination.etcd.waiting import Patience, wait_for_wake, wake_all
@@ -28,6 +29,7 @@ from rota.infrastructure.etcd.ops import (
     none_created_after,
     none_written_after,
     put,
+    put_missing,
     scan,
     under,
     when,
@@ -81,13 +83,22 @@ class EtcdAssistance:
         await self._write([*passed, *wake_all(self._keys)])
 
     async def take_passed(self, limit: int) -> list[TaskId]:
+        """Takes a stretch of keys, and what came between them in the meantime; what is too much is put back.
+
+        Where the answer is lost, all of it is: it may be gone, and nobody would know before reconciliation."""
         kvs = (await self._client.read([scan(under(self._keys.passed), limit, keys_only=True)])).answers[0].range.kvs
         if not kvs:
             return []
         stretch = Span(kvs[0].key, kvs[-1].key + b"\0")
-        taken = (await self._client.write([delete_span(stretch, prev_kv=True)])).answers[0].delete.prev_kvs
-        numbers = [find_number(kv.key.rpartition(b"_")[2]) for kv in taken]
-        return [TaskId(number) for number in numbers if number is not None]
+        try:
+            done = await self._client.write([delete_span(stretch, prev_kv=True)])
+        except UnavailableError:
+            await self._put_back(_read_passed(kvs))
+            raise
+        taken = _read_passed(done.answers[0].delete.prev_kvs)
+        if len(taken) > limit:
+            await self._put_back(taken[limit:])
+        return [task_id for task_id, _ in taken[:limit]]
 
     async def wait_for_work(self, wait: timedelta) -> bool:
         return await wait_for_wake(self._client, self._keys.wake_assistants, left=self._patience.until(wait))
@@ -103,11 +114,22 @@ class EtcdAssistance:
     def _place(self, holder: Holder, worker_id: WorkerId) -> str:
         return self._keys.places_at(worker_id) + quote(holder.name, safe="")
 
-    async def _write(self, changes: Sequence[Op]) -> list[wire.ResponseOp]:
+    async def _put_back(self, passed: Iterable[tuple[TaskId, str]]) -> None:
+        back = [put_missing(key) for _, key in passed]
+        await self._write([*back, *wake_all(self._keys)], may_repeat=True)
+
+    async def _write(self, changes: Sequence[Op], *, may_repeat: bool = False) -> list[wire.ResponseOp]:
         answers: list[wire.ResponseOp] = []
         for groups in cut([change] for change in changes):
-            answers += (await self._client.write([op for group in groups for op in group])).answers
+            ops = [op for group in groups for op in group]
+            answers += (await self._client.write(ops, may_repeat=may_repeat)).answers
         return answers
+
+
+def _read_passed(kvs: Iterable[wire.KeyValue]) -> list[tuple[TaskId, str]]:
+    """The tasks that were passed on, each with its key."""
+    found = ((find_number(kv.key.rpartition(b"_")[2]), kv.key) for kv in kvs)
+    return [(TaskId(number), key.decode()) for number, key in found if number is not None]
 
 
 def count_places(kvs: Iterable[wire.KeyValue]) -> dict[WorkerId, dict[str, int]]:
