@@ -20,7 +20,7 @@ from rota.testing.contract.coordinator_backend import make_entries, make_ids, ma
 from tests.support.certificates import make_certificate
 from tests.support.cluster import eventually
 from tests.support.fake_sentinel import a_sentinel
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, PATIENT_REDIS
 from tests.support.require import require_server
 from tests.support.servers.process import free_port, wait_for
 from tests.support.servers.redis import RedisServer, ask
@@ -50,7 +50,7 @@ def pair() -> Iterator[tuple[RedisServer, RedisServer]]:
 
 
 @asynccontextmanager
-async def a_client(url: str, options: RedisOptions | None = None) -> AsyncIterator[RedisClient]:
+async def a_client(url: str, options: RedisOptions = PATIENT_REDIS) -> AsyncIterator[RedisClient]:
     client = RedisClient(url, options)
     try:
         yield client
