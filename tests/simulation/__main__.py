@@ -44,13 +44,17 @@ def main() -> int:
 
 
 def _show(played: Played) -> int:
-    HISTORY.mkdir(exist_ok=True)
-    path = HISTORY / f"seed-{played.seed}.jsonl"
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in played.lines))
-    print(f"{len(played.lines)} lines in {path}; try: python -m tools.check_history {HISTORY}")
-    for violation in played.judgement.violations:
+    folder = HISTORY / f"seed-{played.seed}"  # of its own: what lies in one folder is judged as one cluster
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "history.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in played.lines))
+    violations = played.judgement.violations
+    for violation in violations:
         print(f"{violation.invariant}: {violation.what}")
-    return 1 if played.judgement.violations else 0
+    print(
+        f"seed {played.seed}: {'a promise is broken' if violations else 'all promises kept'}; {len(played.lines)} lines"
+    )
+    print(f"try: .venv/bin/python -m tools.check_history {folder} (one seed alone is often too thin to prove anything)")
+    return 1 if violations else 0
 
 
 if __name__ == "__main__":
