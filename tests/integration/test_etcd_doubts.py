@@ -103,7 +103,7 @@ async def test_who_is_connected_to_a_silent_member_is_told_and_watches_elsewhere
 async def test_what_a_take_without_an_answer_took_is_put_back_at_once(etcd_server: EtcdServer) -> None:
     async with (
         FaultyProxy("127.0.0.1", etcd_server.port) as proxy,
-        a_client(f"127.0.0.1:{proxy.port}", f"127.0.0.1:{etcd_server.port}", options=PATIENT) as client,
+        a_client(f"127.0.0.1:{proxy.port}", f"localhost:{proxy.port}", options=PATIENT) as client,
     ):
         queue = etcd_coordinator(client, SystemClock(), prefix=fresh_name("doubts")).queue
         ids = make_ids(3)
@@ -137,7 +137,7 @@ async def test_a_stream_that_is_given_up_while_it_is_written_to_cancels_nobody()
 async def test_what_was_passed_on_and_taken_without_an_answer_is_put_back_at_once(etcd_server: EtcdServer) -> None:
     async with (
         FaultyProxy("127.0.0.1", etcd_server.port) as proxy,
-        a_client(f"127.0.0.1:{proxy.port}", f"127.0.0.1:{etcd_server.port}", options=PATIENT) as client,
+        a_client(f"127.0.0.1:{proxy.port}", f"localhost:{proxy.port}", options=PATIENT) as client,
     ):
         coordinator = etcd_coordinator(client, SystemClock(), prefix=fresh_name("doubts"))
         ids = make_ids(3)
