@@ -28,7 +28,7 @@ from rota.domain.errors import UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.doubts import Doubts, Waiting
 from rota.infrastructure.etcd.endpoints import Endpoints, Link
-from rota.infrastructure.etcd.ops import Answer, Op, Span, pack, unpack
+from rota.infrastructure.etcd.ops import Answer, Op, Span, cut, pack, unpack
 from rota.infrastructure.system import SystemClock
 
 HAS_LEADER = ("hasleader", "true")
@@ -122,6 +122,13 @@ class EtcdClient:
         `may_repeat`: doing it twice does no harm, so that it is asked again after an unknown outcome, until the
         deadline. Raises `LeaseGoneError` when a put is bound to a lease that is over; then nothing is done."""
         return await self._transact(ops, when=when, otherwise=otherwise, may_repeat=may_repeat)
+
+    async def write_in_parts(self, ops: Sequence[Op], *, may_repeat: bool = False) -> list[wire.ResponseOp]:
+        """Do all of it in as many transactions as it takes; the answer to each operation, in order."""
+        answers: list[wire.ResponseOp] = []
+        for groups in cut([op] for op in ops):
+            answers += (await self.write([op for group in groups for op in group], may_repeat=may_repeat)).answers
+        return answers
 
     async def grant(self, ttl: timedelta) -> int:
         """A new lease; etcd counts in seconds, so it may last up to one longer, and two at least."""

@@ -22,7 +22,6 @@ from rota.infrastructure.etcd.client import EtcdClient, LeaseGoneError
 from rota.infrastructure.etcd.ops import (
     Op,
     Span,
-    cut,
     delete,
     delete_span,
     get,
@@ -69,18 +68,18 @@ class EtcdAssistance:
     ) -> frozenset[WorkerId] | None:
         asked = [self._reserve(holder, worker_id, number=number, since=since) for worker_id, number in places.items()]
         try:
-            answers = await self._write(asked)
+            answers = await self._client.write_in_parts(asked)
         except LeaseGoneError:
             return None
         won = zip(places, answers, strict=True)
         return frozenset(worker_id for worker_id, answer in won if answer.txn.succeeded)
 
     async def release(self, holder: Holder, worker_ids: Sequence[WorkerId]) -> None:
-        await self._write([delete(self._place(holder, worker_id)) for worker_id in worker_ids])
+        await self._client.write_in_parts([delete(self._place(holder, worker_id)) for worker_id in worker_ids])
 
     async def pass_on(self, task_ids: Sequence[TaskId]) -> None:
         passed = [put(f"{self._keys.passed}{self._stamps.next()}_{task_id}") for task_id in dict.fromkeys(task_ids)]
-        await self._write([*passed, *wake_all(self._keys)])
+        await self._client.write_in_parts([*passed, *wake_all(self._keys)])
 
     async def take_passed(self, limit: int) -> list[TaskId]:
         """Takes a stretch of keys, and what came between them in the meantime; what is too much is put back.
@@ -116,14 +115,7 @@ class EtcdAssistance:
 
     async def _put_back(self, passed: Iterable[tuple[TaskId, str]]) -> None:
         back = [put_missing(key) for _, key in passed]
-        await self._write([*back, *wake_all(self._keys)], may_repeat=True)
-
-    async def _write(self, changes: Sequence[Op], *, may_repeat: bool = False) -> list[wire.ResponseOp]:
-        answers: list[wire.ResponseOp] = []
-        for groups in cut([change] for change in changes):
-            ops = [op for group in groups for op in group]
-            answers += (await self._client.write(ops, may_repeat=may_repeat)).answers
-        return answers
+        await self._client.write_in_parts([*back, *wake_all(self._keys)], may_repeat=True)
 
 
 def _read_passed(kvs: Iterable[wire.KeyValue]) -> list[tuple[TaskId, str]]:

@@ -16,7 +16,7 @@ from rota.domain.ids import TaskId, WorkerId
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number
 from rota.infrastructure.coordination.etcd.waiting import Patience, wake_all
 from rota.infrastructure.etcd.client import EtcdClient
-from rota.infrastructure.etcd.ops import Op, cut, delete, has_value, is_absent, put, scan, under, when
+from rota.infrastructure.etcd.ops import delete, has_value, is_absent, put, scan, under, when
 
 ASSIGNED, TAKEN = b"a", b"t"
 
@@ -31,7 +31,7 @@ class EtcdDeliveries:
     async def assign(self, attempts: Sequence[Attempt]) -> None:
         keys = dict.fromkeys(map(self._key, attempts))
         new = [when([is_absent(key)], [put(key, ASSIGNED + self._stamps.next().encode())]) for key in keys]
-        await self._write(new, may_repeat=True)
+        await self._client.write_in_parts(new, may_repeat=True)
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
         own = under(self._keys.delivered_to(worker_id))
@@ -47,7 +47,7 @@ class EtcdDeliveries:
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
         if attempts:
             ended = [delete(key) for key in dict.fromkeys(map(self._key, attempts))]
-            await self._write([*ended, *wake_all(self._keys)], may_repeat=True)
+            await self._client.write_in_parts([*ended, *wake_all(self._keys)], may_repeat=True)
 
     async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
         kvs = await self._scan(worker_id)
@@ -67,16 +67,9 @@ class EtcdDeliveries:
             return []
         keys = [kv.key.decode() for kv in waiting]
         moves = [when([has_value(key, kv.value)], [put(key, TAKEN)]) for key, kv in zip(keys, waiting, strict=True)]
-        answers = await self._write(moves)
+        answers = await self._client.write_in_parts(moves)
         won = [kv for kv, answer in zip(waiting, answers, strict=True) if answer.txn.succeeded]
         return _to_attempts(won, worker_id)
-
-    async def _write(self, changes: Sequence[Op], *, may_repeat: bool = False) -> list[wire.ResponseOp]:
-        answers: list[wire.ResponseOp] = []
-        for groups in cut([change] for change in changes):
-            ops = [op for group in groups for op in group]
-            answers += (await self._client.write(ops, may_repeat=may_repeat)).answers
-        return answers
 
     def _key(self, attempt: Attempt) -> str:
         return f"{self._keys.delivered_to(attempt.worker_id)}{attempt.task_id}_{attempt.number}"

@@ -28,7 +28,6 @@ from rota.infrastructure.etcd.ops import (
     Op,
     Span,
     count,
-    cut,
     delete,
     delete_span,
     get,
@@ -175,12 +174,8 @@ class EtcdTaskQueue:
     async def _write(
         self, changes: Sequence[Op], *, wakes: bool = False, may_repeat: bool = False
     ) -> list[wire.ResponseOp]:
-        wake = [[op] for op in wake_all(self._keys)] if wakes else []
-        answers: list[wire.ResponseOp] = []
-        for groups in cut([*([change] for change in changes), *wake]):
-            ops = [op for group in groups for op in group]
-            answers += (await self._client.write(ops, may_repeat=may_repeat)).answers
-        return answers[: len(changes)]
+        wake = wake_all(self._keys) if wakes else []
+        return (await self._client.write_in_parts([*changes, *wake], may_repeat=may_repeat))[: len(changes)]
 
     def _make_ready(self, entry: QueueEntry) -> Op:
         key = self._keys.ready_entry(entry.priority, self._stamps.next(), task_id=entry.task_id)
