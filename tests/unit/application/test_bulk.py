@@ -197,10 +197,8 @@ async def test_a_call_that_is_repeated_with_its_key_runs_nothing_twice() -> None
     assert await scene.count() == {SUCCESS: 3, PENDING: 3}
 
 
-@virtually
-async def test_what_moves_between_the_look_and_the_write_is_looked_at_again() -> None:
-    scene = await a_scene()
-    ids = await scene.submit(3)
+def move_after_the_look(scene: Scene, ids: Sequence[TaskId]) -> None:
+    """Of what is looked at, the first ends and the second changes its level before anything is written."""
     tasks = scene.bench.node.store.tasks
     find_live = tasks.find_live
 
@@ -211,6 +209,13 @@ async def test_what_moves_between_the_look_and_the_write_is_looked_at_again() ->
         return found
 
     tasks.find_live = find_then_move  # type: ignore[method-assign, assignment]
+
+
+@virtually
+async def test_what_moves_between_the_look_and_the_write_is_looked_at_again() -> None:
+    scene = await a_scene()
+    ids = await scene.submit(3)
+    move_after_the_look(scene, ids)
     assert (await scene.bulk.cancel(Selection(TaskFilter(), tuple(ids)))).changed == 2
     assert await scene.count() == {SUCCESS: 1, CANCELLED: 2}
 
@@ -266,16 +271,7 @@ async def test_a_blocked_task_is_made_urgent_and_not_queued() -> None:
 async def test_what_moves_before_it_is_made_urgent_is_looked_at_again() -> None:
     scene = await a_scene()
     ids = await scene.submit(3)
-    tasks = scene.bench.node.store.tasks
-    find_live = tasks.find_live
-
-    async def find_then_move(wanted: Sequence[TaskId]) -> object:
-        found = await find_live(wanted)
-        await scene.end(ids[0])
-        await scene.move(ids[1], lambda state, at: state.amended(priority=5, at=at))
-        return found
-
-    tasks.find_live = find_then_move  # type: ignore[method-assign, assignment]
+    move_after_the_look(scene, ids)
     assert (await scene.bulk.reprioritise(Selection(TaskFilter(), tuple(ids)), 9)).changed == 2
     assert await levels(scene, ids) == [0, 9, 9]
 
