@@ -6,8 +6,8 @@ differed for longer than `SETTLED` is repaired, from the store's side, because t
 - a waiting task that is due and in no queue (its push was lost) is pushed;
 - a deep queue that lacks tasks which are due for longer than its heads is rebuilt;
 - an attempt that was granted and never handed over (its assignment was lost) is assigned again;
-- an attempt in flight that the store knows nothing of any more (its acknowledgement was lost) is forgotten, unless its
-  worker says that it still holds it: then it fills a slot, and the worker itself stops it;
+- an attempt in flight that the store knows nothing of any more, look after look (its acknowledgement was lost), is
+  forgotten, unless its worker says that it still holds it: then it fills a slot, and the worker itself stops it;
 - an attempt of a worker that has ended (it was granted in that very moment) is taken back;
 - what a worker that has ended left behind (it could not take its leave) is cleared away.
 
@@ -116,17 +116,22 @@ class ReconcileQueue:
         log.warning("reconciled", what=what, count=count)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ReconcileDeliveries:
-    """Compare the attempts that run by the store's word with those that the workers were handed."""
+    """Compare the attempts that run by the store's word with those that the workers were handed.
+
+    What has ended by the store's word and is in flight is acknowledged in a moment, mostly. So it is left alone by the
+    look that finds it, and the next one comes soon."""
 
     store: Store
     coordinator: Coordinator
     time: StoreTime
     collector: MetricsCollector
     take_back: TakeBack
+    _found: frozenset[Attempt] = field(default=frozenset(), init=False)  # ended and in flight, by the last look
 
-    async def __call__(self, reign: Reign) -> None:
+    async def __call__(self, reign: Reign) -> bool:
+        """Whether to look again soon."""
         settled = await self._list_settled()
         pool = [worker.id for worker in await self.coordinator.pool.list_alive()]
         leftovers: list[Attempt] = []
@@ -142,6 +147,7 @@ class ReconcileDeliveries:
             registered = await self._list_registered()
             await self._take_back([live for one in strangers - registered for live in settled[one]], reign)
             await self._clear(sorted(leftover - registered), reign)
+        return bool(leftovers)
 
     async def _list_settled(self) -> Mapping[WorkerId, Sequence[LiveTask]]:
         """The running attempts, by worker, that were granted long enough ago to have been handed over."""
@@ -176,7 +182,9 @@ class ReconcileDeliveries:
         return [attempt for attempt in in_flight if attempt not in current]
 
     async def _forget(self, leftovers: Sequence[Attempt], reign: Reign) -> None:
-        let_go = await list_let_go(self.coordinator.pool, leftovers)
+        seen_twice = [attempt for attempt in leftovers if attempt in self._found]
+        self._found = frozenset(leftovers)
+        let_go = await list_let_go(self.coordinator.pool, seen_twice)
         if let_go:
             reign.check()
             await self.coordinator.deliveries.acknowledge(let_go)

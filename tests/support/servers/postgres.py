@@ -7,6 +7,7 @@ Signals differ from other servers. SIGTERM waits until every client has left, so
 die, SIGQUIT ends all sessions at once and, unlike SIGKILL, gives the shared memory back.
 """
 
+import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -14,7 +15,14 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.servers.binaries import get_binary
-from tests.support.servers.process import Program, ServerProcess, free_port, private_directory, run_tool
+from tests.support.servers.process import (
+    Program,
+    ServerProcess,
+    ToolCrashedError,
+    free_port,
+    private_directory,
+    run_tool,
+)
 
 NOT_DURABLE = ("fsync=off", "full_page_writes=off")  # synchronous_commit stays on: it is what survives `kill`
 
@@ -65,7 +73,12 @@ class PostgresServer(ServerProcess):
 
     def _initialise(self) -> None:
         rules = ["--auth=trust", "--username=rota", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
-        run_tool([str(self._bin / "initdb"), "-D", str(self._data), *rules], self.directory)
+        command = [str(self._bin / "initdb"), "-D", str(self._data), *rules]
+        try:
+            run_tool(command, self.directory)
+        except ToolCrashedError:  # seen once in thousands of starts: it aborted before it said anything
+            shutil.rmtree(self._data, ignore_errors=True)
+            run_tool(command, self.directory)
 
 
 def _accepts_logins(pg_isready: Path, port: int) -> bool:

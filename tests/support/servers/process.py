@@ -54,6 +54,10 @@ class ServerFailedError(RuntimeError):
         super().__init__(f"{problem}\n{said}")
 
 
+class ToolCrashedError(ServerFailedError):
+    """A signal ended a server's tool."""
+
+
 class ServerMisusedError(RuntimeError):
     """A test asked for what this server cannot do in the state it is in."""
 
@@ -263,7 +267,8 @@ def run_tool(command: Sequence[str], directory: Path) -> str:
     )
     if finished.returncode != 0:
         problem = f"{command[0]} ended with code {finished.returncode}"
-        raise ServerFailedError(problem, finished.stdout + finished.stderr)
+        failure = ToolCrashedError if finished.returncode < 0 else ServerFailedError
+        raise failure(problem, finished.stdout + finished.stderr)
     return finished.stdout
 
 

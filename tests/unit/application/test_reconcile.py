@@ -299,10 +299,30 @@ async def test_in_flight_entries_that_the_store_knows_nothing_of_are_forgotten()
     await scene.actual_store.tasks.advance([state.succeeded(TaskResult(), at=scene.clock.now()), lost])
     [again] = await scene.run_at(1, 3, within=HOUR)
     await scene.beat(1, kept, again)
-    await a_delivery_check(scene)(scene.reign)
+    check = a_delivery_check(scene)
+    assert await check(scene.reign)
+    assert await check(scene.reign)
     held = await scene.actual.deliveries.held(WORKER)
     assert [(one.task_id, one.number) for one in held] == [(kept.task_id, 1), (moved.task_id, 2)]
     assert scene.figures.count(metrics.RECONCILED, "forgotten") == 2
+    assert not await check(scene.reign)
+
+
+@virtually
+async def test_what_is_acknowledged_a_moment_after_it_ended_is_no_repair() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.add(1, 2)
+    check = a_delivery_check(scene)
+    for number in (1, 2):
+        [attempt] = await scene.run_at(1, number, within=HOUR)
+        state = await scene.state_of(number)
+        await scene.actual_store.tasks.advance([state.succeeded(TaskResult(), at=scene.clock.now())])
+        await scene.beat(1)
+        assert await check(scene.reign)
+        assert await scene.actual.deliveries.held(WORKER) == [attempt]
+        await scene.actual.deliveries.acknowledge([attempt])
+    assert scene.figures.counts == {}
 
 
 @virtually
@@ -365,7 +385,9 @@ async def test_what_a_worker_left_behind_that_could_not_take_its_leave_is_cleare
     ended = (await scene.state_of(1)).succeeded(TaskResult(), at=scene.clock.now())
     await scene.actual_store.tasks.advance([ended])
     await scene.beat(1)
-    await a_delivery_check(scene)(scene.reign)  # it lives: what it holds is its own business, but for what has ended
+    check = a_delivery_check(scene)
+    await check(scene.reign)
+    await check(scene.reign)  # it lives: what it holds is its own business, but for what has ended
     await scene.actual.deliveries.assign([an_attempt(ended.before)])
     await scene.actual_store.workers.retire([WORKER])
     await scene.pass_time(LEASE.total_seconds() + 1)
@@ -426,7 +448,9 @@ async def test_a_deferred_attempt_is_nobodys_to_take_back_or_hand_over() -> None
         await scene.actual_store.tasks.advance([(await scene.state_of(task_id)).deferred(at=scene.clock.now())])
     await scene.pass_time(LONG_ENOUGH)
     await scene.beat(1)
-    await a_delivery_check(scene)(scene.reign)
+    check = a_delivery_check(scene)
+    await check(scene.reign)
+    await check(scene.reign)
     assert [(await scene.state_of(task_id)).is_deferred for task_id in (7, 8)] == [True, True]
     assert await scene.actual.deliveries.held(WORKER) == []
     assert await scene.actual.deliveries.list_assigned(WORKER) == []
