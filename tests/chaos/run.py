@@ -30,7 +30,7 @@ from tests.chaos.ground import Ground
 from tests.chaos.measure import Measured
 from tests.chaos.outsider import Outsider
 from tests.support.cluster import eventually
-from tools.check_history.history import load as load_history
+from tools.check_history.reading import load as load_history
 from tools.check_history.judge import Judgement, judge
 
 PROBES, PROBE_S, PULSE_S = 10, 1.0, 0.02

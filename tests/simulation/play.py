@@ -21,7 +21,7 @@ from tests.simulation.loop import run_simulated
 from tests.simulation.nemesis import TROUBLE, Nemesis
 from tests.simulation.process import Process
 from tests.simulation.world import World
-from tools.check_history.history import Line, gather
+from tools.check_history.history import History, Line
 from tools.check_history.judge import Judgement, judge
 
 CLIENTS, REQUESTS = 3, 8  # each asks for so many tasks
@@ -68,7 +68,7 @@ def play(seed: int, *, is_shared: bool = False) -> Played:
     gc.disable()  # so much garbage is not made in one run, and looking for it takes a fifth of all time
     try:
         lines = run_simulated(main()).lines
-        return Played(seed, judge(gather(lines)), lines)
+        return Played(seed, judge(History(lines)), lines)
     finally:
         gc.enable()
 
