@@ -81,7 +81,7 @@ def _parse(text: bytes) -> Line | None:
 def find_wrong_field(line: Line) -> str | None:
     """What keeps this line from being judged."""
     op = line.get("op")
-    if op not in FIELDS:
+    if not isinstance(op, str) or op not in FIELDS:
         return f"`op` is {op!r}, which is nothing that is judged"
     needed = FIELDS[op]
     if op == "step" and "term" in line:
