@@ -35,6 +35,11 @@ class Judgement:
         return tuple(violation for ruling in self.rulings for violation in ruling.violations)
 
     @property
+    def unjudged(self) -> list[str]:
+        """The promises that the history has no lines about."""
+        return [ruling.promise.name for ruling in self.rulings if ruling.lacking]
+
+    @property
     def missing(self) -> list[str]:
         """What never happened, so that nothing was proven about it."""
         return list_missing(self.seen)

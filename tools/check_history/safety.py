@@ -177,7 +177,7 @@ def _moves(history: History) -> Iterator[Line]:
 def cancelled_means_cancelled(history: History) -> Iterator[Finding]:
     for request in history.requests:
         task = history.tasks.get(request.get("task", ""))
-        is_confirmed = (request["op"], request["type"]) == ("cancel", "ok")
+        is_confirmed = (request["op"], request["type"]) == ("cancel", "ok") and not history.may_be_lost(request)
         if is_confirmed and task is not None and task["status"] != "CANCELLED":
             yield f"task {task['task']} was cancelled and ended {task['status']}", [request, task]
 

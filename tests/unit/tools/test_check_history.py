@@ -295,9 +295,14 @@ def an_end_is_forgotten(lines: Lines) -> None:
     lines.append(step(5, "PROCESSING", after="FAILED", attempt=2) | {"mono": 42.0})
 
 
+def a_cancellation_is_forgotten(lines: Lines) -> None:
+    lines.append({"op": "cancel", "type": "ok", "task": "1", "mono": 42.0})
+
+
 FORGOTTEN: dict[Callable[[Lines], None], set[str]] = {
     a_task_is_forgotten: {"I1", "I9", "I18", "I28"},
     an_end_is_forgotten: {"I9", "I19"},
+    a_cancellation_is_forgotten: {"I16"},
 }
 
 
