@@ -2,8 +2,8 @@
 
     python -m tools.collect_history --config rota.yaml --out FOLDER/rows.jsonl
 
-Reads the rows of the default tenant, their records and what the coordinator still holds, and changes nothing. The lines
-are `task`, `entry` and `quiet` of docs/reference/history.md; the simulation and the chaos runs write theirs from here.
+Joins the cluster as a client does, reads the rows of the default tenant, their records and what the coordinator still
+holds, and changes none of it. The lines are `task`, `entry` and `quiet` of docs/reference/history.md; the simulation and the chaos runs write theirs from here.
 """
 
 import argparse

@@ -45,18 +45,21 @@ Read = tuple[str, Line]  # FILE:LINE, and what it says
 
 def load(folder: Path) -> History:
     """Every `*.jsonl` file of a folder."""
-    lines: list[Read] = []
+    read: list[Read] = []
+    lines: list[Line] = []
     flaws: list[Flaw] = []
     for path in sorted(folder.glob("*.jsonl")):
         for where, found in _read(path):
             if isinstance(found, str):
                 flaws.append(Flaw(where, found))
                 continue
-            lines.append((where, found))
-            if (wrong := find_wrong_field(found)) is not None:
+            read.append((where, found))
+            wrong = find_wrong_field(found)
+            if wrong is None:
+                lines.append(found)
+            else:
                 flaws.append(Flaw(where, wrong, [found]))
-    flaws += find_gaps(lines)
-    return History((line for _, line in lines if find_wrong_field(line) is None), flaws)
+    return History(lines, [*flaws, *find_gaps(read)])
 
 
 def _read(path: Path) -> Iterator[tuple[str, Line | str]]:

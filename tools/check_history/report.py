@@ -8,6 +8,7 @@ from tools.check_history.history import Line
 from tools.check_history.judge import Judgement, Verdict, list_missing
 from tools.check_history.verdict import Ruling
 
+MOST_FLAWS = 20
 WORDS = {
     Verdict.KEPT: "every promise that was judged is kept",
     Verdict.BROKEN: "a promise is broken",
@@ -21,8 +22,10 @@ def describe(judgement: Judgement, *, is_calm: bool = False) -> Iterator[str]:
     yield from map(_describe_ruling, judgement.rulings)
     for violation in judgement.violations:
         yield from _describe_finding(f"{violation.invariant}: {violation.what}", violation.witness)
-    for flaw in judgement.flaws:
+    for flaw in judgement.flaws[:MOST_FLAWS]:
         yield from _describe_finding(f"{flaw.where}: {flaw.what}", flaw.witness)
+    if len(judgement.flaws) > MOST_FLAWS:
+        yield f"… and {len(judgement.flaws) - MOST_FLAWS} more lines that are wrong or missing"
     yield from describe_seen(judgement.seen)
     yield f"verdict: {WORDS[judgement.verdict(is_calm=is_calm)]}"
 

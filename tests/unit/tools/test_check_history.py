@@ -13,7 +13,7 @@ import pytest
 from tools.check_history.history import History
 from tools.check_history.judge import PROMISES, Verdict, judge
 from tools.check_history.reading import FIELDS, find_wrong_field, load
-from tools.check_history.report import describe_need
+from tools.check_history.report import describe, describe_need
 from tools.check_history.verdict import Promise, rule
 
 Lines = list[dict[str, Any]]
@@ -405,6 +405,14 @@ def test_the_program_ends_with_a_code_of_its_own_where_the_history_is_not_whole(
     assert "run.jsonl:1: the field `task` of this `step` is missing" in answer.stdout
     assert "verdict: unknown" in answer.stdout
     assert "3  unknown" in check(tmp_path, "--help").stdout
+
+
+def test_of_very_many_flaws_the_first_are_told(tmp_path: Path) -> None:
+    write(tmp_path, [{"op": "step"}] * 30)
+    told = "\n".join(describe(judge(load(tmp_path))))
+    assert "run.jsonl:20:" in told
+    assert "run.jsonl:21:" not in told
+    assert "and 10 more lines" in told
 
 
 def numbered(*numbers: int) -> Lines:
