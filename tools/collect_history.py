@@ -3,7 +3,8 @@
     python -m tools.collect_history --config rota.yaml --out FOLDER/rows.jsonl
 
 Joins the cluster as a client does, reads the rows of the default tenant, their records and what the coordinator still
-holds, and changes none of it. The lines are `task`, `entry` and `quiet` of docs/reference/history.md; the simulation and the chaos runs write theirs from here.
+holds, and changes none of it. The lines are `task`, `entry` and `quiet` of docs/reference/history.md; the simulation and
+the chaos runs write theirs from here.
 """
 
 import argparse
