@@ -3,8 +3,8 @@
     python -m tools.collect_history --config rota.yaml --out FOLDER/rows.jsonl
 
 Joins the cluster as a client does, reads the rows of the default tenant, their records and what the coordinator still
-holds, and changes none of it. The lines are `task`, `entry` and `quiet` of docs/reference/history.md; the simulation and
-the chaos runs write theirs from here.
+holds, and changes none of it. The lines are `task`, `entry` and `quiet` of docs/reference/history.md; the simulation
+and the chaos runs write theirs from here.
 """
 
 import argparse
@@ -30,9 +30,10 @@ from rota.sdk.tasks import TaskRegistry
 
 PAGE = 500
 AT_ONCE = 20  # records read side by side
+KEY_IN = "key"  # where the clients of the tests put their idempotency keys: no task has its own
 
 
-async def collect(node: Node, history: History) -> tuple[int, int]:
+async def collect(node: Node, history: History, *, key_in: str = KEY_IN) -> tuple[int, int]:
     """Note the rows, their records, and what the coordinator still holds; how many tasks, and how many go on."""
     number = live = 0
     before, is_more = None, True
@@ -46,7 +47,7 @@ async def collect(node: Node, history: History) -> tuple[int, int]:
             records = await asyncio.gather(*(node.store.logs.read(task.id) for task in some))
             for task, record in zip(some, records, strict=True):
                 steps = list_steps(record)
-                history.note("task", **describe_task(task, steps))
+                history.note("task", **describe_task(task, steps, key_in=key_in))
                 for step in steps:
                     history.note("entry", **describe_step(step))
     depths = await node.coordinator.queue.depths()
@@ -60,14 +61,14 @@ def list_steps(record: Iterable[LogEntry]) -> list[LogEntry]:
     return [entry for entry in record if entry.seq % (1 << LINE_BITS) == 0]
 
 
-def describe_task(task: Task, steps: Iterable[LogEntry]) -> dict[str, Any]:
+def describe_task(task: Task, steps: Iterable[LogEntry], *, key_in: str = KEY_IN) -> dict[str, Any]:
     """The fields of a `task` line. One that was moved to another time has none to be judged by."""
     is_moved = any("due " in note for note in _list_notes(steps))
     data = task.result.data if task.result is not None else None
     value = json.loads(data) if data else ""
     return {
         "task": str(task.id),
-        "key": task.spec.metadata.get("key", ""),
+        "key": task.spec.metadata.get(key_in, ""),
         "kind": task.spec.type,
         "status": task.state.status,
         "attempt": task.state.attempt,
@@ -102,9 +103,9 @@ def _moment(value: datetime | None) -> str:
     return "" if value is None else value.isoformat()
 
 
-async def _collect_by(config: Path | None, out: Path) -> tuple[int, int]:
-    async with open_node(plan_for(config, None, app=None, tasks=TaskRegistry())) as node:
-        return await collect(node, History("collector", SystemClock(), write=to_file(out)))
+async def _collect_by(asked: argparse.Namespace) -> tuple[int, int]:
+    async with open_node(plan_for(asked.config, None, app=None, tasks=TaskRegistry())) as node:
+        return await collect(node, History("collector", SystemClock(), write=to_file(asked.out)), key_in=asked.key_in)
 
 
 def main() -> int:
@@ -114,6 +115,8 @@ def main() -> int:
     )
     parser.add_argument("--config", type=Path, help="the settings of the cluster (rota.yaml, if it is there)")
     parser.add_argument("--out", type=Path, required=True, help="a new *.jsonl in the folder of its history")
+    help_of_key = "the name under which the metadata of each task have its idempotency key (none: I3 is not judged)"
+    parser.add_argument("--key-in", metavar="NAME", default="", help=help_of_key)
     asked = parser.parse_args()
     if asked.out.exists():
         parser.error(f"{asked.out} is there already; what is collected twice looks doubled")
@@ -121,7 +124,7 @@ def main() -> int:
         parser.error(f"{asked.out} must end in .jsonl: the checker reads no other files")
     configure_logging("error")
     try:
-        number, live = asyncio.run(_collect_by(asked.config, asked.out))
+        number, live = asyncio.run(_collect_by(asked))
     except RotaError as error:
         print(error, file=sys.stderr)
         return 1

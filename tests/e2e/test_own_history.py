@@ -18,7 +18,7 @@ from tests.support.cluster import REPOSITORY, Cluster, a_cluster, bare_environme
 
 APP = Path(cluster_app.__file__)
 pytestmark = pytest.mark.timeout(180)
-KEPT = {"I6", "I7", "I8", "I9", "I10", "I11", "I12", "I13", "I14", "I22", "L1", "L6"}
+KEPT = {"I3", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "I13", "I14", "I22", "L1", "L6"}
 
 
 def run_tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +29,9 @@ def run_tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 async def submit_some(cluster: Cluster) -> None:
     async with rota.Rota(cluster.settings, roles=()) as client:
-        handles = [await client.submit("noop", {}) for _ in range(5)]
+        handles = [
+            await client.submit("noop", {}, metadata={"order": f"A{number}", "key": "no key"}) for number in range(5)
+        ]
         handles += [await client.submit("flaky", {"failures": 1}), await client.submit("noop", {}, delay="1s")]
         moved = await client.submit("noop", {}, delay="1h")
         node = client._node
@@ -46,7 +48,15 @@ async def test_what_a_cluster_did_is_judged_by_what_its_processes_and_its_store_
         await submit_some(cluster)
         assert pod.stop() == 0
     rows = cluster.histories / "rows.jsonl"
-    collect = ("collect_history", "--config", str(cluster.folder / "rota.yaml"), "--out", str(rows))
+    collect = (
+        "collect_history",
+        "--config",
+        str(cluster.folder / "rota.yaml"),
+        "--out",
+        str(rows),
+        "--key-in",
+        "order",
+    )
     collected = await asyncio.to_thread(run_tool, *collect)
     assert (collected.returncode, collected.stderr) == (0, "")
     assert collected.stdout == f"{rows}: 8 tasks\n"
