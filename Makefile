@@ -155,13 +155,14 @@ screenshots: setup servers console ## Pictures of every page of the console, in 
 
 SEEDS ?= 1000
 .PHONY: sim
-sim: setup ## Simulate clusters with faults drawn from seeds (SEEDS=1000; SEED=7 shows one; SHARED=1: all pods dispatch)
+sim: setup ## Simulate clusters with faults drawn from seeds (SEEDS=1000; SEED=7 shows one and its timeline; SHARED=1: all pods dispatch)
 	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(SHARED),--shared)
 
 MINUTES ?= 10
 .PHONY: chaos
-chaos: setup servers ## Hurt real clusters for MINUTES=10 each, and judge them (TERRAIN=redis+mariadb PARTS="faults crowds kill")
-	@$(PY) -m tests.chaos $(PARTS) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(TERRAIN),--terrain $(TERRAIN))
+chaos: setup servers ## Hurt real clusters for MINUTES=10 each, and judge them (TERRAIN=redis+mariadb PARTS="faults crowds kill"; FAULT="worker: kill -9" just that one, LIST=1 names them)
+	@$(PY) -m tests.chaos $(PARTS) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(TERRAIN),--terrain $(TERRAIN)) \
+		$(if $(FAULT),--fault "$(FAULT)") $(if $(LIST),--list)
 
 .PHONY: bench
 bench: setup servers ## Measure everything on this machine, beside a floor and other task queues (QUICK=1: in two minutes)

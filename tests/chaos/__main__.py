@@ -14,7 +14,15 @@ from pathlib import Path
 
 import structlog
 
-from tests.chaos.catalogue import FAULTS, WITH_SMALL_DISK, get_faults, list_faults, shuffle_faults
+from tests.chaos.catalogue import (
+    FAULTS,
+    WITH_SMALL_DISK,
+    describe_terrains,
+    get_faults,
+    list_faults,
+    list_terrains,
+    shuffle_faults,
+)
 from tests.chaos.crowds import Crowd, list_crowds
 from tests.chaos.faults import Fault
 from tests.chaos.ground import Ground, a_ground
@@ -23,17 +31,21 @@ from tests.chaos.measure import Measured, table
 from tests.chaos.run import a_run
 from tests.chaos.terrain import SMALL, SQL, TERRAINS, Terrain, has_small_disks
 from tools.check_history.judge import Judgement
+from tools.check_history.report import describe_seen
 
 KEPT = Path(".chaos")  # the histories of the last runs
 PARTS = ("faults", "crowds", "kill")
 
 
 def main() -> int:
-    asked = _parse()
+    asked = parse(sys.argv[1:])
+    if asked.list:
+        _say(list_names())
+        return 0
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(10**6)
     _say(f"seed {seed}")
-    terrains = [terrain for terrain in TERRAINS if asked.terrain in (None, terrain.name)]
+    terrains: list[Terrain] = asked.terrains
     measured: list[Measured] = []
     killed: list[Killed] = []
     troubles: list[str] = []
@@ -70,15 +82,36 @@ def _noting(what: str, troubles: list[str]) -> Iterator[None]:
         troubles.append(f"{what}: {_words(exc)}")
 
 
-def _parse() -> argparse.Namespace:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chaos", description="Hurt real clusters and judge what they recorded.")
-    parser.add_argument("parts", nargs="*", choices=PARTS, default=PARTS, help="which of it (all)")
+    # Not by `choices`: with those, Python 3.11 refuses to be told none.
+    parser.add_argument("parts", nargs="*", metavar="|".join(PARTS), help="which of it (all)")
     parser.add_argument("--minutes", type=float, default=10.0, help="of faults on each terrain (10)")
     parser.add_argument("--terrain", choices=[terrain.name for terrain in TERRAINS], help="only this one")
     parser.add_argument("--seed", type=int, default=None, help="of the order of the faults (any)")
     names = [fault.name for fault in FAULTS]
-    parser.add_argument("--fault", action="append", choices=names, default=[], help="just these, in this order")
-    return parser.parse_args()
+    help_of_fault = "just this one, and nothing but faults; may be repeated, to be brought in this order"
+    parser.add_argument("--fault", action="append", choices=names, default=[], metavar="NAME", help=help_of_fault)
+    parser.add_argument("--list", action="store_true", help="the names of all faults, and do nothing")
+    asked = parser.parse_args(arguments)
+    possible = list_terrains(*get_faults(*asked.fault))
+    asked.terrains = [terrain for terrain in possible if asked.terrain in (None, terrain.name)]
+    if not asked.terrains:
+        where = ", ".join(terrain.name for terrain in possible) or "nowhere at once"
+        parser.error(f"{asked.terrain or 'no terrain'} cannot be hurt so; what can: {where}")
+    if unknown := set(asked.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    asked.parts = asked.parts or (["faults"] if asked.fault else list(PARTS))
+    return asked
+
+
+def list_names() -> str:
+    """What can be typed after --fault, with the bound, and where it can happen."""
+    width = max(len(fault.name) for fault in FAULTS)
+    return "\n".join(
+        f"{fault.name:<{width}}  ≤ {fault.bound_s:>2g} s from its {fault.since:<5}  {describe_terrains(fault)}"
+        for fault in FAULTS
+    )
 
 
 def _hurt(terrain: Terrain, measured: list[Measured], *, seed: int, asked: argparse.Namespace) -> list[str]:
@@ -120,6 +153,7 @@ async def _run(
     _say(f"judged: {folder}/history")
     _tell(judgement)
     troubles += [f"{terrain.name}: BROKEN {one.invariant}: {one.what}" for one in judgement.violations]
+    troubles += [f"{terrain.name}: the history is not whole: {flaw.where}: {flaw.what}" for flaw in judgement.flaws]
     if judgement.missing and not faults:
         troubles.append(f"{terrain.name}: too thin to prove anything: no {', no '.join(judgement.missing)}")
     return troubles
@@ -150,9 +184,9 @@ def _kill(terrain: Terrain | None) -> Killed:
 def _tell(judgement: Judgement) -> None:
     for violation in judgement.violations:
         _say(f"BROKEN {violation.invariant}: {violation.what}")
-    _say("seen: " + ", ".join(f"{count} x {what}" for what, count in judgement.seen.items()))
-    if judgement.missing:
-        _say("never happened, so nothing is proven about it: " + ", ".join(judgement.missing))
+    for line in describe_seen(judgement.seen):
+        _say(line)
+    _say(f"not judged, since there are no lines about it: {', '.join(judgement.unjudged)}")
 
 
 def _words(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from tests.chaos.terrain import (
     SENTINEL,
     SMALL,
     SQL,
+    TERRAINS,
     Terrain,
     has_small_disks,
 )
@@ -134,9 +135,20 @@ def get_faults(*names: str) -> list[Fault]:
 
 
 def list_faults(terrains: Sequence[Terrain]) -> list[Fault]:
-    """Those that some of these terrains can be hurt with."""
-    disk = {SMALL} if has_small_disks() else set()
-    return [fault for fault in FAULTS if any(fault.needs <= terrain.traits | disk for terrain in terrains)]
+    """Those that some of these terrains can be hurt with, by whoever runs this."""
+    faults = [fault for fault in FAULTS if SMALL not in fault.needs or has_small_disks()]
+    return [fault for fault in faults if set(list_terrains(fault)) & set(terrains)]
+
+
+def list_terrains(*faults: Fault) -> list[Terrain]:
+    """Those that can be hurt with all of these; a small disk is made where it is needed."""
+    return [terrain for terrain in TERRAINS if all(fault.needs <= terrain.traits | {SMALL} for fault in faults)]
+
+
+def describe_terrains(fault: Fault) -> str:
+    """In the words of the page of guarantees."""
+    terrains = list_terrains(fault)
+    return "all" if len(terrains) == len(TERRAINS) else ", ".join(terrain.name for terrain in terrains)
 
 
 def shuffle_faults(ground: Ground, chance: random.Random) -> list[Fault]:

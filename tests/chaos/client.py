@@ -4,22 +4,18 @@ import asyncio
 import itertools
 import random
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import rota
 from rota.application.node import Node
 from rota.domain.errors import UnavailableError
 from rota.domain.ids import TaskId
-from rota.domain.log import LINE_BITS, LogEntry
-from rota.domain.paging import TaskFilter
-from rota.domain.task import LogKind, Task
+from rota.domain.task import Task
 from rota.infrastructure.telemetry.history import History
 from tests.support.cluster import eventually
 
 KINDS = ("quick", "quick", "quick", "slow", "shaky", "bounded", "elsewhere")
 PAGE = 500
-AT_ONCE = 20  # records read side by side
 AGAIN_S = 0.2
 PATIENCE_S = 120.0
 
@@ -106,56 +102,3 @@ async def wait_for_all(node: Node, task_ids: Sequence[str], *, patience_s: float
         return True if not left else None
 
     await eventually(look, f"{len(left)} tasks to end", patience_s=patience_s)
-
-
-async def dump(node: Node, history: History) -> None:
-    """What is there at the end: the rows, their records, and what the coordinator still holds."""
-    before, is_more = None, True
-    while is_more:
-        found = await node.store.tasks.list_page(TaskFilter(before=before, limit=PAGE))
-        page, before, is_more = found.items, found.next_before, found.next_before is not None
-        for begin in range(0, len(page), AT_ONCE):
-            some = page[begin : begin + AT_ONCE]
-            records = await asyncio.gather(*(node.store.logs.read(task.id) for task in some))
-            for task, record in zip(some, records, strict=True):
-                _note_task(history, task, record=record)
-    depths = await node.coordinator.queue.depths()
-    in_flight = sum(depths.in_flight.values()) + sum(depths.assigned.values())
-    history.note("quiet", ready=sum(depths.ready.values()), delayed=depths.delayed, in_flight=in_flight)
-
-
-def _note_task(history: History, task: Task, *, record: Sequence[LogEntry]) -> None:
-    data = task.result.data if task.result is not None else None
-    history.note(
-        "task",
-        task=str(task.id),
-        key=task.spec.metadata.get("key", ""),
-        kind=task.spec.type,
-        status=task.state.status,
-        attempt=task.state.attempt,
-        retry_count=task.state.retry_count,
-        max_retries=task.spec.retry.max_retries,
-        due_at=_moment(task.spec.scheduled_at),
-        nonce=data.strip('"') if data else "",
-    )
-    for entry in record:
-        if entry.seq % (1 << LINE_BITS) == 0:
-            history.note("entry", **_entry(entry))
-
-
-def _entry(entry: LogEntry) -> dict[str, Any]:
-    return {
-        "task": str(entry.task_id),
-        "version": entry.seq >> LINE_BITS,
-        "before": entry.from_status,
-        "after": entry.to_status,
-        "attempt": entry.attempt,
-        "worker": str(entry.worker_id or ""),
-        "at": _moment(entry.at),
-        "message": entry.message if entry.kind is not LogKind.INFO else "",
-        "deferred": entry.kind is LogKind.INFO and entry.message == "waits for a callback",
-    }
-
-
-def _moment(value: datetime | None) -> str:
-    return "" if value is None else value.isoformat()

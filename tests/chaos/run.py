@@ -24,14 +24,15 @@ from rota.domain.task import SUCCESS, Task
 from rota.infrastructure.system import SystemClock
 from rota.infrastructure.telemetry.history import History, to_file
 from rota.sdk.tasks import TaskRegistry
-from tests.chaos.client import PATIENCE_S, Client, dump, wait_for_all
+from tests.chaos.client import PATIENCE_S, Client, wait_for_all
 from tests.chaos.faults import Fault, NotInEffectError
 from tests.chaos.ground import Ground
 from tests.chaos.measure import Measured
 from tests.chaos.outsider import Outsider
 from tests.support.cluster import eventually
-from tools.check_history.history import load as load_history
 from tools.check_history.judge import Judgement, judge
+from tools.check_history.reading import load as load_history
+from tools.collect_history import collect
 
 PROBES, PROBE_S, PULSE_S = 10, 1.0, 0.02
 PULSE_EVERY_S = 0.1
@@ -138,7 +139,7 @@ class Run:
 
     async def judge(self) -> Judgement:
         await self.end()
-        await dump(self._node, self._history)
+        await collect(self._node, self._history)
         return judge(load_history(self._ground.cluster.histories))
 
 

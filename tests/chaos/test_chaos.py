@@ -12,6 +12,7 @@ from tests.chaos.terrain import get_terrain
 from tests.support.require import require_server
 
 CHOSEN = ("worker: kill -9", "leader: kill -9", "Redis: FLUSHALL", "store: reply to a COMMIT lost")
+LEFT_TO_THE_SIMULATION = {"I6", "I15", "I16", "I29", "L2", "L4", "L5"}  # as the page of guarantees says
 
 
 @pytest.mark.timeout(180)
@@ -23,7 +24,9 @@ async def test_a_cluster_keeps_its_promises_while_it_is_hurt(tmp_path: Path) -> 
             await run.live_through(fault)
         await run.settle()
         judgement = await run.judge()
+    assert not judgement.flaws, judgement.flaws[0]
     assert not judgement.violations, judgement.violations[0]
+    assert set(judgement.unjudged) <= LEFT_TO_THE_SIMULATION
     assert judgement.seen["leader changed"] and judgement.seen["attempt lost"]
     late = [one for one in run.measured if not one.is_kept]
     assert not late, table(late)

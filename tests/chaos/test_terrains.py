@@ -32,6 +32,7 @@ async def test_a_cluster_keeps_its_promises_while_its_servers_change_places(terr
             await run.live_through(fault)
         await run.settle()
         judgement = await run.judge()
+    assert not judgement.flaws, judgement.flaws[0]
     assert not judgement.violations, judgement.violations[0]
     print(table(run.measured))
     late = [one for one in run.measured if not one.is_kept]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 
@@ -21,5 +22,4 @@ def _be_silent() -> None:
 
 
 def _play_and_forget(seed: int, *, is_shared: bool) -> Played:
-    played = play(seed, is_shared=is_shared)
-    return Played(played.seed, played.judgement, lines=[])
+    return replace(play(seed, is_shared=is_shared), lines=[])

@@ -21,7 +21,7 @@ from tests.simulation.loop import run_simulated
 from tests.simulation.nemesis import TROUBLE, Nemesis
 from tests.simulation.process import Process
 from tests.simulation.world import World
-from tools.check_history.history import Line, gather
+from tools.check_history.history import History, Line
 from tools.check_history.judge import Judgement, judge
 
 CLIENTS, REQUESTS = 3, 8  # each asks for so many tasks
@@ -41,8 +41,18 @@ QUIET_IN = RECONCILE_EVERY[Mode.SAFETY] + 4  # the last heartbeat tells what is 
 @dataclass(frozen=True, slots=True)
 class Played:
     seed: int
+    is_shared: bool
     judgement: Judgement
     lines: Sequence[Line]
+
+    @property
+    def command(self) -> str:
+        return command_for(self.seed, is_shared=self.is_shared)
+
+
+def command_for(seed: int, *, is_shared: bool) -> str:
+    """What plays this very run again."""
+    return f"make sim SEED={seed}{' SHARED=1' if is_shared else ''}"
 
 
 def mode_of(seed: int) -> Mode:
@@ -62,13 +72,14 @@ def play(seed: int, *, is_shared: bool = False) -> Played:
         await world.prepare()
         await (_prove_safety if mode is Mode.SAFETY else _prove_liveness)(world)
         if unread:
-            raise AssertionError(f"seed {seed}: a failure that nobody looked at: {unread[0]}")
+            again = command_for(seed, is_shared=is_shared)
+            raise AssertionError(f"{again} shows a failure that nobody looked at: {unread[0]}")
         return world
 
     gc.disable()  # so much garbage is not made in one run, and looking for it takes a fifth of all time
     try:
         lines = run_simulated(main()).lines
-        return Played(seed, judge(gather(lines)), lines)
+        return Played(seed, is_shared, judge(History(lines)), lines)
     finally:
         gc.enable()
 

@@ -252,7 +252,3 @@ class Process:
         if self._life is not None:
             self._life.cancel()
             await asyncio.gather(self._life, return_exceptions=True)
-
-
-def moment(value: datetime | None) -> str:
-    return "" if value is None else value.isoformat()

@@ -1,7 +1,6 @@
 """The world of one seed: servers, processes, clients, and what befalls them."""
 
 import asyncio
-import json
 import random
 from collections.abc import Mapping
 from datetime import timedelta
@@ -9,10 +8,9 @@ from itertools import count
 from typing import Any
 
 from rota.config.wiring import Role
-from rota.domain.log import LINE_BITS, LogEntry
+from rota.domain.log import LogEntry
 from rota.domain.priority import LEVELS
 from rota.domain.retry import RetryPolicy
-from rota.domain.task import LogKind
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.coordination import memory as coordination
 from rota.infrastructure.store.memory import store as memory_store
@@ -20,7 +18,8 @@ from rota.infrastructure.store.memory.state import MemoryState
 from rota.testing.virtual_time import START
 from tests.simulation.border import Weather
 from tests.simulation.outsider import Outsider
-from tests.simulation.process import Process, SimulatedClock, StoreClock, moment
+from tests.simulation.process import Process, SimulatedClock, StoreClock
+from tools.collect_history import describe_step, describe_task, list_steps
 
 LIMITED, FREE, DEADLY = "limited", "free", "deadly"
 MOST_LIMITED = 2
@@ -94,22 +93,11 @@ class World:
     def dump(self) -> None:
         """What is there at the end: the rows and their records."""
         for task in self.store.tasks.values():
-            data = task.result.data if task.result is not None else None
-            self.note(
-                "task",
-                task=str(task.id),
-                key=task.spec.metadata["key"],
-                kind=task.spec.type,
-                status=task.state.status,
-                attempt=task.state.attempt,
-                retry_count=task.state.retry_count,
-                max_retries=task.spec.retry.max_retries,
-                due_at=moment(task.spec.scheduled_at),
-                nonce=json.loads(data) if data else "",
-            )
-            for seq, entry in sorted(self.store.logs[task.id].items()):
-                if seq % (1 << LINE_BITS) == 0:
-                    self._dump_entry(entry)
+            steps = list_steps(self.store.logs[task.id].values())
+            self.note("task", **describe_task(task, steps))
+            for step in sorted(steps, key=lambda step: step.seq):
+                order, written_at = self.store.order[step.task_id, step.seq]
+                self.note("entry", **describe_step(step), order=order, written_at=written_at)
         for record in self.store.workers.values():
             since = (record.registered_at - START).total_seconds()
             until = None if record.retired_at is None else self.store_clock.elapsed(record.retired_at)
@@ -125,21 +113,4 @@ class World:
             ready=len(set(taken.task_ids) & self.store.live),
             delayed=depths.delayed,
             in_flight=sum(depths.in_flight.values()) + sum(depths.assigned.values()) + len(depths.reserved),
-        )
-
-    def _dump_entry(self, entry: LogEntry) -> None:
-        order, written_at = self.store.order[entry.task_id, entry.seq]
-        self.note(
-            "entry",
-            task=str(entry.task_id),
-            version=entry.seq >> LINE_BITS,
-            before=entry.from_status,
-            after=entry.to_status,
-            attempt=entry.attempt,
-            worker=str(entry.worker_id or ""),
-            at=moment(entry.at),
-            message=entry.message if entry.kind is not LogKind.INFO else "",
-            deferred=entry.kind is LogKind.INFO and entry.message == "waits for a callback",
-            order=order,
-            written_at=written_at,
         )

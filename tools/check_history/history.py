@@ -1,41 +1,65 @@
 """A history as it was recorded, sorted for those who judge it. The format: docs/reference/history.md."""
 
-import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 Line = Mapping[str, Any]
 
 FINAL = frozenset({"SUCCESS", "FAILED", "TIMEOUT", "CANCELLED"})
+TIMES = frozenset({"mono", "order", "written_at"})  # where some lines lack one, nothing can be compared by it
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Something that is wrong with the history itself, so that it proves nothing."""
+
+    where: str  # FILE:LINE
+    what: str
+    witness: Sequence[Line] = ()
+
+
 class History:
     """Everything that was recorded, by what it is about."""
 
-    requests: list[Line] = field(default_factory=list)  # of clients: submit and cancel
-    steps: list[Line] = field(default_factory=list)  # what processes wrote, or tried to
-    terms: list[Line] = field(default_factory=list)
-    calls: list[Line] = field(default_factory=list)  # the executor's own ledger
-    callbacks: list[Line] = field(default_factory=list)  # of those who finish deferred attempts
-    faults: list[Line] = field(default_factory=list)
-    tasks: dict[str, Line] = field(default_factory=dict)  # the rows at the end
-    entries: dict[str, list[Line]] = field(default_factory=lambda: defaultdict(list))  # of each task, by version
-    limits: dict[str, int] = field(default_factory=dict)  # type → how many may run at once
-    quiet: Line | None = None  # what the coordinator held at the very end
-    healed: Line | None = None  # from when on the core was well, and who
-    lost_writes: list[tuple[float, float]] = field(default_factory=list)  # of a store whose promise allows it
-    lost: dict[str, float] = field(default_factory=dict)  # pod → since when, if that was later
-    harms: list[Line] = field(default_factory=list)  # what happened to single pods
-    pods: dict[str, str] = field(default_factory=dict)  # worker → where it runs
-    joined: dict[str, float] = field(default_factory=dict)  # worker → since when
-    retired: dict[str, float] = field(default_factory=dict)  # worker → since when it is no more
-    ended_at: float = 0.0
-    count: int = 0
+    def __init__(self, lines: Iterable[Line], flaws: Sequence[Flaw] = ()) -> None:
+        self.flaws = flaws
+        self.ended_at = 0.0
+        by_op = self._by_op = defaultdict[str, list[Line]](list)
+        for line in lines:
+            by_op[line["op"]].append(line)
+            self.ended_at = max(self.ended_at, line.get("mono", 0.0))
+        self.requests = [*by_op["submit"], *by_op["cancel"]]  # of clients
+        self.steps = by_op["step"]  # what processes wrote, or tried to
+        self.terms = by_op["term"]
+        self.calls = by_op["call"]  # the executor's own ledger
+        self.callbacks = by_op["callback"]  # of those who finish deferred attempts
+        self.faults = by_op["fault"]
+        self.harms = by_op["harm"]  # what happened to single pods
+        self.tasks: dict[str, Line] = {row["task"]: row for row in by_op["task"]}  # at the end
+        self.entries = defaultdict[str, list[Line]](list)  # of each task, by version
+        for entry in sorted(by_op["entry"], key=lambda entry: entry["version"]):
+            self.entries[entry["task"]].append(entry)
+        self.limits: dict[str, int] = {limit["kind"]: limit["most"] for limit in by_op["limit"]}  # by type
+        self.quiet = _last(by_op["quiet"])  # what the coordinator held at the very end
+        self.healed = _last(by_op["healed"])  # from when on the core was well, and who
+        self.lost_writes = by_op["lost_writes"]  # of a store whose promise allows it
+        self.lost: dict[str, float] = {
+            one["pod"]: one["mono"] for one in by_op["lost"]
+        }  # since when, if that was later
+        self.workers: dict[str, Line] = {one["worker"]: one for one in by_op["worker"]}
+
+    def has(self, need: str) -> bool:
+        """Whether there are lines as needed: `entry` any; `cancel:ok` of this type; `task.key` with this field."""
+        op, _, name = need.partition(".")
+        op, _, kind = op.partition(":")
+        lines = [line for line in self._by_op[op] if not kind or line["type"] == kind]
+        if not name:
+            return bool(lines)
+        has_it = (line.get(name) is not None and line[name] is not False and line[name] != "" for line in lines)
+        return bool(lines) and (all(has_it) if name in TIMES else any(has_it))
 
     def grants(self, task_id: str) -> Iterator[Line]:
         """The entries of a task that gave it to a worker."""
@@ -43,7 +67,7 @@ class History:
 
     def may_be_lost(self, line: Line) -> bool:
         """Whether this was answered when the store had nobody to copy it to, and somebody else took its place."""
-        return any(since <= line["mono"] <= until for since, until in self.lost_writes)
+        return any("mono" in line and lost["since"] <= line["mono"] <= lost["until"] for lost in self.lost_writes)
 
     def lost_steps(self, *, only_grants: bool = False) -> Counter[tuple[str, int]]:
         """Attempts, by task and number: how many of their steps were written in a way that may have been lost."""
@@ -63,58 +87,5 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def load(folder: Path) -> History:
-    """Every `*.jsonl` file of a folder. A last line that was cut off by a kill is left out."""
-    return gather(line for path in sorted(folder.glob("*.jsonl")) for line in _read(path))
-
-
-def gather(lines: Iterable[Line]) -> History:
-    """Sort lines by what they are about."""
-    history = History()
-    places = {
-        "submit": history.requests,
-        "cancel": history.requests,
-        "step": history.steps,
-        "term": history.terms,
-        "call": history.calls,
-        "callback": history.callbacks,
-        "fault": history.faults,
-        "harm": history.harms,
-    }
-    for line in lines:
-        history.count += 1
-        op = line["op"]
-        if op in places:
-            places[op].append(line)
-        elif op == "task":
-            history.tasks[line["task"]] = line
-        elif op == "entry":
-            history.entries[line["task"]].append(line)
-        elif op == "limit":
-            history.limits[line["kind"]] = line["most"]
-        elif op == "quiet":
-            history.quiet = line
-        elif op == "healed":
-            history.healed = line
-        elif op == "lost_writes":
-            history.lost_writes.append((line["since"], line["until"]))
-        elif op == "lost":
-            history.lost[line["pod"]] = line["mono"]
-        elif op == "worker":
-            history.pods[line["worker"]], history.joined[line["worker"]] = line["pod"], line["since"]
-            if line.get("until") is not None:
-                history.retired[line["worker"]] = line["until"]
-        history.ended_at = max(history.ended_at, line.get("mono", 0.0))
-    for entries in history.entries.values():
-        entries.sort(key=lambda entry: entry["version"])
-    return history
-
-
-def _read(path: Path) -> Iterator[Line]:
-    for text in path.read_text("utf-8", errors="replace").splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue  # cut off in the middle: the process was killed while it wrote
-        if isinstance(line, dict) and "op" in line:
-            yield line
+def _last(lines: Sequence[Line]) -> Line | None:
+    return lines[-1] if lines else None
