@@ -4,20 +4,25 @@ import asyncio
 import itertools
 import random
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import rota
 from rota.application.node import Node
-from rota.domain.errors import UnavailableError
+from rota.domain.errors import ConflictError, NotFoundError, UnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.task import Task
 from rota.infrastructure.telemetry.history import History
+from rota.sdk.options import SubmitOptions
 from tests.support.cluster import eventually
 
 KINDS = ("quick", "quick", "quick", "slow", "shaky", "bounded", "elsewhere")
 PAGE = 500
 AGAIN_S = 0.2
 PATIENCE_S = 120.0
+DELAYED, DELAYED_S = 0.25, 4.0  # such a share of the steady load is due so much later at most …
+REGRETTED = 0.3  # … of which so many are cancelled before they are due …
+CHANGED_MIND, CHANGED_MIND_S = 0.05, 1.0  # … and so many of the rest within so long
 
 
 class Client:
@@ -35,13 +40,15 @@ class Client:
         self.refused = 0  # requests that were not answered with a task
         self.lost: set[str] = set()  # tasks that are gone, and may be
 
-    async def submit(self, kind: str | None = None, **payload: Any) -> str:
+    async def submit(self, kind: str, *, delay_s: float = 0.0, **payload: Any) -> str:
         """Again with the same key until there is an answer."""
         key = self.note_request()
-        kind = kind or self._chance.choice(KINDS)
+        options: SubmitOptions = {"idempotency_key": key, "metadata": {"key": key}}
+        if delay_s:
+            options["delay"] = timedelta(seconds=delay_s)
         while True:
             try:
-                handle = await self._connection.submit(kind, payload, idempotency_key=key, metadata={"key": key})
+                handle = await self._connection.submit(kind, payload, **options)
             except UnavailableError:
                 self.refused += 1
                 self._history.note("submit", type="info", key=key)
@@ -79,10 +86,30 @@ class Client:
         return len(lost)
 
     async def load(self, per_second: float) -> None:
-        """Ask steadily until it is enough."""
-        while not self.is_enough:
-            await asyncio.sleep(self._chance.expovariate(per_second))
-            await self.submit()
+        """Ask steadily until it is enough, and sometimes change one's mind."""
+        async with asyncio.TaskGroup() as regrets:
+            while not self.is_enough:
+                await asyncio.sleep(self._chance.expovariate(per_second))
+                kind, delay_s = self._chance.choice(KINDS), self._draw_delay()
+                task_id = await self.submit(kind, delay_s=delay_s)
+                if self._chance.random() < (REGRETTED if delay_s else CHANGED_MIND):
+                    regrets.create_task(self._cancel(task_id, within_s=delay_s or CHANGED_MIND_S))
+
+    def _draw_delay(self) -> float:
+        return self._chance.uniform(0.1, DELAYED_S) if self._chance.random() < DELAYED else 0.0
+
+    async def _cancel(self, task_id: str, *, within_s: float) -> None:
+        await asyncio.sleep(self._chance.uniform(0, within_s))
+        self._history.note("cancel", type="invoke", task=task_id)
+        try:
+            await self._connection.cancel(task_id, reason="changed my mind")
+        except UnavailableError:
+            answer = "info"
+        except (ConflictError, NotFoundError):  # it has ended, or was lost where it may be
+            answer = "fail"
+        else:
+            answer = "ok"
+        self._history.note("cancel", type=answer, task=task_id)
 
     async def load_ended(self, task_ids: Sequence[str]) -> list[Task]:
         """These tasks, when all of them have ended."""

@@ -12,7 +12,7 @@ from tests.chaos.terrain import get_terrain
 from tests.support.require import require_server
 
 CHOSEN = ("worker: kill -9", "leader: kill -9", "Redis: FLUSHALL", "store: reply to a COMMIT lost")
-LEFT_TO_THE_SIMULATION = {"I6", "I15", "I16", "I29", "L2", "L4", "L5"}  # as the page of guarantees says
+LEFT_TO_THE_SIMULATION = {"I15", "I29", "L2", "L4", "L5"}  # as the page of guarantees says
 
 
 @pytest.mark.timeout(180)
