@@ -27,25 +27,32 @@ export default function Audit(): ReactNode {
         ) : items.length === 0 ? (
           <Empty title={t("audit.empty")} />
         ) : (
-          <Table.ScrollContainer minWidth={640}>
+          <Table.ScrollContainer minWidth={320}>
             <Table data-testid="audit">
               <Table.Thead>
                 <Table.Tr>
-                  <Table.Th>{t("audit.at")}</Table.Th>
+                  <Table.Th visibleFrom="sm">{t("audit.at")}</Table.Th>
                   <Table.Th>{t("audit.actor")}</Table.Th>
                   <Table.Th>{t("audit.action")}</Table.Th>
-                  <Table.Th>{t("audit.object")}</Table.Th>
-                  <Table.Th>{t("audit.detail")}</Table.Th>
+                  <Table.Th visibleFrom="sm">{t("audit.object")}</Table.Th>
+                  <Table.Th visibleFrom="sm">{t("audit.detail")}</Table.Th>
                 </Table.Tr>
               </Table.Thead>
               <Table.Tbody>
                 {items.map((entry) => (
                   <Table.Tr key={entry.id}>
-                    <Table.Td><Time at={entry.at} /></Table.Td>
-                    <Table.Td><Foreign text={entry.actor} /><Text size="xs" c="dimmed" className="nowrap"><Foreign text={[entry.address, entry.token_id].filter(Boolean).join(" · ")} /></Text></Table.Td>
-                    <Table.Td><span className="mono nowrap">{entry.action}</span></Table.Td>
-                    <Table.Td><Subject entry={entry} /></Table.Td>
-                    <Table.Td><Foreign text={entry.detail} most={300} /></Table.Td>
+                    <Table.Td visibleFrom="sm"><Time at={entry.at} /></Table.Td>
+                    <Table.Td>
+                      <Foreign text={entry.actor} />
+                      <Text size="xs" hiddenFrom="sm"><Time at={entry.at} /></Text>
+                      <Text size="xs" c="dimmed" className="nowrap" visibleFrom="sm"><Foreign text={[entry.address, entry.token_id].filter(Boolean).join(" · ")} /></Text>
+                    </Table.Td>
+                    <Table.Td>
+                      <span className="mono nowrap">{entry.action}</span>
+                      <Text component="div" size="xs" hiddenFrom="sm"><Subject entry={entry} /><div><Foreign text={entry.detail} most={300} /></div></Text>
+                    </Table.Td>
+                    <Table.Td visibleFrom="sm"><Subject entry={entry} /></Table.Td>
+                    <Table.Td visibleFrom="sm"><Foreign text={entry.detail} most={300} /></Table.Td>
                   </Table.Tr>
                 ))}
               </Table.Tbody>
