@@ -98,6 +98,10 @@ async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
     assert old == await store.configs.find(DEFAULT_TENANT, "old")
     assert await store.schedules.list_unreadable(10) == [newer, newest]
     assert await store.schedules.list_unreadable(1) == [newer]
+    for task_type, problem in (("newer", "moon_phase"), ("newest", "'newest' cannot be read: Invalid enum value")):
+        with pytest.raises(InvalidError, match=problem):
+            await store.configs.find(DEFAULT_TENANT, task_type)
+    assert [one.type for one in await store.configs.list_page(DEFAULT_TENANT)] == ["old"]
     noted = await store.schedules.fire([skip_unreadable(one, NOON) for one in (newer, newest)])
     assert [one.reason.split(":")[0] for (one,) in noted] == ["unreadable"] * 2
     aim = {"seen_at": NOON + ERROR_PAUSE, "next_fire_at": NOON + HOUR}

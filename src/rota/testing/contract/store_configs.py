@@ -4,10 +4,12 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 
 from rota.application.ports.store import Store
+from rota.domain import checks
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.checks import to_json
 from rota.domain.cron.dialect import Dialect
@@ -27,6 +29,8 @@ from rota.testing.contract.store_backend import (
     add_one,
     find,
 )
+
+STRANGE, STRANGE_ZONE = "strange", "Antarctica/Troll"
 
 
 @pytest.mark.asyncio
@@ -72,6 +76,35 @@ class TestConfigs:
         stored = await store.configs.put(config)
         assert _unstamped(stored) == config
         assert await store.configs.find(OTHER_TENANT, config.type) == stored
+
+    async def test_one_that_cannot_be_read_hides_no_other_and_can_be_replaced(
+        self, backend: StoreBackend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = await _connect_with_calendar(backend)
+        await _put_strange(store, monkeypatch)
+        keys = [(OTHER_TENANT, task_type) for task_type in ("a", STRANGE, "z")]
+        assert {keys[0], keys[2]} <= set(await store.configs.find_many(keys))
+        pages = [await store.configs.list_page(OTHER_TENANT, after=after, limit=2) for after in ("", STRANGE)]
+        assert {"a", "z"} <= {one.type for page in pages for one in page}
+        users = await store.calendars.list_users(OTHER_TENANT, "freeze", limit=3)
+        assert [one.type for one in users if one.type != STRANGE] == ["a", "z"]
+        with pytest.raises(RevisionConflictError):
+            await store.configs.put(TaskConfig(type=STRANGE, tenant_id=OTHER_TENANT), expected_revision=0)
+        stored = await store.configs.put(TaskConfig(type=STRANGE, tenant_id=OTHER_TENANT), expected_revision=1)
+        assert (stored.revision, await store.configs.find(OTHER_TENANT, STRANGE)) == (2, stored)
+        assert (await store.configs.list_revisions(OTHER_TENANT, STRANGE))[0] == stored
+        assert {one.type for one in await store.schedules.list_due(10)} == {"a", "z"}
+
+    async def test_one_that_cannot_be_read_can_be_deleted(
+        self, backend: StoreBackend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = await _connect_with_calendar(backend)
+        await _put_strange(store, monkeypatch)
+        for task_type in ("a", STRANGE, "z"):
+            assert await store.configs.delete(OTHER_TENANT, task_type)
+        assert await store.configs.find(OTHER_TENANT, STRANGE) is None
+        assert await store.schedules.find_next() is None
+        assert await store.calendars.delete(OTHER_TENANT, "freeze"), "nothing uses it any more"
 
     async def test_a_config_with_only_what_is_needed_comes_back_whole(self, backend: StoreBackend) -> None:
         store = await backend.connect()
@@ -322,6 +355,22 @@ class TestDeleteConfig:
         again = await store.configs.put(_config(name="three"), expected_revision=0)
         assert again.revision == 3
         assert [config.revision for config in await store.configs.list_revisions(DEFAULT_TENANT, REPORT)] == [3, 2, 1]
+
+
+async def _put_strange(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three configs, one of them in a zone that this machine does not know any more, where the store keeps text."""
+
+    def find_zone(name: str) -> ZoneInfo:
+        if name == STRANGE_ZONE:
+            raise ZoneInfoNotFoundError(name)
+        return ZoneInfo(name)
+
+    for task_type, zone in (("a", "UTC"), (STRANGE, STRANGE_ZONE), ("z", "UTC")):
+        schedule = Schedule(cron="0 9 * * *", zone=zone, exclude=("freeze",))
+        await store.configs.put(
+            TaskConfig(type=task_type, tenant_id=OTHER_TENANT, schedule=schedule, next_fire_at=NOON)
+        )
+    monkeypatch.setattr(checks, "ZoneInfo", find_zone)
 
 
 async def _connect_with_calendar(backend: StoreBackend) -> Store:

@@ -16,7 +16,7 @@ from rota.domain.task_config import TaskConfig
 from rota.infrastructure.etcd.ops import Op, delete, is_empty, is_unchanged, put
 from rota.infrastructure.store.calendar_documents import KeptCalendar, list_readable, read_calendar, write_calendar
 from rota.infrastructure.store.etcd.audit import audit_ops
-from rota.infrastructure.store.etcd.configs import USES, calendar_key, config_key, read_config
+from rota.infrastructure.store.etcd.configs import USES, calendar_key, list_configs
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, name_of, present, tenant_of
 
 
@@ -61,9 +61,8 @@ class EtcdCalendarStore:
     async def list_users(
         self, tenant_id: TenantId, name: str, *, after: str = "", limit: int = 100
     ) -> list[TaskConfig]:
-        uses = await self._space.scan(self._space.names_after(after, USES, tenant_id, name), limit)
-        keys = [config_key(self._space, tenant_id, task_type=name_of(kv)) for kv in uses]
-        return [read_config(kv) for kv in present(await self._space.find_all(keys))]
+        folder = (USES, tenant_id, name)
+        return await list_configs(self._space, folder, tenant_id=tenant_id, after=after, limit=limit)
 
     async def delete(self, tenant_id: TenantId, name: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         key, uses = calendar_key(self._space, tenant_id, name=name), self._space.all(USES, tenant_id, name)

@@ -2,7 +2,7 @@
 
 One more key is for the time it fires next, and one for each calendar that its schedule names (`calendars.py`)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
@@ -17,10 +17,10 @@ from rota.domain.task_config import KEPT_REVISIONS, ConfigKey, TaskConfig
 from rota.infrastructure.etcd.ops import Op, delete, exists, put
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.etcd.audit import audit_ops
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, present, spell, spell_time
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, name_of, present, spell, spell_time
+from rota.infrastructure.store.fire_times import FireTime, list_readable, read_config, read_fire_time
 
 USES = "calendar_uses"
-_CONFIG = msgspec.json.Decoder(TaskConfig)
 
 
 class EtcdConfigStore:
@@ -35,19 +35,20 @@ class EtcdConfigStore:
         now = self._space.now()
 
         def plan(found: Found) -> tuple[list[Op], TaskConfig]:
-            current = None if found[0] is None else read_config(found[0])
+            before = None if found[0] is None else read_fire_time(found[0].value)
+            current = next(iter(list_readable_configs(present(found[:1]))), None)  # what cannot be read is replaced
             if current is not None and config.is_repeat_of(current, expected_revision=expected_revision):
                 return [], current
-            revision = current.revision if current is not None else 0
+            revision = before.revision if before is not None else 0
             if expected_revision is not None and expected_revision != revision:
                 raise RevisionConflictError(config.type, expected=expected_revision, current=revision)
             last = 0 if found[1] is None else int(found[1].value)
-            created_at = current.created_at if current is not None else now
+            created_at = before.created_at if before is not None else now
             wanted = replace(config.in_place_of(current), revision=last + 1, created_at=created_at, updated_at=now)
             document = msgspec.json.encode(wanted)
             kept = self._space.key("revisions", config.tenant_id, config.type, wanted.revision)
             gone = self._space.key("revisions", config.tenant_id, config.type, wanted.revision - KEPT_REVISIONS)
-            changes = [*config_ops(self._space, wanted, before=current), put(kept, document)]
+            changes = [*config_ops(self._space, wanted, before=before), put(kept, document)]
             changes += [delete(gone)] if wanted.revision > KEPT_REVISIONS else []
             return [*changes, put(last_key, str(wanted.revision).encode()), *audit_ops(self._space, audit)], wanted
 
@@ -62,24 +63,21 @@ class EtcdConfigStore:
 
     async def find(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
         found = await self._space.find(config_key(self._space, tenant_id, task_type=task_type))
-        return None if found is None else read_config(found)
+        return None if found is None else read_config(found.value)
 
     async def find_many(self, keys: Collection[ConfigKey]) -> dict[ConfigKey, TaskConfig]:
-        wanted = [config_key(self._space, tenant_id, task_type=task_type) for tenant_id, task_type in keys]
-        configs = map(read_config, present(await self._space.find_all(wanted)))
-        return {(config.tenant_id, config.type): config for config in configs}
+        return {(config.tenant_id, config.type): config for config in await find_configs(self._space, keys)}
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
-        found = map(read_config, await self._space.scan(self._space.all("configs", tenant_id)))
-        return sorted((one for one in found if one.type > after), key=lambda one: one.type)[:limit]
+        return await list_configs(self._space, ("configs", tenant_id), tenant_id=tenant_id, after=after, limit=limit)
 
     async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
         found = await self._space.find(self._space.key("revisions", tenant_id, task_type, revision))
-        return None if found is None else read_config(found)
+        return None if found is None else read_config(found.value)
 
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         found = await self._space.scan(self._space.all("revisions", tenant_id, task_type))
-        return [read_config(kv) for kv in found[::-1][:limit]]
+        return list_readable_configs(found[::-1])[:limit]
 
     async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         key = config_key(self._space, tenant_id, task_type=task_type)
@@ -87,15 +85,15 @@ class EtcdConfigStore:
         def plan(found: Found) -> tuple[list[Op], bool]:
             if found[0] is None:
                 return [], False
-            config = read_config(found[0])
-            gone = [key, fire_key(self._space, config), *use_keys(self._space, config)]
+            config = read_fire_time(found[0].value)
+            gone = [key, fire_key(self._space, config), *use_keys(self._space, config, names=config.calendars)]
             return [*(delete(one) for one in gone if one is not None), *audit_ops(self._space, audit)], True
 
         return await self._space.decide([key], plan)
 
     async def _find_calendars(self, config: TaskConfig) -> list[str]:
         """The keys of the calendars that a config names, which must be there."""
-        names = sorted(config.schedule.calendars) if config.schedule is not None else []
+        names = sorted(calendars_of(config))
         keys = [calendar_key(self._space, config.tenant_id, name=name) for name in names]
         answers = (await self._space.client.read([exists(key) for key in keys])).answers if keys else []
         for name, answer in zip(names, answers, strict=True):
@@ -112,9 +110,8 @@ def calendar_key(space: EtcdSpace, tenant_id: TenantId, *, name: str) -> str:
     return space.key("calendars", tenant_id, name)
 
 
-def use_keys(space: EtcdSpace, config: TaskConfig) -> set[str]:
+def use_keys(space: EtcdSpace, config: "HasFireTime", *, names: frozenset[str]) -> set[str]:
     """What says, for each calendar that a config names, that it does."""
-    names = config.schedule.calendars if config.schedule is not None else ()
     return {space.key(USES, config.tenant_id, name, config.type) for name in names}
 
 
@@ -149,13 +146,38 @@ def fire_place(space: EtcdSpace, key: FireKey) -> str:
     return f"{space.key('fires')}/{spell_time(to_us(at))}/{spell(task_type)}/{spell(tenant_id)}"
 
 
-def config_ops(space: EtcdSpace, config: TaskConfig, *, before: TaskConfig | None) -> list[Op]:
+def config_ops(space: EtcdSpace, config: TaskConfig, *, before: FireTime | None) -> list[Op]:
     """What puts a config in the place of another one, or of none."""
     ops = [put(config_key(space, config.tenant_id, task_type=config.type), msgspec.json.encode(config))]
     ops += fire_ops(space, before=before, after=config)
-    named, names = set() if before is None else use_keys(space, before), use_keys(space, config)
+    named = set() if before is None else use_keys(space, before, names=before.calendars)
+    names = use_keys(space, config, names=calendars_of(config))
     return [*ops, *map(delete, sorted(named - names)), *map(put, sorted(names - named))]
 
 
-def read_config(kv: KV) -> TaskConfig:
-    return _CONFIG.decode(kv.value)
+def calendars_of(config: TaskConfig) -> frozenset[str]:
+    return config.schedule.calendars if config.schedule is not None else frozenset()
+
+
+def list_readable_configs(kvs: Iterable[KV]) -> list[TaskConfig]:
+    return list_readable(kv.value for kv in kvs)
+
+
+async def find_configs(space: EtcdSpace, keys: Collection[ConfigKey]) -> list[TaskConfig]:
+    places = [config_key(space, tenant_id, task_type=task_type) for tenant_id, task_type in keys]
+    return list_readable_configs(present(await space.find_all(places)))
+
+
+async def list_configs(
+    space: EtcdSpace, folder: tuple[str, ...], *, tenant_id: TenantId, after: str, limit: int
+) -> list[TaskConfig]:
+    """A page of the configs whose types stand below a name. One that is short is the last: what is gone or cannot be
+    read is made up for."""
+    found: list[TaskConfig] = []
+    while (wanted := limit - len(found)) > 0:
+        types = list(map(name_of, await space.scan(space.names_after(after, *folder), wanted, keys_only=True)))
+        found += await find_configs(space, [(tenant_id, one) for one in types])
+        if len(types) < wanted:
+            break
+        after = types[-1]
+    return found

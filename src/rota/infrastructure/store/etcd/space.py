@@ -88,12 +88,12 @@ class EtcdSpace:
             found += [answer.range.kvs[0] if answer.range.kvs else None for answer in done.answers]
         return found
 
-    async def scan(self, span: Span, limit: int | None = None) -> list[KV]:
+    async def scan(self, span: Span, limit: int | None = None, *, keys_only: bool = False) -> list[KV]:
         """The keys of a span in order, up to so many, read in pages."""
         found: list[KV] = []
         while limit is None or len(found) < limit:
             size = PAGE if limit is None else min(PAGE, limit - len(found))
-            page = (await self.client.read([scan(span, size)])).answers[0].range
+            page = (await self.client.read([scan(span, size, keys_only=keys_only)])).answers[0].range
             found += page.kvs
             if not page.more:
                 break

@@ -14,7 +14,7 @@ from rota.domain.errors import CalendarInUseError, RevisionConflictError
 from rota.domain.ids import TenantId
 from rota.domain.task_config import TaskConfig
 from rota.infrastructure.store.calendar_documents import KeptCalendar, list_readable, read_calendar, write_calendar
-from rota.infrastructure.store.redis.configs import field_of, find_configs, list_names, uses_key
+from rota.infrastructure.store.redis.configs import field_of, list_configs, list_names, uses_key
 from rota.infrastructure.store.redis.space import Change, Place, RedisSpace
 
 
@@ -61,8 +61,8 @@ class RedisCalendarStore:
     async def list_users(
         self, tenant_id: TenantId, name: str, *, after: str = "", limit: int = 100
     ) -> list[TaskConfig]:
-        types = await list_names(self._space, uses_key(self._space, (tenant_id, name)), after=after, limit=limit)
-        return await find_configs(self._space, [(tenant_id, task_type) for task_type in types])
+        uses = uses_key(self._space, (tenant_id, name))
+        return await list_configs(self._space, uses, tenant_id=tenant_id, after=after, limit=limit)
 
     async def delete(self, tenant_id: TenantId, name: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         space, place, uses = self._space, self._place(tenant_id, name), uses_key(self._space, (tenant_id, name))

@@ -17,7 +17,7 @@ from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.ids import TenantId
 from rota.domain.task_config import KEPT_REVISIONS, ConfigKey, TaskConfig
 from rota.infrastructure.instants import to_us
-from rota.infrastructure.store.fire_times import read_config
+from rota.infrastructure.store.fire_times import FireTime, list_readable, read_config, read_fire_time
 from rota.infrastructure.store.redis.space import Change, Place, RedisSpace, present, spell_time
 
 LAST = "last"  # beside the revisions: the number of the newest, also when the config was deleted
@@ -34,17 +34,18 @@ class RedisConfigStore:
         revisions = self._revisions(config.tenant_id, config.type)
         while True:
             found, last = await space.client.batch([("HGET", *place), ("HGET", revisions, LAST)], atomic=True)
-            current = None if found is None else read_config(found)
+            before = None if found is None else read_fire_time(found)
+            current = next(iter(list_readable(present([found]))), None)  # what cannot be read is replaced
             if current is not None and config.is_repeat_of(current, expected_revision=expected_revision):
                 return current
-            revision = current.revision if current is not None else 0
+            revision = before.revision if before is not None else 0
             if expected_revision is not None and expected_revision != revision:
                 raise RevisionConflictError(config.type, expected=expected_revision, current=revision)
             now = await space.now()
-            created_at = current.created_at if current is not None else now
+            created_at = before.created_at if before is not None else now
             number = int(last or 0) + 1
             stored = replace(config.in_place_of(current), revision=number, created_at=created_at, updated_at=now)
-            change = put_config(space, stored, before=current).expect(place, found).expect((revisions, LAST), last)
+            change = put_config(space, stored, before=before).expect(place, found).expect((revisions, LAST), last)
             change.put((revisions, LAST), b"%d" % number).put((revisions, str(number)), msgspec.json.encode(stored))
             change.remove((revisions, str(number - KEPT_REVISIONS))).note(space, audit)
             if await space.commit(await self._with_calendars(stored, change)):
@@ -58,14 +59,8 @@ class RedisConfigStore:
         return {(config.tenant_id, config.type): config for config in await find_configs(self._space, keys)}
 
     async def list_page(self, tenant_id: TenantId, *, after: str = "", limit: int = 100) -> list[TaskConfig]:
-        found: list[TaskConfig] = []
-        while (wanted := limit - len(found)) > 0:  # what is deleted meanwhile must not make a page look the last
-            names = await list_names(self._space, names_key(self._space, tenant_id), after=after, limit=wanted)
-            found += await find_configs(self._space, [(tenant_id, name) for name in names])
-            if len(names) < wanted:
-                break
-            after = names[-1]
-        return found
+        names = names_key(self._space, tenant_id)
+        return await list_configs(self._space, names, tenant_id=tenant_id, after=after, limit=limit)
 
     async def find_revision(self, tenant_id: TenantId, task_type: str, *, revision: int) -> TaskConfig | None:
         found = await self._space.find((self._revisions(tenant_id, task_type), str(revision)))
@@ -74,7 +69,7 @@ class RedisConfigStore:
     async def list_revisions(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[TaskConfig]:
         found = await self._space.read_hash(self._revisions(tenant_id, task_type))
         found.pop(LAST, None)
-        newest = sorted(map(read_config, found.values()), key=lambda one: -one.revision)
+        newest = sorted(list_readable(found.values()), key=lambda one: -one.revision)
         return newest[:limit]
 
     async def delete(self, tenant_id: TenantId, task_type: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
@@ -84,10 +79,10 @@ class RedisConfigStore:
             change = Change()
             if found[0] is None:
                 return change, False
-            config = read_config(found[0])
+            config = read_fire_time(found[0])
             change.remove(place).write("ZREM", names_key(space, tenant_id), task_type)
             move(space, change, before=config, after=None)
-            for name in calendars_of(config):
+            for name in config.calendars:
                 change.write("ZREM", uses_key(space, (tenant_id, name)), task_type)
             return change.note(space, audit), True
 
@@ -146,12 +141,12 @@ def spell_fire(key: FireKey) -> str:
     return f"{spell_time(to_us(at))}:{tenant_id}:{task_type}"
 
 
-def put_config(space: RedisSpace, config: TaskConfig, *, before: TaskConfig | None) -> Change:
+def put_config(space: RedisSpace, config: TaskConfig, *, before: FireTime | None) -> Change:
     """What puts a config in the place of another one, or of none."""
     change = Change().put(config_place(space, (config.tenant_id, config.type)), msgspec.json.encode(config))
     change.write("ZADD", names_key(space, config.tenant_id), 0, config.type)
     move(space, change, before=before, after=config)
-    named, names = frozenset() if before is None else calendars_of(before), calendars_of(config)
+    named, names = frozenset() if before is None else before.calendars, calendars_of(config)
     for name in sorted(named - names):
         change.write("ZREM", uses_key(space, (config.tenant_id, name)), config.type)
     for name in sorted(names - named):
@@ -177,7 +172,20 @@ async def list_names(space: RedisSpace, key: str, *, after: str, limit: int) -> 
 
 async def find_configs(space: RedisSpace, keys: Collection[ConfigKey]) -> list[TaskConfig]:
     fields = [field_of(*key) for key in keys]
-    return [read_config(one) for one in present(await space.find_fields(space.configs, fields))]
+    return list_readable(present(await space.find_fields(space.configs, fields)))
+
+
+async def list_configs(space: RedisSpace, key: str, *, tenant_id: TenantId, after: str, limit: int) -> list[TaskConfig]:
+    """A page of the configs that a set names. One that is short is the last: what is gone or cannot be read is made
+    up for."""
+    found: list[TaskConfig] = []
+    while (wanted := limit - len(found)) > 0:
+        names = await list_names(space, key, after=after, limit=wanted)
+        found += await find_configs(space, [(tenant_id, name) for name in names])
+        if len(names) < wanted:
+            break
+        after = names[-1]
+    return found
 
 
 def _fire_member(config: HasFireTime | None) -> str | None:
