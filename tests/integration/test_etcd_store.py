@@ -18,10 +18,10 @@ from rota.domain.errors import (
     RevisionConflictError,
     StoreUnavailableError,
 )
-from rota.domain.firing import ERROR_PAUSE, NEVER_RAN, decide, firing_of, skip_unreadable
+from rota.domain.firing import ERROR_PAUSE, NEVER_RAN, FullFiring, decide, firing_of, skip_unreadable
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.priority import LEVELS
-from rota.domain.schedule import Schedule
+from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
@@ -64,6 +64,15 @@ async def test_more_than_one_transaction_takes_is_refused_and_nothing_is_added(s
     with pytest.raises(InvalidError, match="send fewer at a time"):
         await store.tasks.add([NewTask(task) for task in make_tasks(9_000)])
     assert await store.tasks.list_live(after=None, limit=1) == []
+
+
+async def test_what_etcd_never_takes_is_no_outage(store: Store) -> None:
+    payload, slashes = f'{{"text":"{"x" * 250_000}"}}', "\\\\" * 120_000
+    schedule = Schedule(every=HOUR, payload=payload)
+    config = a_config("long", schedule=schedule, payload=payload, executor_config=f'{{"text":"{slashes}"}}')
+    with pytest.raises(InvalidError, match="etcd takes 1572864 at once"):
+        await store.configs.put(config)
+    assert await store.configs.find(DEFAULT_TENANT, "long") is None
 
 
 async def test_many_long_payloads_are_added_together(store: Store) -> None:
@@ -114,6 +123,29 @@ async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
     found = await store.configs.find(DEFAULT_TENANT, "newest")
     assert found is not None
     assert (found.schedule, found.next_fire_at, found.runs) == (schedule, NOON + HOUR, 0)
+
+
+async def test_of_what_became_of_very_many_targets_only_what_is_asked_for_is_read(
+    store: Store, client: EtcdClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.configs.put(a_config("report", schedule=Schedule(every=timedelta(minutes=1)), next_fire_at=NOON))
+    times = [NOON + number * timedelta(minutes=1) for number in range(3_000)]
+    noted = tuple(Occurrence(task_type="report", fire_at=at, reason="paused") for at in times)
+    own = {"tenant_id": DEFAULT_TENANT, "task_type": "report", "revision": 1, "seen_at": NOON, "next_fire_at": None}
+    await store.schedules.fire([FullFiring(**own, occurrences=noted)])
+    read, read_before = list[wire.KeyValue](), client.read
+
+    async def read_and_count(ops: Sequence[Op]) -> Done:
+        done = await read_before(ops)
+        read.extend(kv for answer in done.answers for kv in answer.range.kvs)
+        return done
+
+    monkeypatch.setattr(client, "read", read_and_count)
+    assert await store.schedules.list_occurrences(DEFAULT_TENANT, "report", limit=5) == list(noted[:-6:-1])
+    assert await store.schedules.list_runs(DEFAULT_TENANT, "report", since=times[-50], limit=5) == []
+    assert await store.schedules.purge(fired_before=NOON, limit=100) == 0
+    assert await store.schedules.purge(fired_before=times[2], limit=100) == 2
+    assert len(read) < 200, "a few more than asked for: they are looked for by the time"
 
 
 async def test_a_schedule_that_an_older_release_paused_is_found_once_more_and_then_no_more(

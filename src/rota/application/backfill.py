@@ -124,13 +124,10 @@ class Backfill:
         return plans if wanted.order is Order.OLDEST else plans[::-1]
 
     async def _without_fired(self, config: TaskConfig, page: Sequence[Planned]) -> Sequence[Planned]:
-        if not page:
-            return page
-        ends = sorted((page[0].target, page[-1].target))
-        runs = await self.node.store.schedules.list_runs(
-            config.tenant_id, config.type, since=ends[0], until=ends[1], limit=MOST_PAGE
+        known = await self.node.store.schedules.find_occurrences(
+            config.tenant_id, config.type, times=[one.target for one in page]
         )
-        fired = {one.fire_at for one in runs}
+        fired = {at for at, one in known.items() if one.task_id is not None}
         return [
             Planned(target=one.target, due_at=one.due_at, reason=SkipReason.COALESCED, detail="fired in its time")
             if one.target in fired and one.fires

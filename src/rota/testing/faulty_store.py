@@ -220,13 +220,22 @@ class FaultyScheduleStore:
             call=lambda: self._inner.aim(tenant_id, task_type, seen_at=seen_at, next_fire_at=next_fire_at),
         )
 
+    async def find_occurrences(
+        self, tenant_id: TenantId, task_type: str, *, times: Collection[datetime]
+    ) -> dict[datetime, Occurrence]:
+        return await _around(
+            self._faults,
+            "schedules.find_occurrences",
+            call=lambda: self._inner.find_occurrences(tenant_id, task_type, times=times),
+        )
+
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
     ) -> list[Occurrence]:
         return await _around(
             self._faults,
             "schedules.list_runs",
-            call=lambda: self._inner.list_runs(tenant_id, task_type, since=since, until=until, limit=limit),
+            call=lambda: self._inner.list_runs(tenant_id, task_type, since=since, limit=limit),
         )
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:

@@ -14,7 +14,7 @@ from rota.domain.errors import IdempotencyMismatchError, InvalidError, NotFoundE
 from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence, Schedule
-from tests.support.builders import EMAIL, HOUR, a_config, a_task
+from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_task
 from tests.support.virtual import Bench, a_bench, virtually
 
 KEY = (DEFAULT_TENANT, EMAIL)
@@ -112,6 +112,30 @@ async def test_what_fired_in_its_time_or_a_calendar_excludes_is_left_out() -> No
     await store.configs.put(a_config("report", schedule=Schedule(every=HOUR, exclude=("closed",))))
     page = await backfill(key, a_range(bench), place=0, limit=10)
     assert {(one.action, one.reason) for one in page.made} == {(Action.SKIP, "in closed")}
+
+
+@virtually
+async def test_what_fired_in_its_time_is_left_out_however_often_the_schedule_fired_between() -> None:
+    bench, backfill = await a_backfill()
+    store, wanted = bench.node.store, a_range(bench, 20, is_dry=True)
+    await store.configs.put(a_config("report", schedule=Schedule(every=MINUTE), next_fire_at=wanted.begin))
+    tasks = [a_task(number, type="report") for number in range(1, 20 * 60 + 1)]
+    firing = FullFiring(
+        tenant_id=DEFAULT_TENANT,
+        task_type="report",
+        revision=1,
+        seen_at=wanted.begin,
+        next_fire_at=None,
+        occurrences=tuple(
+            Occurrence(task_type="report", fire_at=wanted.begin + number * MINUTE, task_id=task.id)
+            for number, task in enumerate(tasks)
+        ),
+        tasks=tuple(tasks),
+    )
+    await store.schedules.fire([firing])
+    await store.configs.put(a_config("report", schedule=Schedule(every=HOUR)))
+    page = await backfill((DEFAULT_TENANT, "report"), wanted, place=0, limit=100)
+    assert [one.action for one in page.made] == [Action.SKIP] * 20
 
 
 @virtually

@@ -237,10 +237,16 @@ class ScheduleStore(Protocol):
         """What became of the target times, newest first."""
         ...
 
+    async def find_occurrences(
+        self, tenant_id: TenantId, task_type: str, *, times: Collection[datetime]
+    ) -> dict[datetime, Occurrence]:
+        """What became of these target times, by time, as far as it is on record."""
+        ...
+
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
     ) -> list[Occurrence]:
-        """Those of the occurrences from one moment to another, both included, that made a task, newest first.
+        """Those of the occurrences from a moment on that made a task, newest first.
 
         They are looked for among the newest `MOST_LOOKED_THROUGH` alone: a schedule may skip far more than it fires."""
         ...

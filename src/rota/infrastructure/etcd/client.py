@@ -24,14 +24,15 @@ import grpc.aio
 
 from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.system import Clock
-from rota.domain.errors import UnavailableError
+from rota.domain.errors import InvalidError, UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.doubts import Doubts, Waiting
 from rota.infrastructure.etcd.endpoints import Endpoints, Link
-from rota.infrastructure.etcd.ops import Answer, Op, Span, cut, pack, unpack
+from rota.infrastructure.etcd.ops import MOST_TAKEN, Answer, Op, Span, cut, pack, unpack
 from rota.infrastructure.system import SystemClock
 
 HAS_LEADER = ("hasleader", "true")
+TOO_LONG = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT})
 ELSEWHERE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNKNOWN})
 GIVEN_UP = "no answer is to be expected"
 NO_LEADER = "etcdserver: no leader"  # the member says so before it does anything
@@ -235,6 +236,7 @@ class EtcdClient:
                     if not is_first:  # the next member is asked at once
                         await self._clock.sleep(AGAIN_AFTER)
         except grpc.aio.AioRpcError as exc:
+            _check_size(exc, asked)
             raise self._translate(exc) from exc
         except (TimeoutError, GivenUpError, grpc.aio.UsageError) as exc:
             if isinstance(exc, TimeoutError) and isinstance(problem, grpc.aio.AioRpcError):
@@ -398,6 +400,13 @@ def _is_worth_repeating(error: Exception, *, may_repeat: bool, before: Exception
     if error.code() is grpc.StatusCode.UNAUTHENTICATED:
         return before is None  # with a new token
     return error.details() == NO_LEADER or (may_repeat and error.code() in ELSEWHERE)
+
+
+def _check_size(error: grpc.aio.AioRpcError, asked: Any) -> None:
+    """What etcd refuses because it is too long will never pass: nobody may take that for an outage."""
+    if error.code() in TOO_LONG and asked.ByteSize() >= MOST_TAKEN:
+        problem = f"has {asked.ByteSize()} bytes, and etcd takes {MOST_TAKEN} at once"
+        raise InvalidError("request", problem) from error
 
 
 def _was_given_up(waiting: Waiting | None) -> bool:

@@ -20,7 +20,8 @@ GROUP = (
 MOST_OPS = GROUP * GROUP
 MOST_CONDITIONS = GROUP  # beside them
 MOST_LEAF = 8  # operations in what is one of a batch
-MOST_BYTES = 1_500_000  # of a request: etcd takes 1.5 MiB, and adds a little of its own
+MOST_TAKEN = 3 << 19  # bytes of a request: 1.5 MiB, as etcd has it unless told otherwise
+MOST_BYTES = 1_500_000  # of what we put together: etcd adds a little of its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ class TestCalendarUse:
         assert await aim(DEFAULT_TENANT, "report", seen_at=NOON - HOUR, next_fire_at=None)
         assert await store.schedules.find_next() is None
 
-    async def test_runs_are_listed_within_a_time_and_skipped_targets_are_not(self, backend: StoreBackend) -> None:
+    async def test_runs_are_listed_since_a_time_and_skipped_targets_are_not(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         await store.configs.put(TaskConfig(type="report", schedule=Schedule(every=HOUR), next_fire_at=NOON))
         tasks = make_tasks(3)
@@ -194,8 +194,13 @@ class TestCalendarUse:
         runs, key = store.schedules.list_runs, (DEFAULT_TENANT, "report")
         assert await runs(*key, since=NOON) == [noted[3], noted[2], noted[0]]
         assert await runs(*key, since=NOON, limit=1) == [noted[3]]
-        assert await runs(*key, since=NOON + MICROSECOND, until=NOON + 2 * HOUR) == [noted[2]]
+        assert await runs(*key, since=NOON + 2 * HOUR + MICROSECOND) == [noted[3]]
         assert await runs(OTHER_TENANT, "report", since=NOON) == []
+        times = [one.fire_at for one in noted[:2]]
+        asked = [*times, *(NOON - number * HOUR for number in range(1, 1_200))]
+        found = store.schedules.find_occurrences
+        assert await found(*key, times=asked) == dict(zip(times, noted, strict=False))
+        assert await found(*key, times=()) == await found(OTHER_TENANT, "report", times=times) == {}
 
 
 def _stored(name: str = "office", *, calendar: Calendar | None = None, **facts: Any) -> StoredCalendar:

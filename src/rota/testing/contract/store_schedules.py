@@ -12,7 +12,7 @@ from rota.domain.errors import IdTakenError, InvalidError
 from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.log import first_entry
-from rota.domain.schedule import Occurrence, Schedule
+from rota.domain.schedule import MAX_MISSED, Occurrence, Schedule
 from rota.domain.task import PENDING, Task
 from rota.domain.task_config import TaskConfig
 from rota.testing.contract.store_backend import (
@@ -132,6 +132,19 @@ class TestFire:
         assert await store.schedules.fire([_skips()]) == [()]
         assert await _next_fire_at(store) == LATER
         assert await store.schedules.fire([]) == []
+
+    async def test_one_that_makes_very_many_tasks_holds_up_no_other(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        payload = '{"text":"' + "x" * 3_000 + '"}'
+        for task_type in (REPORT, "other"):
+            await _put(store, NOON, type=task_type, payload=payload)
+        *many, last = make_tasks(MAX_MISSED + 1, payload=payload)
+        firings = [_several(REPORT, many, skipped=1), _several("other", [last])]
+        assert await store.schedules.fire(firings) == [one.occurrences for one in firings]
+        some = [*many[:2], many[-1], last]
+        assert await store.tasks.load([task.id for task in some]) == {task.id: task for task in some}
+        assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PENDING: MAX_MISSED + 1}
+        assert await store.schedules.list_due(10, by=LATER) == [await store.configs.find(DEFAULT_TENANT, "other")]
 
     async def test_many_configs_fire_at_once_each_with_its_own_tasks(self, backend: StoreBackend) -> None:
         store = await backend.connect()

@@ -26,7 +26,6 @@ from rota.infrastructure.etcd.ops import (
     MOST_LEAF,
     MOST_OPS,
     Op,
-    cut,
     is_absent,
     put,
     size_of,
@@ -35,7 +34,7 @@ from rota.infrastructure.etcd.ops import (
 )
 from rota.infrastructure.store.etcd.audit import audit_ops
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
-from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
+from rota.infrastructure.store.etcd.records import lay_out, load_tasks
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present
 
 BATCH_KEPT = timedelta(hours=1)  # longer than any request is on its way
@@ -59,10 +58,12 @@ class TaskAdder:
 
     async def _write(self, new: Sequence[NewTask]) -> bool:
         """Write tasks that are absent; False when one was not."""
-        before, groups = self._lay_out(new)
+        before, groups = lay_out(self._space, new, _fits)
+        if not _fits(groups):
+            problem = f"{len(new)} at once are more than etcd takes in one transaction; send fewer at a time"
+            raise InvalidError("tasks", problem)
         kept = audit_ops(self._space, [entry for item in new for entry in item.audit])
-        for parts in cut([op] for op in before):
-            await self._space.client.write([op for part in parts for op in part])
+        await self._space.client.write_in_parts(before)
         keys = self._keys(new)
         if len(keys) <= MOST_CONDITIONS:
             ops = [*(together(group) for group in groups), *kept]
@@ -78,21 +79,6 @@ class TaskAdder:
         except LeaseGoneError:
             return False
         return done.is_met and all(answer.txn.succeeded for answer in done.answers[:-1])
-
-    def _lay_out(self, new: Sequence[NewTask]) -> tuple[list[Op], list[list[Op]]]:
-        """What to write before, and what for each task then."""
-        groups = [new_task_ops(self._space, item) for item in new]
-        if _fits(groups):
-            return payload_ops(self._space, new), groups
-        groups = [new_task_ops(self._space, item, apart=0) for item in new]
-        if _fits(groups):
-            return payload_ops(self._space, new, apart=0), groups
-        before = [*payload_ops(self._space, new, apart=0), *(spec for spec, *_ in groups)]
-        groups = [rest for _, *rest in groups]
-        if not _fits(groups):
-            problem = f"{len(new)} at once are more than etcd takes in one transaction; send fewer at a time"
-            raise InvalidError("tasks", problem)
-        return before, groups
 
     def _gather(self, new: Sequence[NewTask], groups: Sequence[Sequence[Op]]) -> list[Op]:
         """As few operations as possible: those of a task with a key have a condition, others may share one."""

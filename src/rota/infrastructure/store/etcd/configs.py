@@ -21,6 +21,7 @@ from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, name_of, 
 from rota.infrastructure.store.fire_times import FireTime, list_readable, read_config, read_fire_time
 
 USES = "calendar_uses"
+LAST = "revision"  # the number of the newest, also when the config was deleted
 
 
 class EtcdConfigStore:
@@ -31,7 +32,7 @@ class EtcdConfigStore:
         self, config: TaskConfig, *, expected_revision: int | None = None, audit: Sequence[AuditEntry] = ()
     ) -> TaskConfig:
         key = config_key(self._space, config.tenant_id, task_type=config.type)
-        last_key = self._space.key("revision", config.tenant_id, config.type)
+        last_key = self._space.key(LAST, config.tenant_id, config.type)
         now = self._space.now()
 
         def plan(found: Found) -> tuple[list[Op], TaskConfig]:

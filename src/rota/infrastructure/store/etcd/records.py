@@ -1,6 +1,6 @@
 """Where the documents of a task are, how those of a new one are written, and how a whole task is read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rota.domain.ids import TaskId
 from rota.domain.log import LogEntry
@@ -46,6 +46,22 @@ def payload_ops(space: EtcdSpace, new: Sequence[NewTask], *, apart: int = LONG_P
     """The payloads that are kept apart. Without its task one means nothing, so they are written first."""
     specs = [item.task.spec for item in new if len(item.task.spec.payload) > apart]
     return [put(space.key("payloads", spec.id), spec.payload.encode()) for spec in specs]
+
+
+def lay_out(
+    space: EtcdSpace, new: Sequence[NewTask], fits: Callable[[Sequence[Sequence[Op]]], bool]
+) -> tuple[list[Op], list[list[Op]]]:
+    """What to write before a transaction, and what for each task in it: no more of it before than it takes to fit.
+
+    The shortest may not fit either."""
+    groups = [new_task_ops(space, item) for item in new]
+    if fits(groups):
+        return payload_ops(space, new), groups
+    groups = [new_task_ops(space, item, apart=0) for item in new]
+    payloads = payload_ops(space, new, apart=0)
+    if fits(groups):
+        return payloads, groups
+    return [*payloads, *(spec for spec, *_ in groups)], [rest for _, *rest in groups]
 
 
 async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task]:

@@ -2,15 +2,18 @@
 
 Each firing is one transaction: its occurrences, its tasks, the config with its next fire time, under the condition that
 the config is as it was read. Whatever else notes a target changes the config too, so that condition is enough. The ids
-of all tasks are looked up before anything is written.
+of all tasks are looked up before anything is written. What does not fit one request is brought before it, as when tasks
+are added (`adding.py`): the longest config and the most targets that one firing may have do fit then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
 from rota.application.ports.store import MOST_LOOKED_THROUGH, FireKey
+from rota.domain.checks import EARLIEST, LATEST
 from rota.domain.errors import IdTakenError
 from rota.domain.firing import Firing, already_in, check_one_firing_each
 from rota.domain.ids import TenantId
@@ -18,13 +21,24 @@ from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import Task
-from rota.domain.task_config import TaskConfig, UnreadableConfig
-from rota.infrastructure.etcd.ops import Op, Span, cut, delete, put, together
+from rota.domain.task_config import ConfigKey, TaskConfig, UnreadableConfig
+from rota.infrastructure.etcd.ops import MOST_BYTES, Op, Span, count, delete, put, size_of, together
 from rota.infrastructure.instants import from_us, to_us
-from rota.infrastructure.store.etcd.configs import config_key, fire_place
+from rota.infrastructure.store.etcd.configs import LAST, config_key, fire_place
 from rota.infrastructure.store.etcd.fire_times import move_ops, read_due, read_fire_time
-from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, name_of, present, spell_time, tenant_of
+from rota.infrastructure.store.etcd.records import lay_out, load_tasks
+from rota.infrastructure.store.etcd.space import (
+    FIRST_WINDOW,
+    KV,
+    PAGE,
+    EtcdSpace,
+    Found,
+    Line,
+    name_of,
+    present,
+    spell_time,
+    tenant_of,
+)
 from rota.infrastructure.store.fire_times import FireTime
 
 _OCCURRENCE = msgspec.json.Decoder(Occurrence)
@@ -67,28 +81,50 @@ class EtcdScheduleStore:
         return await self._space.decide([config_key(self._space, tenant_id, task_type=task_type)], plan)
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
-        found = await self._space.scan(self._space.all("occurrences", tenant_id, task_type))
-        return [_read(kv) for kv in found[::-1][:limit]]
+        return list(map(_read, await self._list_newest((tenant_id, task_type), limit=limit)))
+
+    async def find_occurrences(
+        self, tenant_id: TenantId, task_type: str, *, times: Collection[datetime]
+    ) -> dict[datetime, Occurrence]:
+        keys = [self._occurrence_key(tenant_id, task_type, fire_at=at) for at in times]
+        return {one.fire_at: one for one in map(_read, present(await self._space.find_all(keys)))}
 
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
     ) -> list[Occurrence]:
-        place = ("occurrences", tenant_id, task_type)
-        start = self._space.key(*place, spell_time(to_us(since))).encode()
-        last = None if until is None else self._space.key(*place, spell_time(to_us(until))).encode()
-        end = self._space.all(*place).end if last is None else last + b"\0"
-        newest = (await self._space.scan(Span(start, end)))[::-1][:MOST_LOOKED_THROUGH]
+        newest = await self._list_newest((tenant_id, task_type), since=since, limit=MOST_LOOKED_THROUGH)
         return [one for one in map(_read, newest) if one.task_id is not None][:limit]
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
-        before = spell_time(to_us(fired_before))
-        found = await self._space.scan(self._space.all("occurrences"))
-        doomed = [kv.key.decode() for kv in found if name_of(kv) < before][: purge_limit(limit)]
+        """All types that there ever were are asked how much they have of it, many at once: mostly it is nothing."""
+        left, before = purge_limit(limit), to_us(fired_before)
+        types = [(tenant_of(kv), name_of(kv)) for kv in await self._space.scan(self._space.all(LAST), keys_only=True)]
+        spans = [self._between(one, 0, before) for one in types]
         deleted = 0
-        for parts in cut([delete(key)] for key in doomed):
-            done = await self._space.client.write([op for part in parts for op in part])
-            deleted += sum(answer.delete.deleted for answer in done.answers)
+        for start in range(0, len(spans), PAGE):
+            part = spans[start : start + PAGE]
+            counted = (await self._space.client.read([count(span) for span in part])).answers
+            for span in (span for span, answer in zip(part, counted, strict=True) if answer.range.count):
+                doomed = await self._space.scan(span, left - deleted, keys_only=True)
+                done = await self._space.client.write_in_parts([delete(kv.key.decode()) for kv in doomed])
+                deleted += sum(answer.delete.deleted for answer in done)
         return deleted
+
+    async def _list_newest(self, key: ConfigKey, *, limit: int, since: datetime = EARLIEST) -> list[KV]:
+        """What is noted of a type since a moment, newest first, up to so many."""
+        window = FIRST_WINDOW * 1_000
+        line = Line(partial(self._between, key), to_us(self._space.now()) + window, window)
+        below, least = to_us(LATEST), to_us(since)
+        found: list[KV] = []
+        while below > least and len(found) < limit:
+            part, below = await self._space.scan_latest(line, below=below, least=least, needed=limit - len(found))
+            found += part
+        return found[:limit]
+
+    def _between(self, key: ConfigKey, begin_us: int, end_us: int) -> Span:
+        """What is noted of a type from one moment to before another."""
+        folder = self._space.key("occurrences", *key)
+        return Span(f"{folder}/{spell_time(begin_us)}".encode(), f"{folder}/{spell_time(end_us)}".encode())
 
     async def _read_due(self, fires: Sequence[KV]) -> list[TaskConfig | UnreadableConfig]:
         keys = [config_key(self._space, TenantId(name_of(kv)), task_type=str(tenant_of(kv))) for kv in fires]
@@ -104,36 +140,42 @@ class EtcdScheduleStore:
 
     async def _fire(self, firing: Firing) -> Sequence[Occurrence]:
         key = config_key(self._space, firing.tenant_id, task_type=firing.task_type)
-        noted = [self._occurrence_key(firing, one) for one in firing.occurrences]
+        noted = self._occurrence_keys(firing)
         while True:
             found, *targets = await self._space.find_all([key, *noted])
             known = {one.fire_at: one for one in map(_read, present(targets))}
             if found is None or not _is_current(read_fire_time(found), firing):
                 return already_in(firing, known)
             new = firing.without(known)
-            await self._stage(new)
-            if await self._space.write_if([key], [found], ops=self._ops(new, found)):
+            ops = self._note(new, found)
+            fits = partial(_fits, room=MOST_BYTES - size_of(ops))
+            before, groups = lay_out(self._space, [NewTask(task) for task in new.tasks], fits)
+            await self._space.client.write_in_parts(before)
+            if await self._space.write_if([key], [found], ops=[*ops, *map(together, groups)]):
                 return new.occurrences
 
-    async def _stage(self, firing: Firing) -> None:
-        payloads = payload_ops(self._space, [NewTask(task) for task in firing.tasks])
-        for parts in cut([op] for op in payloads):
-            await self._space.client.write([op for part in parts for op in part])
-
-    def _ops(self, firing: Firing, found: KV) -> list[Op]:
-        noted = [put(self._occurrence_key(firing, one), msgspec.json.encode(one)) for one in firing.occurrences]
-        tasks = [together(new_task_ops(self._space, NewTask(task))) for task in firing.tasks]
+    def _note(self, firing: Firing, found: KV) -> list[Op]:
+        """What notes the targets of a firing and moves its config on."""
+        documents = zip(self._occurrence_keys(firing), firing.occurrences, strict=True)
+        noted = [put(key, msgspec.json.encode(one)) for key, one in documents]
         before = read_fire_time(found)
         changed = {
             "next_fire_at": firing.next_fire_at,
             "runs": before.runs + len(firing.tasks),
             "last_run": firing.last_run or before.last_run,
         }
-        return [*move_ops(self._space, found, changed=changed), *noted, *tasks]
+        return [*move_ops(self._space, found, changed=changed), *noted]
 
-    def _occurrence_key(self, firing: Firing, one: Occurrence) -> str:
-        folder = self._space.key("occurrences", firing.tenant_id, firing.task_type)
-        return f"{folder}/{spell_time(to_us(one.fire_at))}"
+    def _occurrence_key(self, tenant_id: TenantId, task_type: str, *, fire_at: datetime) -> str:
+        return f"{self._space.key('occurrences', tenant_id, task_type)}/{spell_time(to_us(fire_at))}"
+
+    def _occurrence_keys(self, firing: Firing) -> list[str]:
+        own = (firing.tenant_id, firing.task_type)
+        return [self._occurrence_key(*own, fire_at=one.fire_at) for one in firing.occurrences]
+
+
+def _fits(groups: Sequence[Sequence[Op]], room: int) -> bool:
+    return sum(map(size_of, groups)) <= room
 
 
 def _is_current(config: FireTime, firing: Firing) -> bool:

@@ -24,6 +24,7 @@ them. Ids stay unique whatever they say; a task of one node may be a little late
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 from urllib.parse import quote, unquote
@@ -42,9 +43,18 @@ DEFAULT_PREFIX = "rota"
 ID_DIGITS = 19
 TIME_DIGITS = 17
 PAGE = 1000
-FIRST_WINDOW = 60_000 << 22  # a minute of ids
+FIRST_WINDOW = 60_000  # milliseconds
 WIDER = 8
 FULL = 4  # times what is needed: then a narrower window will do
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Documents in the order of a number that grows with time."""
+
+    between: Callable[[int, int], Span]  # the keys from one number to before another
+    soon: int  # where the future begins
+    window: int  # the shortest stretch of it to look for documents in
 
 
 class EtcdSpace:
@@ -101,17 +111,23 @@ class EtcdSpace:
         return found
 
     async def scan_newest(self, kind: str, *, below: int, least: int, needed: int) -> tuple[list[KV], int]:
-        """Documents by id, newest first: about so many, and the id down to which they are all.
+        """Documents by id, newest first: about so many, and the id down to which they are all."""
+        window = FIRST_WINDOW << 22
+        soon = first_id_at(self.now()) + window
+        line = Line(lambda lower, upper: self.ids_from(kind, lower, before=upper), soon, window)
+        return await self.scan_latest(line, below=below, least=least, needed=needed)
+
+    async def scan_latest(self, line: "Line", *, below: int, least: int, needed: int) -> tuple[list[KV], int]:
+        """Documents of a line, latest first: about so many, and the number down to which they are all.
 
         etcd cannot read backwards but by reading everything, so this looks for a stretch of time that holds enough."""
-        soon = first_id_at(self.now()) + FIRST_WINDOW
-        if below > soon:  # ids of the future: hardly any
-            future = await self.scan(self.ids_from(kind, max(soon, least), before=below))
-            if future or soon <= least:
-                return future[::-1], max(soon, least)
-            below = soon
-        lower = await self._find_lower(kind, below=below, least=least, needed=needed)
-        found = await self.scan(self.ids_from(kind, lower, before=below))
+        if below > line.soon:  # of the future: hardly any
+            future = await self.scan(line.between(max(line.soon, least), below))
+            if future or line.soon <= least:
+                return future[::-1], max(line.soon, least)
+            below = line.soon
+        lower = await self._find_lower(line, below=below, least=least, needed=needed)
+        found = await self.scan(line.between(lower, below))
         return found[::-1], lower
 
     async def decide(self, keys: Sequence[str], plan: Callable[[Found], tuple[Sequence[Op], T]]) -> T:
@@ -129,11 +145,11 @@ class EtcdSpace:
         unchanged = [is_unchanged(key, revision_of(kv)) for key, kv in zip(keys, found, strict=True)]
         return (await self.client.write(ops, when=[*unchanged, *map(is_present, needed)])).is_met
 
-    async def _find_lower(self, kind: str, *, below: int, least: int, needed: int) -> int:
-        width, widest_empty = FIRST_WINDOW, 0
+    async def _find_lower(self, line: "Line", *, below: int, least: int, needed: int) -> int:
+        width, widest_empty = line.window, 0
         while True:
             lower = max(below - width, least, 0)
-            number = (await self.client.read([count(self.ids_from(kind, lower, before=below))])).answers[0].range.count
+            number = (await self.client.read([count(line.between(lower, below))])).answers[0].range.count
             if number < needed and lower > max(least, 0):
                 widest_empty, width = width, width * WIDER
             elif number > needed * FULL and width > widest_empty * 2 + 2:

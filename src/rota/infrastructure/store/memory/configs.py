@@ -129,11 +129,17 @@ class MemoryScheduleStore:
         occurrences = self._state.occurrences.get((tenant_id, task_type), {})
         return [occurrences[fire_at] for fire_at in sorted(occurrences, reverse=True)[:limit]]
 
+    async def find_occurrences(
+        self, tenant_id: TenantId, task_type: str, *, times: Collection[datetime]
+    ) -> dict[datetime, Occurrence]:
+        known = self._state.occurrences.get((tenant_id, task_type), {})
+        return {at: known[at] for at in times if at in known}
+
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
     ) -> list[Occurrence]:
         known = self._state.occurrences.get((tenant_id, task_type), {})
-        times = sorted((at for at in known if since <= at <= (until or at)), reverse=True)[:MOST_LOOKED_THROUGH]
+        times = sorted((at for at in known if since <= at), reverse=True)[:MOST_LOOKED_THROUGH]
         return [known[at] for at in times if known[at].task_id is not None][:limit]
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:

@@ -5,7 +5,7 @@ the condition that each config is as it was read. Whatever else notes a target c
 is enough. The ids of all tasks are looked up before anything is written.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -77,11 +77,18 @@ class RedisScheduleStore:
         found = await self._space.client.command("ZREVRANGE", self._key(tenant_id, task_type), 0, limit - 1)
         return list(map(_OCCURRENCE.decode, found))
 
+    async def find_occurrences(
+        self, tenant_id: TenantId, task_type: str, *, times: Collection[datetime]
+    ) -> dict[datetime, Occurrence]:
+        key, moments = self._key(tenant_id, task_type), list(map(to_us, times))
+        found = await self._space.client.batch([("ZRANGEBYSCORE", key, one, one) for one in moments])
+        noted = (_OCCURRENCE.decode(document) for documents in found for document in documents)
+        return {one.fire_at: one for one in noted}
+
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
     ) -> list[Occurrence]:
-        last: Part = "+inf" if until is None else to_us(until)
-        asked = (self._key(tenant_id, task_type), last, to_us(since), "LIMIT", 0, MOST_LOOKED_THROUGH)
+        asked = (self._key(tenant_id, task_type), "+inf", to_us(since), "LIMIT", 0, MOST_LOOKED_THROUGH)
         newest = map(_OCCURRENCE.decode, await self._space.client.command("ZREVRANGEBYSCORE", *asked))
         return [one for one in newest if one.task_id is not None][:limit]
 

@@ -7,7 +7,7 @@ carefully, with the configs locked and the targets that are noted looked up firs
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, or_, select, tuple_, update
 
 from rota.application.ports.store import MOST_LOOKED_THROUGH, FireKey
-from rota.domain.checks import LATEST
 from rota.domain.errors import IdTakenError
 from rota.domain.firing import Firing, already_in, check_one_firing_each
 from rota.domain.ids import TaskId, TenantId
@@ -31,6 +30,7 @@ from rota.infrastructure.store.sql.fire_rows import write_firings
 from rota.infrastructure.store.sql.task_rows import SELECT_TASK, to_task
 
 _PAGE = 1000
+_MOST_NAMED = 500  # times in one statement
 
 _Known = Mapping[tuple[str, str], Mapping[datetime, Occurrence]]
 
@@ -94,16 +94,23 @@ class SqlScheduleStore:
         rows = await self._database.read(lambda connection: connection.execute(newest).fetchall())
         return [_to_occurrence(row) for row in rows]
 
+    async def find_occurrences(
+        self, tenant_id: TenantId, task_type: str, *, times: Collection[datetime]
+    ) -> dict[datetime, Occurrence]:
+        """In one transaction: a statement for every so many times, since what a statement may name is limited."""
+        table, wanted = schedule_occurrence, sorted(map(to_us, times))
+        own = select(table).where(table.c.tenant_id == tenant_id, table.c.type == task_type)
+        parts = [wanted[begin : begin + _MOST_NAMED] for begin in range(0, len(wanted), _MOST_NAMED)]
+        queries = [own.where(table.c.fire_us.in_(part)) for part in parts]
+        rows = await self._database.read(lambda connection: [row for one in queries for row in connection.execute(one)])
+        return {one.fire_at: one for one in map(_to_occurrence, rows)}
+
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, until: datetime | None = None, limit: int = 100
+        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
     ) -> list[Occurrence]:
         table = schedule_occurrence
-        latest = to_us(LATEST if until is None else until)
-        own = (table.c.tenant_id == tenant_id, table.c.type == task_type)
-        within = table.c.fire_us.between(to_us(since), latest)
-        newest = (
-            select(table).where(*own, within).order_by(table.c.fire_us.desc()).limit(MOST_LOOKED_THROUGH).subquery()
-        )
+        own = (table.c.tenant_id == tenant_id, table.c.type == task_type, table.c.fire_us >= to_us(since))
+        newest = select(table).where(*own).order_by(table.c.fire_us.desc()).limit(MOST_LOOKED_THROUGH).subquery()
         query = select(newest).where(newest.c.task_id > 0).order_by(newest.c.fire_us.desc()).limit(limit)
         rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
         return [_to_occurrence(row) for row in rows]
