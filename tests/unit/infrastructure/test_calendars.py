@@ -81,6 +81,11 @@ def test_whole_days_and_periods_are_read_from_a_file() -> None:
     )
 
 
+def test_what_was_cancelled_does_not_count() -> None:
+    text = an_ics("DTSTART:20260101", "DTSTART:20260102\nSTATUS:CANCELLED", "RRULE:FREQ=YEARLY\nSTATUS:cancelled")
+    assert calendar_from_ics("mine", text).dates == {date(2026, 1, 1)}
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -91,6 +96,7 @@ def test_whole_days_and_periods_are_read_from_a_file() -> None:
         (an_ics("DTSTART:20260101", "DTSTART:20260101\nRRULE:FREQ=YEARLY"), "event 2: RRULE is not supported"),
         (an_ics("DTSTART:20260101T100000Z\nDURATION:PT1H"), "DURATION is not supported"),
         (an_ics("DTSTART:20260101T100000"), "names no zone"),
+        (an_ics("DTSTART:20260101T100000Z"), "event 1: DTEND is missing, so that it ends when it begins"),
         (an_ics("DTSTART;TZID=Mars/Base:20260101T100000"), "is not an IANA time zone"),
         (an_ics("DTSTART:20261332"), "'20261332' is not a date or time"),
         (an_ics("DTSTART:tomorrow"), "'tomorrow' is not a date or time"),

@@ -82,6 +82,7 @@ def test_a_plan_of_nothing_new_says_so(api: FakeApi, capsys: Printed) -> None:
     ("files", "told"),
     [
         ({"a": "type: x\n", "b": "type: x\n"}, "'x' is defined in types/a.yaml and in types/b.yaml"),
+        ({"a": "- type: x\n- type: x\n  priority: 5\n"}, "'x' is defined twice in types/a.yaml"),
         ({"a": "# nothing\n"}, "types defines nothing"),
         ({"a": "type: x\nschedule: {cron: 0 0 30 2 *}\n"}, "schedule.cron"),
     ],

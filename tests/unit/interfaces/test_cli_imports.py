@@ -59,8 +59,16 @@ def test_a_crontab_becomes_definitions_and_notes() -> None:
         "stdin": "line one\nline two",
         "env": {"SHELL": "/bin/bash"},
     }
-    assert [note.place for note in found.notes] == ["crontab:3", "crontab:8", "crontab:9", "crontab:10"]
-    assert notes(found)[2].startswith("not translated: schedule.cron")
+    assert [note.place for note in found.notes] == [f"crontab:{number}" for number in (3, 7, 8, 9, 10)]
+    assert notes(found)[1] == "its type is backup.sh-2: there is a backup.sh already"
+    assert notes(found)[3].startswith("not translated: schedule.cron")
+
+
+def test_the_zone_of_the_commands_of_a_crontab_is_not_that_of_its_times() -> None:
+    found = read_crontab("TZ=America/New_York\n0 9 * * * /bin/x\n", zone="Europe/Berlin")
+    assert [one["zone"] for one in schedules(found)] == ["Europe/Berlin"]
+    assert found.definitions[0]["payload"]["env"] == {"TZ": "America/New_York"}
+    assert notes(found) == ["TZ is set for the commands alone: cron fires by CRON_TZ, or by its own zone"]
 
 
 def test_a_crontab_of_the_system_has_users() -> None:
@@ -76,6 +84,8 @@ def test_a_crontab_of_the_system_has_users() -> None:
         ("Mon..Fri *-*-* 09:30", "0 30 09 * * Mon-Fri"),
         ("Sat,Sun 10:00:15", "15 00 10 * * Sat,Sun"),
         ("Mon..Sun 10:00", "0 00 10 * * Mon-7"),
+        ("Mon-Fri 09:30", "0 30 09 * * Mon-Fri"),
+        ("mon-Wednesday,Fri 09:30", "0 30 09 * * Mon-Wed,Fri"),
         ("*-*-01 04:00:00", "00 00 04 01 * *"),
         ("*:0/15", "0 0/15 * * * *"),
         ("*-1,7-1 00:00:00", "00 00 00 1 1,7 *"),
@@ -95,7 +105,10 @@ def test_a_calendar_of_systemd_becomes_cron(calendar: str, cron: str) -> None:
         ("OnCalendar=*-*-1.5 00:00", "no part of cron"),
         ("OnBootSec=5min", "says no time that repeats"),
         ("OnUnitActiveSec=5 moons", "no span of time"),
-        ("OnCalendar=Fri..Mon 00:00", "schedule.cron"),
+        ("OnCalendar=Fri..Mon 00:00", "no range of weekdays"),
+        ("OnCalendar=Sun..Tue 00:00", "no range of weekdays"),
+        ("OnCalendar=Mon-Wed-Fri 00:00", "no range of weekdays"),
+        ("OnCalendar=Moon 00:00", "schedule.cron"),
     ],
 )
 def test_what_a_timer_says_beyond_cron_is_noted(line: str, told: str) -> None:
@@ -140,6 +153,32 @@ app.conf.beat_schedule = {
 }
 """
 UNTRANSLATABLE = 9  # of these entries
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ("'schedule': None", "None is no number of seconds"),
+        ("'schedule': 'abc'", "'abc' is no number of seconds"),
+        ("'schedule': True", "True is no number of seconds"),
+        ("'schedule': 1e999", "schedule.every_seconds"),
+        ("'schedule': 10, 'args': 5", "its args a list or a tuple"),
+        ("'schedule': 10, 'kwargs': [1]", "its kwargs must be a dict"),
+        ("'schedule': 10, 'kwargs': {1: 2}", "payload"),
+        ("'schedule': 10, 'kwargs': {'a': {1, 2}}", "payload"),
+    ],
+)
+def test_an_entry_of_beat_that_makes_no_sense_is_noted(facts: str, told: str) -> None:
+    found = read_beat(f"beat_schedule: dict = {{'a': {{'task': 'm.f', {facts}}}}}", zone="UTC")
+    assert found.definitions == []
+    [note] = notes(found)
+    assert note.startswith("not translated: ")
+    assert told in note
+
+
+def test_a_beat_schedule_may_have_a_type() -> None:
+    found = read_beat("beat_schedule: dict = {'a': {'task': 'm.f', 'schedule': 10}}\nhalf: dict", zone="UTC")
+    assert [one["every_seconds"] for one in schedules(found)] == [10.0]
 
 
 def test_a_beat_schedule_is_read_without_running_it() -> None:
@@ -193,7 +232,7 @@ def test_jobs_of_xxl_job_are_read_from_csv_and_from_a_dump(write: Callable[..., 
     demo = found.definitions[0]
     assert (demo["max_concurrent"], demo["payload"], demo["retry"]["max_retries"]) == (1, {"param": "a b"}, 2)
     assert [one["enabled"] for one in found.definitions] == [True, True, False]
-    assert len(found.notes) == 1, "one has no timeout"
+    assert len(found.notes) == 3, "one has no timeout, and two others the same handler"
 
 
 def test_what_xxl_job_has_beyond_that_is_noted() -> None:

@@ -55,7 +55,7 @@ def describe(expression: CronExpression | EveryExpression, language: Language = 
         return words.interval.format(format_duration(expression.interval))
     fields = expression.fields
     parts = [_times(fields, words), _days(fields, words)]
-    if not _is_any(fields.months):
+    if not _is_any("month", fields.months):
         parts.append(_spans("month", fields.months, words=words))
     if fields.years is not None:
         parts.append(_spans("year", fields.years, words=words))
@@ -71,18 +71,18 @@ def _times(fields: CronFields, words: _Words) -> str:
             shown = [":".join(f"{part:02}" for part in (time if has_seconds else time[:2])) for time in times]
             return words.at.format(words.list_of(shown))
     parts = [] if fields.seconds == (Span(0, 0),) else [_spans("second", fields.seconds, words=words)]
-    if not (parts and _is_any(fields.minutes) and _is_any(fields.hours)):
+    if not (parts and _is_any("minute", fields.minutes) and _is_any("hour", fields.hours)):
         parts.append(_spans("minute", fields.minutes, words=words))
-    if not _is_any(fields.hours):
+    if not _is_any("hour", fields.hours):
         parts.append(_spans("hour", fields.hours, words=words))
     return words.comma.join(parts)
 
 
 def _days(fields: CronFields, words: _Words) -> str:
     parts = []
-    if not _is_any(fields.days):
+    if not _is_any("day", fields.days):
         parts.append(words.on.format(words.list_of([_day(item, words) for item in fields.days])))
-    if not _is_any(fields.weekdays):
+    if not _is_any("weekday", fields.weekdays):
         parts.append(words.list_of([_weekday(item, words) for item in fields.weekdays]))
     return (words.either if fields.is_either else words.comma).join(parts)
 
@@ -104,8 +104,13 @@ def _weekday(item: WeekdayItem, words: _Words) -> str:
     return _span("weekday", item, words=words)
 
 
-def _is_any(items: Sequence[DayItem | WeekdayItem]) -> bool:
-    return any(isinstance(item, Span) and item.is_open and item.step == 1 and item.first <= 1 for item in items)
+def _is_any(unit: str, items: Sequence[DayItem | WeekdayItem]) -> bool:
+    return any(isinstance(item, Span) and item.step == 1 and _is_whole(unit, item) for item in items)
+
+
+def _is_whole(unit: str, span: Span) -> bool:
+    """Whether it goes from the lowest value of its field to the highest."""
+    return span.is_open and span.first <= _LOWEST.get(unit, 0)
 
 
 def _spans(unit: str, spans: Sequence[Span], *, words: _Words) -> str:
@@ -115,9 +120,9 @@ def _spans(unit: str, spans: Sequence[Span], *, words: _Words) -> str:
 def _span(unit: str, span: Span, *, words: _Words) -> str:
     said = words.units[unit]
     first, last = said.name(span.first), said.name(span.last)
-    if span.is_open and span.first <= _LOWEST.get(unit, 0):
+    if _is_whole(unit, span):
         template = said.every if span.step == 1 else said.each
-    elif span.is_open:
+    elif span.is_open and span.step > 1:
         template = said.since
     elif span.first == span.last:
         template = said.value

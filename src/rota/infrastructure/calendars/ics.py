@@ -1,7 +1,7 @@
 """Calendars from iCalendar files (RFC 5545), as holiday services and office programs export them.
 
-Of each event its days count if it is a whole-day one, otherwise its period. What would be misread is refused rather
-than left out: recurrence rules, durations, times that name no zone.
+Of each event its days count if it is a whole-day one, otherwise its period; one that was cancelled does not. What would
+be misread is refused rather than left out: recurrence rules, durations, times that name no zone or that never end.
 """
 
 import re
@@ -34,6 +34,8 @@ def calendar_from_ics(name: str, text: str) -> Calendar:
     dates: set[date] = set()
     periods: list[Period] = []
     for number, event in enumerate(_events(text), 1):
+        if event.get("STATUS", ("", ""))[1].upper() == "CANCELLED":
+            continue
         begin, end = _span_of(event, number=number)
         if isinstance(begin, datetime) and isinstance(end, datetime):
             periods.append(Period(begin=begin, end=end))
@@ -74,6 +76,8 @@ def _span_of(event: dict[str, Property], *, number: int) -> tuple[Moment, Moment
     if "DTSTART" not in event:
         raise _refusal(number, "DTSTART is missing")
     begin = _moment(event["DTSTART"], number=number)
+    if "DTEND" not in event and isinstance(begin, datetime):
+        raise _refusal(number, "DTEND is missing, so that it ends when it begins")
     end = _moment(event["DTEND"], number=number) if "DTEND" in event else begin + timedelta(days=1)
     if isinstance(begin, datetime) != isinstance(end, datetime) or end <= begin:
         raise _refusal(number, "DTEND does not fit DTSTART")

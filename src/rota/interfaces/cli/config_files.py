@@ -42,8 +42,10 @@ def read_definitions(file: str) -> list[Definition]:
         raise InvalidError("--file", f"{file} defines nothing")
     seen: dict[str, str] = {}
     for one, definition in found:
-        if (first := seen.setdefault(definition["type"], one)) != one:
-            raise InvalidError("--file", f"{definition['type']!r} is defined in {first} and in {one}")
+        if (first := seen.get(definition["type"])) is not None:
+            places = f"twice in {one}" if first == one else f"in {first} and in {one}"
+            raise InvalidError("--file", f"{definition['type']!r} is defined {places}")
+        seen[definition["type"]] = one
     return [{key: value for key, value in definition.items() if key not in _TOLD} for _, definition in found]
 
 

@@ -33,6 +33,9 @@ VIXIE, QUARTZ = Dialect.VIXIE, Dialect.QUARTZ
         (VIXIE, "*/10 * * * * *", "every 10 seconds", "每 10 秒"),
         (VIXIE, "15 30 4 * * *", "at 04:30:15", "在 04:30:15"),
         (VIXIE, "5/20 * * * *", "every 20 minutes from minute 5", "从 5 分起每 20 分钟"),
+        (VIXIE, "0 1/1 * * *", "minute 0, hours 1 to 23", "第 0 分，第 1 至 23 时"),
+        (VIXIE, "1/1 * * * *", "minutes 1 to 59", "第 1 至 59 分"),
+        (QUARTZ, "0 0 12 ? * 2/1", "at 12:00, Monday to Saturday", "在 12:00，周一至周六"),
         (VIXIE, "7-30/3 1 */2 * *", "every 3 minutes from 7 to 30, hour 1, on every 2 days of the month", ...),
         (
             VIXIE,

@@ -6,6 +6,7 @@ month must both fit, which is no crontab: that is not translated.
 """
 
 import ast
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -29,15 +30,7 @@ def read_beat(source: str, *, zone: str, place: str = "celery") -> Translation:
     except (SyntaxError, ValueError) as error:
         found.note(place, f"not translated: is no Python ({error})")
         return found
-    assigned = [
-        (_name(target), node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-    ]
-    assigned += [
-        (word.arg or "", word.value) for node in ast.walk(tree) if isinstance(node, ast.Call) for word in node.keywords
-    ]
+    assigned = [pair for node in ast.walk(tree) for pair in _assigned(node)]
     for name, value in assigned:
         if name in _ZONES and isinstance(value, ast.Constant) and isinstance(value.value, str):
             zone = value.value
@@ -50,6 +43,15 @@ def read_beat(source: str, *, zone: str, place: str = "celery") -> Translation:
     return found
 
 
+def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
+    """What a piece of the program gives a name to: it assigns it, or calls something with it."""
+    if isinstance(node, ast.Assign):
+        return [(_name(target), node.value) for target in node.targets]
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        return [(_name(node.target), node.value)]
+    return [(word.arg or "", word.value) for word in node.keywords] if isinstance(node, ast.Call) else []
+
+
 def _read_entry(found: Translation, key: ast.expr | None, *, entry: ast.expr, zone: str, place: str) -> None:
     where = f"{place}:{entry.lineno}"
     try:
@@ -57,8 +59,7 @@ def _read_entry(found: Translation, key: ast.expr | None, *, entry: ast.expr, zo
         facts = _facts(entry)
         task = str(_value(facts["task"]))
         schedule = _schedule(facts["schedule"], zone)
-        kwargs = _value(facts["kwargs"]) if "kwargs" in facts else {}
-        args = list(_value(facts["args"])) if "args" in facts else []
+        args, kwargs = _arguments(facts)
     except KeyError as error:
         found.note(where, f"not translated: has no {error}")
         return
@@ -82,17 +83,28 @@ def _facts(entry: ast.expr) -> dict[str, ast.expr]:
     return {str(_value(one)): value for one, value in zip(entry.keys, entry.values, strict=True) if one is not None}
 
 
+def _arguments(facts: Mapping[str, ast.expr]) -> tuple[list[Any], dict[str, Any]]:
+    args = _value(facts["args"]) if "args" in facts else ()
+    kwargs = _value(facts["kwargs"]) if "kwargs" in facts else {}
+    if not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
+        raise UntranslatableError("its kwargs must be a dict, and its args a list or a tuple")
+    return list(args), kwargs
+
+
 def _schedule(given: ast.expr, zone: str) -> dict[str, Any]:
     if not isinstance(given, ast.Call):
-        return {"every_seconds": float(_value(given))}
+        pace = _value(given)
+        if isinstance(pace, bool) or not isinstance(pace, int | float):
+            raise UntranslatableError(f"{ast.unparse(given)} is no number of seconds")
+        return {"every_seconds": float(pace)}
     kind = _name(given.func)
     if kind == "timedelta":
         return {"every_seconds": _span(given)}
     if kind == "schedule":
-        pace = given.args[0] if given.args else next((w.value for w in given.keywords if w.arg == "run_every"), None)
-        if pace is None:
+        inner = given.args[0] if given.args else next((w.value for w in given.keywords if w.arg == "run_every"), None)
+        if inner is None:
             raise UntranslatableError("schedule() has no run_every")
-        return _schedule(pace, zone)
+        return _schedule(inner, zone)
     if kind == "crontab":
         return {"cron": _crontab(given), "zone": zone}
     raise UntranslatableError(f"{kind}() has no counterpart")

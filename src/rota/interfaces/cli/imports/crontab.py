@@ -1,5 +1,6 @@
 """Crontab files: of a user, or of the system with a column for the user.
 
+`CRON_TZ` is the zone of the lines after it. `TZ` is none: cron hands it to the commands, and keeps to its own times.
 What cron does is kept: runs may overlap, what was missed is not made up for, and nothing is tried again.
 """
 
@@ -10,7 +11,7 @@ from typing import Any
 from rota.interfaces.cli.imports.translation import Translation, name_of_command
 
 _SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
-_ZONES = ("CRON_TZ", "TZ")
+_ZONE = "CRON_TZ"
 _MAIL = ("MAILTO", "MAILFROM")
 FIELDS = 5
 
@@ -37,6 +38,8 @@ class _Reading:
         elif setting[1] in _MAIL:
             self.found.note(where, f"{setting[1]}: output is kept with each task and sent to nobody")
         else:
+            if setting[1] == "TZ":
+                self.found.note(where, f"TZ is set for the commands alone: cron fires by {_ZONE}, or by its own zone")
             self.settings[setting[1]] = setting[2].strip("\"'")
 
     def _take_entry(self, line: str, where: str) -> None:
@@ -59,7 +62,7 @@ class _Reading:
             "retry": {"max_retries": 0},
             "payload": self._payload(command),
         }
-        zone = next((self.settings[name] for name in _ZONES if name in self.settings), self.zone)
+        zone = self.settings.get(_ZONE, self.zone)
         schedule = {"cron": cron, "zone": zone, "overlap": "allow", "on_missed": "skip"}
         self.found.add(where, definition, schedule=schedule)
 
@@ -69,6 +72,6 @@ class _Reading:
         payload: dict[str, Any] = {"command": parts[0].strip()}
         if len(parts) > 1:
             payload["stdin"] = "\n".join(parts[1:])
-        if environment := {name: value for name, value in self.settings.items() if name not in _ZONES}:
+        if environment := {name: value for name, value in self.settings.items() if name != _ZONE}:
             payload["env"] = environment
         return payload

@@ -21,6 +21,7 @@ _DATE = re.compile(r"(?:(?P<year>[^-\s]+)-)?(?P<month>[^-\s]+)-(?P<day>[^-\s]+)"
 _TIME = re.compile(r"(?P<hour>[^:\s]+):(?P<minute>[^:\s]+)(?::(?P<second>[^:\s]+))?")
 _FIELD = re.compile(r"(\*|\d+(\.\.\d+)?)(/\d+)?(,(\*|\d+(\.\.\d+)?)(/\d+)?)*")
 _WEEKDAYS = re.compile(r"[A-Za-z]{3,9}((\.\.|-|,)[A-Za-z]{3,9})*", re.ASCII)
+_WEEK = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 _UNITS = {
     "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "": 1, "s": 1, "sec": 1, "second": 1, "seconds": 1,
@@ -95,7 +96,7 @@ def _calendar(given: str, zone: str) -> dict[str, Any]:
         elif time := _TIME.fullmatch(word):
             clock = [_field(time[name] or "0", given) for name in ("second", "minute", "hour")]
         elif _WEEKDAYS.fullmatch(word):
-            weekday = ",".join(part[:3] if ".." not in part else _days(part) for part in word.split(","))
+            weekday = ",".join(_days(part, given) for part in word.split(","))
         else:
             raise UntranslatableError(f"{given!r} has {word!r}, which is no part of cron")
     if weekday != "*" and day != "*":
@@ -103,10 +104,15 @@ def _calendar(given: str, zone: str) -> dict[str, Any]:
     return {"cron": " ".join([*clock, day, month, weekday]), "zone": zone}
 
 
-def _days(given: str) -> str:
-    first, _, last = given.partition("..")
-    # Sunday ends the week here, and begins it in crontab.
-    return f"{first[:3]}-{'7' if last[:3].lower() == 'sun' else last[:3]}"
+def _days(given: str, whole: str) -> str:
+    """A weekday, or a range of them: `..`, or `-` as it was written once and still may be."""
+    first, *others = (name[:3].capitalize() for name in re.split(r"\.\.|-", given))
+    if not others:
+        return first
+    last = others[-1]
+    if len(others) > 1 or not {first, last} <= set(_WEEK) or _WEEK.index(first) > _WEEK.index(last):
+        raise UntranslatableError(f"{whole!r} has {given!r}, which is no range of weekdays")
+    return f"{first}-{'7' if last == 'Sun' else last}"  # Sunday ends the week here, and begins it in crontab
 
 
 def _field(given: str, whole: str) -> str:

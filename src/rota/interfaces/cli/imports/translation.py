@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rota.domain.checks import to_json
 from rota.domain.errors import InvalidError
 from rota.domain.schedule_form import schedule_from
 
@@ -30,9 +31,10 @@ class Translation:
         self.notes.append(Note(place, text))
 
     def add(self, place: str, definition: Definition, *, schedule: Mapping[str, Any]) -> bool:
-        """Keep a definition, under a name that is not taken; a schedule that cannot be kept is noted instead."""
+        """Keep a definition, under a name that is not taken; what cannot be kept is noted instead."""
         try:
             schedule_from(schedule)
+            to_json("payload", definition["payload"])
         except InvalidError as error:
             self.note(place, f"not translated: {error}")
             return False
@@ -41,6 +43,8 @@ class Translation:
         while definition["type"] in taken:
             definition["type"] = f"{name}-{number}"
             number += 1
+        if definition["type"] != name:
+            self.note(place, f"its type is {definition['type']}: there is a {name} already")
         self.definitions.append({**definition, "schedule": dict(schedule)})
         return True
 
