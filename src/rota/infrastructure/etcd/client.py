@@ -98,6 +98,7 @@ class EtcdClient:
         self._endpoints = Endpoints(self._address)
         self._doubts = Doubts(self._clock, self._options.answer_within, ask=self._ask_standing)
         self._token: str | None = None
+        self._apart: set[asyncio.Task[bool]] = set()
         self._is_closed = False
 
     @property
@@ -202,9 +203,22 @@ class EtcdClient:
             return True
         return True
 
+    def wait_apart(
+        self, span: Span, *, after: int, wait: timedelta, is_wanted: Callable[[wire.WatchEvent], bool]
+    ) -> asyncio.Task[bool]:
+        """`wait_for`, begun now, that goes on while nobody asks for its answer: until the client is closed at most."""
+        waiting = asyncio.create_task(self.wait_for(span, after=after, wait=wait, is_wanted=is_wanted))
+        self._apart.add(waiting)
+        waiting.add_done_callback(self._apart.discard)
+        waiting.add_done_callback(_note_error)
+        return waiting
+
     async def close(self) -> None:
         """End all connections. Whoever still waits on one gets an error."""
         self._is_closed = True
+        for waiting in self._apart:
+            waiting.cancel()
+        await asyncio.gather(*self._apart, return_exceptions=True)
         await self._doubts.close()
         await self._endpoints.close()
 
@@ -404,6 +418,12 @@ def _was_given_up(waiting: Waiting | None) -> bool:
     """By us, and not because the caller waits no longer."""
     task = asyncio.current_task()
     return waiting is not None and waiting.is_given_up and task is not None and not task.cancelling()
+
+
+def _note_error(waiting: "asyncio.Task[bool]") -> None:
+    """Nobody may ever ask for it, which is no defect."""
+    if not waiting.cancelled():
+        waiting.exception()
 
 
 def seconds(ttl: timedelta) -> int:
