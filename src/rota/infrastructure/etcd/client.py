@@ -106,6 +106,12 @@ class EtcdClient:
         """How many of the cluster are known."""
         return len(self._address.endpoints)
 
+    @property
+    def is_watch_enough(self) -> bool:
+        """Whether a watch that is silent means that there is nothing to tell. Of several members, the one that was to
+        tell may be frozen, and only a call that waits for its answer finds that out."""
+        return self.members == 1
+
     async def read(self, ops: Sequence[Op]) -> Done:
         """Ask, all at one revision."""
         return await self._transact(ops, may_repeat=True)

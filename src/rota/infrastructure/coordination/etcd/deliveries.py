@@ -6,7 +6,7 @@ over twice; an answer that is lost on its way leaves the attempt taken, where `h
 out: among them the places that schedulers have reserved (`assistance.py`).
 
 A worker that waits watches its keys from the revision on at which it found nothing. The watch goes on when the wait is
-over, and the next take waits for the same one in place of looking: an idle worker looks every few seconds only.
+over, and the next take waits for the same one; where that is enough, it does not even look first.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class EtcdDeliveries:
         if not wait:
             return (await self._look(worker_id, limit))[0]
         async for left in self._patience.until(wait):
-            if self._has_news(worker_id):
+            if not self._is_watched(worker_id) or (left and not self._client.is_watch_enough):
                 taken, seen_at = await self._look(worker_id, limit)
                 if taken:
                     return taken
@@ -64,15 +64,15 @@ class EtcdDeliveries:
         taken = _to_attempts([kv for kv in await self._scan(worker_id) if kv.value == TAKEN], worker_id)
         return sorted(taken, key=lambda attempt: (attempt.task_id, attempt.number))
 
-    def _has_news(self, worker_id: WorkerId) -> bool:
-        """Whether one must look, as there is no watch that would have told. Raises what has ended one."""
+    def _is_watched(self, worker_id: WorkerId) -> bool:
+        """Whether a watch has been silent since one looked. Raises what has ended it."""
         watch = self._watches.get(worker_id)
         if watch is None or not watch.done():
-            return watch is None
+            return watch is not None
         del self._watches[worker_id]
         if not watch.cancelled():
             watch.result()
-        return True
+        return False
 
     def _watch(self, worker_id: WorkerId, *, after: int) -> None:
         self._watches = {one: watch for one, watch in self._watches.items() if not watch.done()}
