@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.store import Store
 from rota.config.doctor import examine
 from rota.config.load import Sources, load
@@ -26,7 +25,7 @@ from rota.domain.submission import NewTask
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
 from rota.infrastructure.etcd.client import Done, EtcdClient
-from rota.infrastructure.etcd.ops import Op, count, get, put, scan, under
+from rota.infrastructure.etcd.ops import Condition, Op, count, get, put, scan, under
 from rota.infrastructure.store.etcd.space import EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
@@ -159,7 +158,7 @@ class OvertakenClient(EtcdClient):
         self,
         ops: Sequence[Op],
         *,
-        when: Iterable[wire.Compare] = (),
+        when: Iterable[Condition] = (),
         otherwise: Sequence[Op] = (),
         may_repeat: bool = False,
     ) -> Done:

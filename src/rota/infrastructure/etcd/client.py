@@ -28,7 +28,7 @@ from rota.domain.errors import UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.doubts import Doubts, Waiting
 from rota.infrastructure.etcd.endpoints import Endpoints, Link
-from rota.infrastructure.etcd.ops import Answer, Op, Span, cut, pack, unpack
+from rota.infrastructure.etcd.ops import Answer, Condition, Op, Span, cut, pack, transaction, unpack
 from rota.infrastructure.system import SystemClock
 
 HAS_LEADER = ("hasleader", "true")
@@ -120,7 +120,7 @@ class EtcdClient:
         self,
         ops: Sequence[Op],
         *,
-        when: Iterable[wire.Compare] = (),
+        when: Iterable[Condition] = (),
         otherwise: Sequence[Op] = (),
         may_repeat: bool = False,
     ) -> Done:
@@ -232,11 +232,11 @@ class EtcdClient:
         self,
         ops: Sequence[Op],
         *,
-        when: Iterable[wire.Compare] = (),
+        when: Iterable[Condition] = (),
         otherwise: Sequence[Op] = (),
         may_repeat: bool,
     ) -> Done:
-        asked = wire.TxnRequest(compare=when, success=pack(ops), failure=pack(otherwise))
+        asked = transaction(when, pack(ops), pack(otherwise))
         answer = await self._call(TXN, asked, kind=wire.TxnResponse, may_repeat=may_repeat)
         number = len(ops) if answer.succeeded else len(otherwise)
         return Done(answer.succeeded, unpack(answer.responses, number=number), answer.header.revision)

@@ -19,7 +19,7 @@ from rota.domain.ids import TaskId, WorkerId
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, find_number
 from rota.infrastructure.etcd.client import EtcdClient, LeaseGoneError, seconds
-from rota.infrastructure.etcd.ops import delete, delete_span, get, is_present, is_unchanged, put, scan, under
+from rota.infrastructure.etcd.ops import Op, delete, delete_span, get, is_present, is_unchanged, put, scan, under
 
 
 class Described(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -128,11 +128,11 @@ class EtcdWorkerPool:
         await self._client.revoke(found.lease if done.is_met else bound)
         return done.is_met
 
-    def _described(self, worker_id: WorkerId, document: bytes, *, bound: int) -> list[wire.RequestOp]:
+    def _described(self, worker_id: WorkerId, document: bytes, *, bound: int) -> list[Op]:
         own, load, held = self._keys.of_worker(worker_id)
         return [put(own, document, lease=bound), delete(load), delete(held), put(self._keys.changes)]
 
-    def _said(self, worker_id: WorkerId, beat: Heartbeat, *, bound: int) -> list[wire.RequestOp]:
+    def _said(self, worker_id: WorkerId, beat: Heartbeat, *, bound: int) -> list[Op]:
         _, *keys = self._keys.of_worker(worker_id)
         return [put(key, word, lease=bound) for key, word in zip(keys, _words_of(beat), strict=True)]
 

@@ -48,7 +48,7 @@ from rota.infrastructure.store.etcd.documents import (
     state_document,
 )
 from rota.infrastructure.store.etcd.listing import list_page
-from rota.infrastructure.store.etcd.records import due_key, load_tasks, log_key
+from rota.infrastructure.store.etcd.records import complete_tasks, due_key, load_tasks, log_key
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present, spell_time
 from rota.infrastructure.store.spec_documents import read_spec, to_live
 
@@ -86,13 +86,11 @@ class EtcdTaskStore:
         return task if task is not None and task.spec.tenant_id == tenant_id else None
 
     async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
-        specs = await self._space.find_all([self._space.key("tasks", task_id) for task_id in task_ids])
-        return await load_tasks(self._space, present(specs))
+        return await complete_tasks(self._space, [(spec, live) for live, spec in await self._find(task_ids) if spec])
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
-        found = present(await self._space.find_all([self._space.key("live", task_id) for task_id in task_ids]))
-        live = {state.id: state for state in map(read_state, found)}
-        return await self._with_types([live[task_id] for task_id in task_ids if task_id in live])
+        found = await self._find(task_ids)
+        return [to_live(read_state(live), read_spec(spec.value)) for live, spec in found if live and spec]
 
     async def list_live(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
         found = await self._space.scan(self._space.ids_from("live", (after or 0) + 1), limit)
@@ -147,6 +145,12 @@ class EtcdTaskStore:
         span = self._space.all("due", place)
         found = await self._space.scan(Span(span.start, until.encode()), limit)
         return await self.find_live([id_of(kv) for kv in found])
+
+    async def _find(self, task_ids: Sequence[TaskId]) -> list[tuple[KV | None, KV | None]]:
+        """Where tasks stand, unless they have ended, and what was asked of them, at one moment."""
+        keys = [self._space.key(kind, task_id) for task_id in task_ids for kind in ("live", "tasks")]
+        found = await self._space.find_all(keys)
+        return list(zip(found[::2], found[1::2], strict=True))
 
     async def _with_types(self, states: Sequence[TaskState]) -> list[LiveTask]:
         specs = await self._space.find_all([self._space.key("tasks", state.id) for state in states])
