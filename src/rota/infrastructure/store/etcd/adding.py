@@ -39,7 +39,7 @@ from rota.infrastructure.etcd.ops import (
 from rota.infrastructure.store.etcd.audit import audit_ops
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
 from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, runs_of
 
 BATCH_KEPT = timedelta(hours=1)  # longer than any request is on its way
 
@@ -119,7 +119,10 @@ class TaskAdder:
 
     def _conditions(self, new: Sequence[NewTask]) -> list[Condition]:
         """The same in as few conditions as it takes."""
-        ids = [self._space.ids_from("tasks", first, before=last + 1) for first, last in _runs(new)]
+        ids = [
+            self._space.ids_from("tasks", first, before=last + 1)
+            for first, last in runs_of(item.task.id for item in new)
+        ]
         return [*map(is_empty, ids), *(is_absent(self._key(item)) for item in new if item.key is not None)]
 
     def _key(self, item: NewTask) -> str:
@@ -133,24 +136,15 @@ class TaskAdder:
 
     async def _find_missing(self, own: Sequence[NewTask]) -> list[NewTask]:
         """Those that are not there yet; an id that stands for another task must never pass for a repeat."""
-        specs = present(await self._space.find_all([self._space.key("tasks", item.task.id) for item in own]))
-        known = await load_tasks(self._space, specs)
+        [specs] = await self._space.find_ids(["tasks"], [item.task.id for item in own])
+        known = await load_tasks(self._space, list(specs.values()))
         for item in own:
             if item.task.id in known and known[item.task.id].spec != item.task.spec:
                 raise IdTakenError(item.task.id)
-        await delete_unchanged(self._space, [kv for kv in specs if id_of(kv) not in known])  # of a batch cut short
+        await delete_unchanged(
+            self._space, [kv for kv in specs.values() if id_of(kv) not in known]
+        )  # of a batch cut short
         return [item for item in own if item.task.id not in known]
-
-
-def _runs(new: Sequence[NewTask]) -> list[tuple[int, int]]:
-    """The first and the last of the ids that follow each other without a gap."""
-    runs: list[tuple[int, int]] = []
-    for task_id in sorted(item.task.id for item in new):
-        if runs and task_id == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], task_id)
-        else:
-            runs.append((task_id, task_id))
-    return runs
 
 
 def _read_first(kv: KV) -> First:

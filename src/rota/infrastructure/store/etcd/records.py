@@ -1,6 +1,6 @@
 """Where the documents of a task are, how those of a new one are written, and how a whole task is read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rota.domain.ids import TaskId
 from rota.domain.log import LogEntry
@@ -51,15 +51,17 @@ def payload_ops(space: EtcdSpace, new: Sequence[NewTask], *, apart: int = LONG_P
 
 async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task]:
     """Whole tasks, from what was asked of them and all else that there is."""
-    lives = await space.find_all([space.key("live", id_of(kv)) for kv in specs])
-    return await complete_tasks(space, list(zip(specs, lives, strict=True)))
+    [lives] = await space.find_ids(["live"], map(id_of, specs))
+    return await complete_tasks(space, {id_of(kv): kv for kv in specs}, lives)
 
 
-async def complete_tasks(space: EtcdSpace, found: Sequence[tuple[KV, KV | None]]) -> dict[TaskId, Task]:
+async def complete_tasks(
+    space: EtcdSpace, specs: Mapping[TaskId, KV], lives: Mapping[TaskId, KV]
+) -> dict[TaskId, Task]:
     """Whole tasks, from what was asked of them, where they stand unless they have ended, and what else they need: how
     they ended, their last error if there can be one, their payload if it is long. Hardly any that lives needs more."""
-    documents = {id_of(spec): read_spec(spec.value) for spec, _ in found}
-    states = {id_of(spec): None if live is None else read_state(live) for spec, live in found}
+    documents = {task_id: read_spec(spec.value) for task_id, spec in specs.items()}
+    states = {task_id: read_state(lives[task_id]) if task_id in lives else None for task_id in specs}
     ended = [task_id for task_id, state in states.items() if state is None]
     tried = [task_id for task_id, state in states.items() if state is None or _was_tried(state)]
     long = [task_id for task_id, document in documents.items() if document.payload is None]

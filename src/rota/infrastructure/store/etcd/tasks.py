@@ -86,11 +86,13 @@ class EtcdTaskStore:
         return task if task is not None and task.spec.tenant_id == tenant_id else None
 
     async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
-        return await complete_tasks(self._space, [(spec, live) for live, spec in await self._find(task_ids) if spec])
+        specs, lives = await self._space.find_ids(["tasks", "live"], task_ids)
+        return await complete_tasks(self._space, {one: specs[one] for one in task_ids if one in specs}, lives)
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
-        found = await self._find(task_ids)
-        return [to_live(read_state(live), read_spec(spec.value)) for live, spec in found if live and spec]
+        specs, lives = await self._space.find_ids(["tasks", "live"], task_ids)
+        found = [task_id for task_id in task_ids if task_id in lives and task_id in specs]
+        return [to_live(read_state(lives[task_id]), read_spec(specs[task_id].value)) for task_id in found]
 
     async def list_live(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
         found = await self._space.scan(self._space.ids_from("live", (after or 0) + 1), limit)
@@ -146,16 +148,9 @@ class EtcdTaskStore:
         found = await self._space.scan(Span(span.start, until.encode()), limit)
         return await self.find_live([id_of(kv) for kv in found])
 
-    async def _find(self, task_ids: Sequence[TaskId]) -> list[tuple[KV | None, KV | None]]:
-        """Where tasks stand, unless they have ended, and what was asked of them, at one moment."""
-        keys = [self._space.key(kind, task_id) for task_id in task_ids for kind in ("live", "tasks")]
-        found = await self._space.find_all(keys)
-        return list(zip(found[::2], found[1::2], strict=True))
-
     async def _with_types(self, states: Sequence[TaskState]) -> list[LiveTask]:
-        specs = await self._space.find_all([self._space.key("tasks", state.id) for state in states])
-        found = zip(states, specs, strict=True)
-        return [to_live(state, read_spec(spec.value)) for state, spec in found if spec is not None]
+        [specs] = await self._space.find_ids(["tasks"], [state.id for state in states])
+        return [to_live(state, read_spec(specs[state.id].value)) for state in states if state.id in specs]
 
     async def _find_states(self, task_ids: Sequence[TaskId]) -> dict[TaskId, TaskState]:
         live = present(await self._space.find_all([self._space.key("live", task_id) for task_id in task_ids]))
