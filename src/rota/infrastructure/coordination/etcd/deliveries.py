@@ -18,7 +18,7 @@ from rota._proto.etcd import wire_pb2 as wire
 from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId, WorkerId
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number
-from rota.infrastructure.coordination.etcd.waiting import LONGEST_WATCH, Patience, wake_all
+from rota.infrastructure.coordination.etcd.waiting import KEPT_WATCH, Patience, wake_all
 from rota.infrastructure.etcd.client import EtcdClient
 from rota.infrastructure.etcd.ops import delete, has_value, is_absent, put, scan, under, when
 
@@ -79,7 +79,7 @@ class EtcdDeliveries:
         if worker_id not in self._watches:  # else another take has begun one
             own = under(self._keys.delivered_to(worker_id))
             self._watches[worker_id] = self._client.wait_apart(
-                own, after=after, wait=LONGEST_WATCH, is_wanted=_is_assignment
+                own, after=after, wait=KEPT_WATCH, is_wanted=_is_assignment
             )
 
     async def _look(self, worker_id: WorkerId, limit: int) -> tuple[list[Attempt], int]:

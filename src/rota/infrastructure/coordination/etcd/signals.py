@@ -27,7 +27,7 @@ from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event, Told
 from rota.domain.ids import TaskId
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number
-from rota.infrastructure.coordination.etcd.waiting import LONGEST_WATCH
+from rota.infrastructure.coordination.etcd.waiting import KEPT_WATCH
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, filled_by
 from rota.infrastructure.etcd.client import CompactedError, EtcdClient, LeaseGoneError
 from rota.infrastructure.etcd.ops import (
@@ -109,7 +109,7 @@ class EtcdSignals:
         if self._watch is None or self._watch.done():
             self._unasked.clear()
             self._watch = self._client.wait_apart(
-                under(self._keys.cancels), after=seen_at, wait=LONGEST_WATCH, is_wanted=is_put
+                under(self._keys.cancels), after=seen_at, wait=KEPT_WATCH, is_wanted=is_put
             )
         self._unasked |= task_ids
 
