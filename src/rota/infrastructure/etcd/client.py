@@ -402,8 +402,8 @@ class _Stream:
         if self._link is not None and self.waiting is not None:
             self._link.calls.pop(self.waiting, None)
             self._link.streams.discard(self.waiting)
-        if self._own:
-            await asyncio.wait(self._own, timeout=END_WITHIN_S)
+        if own := self._own or _list_callers() - self._before:  # before the first answer, those of others as well
+            await asyncio.wait(own, timeout=END_WITHIN_S)
 
 
 def _list_callers() -> set[asyncio.Task[Any]]:
