@@ -82,6 +82,23 @@ async def test_a_lease_that_is_over_is_told(client: EtcdClient, key: str) -> Non
         await client.write([put(key, lease=lease)])
 
 
+async def test_leases_are_kept_alive_when_the_server_comes_back() -> None:
+    require_server("etcd")
+    with EtcdServer(durable=True) as server:
+        async with a_client(server.url()) as client:
+            lease = await client.grant(timedelta(minutes=1))
+            gone = await client.grant(timedelta(minutes=1))
+            await client.revoke(gone)
+            assert [await client.keep_alive(one) for one in (lease, gone, lease)] == [True, False, True]
+            both = await asyncio.gather(client.keep_alive(gone), client.keep_alive(lease))
+            assert both == [False, True], "answers are told apart"
+            server.kill()
+            with pytest.raises(CoordinatorUnavailableError):
+                await client.keep_alive(lease)
+            server.start()
+            assert await client.keep_alive(lease)
+
+
 async def test_a_watch_misses_nothing_that_happened_before_it_began(client: EtcdClient, key: str) -> None:
     begun = (await client.write([put(key, b"1")])).revision
     await client.write([put(key, b"2")])

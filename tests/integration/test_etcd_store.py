@@ -141,6 +141,7 @@ async def test_a_worker_that_has_nothing_to_do_asks_little(counting: CountingCli
     [record] = await registry.list_all(after=WorkerId(worker.id - 1), limit=1)
     assert (record.worker.id, counting.take()) == (worker.id, (1, 1))
     assert await node.deliveries.take(worker.id, 1, wait=SHORT) == []
+    assert await node.deliveries.held(worker.id) == []
     assert await node.signals.find_cancelled([TaskId(worker.id)]) == frozenset()
     assert counting.take() == (0, 0), "the watches of before go on"
 

@@ -3,9 +3,9 @@
 etcd keeps every value that a key ever had until it is told to compact, and refuses all writes once its quota is full.
 Every process of Rota looks every now and then at one key, in which the last one that did this wrote the revision of
 then. Whoever finds it as it has seen or written it last writes the present one, and lets everything before the old one
-be forgotten. Who does that looks again soon, and whoever finds that another does, later: so one process does the work,
-and the others, however many, cost next to nothing. The history is kept for one to two rounds, and longer once, where
-the one that did it is gone.
+be forgotten. Who does that warns as well and looks again soon; whoever finds that another does looks later. So one does
+the work, and the others, however many, cost next to nothing. The history is kept for one to two rounds, and longer once
+where the one that did it is gone.
 """
 
 import asyncio
@@ -44,8 +44,9 @@ class Upkeep:
         while True:
             await self._clock.sleep(pause)
             try:
+                if pause is EVERY:
+                    await self.warn()  # first: one that is full refuses the mark
                 pause = EVERY if await self.look() else SELDOM
-                await self.warn()
             except UnavailableError as exc:
                 log.warning("etcd.upkeep_failed", error=str(exc))
 

@@ -6,7 +6,8 @@ over twice; an answer that is lost on its way leaves the attempt taken, where `h
 out: among them the places that schedulers have reserved (`assistance.py`).
 
 A worker that waits watches its keys from the revision on at which it found nothing. The watch goes on when the wait is
-over, and the next take waits for the same one; where that is enough, it does not even look first.
+over, and the next take waits for the same one; where that is enough, it does not even look first. Nor does one need to
+look for what is held where there was no key at all: before anything is taken it is assigned.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId, WorkerId
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number
 from rota.infrastructure.coordination.etcd.waiting import KEPT_WATCH, Patience, wake_all
-from rota.infrastructure.etcd.client import EtcdClient
+from rota.infrastructure.etcd.client import Done, EtcdClient
 from rota.infrastructure.etcd.ops import delete, has_value, is_absent, put, scan, under, when
 
 ASSIGNED, TAKEN = b"a", b"t"
@@ -31,7 +32,8 @@ class EtcdDeliveries:
         self._keys = keys
         self._stamps = stamps
         self._patience = patience
-        self._watches: dict[WorkerId, asyncio.Task[bool]] = {}  # each since a look that found nothing
+        self._watches: dict[WorkerId, asyncio.Task[bool]] = {}  # each since a look that found nothing to take
+        self._empty: set[WorkerId] = set()  # of those that are watched, where there was no key at all
 
     async def assign(self, attempts: Sequence[Attempt]) -> None:
         keys = dict.fromkeys(map(self._key, attempts))
@@ -43,10 +45,10 @@ class EtcdDeliveries:
             return (await self._look(worker_id, limit))[0]
         async for left in self._patience.until(wait):
             if not self._is_watched(worker_id) or (left and not self._client.is_watch_enough):
-                taken, seen_at = await self._look(worker_id, limit)
+                taken, seen = await self._look(worker_id, limit)
                 if taken:
                     return taken
-                self._watch(worker_id, after=seen_at)
+                self._watch(worker_id, seen)
             if left:
                 await asyncio.wait({self._watches[worker_id]}, timeout=left.total_seconds())
         return []
@@ -61,6 +63,8 @@ class EtcdDeliveries:
         return _to_attempts(_list_assigned(kvs), worker_id)
 
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
+        if self._client.is_watch_enough and worker_id in self._empty and not self._watches[worker_id].done():
+            return []
         taken = _to_attempts([kv for kv in await self._scan(worker_id) if kv.value == TAKEN], worker_id)
         return sorted(taken, key=lambda attempt: (attempt.task_id, attempt.number))
 
@@ -70,23 +74,29 @@ class EtcdDeliveries:
         if watch is None or not watch.done():
             return watch is not None
         del self._watches[worker_id]
+        self._empty.discard(worker_id)
         if not watch.cancelled():
             watch.result()
         return False
 
-    def _watch(self, worker_id: WorkerId, *, after: int) -> None:
+    def _watch(self, worker_id: WorkerId, seen: Done) -> None:
         self._watches = {one: watch for one, watch in self._watches.items() if not watch.done()}
+        self._empty &= self._watches.keys()
         if worker_id not in self._watches:  # else another take has begun one
             own = under(self._keys.delivered_to(worker_id))
             self._watches[worker_id] = self._client.wait_apart(
-                own, after=after, wait=KEPT_WATCH, is_wanted=_is_assignment
+                own, after=seen.revision, wait=KEPT_WATCH, is_wanted=_is_assignment
             )
+            if not seen.answers[0].range.kvs:
+                self._empty.add(worker_id)
 
-    async def _look(self, worker_id: WorkerId, limit: int) -> tuple[list[Attempt], int]:
-        """Take what is there; says at which revision that was seen."""
-        done = await self._client.read([scan(under(self._keys.delivered_to(worker_id)))])
-        waiting = _list_assigned(done.answers[0].range.kvs)[:limit]
-        return await self._fetch(worker_id, waiting), done.revision
+    async def _look(self, worker_id: WorkerId, limit: int) -> tuple[list[Attempt], Done]:
+        """Take what is there, and say what was seen."""
+        seen = await self._client.read([scan(under(self._keys.delivered_to(worker_id)))])
+        waiting = _list_assigned(seen.answers[0].range.kvs)[:limit]
+        if waiting:
+            self._empty.discard(worker_id)  # its watch may not have told yet
+        return await self._fetch(worker_id, waiting), seen
 
     async def _scan(self, worker_id: WorkerId) -> Sequence[wire.KeyValue]:
         done = await self._client.read([scan(under(self._keys.delivered_to(worker_id)))])
