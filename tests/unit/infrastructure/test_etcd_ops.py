@@ -49,7 +49,9 @@ def test_conditions_are_read_as_they_were_meant(length: int) -> None:
 
 
 def test_a_transaction_holds_others() -> None:
-    asked = transaction([is_unchanged("/a", 7)], [when([is_absent("/b")], [put("/b"), delete("/c")])], [get("/a")])
+    asked = transaction(
+        [is_unchanged("/a", 7)], [when([is_absent("/b")], [put("/b"), delete("/c")])], otherwise=[get("/a")]
+    )
     inner = wire.TxnRequest(
         compare=[wire.Compare.FromString(is_absent("/b"))], success=[read(put("/b")), read(delete("/c"))]
     )

@@ -266,7 +266,7 @@ class EtcdClient:
         otherwise: Sequence[Op] = (),
         may_repeat: bool,
     ) -> Done:
-        asked = transaction(when, pack(ops), pack(otherwise))
+        asked = transaction(when, pack(ops), otherwise=pack(otherwise))
         answer = await self._call(TXN, asked, kind=wire.TxnResponse, may_repeat=may_repeat)
         number = len(ops) if answer.succeeded else len(otherwise)
         return Done(answer.succeeded, unpack(answer.responses, number=number), answer.header.revision)

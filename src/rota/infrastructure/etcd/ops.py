@@ -88,7 +88,7 @@ def delete_span(span: Span, *, prev_kv: bool = False) -> Op:
     return Op(_field(DELETE, asked.SerializeToString()))
 
 
-def transaction(conditions: Iterable[Condition], then: Iterable[Op], otherwise: Iterable[Op] = ()) -> bytes:
+def transaction(conditions: Iterable[Condition], then: Iterable[Op], *, otherwise: Iterable[Op] = ()) -> bytes:
     """A `wire.TxnRequest`."""
     fields = [_field(COMPARE, condition) for condition in conditions]
     fields += [_field(SUCCESS, op) for op in then]

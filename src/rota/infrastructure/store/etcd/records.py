@@ -52,11 +52,11 @@ def payload_ops(space: EtcdSpace, new: Sequence[NewTask], *, apart: int = LONG_P
 async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task]:
     """Whole tasks, from what was asked of them and all else that there is."""
     [lives] = await space.find_ids(["live"], map(id_of, specs))
-    return await complete_tasks(space, {id_of(kv): kv for kv in specs}, lives)
+    return await complete_tasks(space, {id_of(kv): kv for kv in specs}, lives=lives)
 
 
 async def complete_tasks(
-    space: EtcdSpace, specs: Mapping[TaskId, KV], lives: Mapping[TaskId, KV]
+    space: EtcdSpace, specs: Mapping[TaskId, KV], *, lives: Mapping[TaskId, KV]
 ) -> dict[TaskId, Task]:
     """Whole tasks, from what was asked of them, where they stand unless they have ended, and what else they need: how
     they ended, their last error if there can be one, their payload if it is long. Hardly any that lives needs more."""

@@ -91,7 +91,7 @@ class EtcdSpace:
     async def find_ids(self, kinds: Sequence[str], ids: Iterable[int]) -> list[dict[TaskId, KV]]:
         """What there is of each kind by id. Ids that follow each other, as those of a batch do, are read as one."""
         runs = runs_of(ids)
-        asked = [self._ask_run(kind, *run) for kind in kinds for run in runs]
+        asked = [self._ask_run(kind, run) for kind in kinds for run in runs]
         found: list[list[KV]] = []
         for start in range(0, len(asked), MOST_OPS):
             done = await self.client.read(asked[start : start + MOST_OPS])
@@ -140,7 +140,8 @@ class EtcdSpace:
         unchanged = [is_unchanged(key, revision_of(kv)) for key, kv in zip(keys, found, strict=True)]
         return (await self.client.write(ops, when=[*unchanged, *map(is_present, needed)])).is_met
 
-    def _ask_run(self, kind: str, first: int, last: int) -> Op:
+    def _ask_run(self, kind: str, run: tuple[int, int]) -> Op:
+        first, last = run
         return get(self.key(kind, first)) if first == last else scan(self.ids_from(kind, first, before=last + 1))
 
     async def _find_lower(self, kind: str, *, below: int, least: int, needed: int) -> int:

@@ -87,7 +87,7 @@ class EtcdTaskStore:
 
     async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         specs, lives = await self._space.find_ids(["tasks", "live"], task_ids)
-        return await complete_tasks(self._space, {one: specs[one] for one in task_ids if one in specs}, lives)
+        return await complete_tasks(self._space, {one: specs[one] for one in task_ids if one in specs}, lives=lives)
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         specs, lives = await self._space.find_ids(["tasks", "live"], task_ids)
