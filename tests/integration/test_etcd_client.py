@@ -11,7 +11,7 @@ import pytest
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 from rota.infrastructure.etcd.address import parse_address
 from rota.infrastructure.etcd.client import CompactedError, EtcdClient, EtcdOptions, LeaseGoneError, seconds
-from rota.infrastructure.etcd.ops import delete, get, is_absent, only, put, put_missing, under
+from rota.infrastructure.etcd.ops import delete, get, is_absent, is_put, only, put, put_missing, under
 from rota.infrastructure.etcd.upkeep import Upkeep
 from rota.infrastructure.system import SystemClock
 from tests.support.names import fresh_name
@@ -121,6 +121,21 @@ async def test_a_wait_ends_without_news(client: EtcdClient, key: str) -> None:
     now = (await client.write([put(key)])).revision
     wait = timedelta(milliseconds=50)
     assert not await client.wait_for(only(key), after=now, wait=wait, is_wanted=lambda _: True)
+
+
+async def test_a_wait_apart_ends_when_a_call_gets_no_answer(key: str) -> None:
+    require_server("etcd")
+    with EtcdServer() as server:
+        async with a_client(server.url(), QUICK) as client:
+            seen = (await client.read([get(key)])).revision
+            waiting = client.wait_apart(only(key), after=seen, wait=timedelta(minutes=5), is_wanted=is_put)
+            for _ in range(5):  # by then it is begun
+                await client.write([put(f"{key}-other")])
+            server.pause()
+            with pytest.raises(CoordinatorUnavailableError):
+                await client.read([get(key)])
+            await asyncio.wait({waiting}, timeout=SOON.total_seconds())
+            assert waiting.done()
 
 
 async def test_a_dead_member_is_passed_over(etcd_server: EtcdServer, key: str) -> None:

@@ -240,18 +240,22 @@ class EtcdClient:
     def wait_apart(
         self, span: Span, *, after: int, wait: timedelta, is_wanted: Callable[[wire.WatchEvent], bool]
     ) -> asyncio.Task[bool]:
-        """`wait_for`, begun now, that goes on while nobody asks for its answer: until the client is closed at most."""
+        """`wait_for`, begun now, that goes on while nobody asks for its answer. It is cancelled when a call got none, as
+        silence means nothing then, and when the client is closed."""
         waiting = asyncio.create_task(self.wait_for(span, after=after, wait=wait, is_wanted=is_wanted))
         self._apart.add(waiting)
         waiting.add_done_callback(self._apart.discard)
         waiting.add_done_callback(_note_error)
         return waiting
 
+    def _end_apart(self) -> None:
+        for waiting in self._apart:
+            waiting.cancel()
+
     async def close(self) -> None:
         """End all connections. Whoever still waits on one gets an error."""
         self._is_closed = True
-        for waiting in self._apart:
-            waiting.cancel()
+        self._end_apart()
         await asyncio.gather(*self._apart, return_exceptions=True)
         if self._kept is not None:
             await self._kept.end()
@@ -285,8 +289,11 @@ class EtcdClient:
                     if not is_first:  # the next member is asked at once
                         await self._clock.sleep(AGAIN_AFTER)
         except grpc.aio.AioRpcError as exc:
+            if exc.code() in ELSEWHERE:
+                self._end_apart()
             raise self._translate(exc) from exc
         except (TimeoutError, GivenUpError, grpc.aio.UsageError) as exc:
+            self._end_apart()
             if isinstance(exc, TimeoutError) and isinstance(problem, grpc.aio.AioRpcError):
                 raise self._translate(problem) from exc
             raise self._unavailable(f"etcd: {str(exc) or 'no answer in time'}") from exc
