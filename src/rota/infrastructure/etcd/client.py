@@ -240,8 +240,8 @@ class EtcdClient:
     def wait_apart(
         self, span: Span, *, after: int, wait: timedelta, is_wanted: Callable[[wire.WatchEvent], bool]
     ) -> asyncio.Task[bool]:
-        """`wait_for`, begun now, that goes on while nobody asks for its answer. It is cancelled when a call got none, as
-        silence means nothing then, and when the client is closed."""
+        """`wait_for`, begun now, that goes on while nobody asks for its answer. It is cancelled when a call got none,
+        since silence means nothing then, and when the client is closed."""
         waiting = asyncio.create_task(self.wait_for(span, after=after, wait=wait, is_wanted=is_wanted))
         self._apart.add(waiting)
         waiting.add_done_callback(self._apart.discard)
