@@ -5,8 +5,8 @@ lists around it have: so a batch is nested two deep (`pack`), and thousands of o
 or nothing. The other limit, 1.5 MiB for a request, cannot be stretched: `cut` makes several of one, each whole in
 itself.
 
-Operations and conditions are their bytes in a request. A message that holds others copies them, so that a batch built
-of messages is copied four times, which took half of what a task cost here; those that every task needs are spelled
+Operations and conditions are their bytes in a request. A message that holds others copies them, and a batch would be
+copied four times until it is sent: a quarter of the CPU that a task took. Those that every task needs are spelled
 directly, and the rest by the messages of the protocol.
 """
 

@@ -39,7 +39,7 @@ from rota.infrastructure.etcd.ops import (
 from rota.infrastructure.store.etcd.audit import audit_ops
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
 from rota.infrastructure.store.etcd.records import load_tasks, new_task_ops, payload_ops
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, runs_of
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, runs_of
 
 BATCH_KEPT = timedelta(hours=1)  # longer than any request is on its way
 
@@ -141,9 +141,8 @@ class TaskAdder:
         for item in own:
             if item.task.id in known and known[item.task.id].spec != item.task.spec:
                 raise IdTakenError(item.task.id)
-        await delete_unchanged(
-            self._space, [kv for kv in specs.values() if id_of(kv) not in known]
-        )  # of a batch cut short
+        of_a_batch_cut_short = [kv for task_id, kv in specs.items() if task_id not in known]
+        await delete_unchanged(self._space, of_a_batch_cut_short)
         return [item for item in own if item.task.id not in known]
 
 
