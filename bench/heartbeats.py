@@ -8,10 +8,13 @@ Figures are shares of one core of the etcd: first with the scheduler alone, then
 
 import argparse
 import asyncio
+import logging
 import sys
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
+
+import structlog
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -44,6 +47,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=30)
     options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))  # the figures are the news
     with EtcdServer(durable=True, options=()) as etcd:
         asyncio.run(measure(etcd, workers=options.workers, seconds=options.seconds))
     return 0

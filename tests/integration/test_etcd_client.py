@@ -11,7 +11,7 @@ import pytest
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 from rota.infrastructure.etcd.address import parse_address
 from rota.infrastructure.etcd.client import CompactedError, EtcdClient, EtcdOptions, LeaseGoneError, seconds
-from rota.infrastructure.etcd.ops import delete, get, is_absent, only, put, put_missing, under
+from rota.infrastructure.etcd.ops import delete, get, is_absent, is_put, only, put, put_missing, under
 from rota.infrastructure.etcd.upkeep import Upkeep
 from rota.infrastructure.system import SystemClock
 from tests.support.names import fresh_name
@@ -82,6 +82,23 @@ async def test_a_lease_that_is_over_is_told(client: EtcdClient, key: str) -> Non
         await client.write([put(key, lease=lease)])
 
 
+async def test_leases_are_kept_alive_when_the_server_comes_back() -> None:
+    require_server("etcd")
+    with EtcdServer(durable=True) as server:
+        async with a_client(server.url()) as client:
+            lease = await client.grant(timedelta(minutes=1))
+            gone = await client.grant(timedelta(minutes=1))
+            await client.revoke(gone)
+            assert [await client.keep_alive(one) for one in (lease, gone, lease)] == [True, False, True]
+            both = await asyncio.gather(client.keep_alive(gone), client.keep_alive(lease))
+            assert list(both) == [False, True], "answers are told apart"
+            server.kill()
+            with pytest.raises(CoordinatorUnavailableError):
+                await client.keep_alive(lease)
+            server.start()
+            assert await client.keep_alive(lease)
+
+
 async def test_a_watch_misses_nothing_that_happened_before_it_began(client: EtcdClient, key: str) -> None:
     begun = (await client.write([put(key, b"1")])).revision
     await client.write([put(key, b"2")])
@@ -104,6 +121,21 @@ async def test_a_wait_ends_without_news(client: EtcdClient, key: str) -> None:
     now = (await client.write([put(key)])).revision
     wait = timedelta(milliseconds=50)
     assert not await client.wait_for(only(key), after=now, wait=wait, is_wanted=lambda _: True)
+
+
+async def test_a_wait_apart_ends_when_a_call_gets_no_answer(key: str) -> None:
+    require_server("etcd")
+    with EtcdServer() as server:
+        async with a_client(server.url(), QUICK) as client:
+            seen = (await client.read([get(key)])).revision
+            waiting = client.wait_apart(only(key), after=seen, wait=timedelta(minutes=5), is_wanted=is_put)
+            for _ in range(5):  # by then it is begun
+                await client.write([put(f"{key}-other")])
+            server.pause()
+            with pytest.raises(CoordinatorUnavailableError):
+                await client.read([get(key)])
+            await asyncio.wait({waiting}, timeout=SOON.total_seconds())
+            assert waiting.done()
 
 
 async def test_a_dead_member_is_passed_over(etcd_server: EtcdServer, key: str) -> None:
@@ -156,7 +188,8 @@ async def test_the_history_is_forgotten_by_one_of_those_who_look(client: EtcdCli
     await client.write([put(key, b"2")])
     one, other = (Upkeep(client, SystemClock(), key=f"{key}/compacted") for _ in range(2))
     assert [await one.look(), await other.look()] == [True, False]  # written down by one, seen by the other
-    assert [await other.look(), await one.look()] == [True, False]
+    assert [await one.look(), await other.look()] == [True, False]
+    assert [await other.look(), await one.look()] == [True, False], "one has not looked for a while: the other does it"
     with pytest.raises(CompactedError):
         async with client.watch(only(key), after=begun - 1) as events:
             await anext(events)

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.store import Store
 from rota.config.doctor import examine
 from rota.config.load import Sources, load
@@ -19,15 +20,16 @@ from rota.domain.errors import (
     StoreUnavailableError,
 )
 from rota.domain.firing import ERROR_PAUSE, NEVER_RAN, FullFiring, decide, firing_of, skip_unreadable
-from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
 from rota.domain.task_config import TaskConfig, UnreadableConfig
+from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
-from rota.infrastructure.etcd.client import Done, EtcdClient
-from rota.infrastructure.etcd.ops import Op, count, get, put, scan, under
-from rota.infrastructure.store.etcd.space import EtcdSpace
+from rota.infrastructure.etcd.client import Done, EtcdClient, EtcdOptions
+from rota.infrastructure.etcd.ops import Condition, Op, count, get, put, scan, under
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
 from rota.testing.contract.coordinator_backend import make_entries, make_worker
@@ -35,9 +37,11 @@ from rota.testing.contract.coordinator_backend import make_ids as make_task_ids
 from rota.testing.contract.store_backend import HOUR, NOON, add, end, grant, make_tasks
 from tests.support.builders import a_config
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENCE_S
 from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.process import free_port
 
+SHORT = timedelta(milliseconds=10)
 OFFICE = StoredCalendar(calendar=Calendar(name="office"))
 OUT_OF_OFFICE = TaskConfig(type="report", schedule=Schedule(cron="0 9 * * *", exclude=("office",)), next_fire_at=NOON)
 
@@ -60,6 +64,88 @@ def store(client: EtcdClient, prefix: str) -> Store:
 
 
 @pytest.mark.slow  # nine thousand tasks
+class CountingClient(EtcdClient):
+    """Knows how many transactions it was asked for, and how many operations were in them."""
+
+    def __init__(self, server: EtcdServer) -> None:
+        patient = EtcdOptions(answer_within=timedelta(seconds=PATIENCE_S))
+        super().__init__(server.url(), patient, unavailable=StoreUnavailableError)
+        self.transactions = 0
+        self.ops = 0
+
+    async def _transact(self, ops: Sequence[Op], **how: Any) -> Done:
+        self.transactions += 1
+        self.ops += len(ops)
+        return await super()._transact(ops, **how)
+
+    def take(self) -> tuple[int, int]:
+        counted, self.transactions, self.ops = (self.transactions, self.ops), 0, 0
+        return counted
+
+
+@pytest.fixture
+async def counting(etcd_server: EtcdServer) -> AsyncIterator[CountingClient]:
+    opened = CountingClient(etcd_server)
+    yield opened
+    await opened.close()
+
+
+async def test_a_batch_is_added_read_and_moved_in_one_transaction_each(counting: CountingClient, prefix: str) -> None:
+    store = etcd_store(EtcdSpace(counting, SystemClock(), prefix=prefix))
+    tasks = make_tasks(500)
+    ids = [task.id for task in tasks]
+    await store.tasks.add([NewTask(task) for task in tasks])
+    assert counting.take() == (1, 3 * 500)
+    assert [live.id for live in await store.tasks.find_live(ids)] == ids
+    assert counting.take() == (1, 2), "ids that follow each other are one range"
+    assert list(await store.tasks.load(ids)) == ids
+    assert counting.take() == (1, 2), "one that lives and was not tried has no result, and no error"
+    await grant(store, tasks)
+    assert counting.take() == (1, 500)
+
+
+async def test_a_batch_whose_ids_are_scattered_is_found_whole_and_in_order(store: Store) -> None:
+    tasks = make_tasks(40)
+    scattered = [*tasks[:5], *tasks[6:9], tasks[20], *tasks[30:][::-1]]
+    await store.tasks.add([NewTask(task) for task in scattered])
+    ids = [task.id for task in scattered]
+    assert [live.id for live in await store.tasks.find_live(ids)] == ids
+    assert list(await store.tasks.load(ids)) == ids
+    assert await store.tasks.find_live([tasks[5].id, tasks[29].id]) == []
+
+
+async def test_a_batch_of_which_one_is_known_is_added_whole_and_once(store: Store) -> None:
+    tasks = make_tasks(100)
+    await store.tasks.add([NewTask(tasks[50])])
+    added = await store.tasks.add([NewTask(task) for task in tasks])
+    assert [one.task_id for one in added] == [task.id for task in tasks]
+    assert len(await store.tasks.find_live([task.id for task in tasks])) == 100
+
+
+async def test_a_worker_that_has_nothing_to_do_asks_little(counting: CountingClient, prefix: str) -> None:
+    node = etcd_coordinator(counting, SystemClock(), prefix=prefix)
+    registry = etcd_store(EtcdSpace(counting, SystemClock(), prefix=prefix)).workers
+    worker, lease = make_worker(), timedelta(minutes=1)
+    for number in range(50):
+        await registry.register(replace(worker, id=WorkerId(worker.id + number)))
+    await node.pool.register(worker, lease)
+    await node.pool.heartbeat(worker.id, Heartbeat(0), lease=lease)
+    await registry.seen({worker.id: 0})
+    await node.deliveries.take(worker.id, 1, wait=SHORT)
+    await node.signals.find_cancelled([TaskId(worker.id)])
+    counting.take()
+    assert await node.pool.heartbeat(worker.id, Heartbeat(0), lease=lease)
+    assert counting.take() == (1, 3), "nothing is written"
+    await registry.seen({worker.id: 0})
+    assert counting.take() == (1, 1), "what it wrote last is not read again"
+    [record] = await registry.list_all(after=WorkerId(worker.id - 1), limit=1)
+    assert (record.worker.id, counting.take()) == (worker.id, (1, 1))
+    assert await node.deliveries.take(worker.id, 1, wait=SHORT) == []
+    assert await node.deliveries.held(worker.id) == []
+    assert await node.signals.find_cancelled([TaskId(worker.id)]) == frozenset()
+    assert counting.take() == (0, 0), "the watches of before go on"
+
+
 async def test_more_than_one_transaction_takes_is_refused_and_nothing_is_added(store: Store) -> None:
     with pytest.raises(InvalidError, match="send fewer at a time"):
         await store.tasks.add([NewTask(task) for task in make_tasks(9_000)])
@@ -131,9 +217,11 @@ async def test_of_what_became_of_very_many_targets_only_what_is_asked_for_is_rea
     await store.configs.put(a_config("report", schedule=Schedule(every=timedelta(minutes=1)), next_fire_at=NOON))
     times = [NOON + number * timedelta(minutes=1) for number in range(3_000)]
     noted = tuple(Occurrence(task_type="report", fire_at=at, reason="paused") for at in times)
-    own = {"tenant_id": DEFAULT_TENANT, "task_type": "report", "revision": 1, "seen_at": NOON, "next_fire_at": None}
-    await store.schedules.fire([FullFiring(**own, occurrences=noted)])
-    read, read_before = list[wire.KeyValue](), client.read
+    firing = FullFiring(
+        tenant_id=DEFAULT_TENANT, task_type="report", revision=1, seen_at=NOON, next_fire_at=None, occurrences=noted
+    )
+    await store.schedules.fire([firing])
+    read, read_before = list[KV](), client.read
 
     async def read_and_count(ops: Sequence[Op]) -> Done:
         done = await read_before(ops)
@@ -195,7 +283,7 @@ class OvertakenClient(EtcdClient):
         self,
         ops: Sequence[Op],
         *,
-        when: Iterable[wire.Compare] = (),
+        when: Iterable[Condition] = (),
         otherwise: Sequence[Op] = (),
         may_repeat: bool = False,
     ) -> Done:

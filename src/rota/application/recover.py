@@ -7,7 +7,8 @@ after either is back, the truth is visible again; until then the leader is blind
 blind, because every other call of it fails, gives its reign up: the next one may see.
 
 One that the store has retired and the pool still knows is a *ghost*: it spoke to the pool once more before it learnt of
-its end, or its last word was late. That needs no waiting: it is removed, and what it was given is taken back.
+its end, or its last word was late. That needs no waiting: it is removed, and what it was given is taken back. Whoever
+left both in good order while the leader looked at one after the other is none: the pool is looked at once more.
 
 One that took its leave handed back what it held. But a leader that had not heard of it yet may have granted it more in
 that very moment: who is no longer registered is asked after for a while.
@@ -109,12 +110,12 @@ class RecoverLostWorkers:
         with sight.looking():
             # The pool first: whoever joins it has joined the registry before. And what is late is late by the time of
             # the look, however long it takes to act on it.
-            in_pool = {worker.id for worker in await self.coordinator.pool.list_alive()}
+            in_pool = await self._list_in_pool()
             limit = self.time.now() - self.lease
             records = await self._list_registered()
             absent = [one for one in records if one.worker.id not in in_pool]
             silent = [one.worker for one in absent if _is_older(one, limit)] if sight.is_clear else []
-            ghosts = _find_ghosts(in_pool, records)
+            ghosts = await self._confirm(_find_ghosts(in_pool, records))
             for worker in silent:
                 await self._bury(worker, reign)
             for worker_id in ghosts:
@@ -122,6 +123,13 @@ class RecoverLostWorkers:
             for worker_id in self._list_departed(records, reign):
                 await self._ask_after(worker_id, reign)
         return bool(silent or ghosts)
+
+    async def _list_in_pool(self) -> set[WorkerId]:
+        return {worker.id for worker in await self.coordinator.pool.list_alive()}
+
+    async def _confirm(self, ghosts: list[WorkerId]) -> list[WorkerId]:
+        """Those that the pool still knows, now that the registry was seen not to."""
+        return sorted((await self._list_in_pool()).intersection(ghosts)) if ghosts else []
 
     def _list_departed(self, records: Sequence[WorkerRecord], reign: Reign) -> list[WorkerId]:
         """Those that were registered a moment ago and are not any more."""

@@ -5,9 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from rota.application import metrics
-from rota.application.ports.store import TaskStore
+from rota.application.ports.store import TaskStore, WorkerRecord, WorkerRegistry
 from rota.application.recover import (
     ASKED_AFTER,
     BLIND_AT_MOST,
@@ -154,6 +155,33 @@ async def test_a_worker_that_spoke_to_the_pool_after_its_end_is_removed_and_its_
     assert scene.figures.count(metrics.ATTEMPTS_LOST, EMAIL) == 1
     assert scene.figures.count(metrics.WORKERS_LOST) == 0
     assert not await a_recovery(scene)(scene.reign, Sight(scene.clock))
+
+
+class _LeftBefore:
+    """A registry of which a worker takes its leave just before it is read."""
+
+    def __init__(self, inner: WorkerRegistry, leave: Callable[[], Awaitable[None]]) -> None:
+        self._inner = inner
+        self._leave = leave
+
+    async def list_all(self, **wanted: Any) -> list[WorkerRecord]:
+        await self._leave()
+        return await self._inner.list_all(**wanted)
+
+
+@virtually
+async def test_a_worker_that_leaves_while_the_leader_looks_is_no_ghost() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+
+    async def leave() -> None:
+        await scene.actual.pool.remove([WORKER])
+        await scene.actual_store.workers.retire([WORKER])
+
+    leaving = replace(scene.store, workers=_LeftBefore(scene.store.workers, leave))
+    with capture_logs() as logs:
+        assert not await replace(a_recovery(scene), store=leaving)(scene.reign, Sight(scene.clock))
+    assert logs == []
 
 
 @virtually

@@ -184,7 +184,9 @@ class Signals(Protocol):
         ...
 
     async def find_cancelled(self, task_ids: Sequence[TaskId]) -> frozenset[TaskId]:
-        """Those of the tasks whose cancellation was asked for."""
+        """Those of the tasks whose cancellation was asked for.
+
+        Who asks about the same tasks again may be told a moment late of what was asked for in between."""
         ...
 
     async def publish(self, events: Sequence[Event]) -> None:

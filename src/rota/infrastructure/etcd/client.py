@@ -28,7 +28,7 @@ from rota.domain.errors import InvalidError, UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.doubts import Doubts, Waiting
 from rota.infrastructure.etcd.endpoints import Endpoints, Link
-from rota.infrastructure.etcd.ops import MOST_TAKEN, Answer, Op, Span, cut, pack, unpack
+from rota.infrastructure.etcd.ops import MOST_TAKEN, Answer, Condition, Op, Span, cut, pack, transaction, unpack
 from rota.infrastructure.system import SystemClock
 
 HAS_LEADER = ("hasleader", "true")
@@ -99,12 +99,21 @@ class EtcdClient:
         self._endpoints = Endpoints(self._address)
         self._doubts = Doubts(self._clock, self._options.answer_within, ask=self._ask_standing)
         self._token: str | None = None
+        self._apart: set[asyncio.Task[bool]] = set()
+        self._keeping = asyncio.Lock()
+        self._kept: _Stream | None = None  # for leases, of a member that is alone
         self._is_closed = False
 
     @property
     def members(self) -> int:
         """How many of the cluster are known."""
         return len(self._address.endpoints)
+
+    @property
+    def is_watch_enough(self) -> bool:
+        """Whether a watch that is silent means that there is nothing to tell. Of several members, the one that was to
+        tell may be frozen, and only a call that waits for its answer finds that out."""
+        return self.members == 1
 
     async def read(self, ops: Sequence[Op]) -> Done:
         """Ask, all at one revision."""
@@ -114,7 +123,7 @@ class EtcdClient:
         self,
         ops: Sequence[Op],
         *,
-        when: Iterable[wire.Compare] = (),
+        when: Iterable[Condition] = (),
         otherwise: Sequence[Op] = (),
         may_repeat: bool = False,
     ) -> Done:
@@ -160,10 +169,36 @@ class EtcdClient:
         raise problem
 
     async def _keep_alive(self, lease: int) -> bool:
+        if self.members == 1:
+            return await self._keep_alive_again(lease)
         async with self._stream(KEEP_ALIVE, wire.KeepAliveResponse) as call:
-            await call.write(wire.KeepAliveRequest(id=lease))
-            answer = await call.read()
-            return answer is not grpc.aio.EOF and answer.ttl > 0
+            return await _prolong(call, lease)
+
+    async def _keep_alive_again(self, lease: int) -> bool:
+        """On the stream of the last time: to begin one costs etcd four times as much as to use it again."""
+        stream: _Stream | None = None
+        async with self._keeping:
+            try:
+                stream, self._kept = self._kept or await self._begin_keeping(), None
+                is_alive = await _prolong(stream, lease)
+                self._kept = stream
+            except grpc.aio.AioRpcError as exc:
+                if exc.code() is grpc.StatusCode.UNAUTHENTICATED:
+                    self._token = None
+                raise self._translate(exc) from exc
+            except (asyncio.InvalidStateError, grpc.aio.UsageError) as exc:
+                raise self._unavailable(f"etcd: {exc}") from exc
+            finally:
+                if stream is not None and stream is not self._kept:
+                    await stream.end()
+            return is_alive
+
+    async def _begin_keeping(self) -> "_Stream":
+        link = await self._pick()
+        metadata = await self._metadata(link)
+        return _Stream(
+            lambda: link.stream(KEEP_ALIVE, wire.KeepAliveResponse)(metadata=metadata), asyncio.timeout(None)
+        )
 
     async def compact(self, revision: int) -> None:
         """Forget the history before this revision; it may be forgotten already."""
@@ -203,9 +238,28 @@ class EtcdClient:
             return True
         return True
 
+    def wait_apart(
+        self, span: Span, *, after: int, wait: timedelta, is_wanted: Callable[[wire.WatchEvent], bool]
+    ) -> asyncio.Task[bool]:
+        """`wait_for`, begun now, that goes on while nobody asks for its answer. It is cancelled when a call got none,
+        since silence means nothing then, and when the client is closed."""
+        waiting = asyncio.create_task(self.wait_for(span, after=after, wait=wait, is_wanted=is_wanted))
+        self._apart.add(waiting)
+        waiting.add_done_callback(self._apart.discard)
+        waiting.add_done_callback(_note_error)
+        return waiting
+
+    def _end_apart(self) -> None:
+        for waiting in self._apart:
+            waiting.cancel()
+
     async def close(self) -> None:
         """End all connections. Whoever still waits on one gets an error."""
         self._is_closed = True
+        self._end_apart()
+        await asyncio.gather(*self._apart, return_exceptions=True)
+        if self._kept is not None:
+            await self._kept.end()
         await self._doubts.close()
         await self._endpoints.close()
 
@@ -213,11 +267,11 @@ class EtcdClient:
         self,
         ops: Sequence[Op],
         *,
-        when: Iterable[wire.Compare] = (),
+        when: Iterable[Condition] = (),
         otherwise: Sequence[Op] = (),
         may_repeat: bool,
     ) -> Done:
-        asked = wire.TxnRequest(compare=when, success=pack(ops), failure=pack(otherwise))
+        asked = transaction(when, pack(ops), otherwise=pack(otherwise))
         answer = await self._call(TXN, asked, kind=wire.TxnResponse, may_repeat=may_repeat)
         number = len(ops) if answer.succeeded else len(otherwise)
         return Done(answer.succeeded, unpack(answer.responses, number=number), answer.header.revision)
@@ -237,8 +291,11 @@ class EtcdClient:
                         await self._clock.sleep(AGAIN_AFTER)
         except grpc.aio.AioRpcError as exc:
             _check_size(exc, asked)
+            if exc.code() in ELSEWHERE:
+                self._end_apart()
             raise self._translate(exc) from exc
         except (TimeoutError, GivenUpError, grpc.aio.UsageError) as exc:
+            self._end_apart()
             if isinstance(exc, TimeoutError) and isinstance(problem, grpc.aio.AioRpcError):
                 raise self._translate(problem) from exc
             raise self._unavailable(f"etcd: {str(exc) or 'no answer in time'}") from exc
@@ -384,8 +441,8 @@ class _Stream:
         if self._link is not None and self.waiting is not None:
             self._link.calls.pop(self.waiting, None)
             self._link.streams.discard(self.waiting)
-        if self._own:
-            await asyncio.wait(self._own, timeout=END_WITHIN_S)
+        if own := self._own or _list_callers() - self._before:  # before the first answer, those of others as well
+            await asyncio.wait(own, timeout=END_WITHIN_S)
 
 
 def _list_callers() -> set[asyncio.Task[Any]]:
@@ -404,15 +461,29 @@ def _is_worth_repeating(error: Exception, *, may_repeat: bool, before: Exception
 
 def _check_size(error: grpc.aio.AioRpcError, asked: Any) -> None:
     """What etcd refuses because it is too long will never pass: nobody may take that for an outage."""
-    if error.code() in TOO_LONG and asked.ByteSize() >= MOST_TAKEN:
-        problem = f"has {asked.ByteSize()} bytes, and etcd takes {MOST_TAKEN} at once"
-        raise InvalidError("request", problem) from error
+    size = len(asked) if isinstance(asked, bytes) else 0  # nothing but a transaction is long
+    if error.code() in TOO_LONG and size >= MOST_TAKEN:
+        raise InvalidError("request", f"has {size} bytes, and etcd takes {MOST_TAKEN} at once") from error
 
 
 def _was_given_up(waiting: Waiting | None) -> bool:
     """By us, and not because the caller waits no longer."""
     task = asyncio.current_task()
     return waiting is not None and waiting.is_given_up and task is not None and not task.cancelling()
+
+
+async def _prolong(stream: _Stream, lease: int) -> bool:
+    await stream.write(wire.KeepAliveRequest(id=lease))
+    answer = await stream.read()
+    if answer is grpc.aio.EOF:
+        raise asyncio.InvalidStateError("the stream has ended")
+    return bool(answer.ttl > 0)
+
+
+def _note_error(waiting: "asyncio.Task[bool]") -> None:
+    """Nobody may ever ask for it, which is no defect."""
+    if not waiting.cancelled():
+        waiting.exception()
 
 
 def seconds(ttl: timedelta) -> int:

@@ -122,5 +122,6 @@ def _read(path: str | None) -> bytes | None:
 
 
 def _to_bytes(message: Any) -> bytes:
-    packed: bytes = message.SerializeToString()
+    """A transaction is bytes already."""
+    packed: bytes = message if isinstance(message, bytes) else message.SerializeToString()
     return packed

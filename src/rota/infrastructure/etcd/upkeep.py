@@ -1,9 +1,11 @@
 """What somebody has to do for an etcd that works hard: let it forget its history, and tell when it fills up.
 
 etcd keeps every value that a key ever had until it is told to compact, and refuses all writes once its quota is full.
-Every process of Rota looks every few seconds at one key, in which the last one that did this wrote the revision of
-then. Whoever finds it unchanged since its own last look writes the present one, and lets everything before the old one
-be forgotten: so the history is kept for one to two rounds, and one process does the work, whoever lives.
+Every process of Rota looks every now and then at one key, in which the last one that did this wrote the revision of
+then. Whoever finds it as it has seen or written it last writes the present one, and lets everything before the old one
+be forgotten. Who does that warns as well and looks again soon; whoever finds that another does looks later. So one does
+the work, and the others, however many, cost next to nothing. The history is kept for one to two rounds, and longer once
+where the one that did it is gone.
 """
 
 import asyncio
@@ -19,6 +21,7 @@ from rota.infrastructure.etcd.client import EtcdClient
 from rota.infrastructure.etcd.ops import get, is_unchanged, put
 
 EVERY = timedelta(seconds=15)
+SELDOM = 3 * EVERY  # where another does it
 USUAL_QUOTA = 2 * 1024**3  # bytes, unless --quota-backend-bytes says otherwise, which etcd does not tell
 NEARLY_FULL = 0.75
 
@@ -37,16 +40,18 @@ class Upkeep:
 
     async def run(self) -> None:
         """Look for ever; an etcd that is away is looked at again."""
+        pause = EVERY
         while True:
-            await self._clock.sleep(EVERY)
+            await self._clock.sleep(pause)
             try:
-                await self.look()
-                await self.warn()
+                if pause is EVERY:
+                    await self.warn()  # first: one that is full refuses the mark
+                pause = EVERY if await self.look() else SELDOM
             except UnavailableError as exc:
                 log.warning("etcd.upkeep_failed", error=str(exc))
 
     async def look(self) -> bool:
-        """Compact, if nobody has since the last look. Whether this process did."""
+        """Compact, if nobody else has since the last look. Whether this process did."""
         done = await self._client.read([get(self._key)])
         kvs = done.answers[0].range.kvs
         written = kvs[0].mod_revision if kvs else 0
@@ -54,8 +59,10 @@ class Upkeep:
         if not is_due:
             return False
         mark = put(self._key, str(done.revision).encode())
-        if not (await self._client.write([mark], when=[is_unchanged(self._key, written)])).is_met:
+        marked = await self._client.write([mark], when=[is_unchanged(self._key, written)])
+        if not marked.is_met:
             return False
+        self._seen = marked.revision
         if kvs and kvs[0].value.isdigit():
             await self._client.compact(int(kvs[0].value))
         return True

@@ -150,6 +150,28 @@ class TestDeliveries:
         assert await outlast(backend, node.deliveries.take(WORKER_1, 10, wait=backend.tick)) == []
         assert await node.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == []
 
+    async def test_what_comes_between_two_waits_is_taken_by_the_next(self, backend: CoordinatorBackend) -> None:
+        scheduler, worker = await backend.connect(), await backend.connect()
+        assert await outlast(backend, worker.deliveries.take(WORKER_1, 10, wait=backend.tick)) == []
+        first, second = make_attempts(make_ids(4)[:2]), make_attempts(make_ids(4)[2:])
+        await scheduler.deliveries.assign(first)
+        assert await worker.deliveries.take(WORKER_1, 10, wait=LONG) == first
+        assert await outlast(backend, worker.deliveries.take(WORKER_1, 10, wait=backend.tick)) == []
+        await scheduler.deliveries.assign(second)
+        assert await worker.deliveries.take(WORKER_1, 10, wait=AT_ONCE) == second
+
+    async def test_what_was_taken_after_a_wait_for_nothing_is_held(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        attempts = make_attempts(make_ids(3))
+        assert await outlast(backend, node.deliveries.take(WORKER_1, 10, wait=backend.tick)) == []
+        assert await node.deliveries.held(WORKER_1) == []
+        await node.deliveries.assign(attempts)
+        assert await node.deliveries.take(WORKER_1, 2, wait=LONG) == attempts[:2]
+        assert await node.deliveries.held(WORKER_1) == attempts[:2]
+        assert await node.deliveries.take(WORKER_1, 2, wait=AT_ONCE) == attempts[2:]
+        assert await outlast(backend, node.deliveries.take(WORKER_1, 10, wait=backend.tick)) == []
+        assert await node.deliveries.held(WORKER_1) == attempts
+
     async def test_a_take_that_was_cancelled_leaves_what_comes_later(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
         taking = await begin(backend, node.deliveries.take(WORKER_1, 10, wait=LONG))

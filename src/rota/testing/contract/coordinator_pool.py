@@ -90,6 +90,55 @@ class TestWorkerPool:
         await backend.wait(backend.tick * 5)
         assert [worker.id for worker in await node.pool.list_alive()] == [WORKER_1]
 
+    async def test_a_heartbeat_that_says_nothing_new_prolongs_the_lease(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        lease, beat = backend.tick * 5, Heartbeat(2)
+        await node.pool.register(make_worker(), lease)
+        for _ in range(6):
+            assert await node.pool.heartbeat(WORKER_1, beat, lease=lease)
+            await backend.wait(backend.tick)
+        assert [worker.load for worker in await node.pool.list_alive()] == [2]
+        assert await node.pool.list_beats() == {WORKER_1: beat}
+
+    async def test_a_heartbeat_that_says_nothing_new_is_refused_when_the_worker_is_gone(
+        self, backend: CoordinatorBackend
+    ) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        for worker_id in (WORKER_1, WORKER_2):
+            await a.pool.register(make_worker(worker_id), LONG)
+            assert await a.pool.heartbeat(worker_id, Heartbeat(1), lease=LONG)
+        await b.pool.remove([WORKER_1])
+        assert not await a.pool.heartbeat(WORKER_1, Heartbeat(1), lease=LONG)
+        await backend.forget()
+        assert not await a.pool.heartbeat(WORKER_2, Heartbeat(1), lease=LONG)
+        assert await b.pool.list_beats() == {}
+
+    async def test_a_heartbeat_that_says_what_was_forgotten_is_news(self, backend: CoordinatorBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        beat = Heartbeat(load=1, completed=5)
+        await a.pool.register(make_worker(), LONG)
+        await a.pool.heartbeat(WORKER_1, beat, lease=LONG)
+        await b.pool.register(make_worker(), LONG)
+        assert await a.pool.heartbeat(WORKER_1, beat, lease=LONG)
+        await b.pool.heartbeat(WORKER_1, replace(beat, load=2), lease=LONG)
+        assert await a.pool.heartbeat(WORKER_1, beat, lease=LONG)
+        assert await b.pool.list_beats() == {WORKER_1: beat}
+
+    async def test_registering_again_prolongs_the_lease(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        for _ in range(6):
+            await node.pool.register(make_worker(), backend.tick * 5)
+            await backend.wait(backend.tick)
+        assert [worker.id for worker in await node.pool.list_alive()] == [WORKER_1]
+
+    async def test_registering_again_may_change_the_lease(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        for worker_id, lease in ((WORKER_1, backend.tick), (WORKER_2, LONG)):
+            await node.pool.register(make_worker(worker_id), LONG)
+            await node.pool.register(make_worker(worker_id), lease)
+        await backend.wait(backend.tick * 2)
+        assert [worker.id for worker in await node.pool.list_alive()] == [WORKER_2]
+
     async def test_a_worker_that_was_gone_can_register_again(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
         await node.pool.register(make_worker(), backend.tick)

@@ -40,6 +40,17 @@ class TestSignals:
         await a.signals.request_cancel([one, third], ttl=LONG)
         assert await b.signals.find_cancelled([one, other, third]) == {one, third}
 
+    async def test_who_asks_again_soon_hears_of_a_request(self, backend: CoordinatorBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        one, other = make_ids(2)
+        assert await b.signals.find_cancelled([one, other]) == frozenset()
+        await a.signals.request_cancel([one], ttl=LONG)
+        while not (found := await b.signals.find_cancelled([one, other])):
+            await backend.wait(backend.tick / 10)
+        assert found == {one}
+        assert await b.signals.find_cancelled([other]) == frozenset()
+        assert await b.signals.find_cancelled([one]) == {one}
+
     async def test_only_the_tasks_asked_about_are_answered(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
         one, other = make_ids(2)

@@ -87,6 +87,18 @@ class TestWorkers:
         await store.workers.seen({WorkerId(number): number for number in range(1, 21)})
         assert [record.worker.load for record in await store.workers.list_all()] == list(range(1, 21))
 
+    async def test_what_others_changed_since_a_worker_was_last_seen_stays(self, backend: StoreBackend) -> None:
+        own, other = await backend.connect(), await backend.connect()
+        await own.workers.register(_worker())
+        await own.workers.seen({WORKER_1: 1})
+        assert await other.workers.order(WORKER_1, capacity=3)
+        await own.workers.seen({WORKER_1: 2})
+        record = (await _records(other))[WORKER_1]
+        assert (record.worker.load, record.orders.capacity) == (2, 3)
+        await other.workers.retire([WORKER_1])
+        await own.workers.seen({WORKER_1: 3})
+        assert await other.workers.list_all() == []
+
     async def test_an_unknown_worker_is_neither_seen_nor_retired(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         await store.workers.seen({UNKNOWN: 1})

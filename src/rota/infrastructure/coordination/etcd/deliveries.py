@@ -2,10 +2,15 @@
 
 `a` and a time: assigned, and since when, which is the order to take in. `t`: taken. Assigning writes a key only where
 there is none, taking writes `t` only where the value is still the one that was seen, so that a repeat hands nothing
-over twice; an answer that is lost on its way leaves the attempt taken, where `held` finds it. A worker that waits
-watches its keys. What is no entry is left out: among them the places that schedulers have reserved (`assistance.py`).
+over twice; an answer that is lost on its way leaves the attempt taken, where `held` finds it. What is no entry is left
+out: among them the places that schedulers have reserved (`assistance.py`).
+
+A worker that waits watches its keys from the revision on at which it found nothing. The watch goes on when the wait is
+over, and the next take waits for the same one; where that is enough, it does not even look first. Nor does one need to
+look for what is held where there was no key at all: before anything is taken it is assigned.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -14,8 +19,8 @@ from rota._proto.etcd import wire_pb2 as wire
 from rota.domain.attempt import Attempt
 from rota.domain.ids import TaskId, WorkerId
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number
-from rota.infrastructure.coordination.etcd.waiting import Patience, wake_all
-from rota.infrastructure.etcd.client import EtcdClient
+from rota.infrastructure.coordination.etcd.waiting import KEPT_WATCH, Patience, wake_all
+from rota.infrastructure.etcd.client import Done, EtcdClient
 from rota.infrastructure.etcd.ops import delete, has_value, is_absent, put, scan, under, when
 
 ASSIGNED, TAKEN = b"a", b"t"
@@ -27,6 +32,8 @@ class EtcdDeliveries:
         self._keys = keys
         self._stamps = stamps
         self._patience = patience
+        self._watches: dict[WorkerId, asyncio.Task[bool]] = {}  # each since a look that found nothing to take
+        self._empty: set[WorkerId] = set()  # of those that are watched, where there was no key at all
 
     async def assign(self, attempts: Sequence[Attempt]) -> None:
         keys = dict.fromkeys(map(self._key, attempts))
@@ -34,14 +41,16 @@ class EtcdDeliveries:
         await self._client.write_in_parts(new, may_repeat=True)
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
-        own = under(self._keys.delivered_to(worker_id))
+        if not wait:
+            return (await self._look(worker_id, limit))[0]
         async for left in self._patience.until(wait):
-            done = await self._client.read([scan(own)])
-            waiting = _list_assigned(done.answers[0].range.kvs)[:limit]
-            if taken := await self._fetch(worker_id, waiting):
-                return taken
+            if not self._is_watched(worker_id) or (left and not self._client.is_watch_enough):
+                taken, seen = await self._look(worker_id, limit)
+                if taken:
+                    return taken
+                self._watch(worker_id, seen)
             if left:
-                await self._client.wait_for(own, after=done.revision, wait=left, is_wanted=_is_assignment)
+                await asyncio.wait({self._watches[worker_id]}, timeout=left.total_seconds())
         return []
 
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
@@ -54,8 +63,40 @@ class EtcdDeliveries:
         return _to_attempts(_list_assigned(kvs), worker_id)
 
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
+        if self._client.is_watch_enough and worker_id in self._empty and not self._watches[worker_id].done():
+            return []
         taken = _to_attempts([kv for kv in await self._scan(worker_id) if kv.value == TAKEN], worker_id)
         return sorted(taken, key=lambda attempt: (attempt.task_id, attempt.number))
+
+    def _is_watched(self, worker_id: WorkerId) -> bool:
+        """Whether a watch has been silent since one looked. Raises what has ended it."""
+        watch = self._watches.get(worker_id)
+        if watch is None or not watch.done():
+            return watch is not None
+        del self._watches[worker_id]
+        self._empty.discard(worker_id)
+        if not watch.cancelled():
+            watch.result()
+        return False
+
+    def _watch(self, worker_id: WorkerId, seen: Done) -> None:
+        self._watches = {one: watch for one, watch in self._watches.items() if not watch.done()}
+        self._empty &= self._watches.keys()
+        if worker_id not in self._watches:  # else another take has begun one
+            own = under(self._keys.delivered_to(worker_id))
+            self._watches[worker_id] = self._client.wait_apart(
+                own, after=seen.revision, wait=KEPT_WATCH, is_wanted=_is_assignment
+            )
+            if not seen.answers[0].range.kvs:
+                self._empty.add(worker_id)
+
+    async def _look(self, worker_id: WorkerId, limit: int) -> tuple[list[Attempt], Done]:
+        """Take what is there, and say what was seen."""
+        seen = await self._client.read([scan(under(self._keys.delivered_to(worker_id)))])
+        waiting = _list_assigned(seen.answers[0].range.kvs)[:limit]
+        if waiting:
+            self._empty.discard(worker_id)  # its watch may not have told yet
+        return await self._fetch(worker_id, waiting), seen
 
     async def _scan(self, worker_id: WorkerId) -> Sequence[wire.KeyValue]:
         done = await self._client.read([scan(under(self._keys.delivered_to(worker_id)))])

@@ -1,8 +1,9 @@
 """Who works: three keys for each worker, bound to one lease: what it is, how busy it is, what it holds.
 
 Every registration and removal writes one more key, whose revision tells the scheduler whether the list that it knows is
-still the list. A heartbeat lets the lease begin anew and writes the other two; one of another duration than before
-binds all three to a new lease. What cannot be read is left out.
+still the list. A heartbeat lets the lease begin anew, which is no write, and writes the other two where they say
+something else; one of another duration than before binds all three to a new lease. Who registers again keeps the lease,
+if that runs and is of the same duration. What cannot be read is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from rota.domain.ids import TaskId, WorkerId
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, find_number
 from rota.infrastructure.etcd.client import EtcdClient, LeaseGoneError, seconds
-from rota.infrastructure.etcd.ops import delete, delete_span, get, is_present, is_unchanged, put, scan, under
+from rota.infrastructure.etcd.ops import Op, delete, delete_span, get, is_present, is_unchanged, put, scan, under
 
 
 class Described(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,26 +50,33 @@ class EtcdWorkerPool:
         self._keys = keys
 
     async def register(self, worker: Worker, lease: timedelta) -> None:
-        bound = await self._client.grant(lease)
-        own, load, held = self._keys.of_worker(worker.id)
+        own, _, _ = self._keys.of_worker(worker.id)
         before = (await self._client.read([get(own)])).answers[0].range.kvs
         document = msgspec.json.encode(_describe(worker, seconds(lease)))
-        changes = [put(own, document, lease=bound), delete(load), delete(held), put(self._keys.changes)]
+        for kv in before:
+            if await self._replace(worker.id, document, found=kv, lease=lease):
+                return
+        bound = await self._client.grant(lease)
         with suppress(LeaseGoneError):  # over before it was used: the next heartbeat is refused
-            await self._client.write(changes)
+            await self._client.write(self._described(worker.id, document, bound=bound))
         for kv in before:
             await self._client.revoke(kv.lease)
 
     async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
-        own, _, _ = self._keys.of_worker(worker_id)
-        found = (await self._client.read([get(own)])).answers[0].range.kvs
-        if not found:
+        asked = [get(key) for key in self._keys.of_worker(worker_id)]
+        own, *said = (one.range.kvs for one in (await self._client.read(asked)).answers)
+        if not own:
             return False
-        known = _read_worker(found[0])
+        known = _read_worker(own[0])
         try:
-            if known is not None and known.ttl == seconds(lease):
-                return await self._beat(worker_id, beat, bound=found[0].lease)
-            return await self._rebind(worker_id, beat, found=found[0], lease=lease)
+            if known is None or known.ttl != seconds(lease):
+                return await self._rebind(worker_id, beat, found=own[0], lease=lease)
+            if not await self._client.keep_alive(own[0].lease):
+                return False
+            was_said = [(kv.value, kv.lease) for kvs in said for kv in kvs]
+            if was_said == [(word, own[0].lease) for word in _words_of(beat)]:
+                return True
+            return await self._say(worker_id, beat, bound=own[0].lease)
         except LeaseGoneError:
             return False
 
@@ -93,9 +101,18 @@ class EtcdWorkerPool:
         beats = {_worker_of(kv): _to_beat(kv, holding.get(_worker_of(kv))) for kv in loads.range.kvs}
         return {one: beat for one, beat in beats.items() if one is not None and beat is not None}
 
-    async def _beat(self, worker_id: WorkerId, beat: Heartbeat, *, bound: int) -> bool:
-        if not await self._client.keep_alive(bound):
+    async def _replace(self, worker_id: WorkerId, document: bytes, *, found: wire.KeyValue, lease: timedelta) -> bool:
+        """Keep the lease that it has, if that is of this duration and still runs."""
+        known = _read_worker(found)
+        if known is None or known.ttl != seconds(lease) or not await self._client.keep_alive(found.lease):
             return False
+        own, _, _ = self._keys.of_worker(worker_id)
+        changes = self._described(worker_id, document, bound=found.lease)
+        with suppress(LeaseGoneError):
+            return (await self._client.write(changes, when=[is_unchanged(own, found.mod_revision)])).is_met
+        return False
+
+    async def _say(self, worker_id: WorkerId, beat: Heartbeat, *, bound: int) -> bool:
         own, _, _ = self._keys.of_worker(worker_id)
         return (await self._client.write(self._said(worker_id, beat, bound=bound), when=[is_present(own)])).is_met
 
@@ -111,12 +128,13 @@ class EtcdWorkerPool:
         await self._client.revoke(found.lease if done.is_met else bound)
         return done.is_met
 
-    def _said(self, worker_id: WorkerId, beat: Heartbeat, *, bound: int) -> list[wire.RequestOp]:
-        _, load, held = self._keys.of_worker(worker_id)
-        return [
-            put(load, msgspec.json.encode(Busy(beat.load, beat.completed)), lease=bound),
-            put(held, msgspec.json.encode(sorted(beat.held)), lease=bound),
-        ]
+    def _described(self, worker_id: WorkerId, document: bytes, *, bound: int) -> list[Op]:
+        own, load, held = self._keys.of_worker(worker_id)
+        return [put(own, document, lease=bound), delete(load), delete(held), put(self._keys.changes)]
+
+    def _said(self, worker_id: WorkerId, beat: Heartbeat, *, bound: int) -> list[Op]:
+        _, *keys = self._keys.of_worker(worker_id)
+        return [put(key, word, lease=bound) for key, word in zip(keys, _words_of(beat), strict=True)]
 
 
 def _describe(worker: Worker, ttl: int) -> Described:
@@ -131,6 +149,11 @@ def _describe(worker: Worker, ttl: int) -> Described:
         load=worker.load,
         draining=worker.is_draining,
     )
+
+
+def _words_of(beat: Heartbeat) -> tuple[bytes, bytes]:
+    """What the two keys of a heartbeat say: how busy the worker is, and what it holds."""
+    return msgspec.json.encode(Busy(beat.load, beat.completed)), msgspec.json.encode(sorted(beat.held))
 
 
 def _worker_of(kv: wire.KeyValue) -> WorkerId | None:

@@ -1,5 +1,9 @@
 """Cancel requests as keys bound to a lease, and events as batches that every listener watches for.
 
+Workers ask again and again about the same tasks, and are nearly always told of none. Where a watch is enough, one is
+kept for all requests, and who is not known to be asked to stop since it began is not looked up again while it is
+silent.
+
 A batch of events is one key; its place is the revision at which it was written, which grows with every write, so that
 all listeners hear all batches in one order. The id of an event is that revision and its number in the batch. Who comes
 back reads the batches that are remembered, at one revision, and watches from there on: no gap, no repeat.
@@ -11,6 +15,7 @@ A publish that is repeated after an unknown outcome is heard twice. An event tha
 newer one, and is left out.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -22,6 +27,7 @@ from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event, Told
 from rota.domain.ids import TaskId
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number
+from rota.infrastructure.coordination.etcd.waiting import KEPT_WATCH
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, filled_by
 from rota.infrastructure.etcd.client import CompactedError, EtcdClient, LeaseGoneError
 from rota.infrastructure.etcd.ops import (
@@ -30,6 +36,7 @@ from rota.infrastructure.etcd.ops import (
     delete,
     exists,
     get,
+    is_put,
     is_unchanged,
     put,
     put_missing,
@@ -51,6 +58,8 @@ class EtcdSignals:
         self._keys = keys
         self._stamps = stamps
         self._unpruned = 0
+        self._watch: asyncio.Task[bool] | None = None  # of all cancel requests
+        self._unasked: set[TaskId] = set()  # that were looked up since it began, and found not to be asked to stop
 
     async def request_cancel(self, task_ids: Sequence[TaskId], *, ttl: timedelta) -> None:
         if not task_ids:
@@ -62,11 +71,16 @@ class EtcdSignals:
                 await self._client.write([op for group in groups for op in group])
 
     async def find_cancelled(self, task_ids: Sequence[TaskId]) -> frozenset[TaskId]:
+        if self._watch is None or self._watch.done():
+            self._unasked.clear()
+        unknown = [task_id for task_id in task_ids if task_id not in self._unasked]
         found: set[TaskId] = set()
-        for start in range(0, len(task_ids), MOST_OPS):
-            some = task_ids[start : start + MOST_OPS]
+        for start in range(0, len(unknown), MOST_OPS):
+            some = unknown[start : start + MOST_OPS]
             done = await self._client.read([exists(self._keys.cancel(task_id)) for task_id in some])
-            found |= {task_id for task_id, answer in zip(some, done.answers, strict=True) if answer.range.count}
+            asked = {task_id for task_id, answer in zip(some, done.answers, strict=True) if answer.range.count}
+            self._note_unasked(set(some) - asked, seen_at=done.revision)
+            found |= asked
         return frozenset(found)
 
     async def publish(self, events: Sequence[Event]) -> None:
@@ -88,6 +102,16 @@ class EtcdSignals:
         buffer = EventBuffer(replayed)
         async with filled_by(self._read(start, buffer)):
             yield buffer
+
+    def _note_unasked(self, task_ids: set[TaskId], *, seen_at: int) -> None:
+        if not self._client.is_watch_enough:
+            return
+        if self._watch is None or self._watch.done():
+            self._unasked.clear()
+            self._watch = self._client.wait_apart(
+                under(self._keys.cancels), after=seen_at, wait=KEPT_WATCH, is_wanted=is_put
+            )
+        self._unasked |= task_ids
 
     async def _recall(self, place: tuple[int, int] | None) -> tuple[int, list[Told]]:
         """From which revision to watch, and what came between that and the place where the listener was."""

@@ -1,9 +1,10 @@
 """Adding tasks, all or none.
 
-The swift way expects what is usual: none of the ids and keys is known, which one transaction checks. When it is not so,
-or when there are more of them than one transaction can check, the careful way looks first. Then a key of the batch
-itself is the condition: what was sent twice is written once. (Only two nodes that race for the same idempotency keys in
-batches of more than sixty could each add the rest of theirs.)
+The swift way expects what is usual: none of the ids and keys is known, which one transaction checks. Ids of a batch
+follow each other, so that few conditions are enough for many of them. When it is not so, or when there are more than
+one transaction can check, the careful way looks first. Then a key of the batch itself is the condition: what was sent
+twice is written once. (Only two nodes that race for the same idempotency keys in batches of more than sixty could each
+add the rest of theirs.)
 
 What does not fit one request is brought before the transaction that makes it count: payloads, and then all that was
 asked for. Without the key that says where it stands a task is none, for whoever looks.
@@ -25,8 +26,10 @@ from rota.infrastructure.etcd.ops import (
     MOST_CONDITIONS,
     MOST_LEAF,
     MOST_OPS,
+    Condition,
     Op,
     is_absent,
+    is_empty,
     put,
     size_of,
     together,
@@ -35,7 +38,7 @@ from rota.infrastructure.etcd.ops import (
 from rota.infrastructure.store.etcd.audit import audit_ops
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
 from rota.infrastructure.store.etcd.records import lay_out, load_tasks
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, runs_of
 
 BATCH_KEPT = timedelta(hours=1)  # longer than any request is on its way
 
@@ -46,7 +49,7 @@ class TaskAdder:
 
     async def add(self, new: Sequence[NewTask]) -> list[Added]:
         keys = self._keys(new)
-        is_plain = len(keys) <= MOST_CONDITIONS and len(set(keys)) == len(keys)
+        is_plain = len(set(keys)) == len(keys) and len(self._conditions(new)) <= MOST_CONDITIONS
         if is_plain and await self._write(new):
             return [Added(item.task.id) for item in new]
         while True:
@@ -64,10 +67,11 @@ class TaskAdder:
             raise InvalidError("tasks", problem)
         kept = audit_ops(self._space, [entry for item in new for entry in item.audit])
         await self._space.client.write_in_parts(before)
-        keys = self._keys(new)
-        if len(keys) <= MOST_CONDITIONS:
-            ops = [*(together(group) for group in groups), *kept]
-            return (await self._space.client.write(ops, when=[is_absent(key) for key in keys])).is_met
+        conditions = self._conditions(new)
+        if len(conditions) <= MOST_CONDITIONS:
+            ops = [op for group in groups for op in group]
+            gathered = ops if len(ops) + len(kept) <= MOST_OPS else self._gather(new, groups)
+            return (await self._space.client.write([*gathered, *kept], when=conditions)).is_met
         return await self._write_many(new, [*self._gather(new, groups), *kept])
 
     async def _write_many(self, new: Sequence[NewTask], ops: Sequence[Op]) -> bool:
@@ -99,6 +103,14 @@ class TaskAdder:
         ids = [self._space.key("tasks", item.task.id) for item in new]
         return [*ids, *(self._key(item) for item in new if item.key is not None)]
 
+    def _conditions(self, new: Sequence[NewTask]) -> list[Condition]:
+        """The same in as few conditions as it takes."""
+        ids = [
+            self._space.ids_from("tasks", first, before=last + 1)
+            for first, last in runs_of(item.task.id for item in new)
+        ]
+        return [*map(is_empty, ids), *(is_absent(self._key(item)) for item in new if item.key is not None)]
+
     def _key(self, item: NewTask) -> str:
         return self._space.key("keys", item.task.spec.tenant_id, item.key or "")
 
@@ -110,12 +122,13 @@ class TaskAdder:
 
     async def _find_missing(self, own: Sequence[NewTask]) -> list[NewTask]:
         """Those that are not there yet; an id that stands for another task must never pass for a repeat."""
-        specs = present(await self._space.find_all([self._space.key("tasks", item.task.id) for item in own]))
-        known = await load_tasks(self._space, specs)
+        [specs] = await self._space.find_ids(["tasks"], [item.task.id for item in own])
+        known = await load_tasks(self._space, list(specs.values()))
         for item in own:
             if item.task.id in known and known[item.task.id].spec != item.task.spec:
                 raise IdTakenError(item.task.id)
-        await delete_unchanged(self._space, [kv for kv in specs if id_of(kv) not in known])  # of a batch cut short
+        of_a_batch_cut_short = [kv for task_id, kv in specs.items() if task_id not in known]
+        await delete_unchanged(self._space, of_a_batch_cut_short)
         return [item for item in own if item.task.id not in known]
 
 

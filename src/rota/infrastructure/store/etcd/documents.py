@@ -104,11 +104,11 @@ def to_state(task_id: TaskId, document: StateDocument) -> TaskState:
     )
 
 
-def to_task(spec: TaskSpec, *, live: KV | None, result: KV | None, error: KV | None) -> Task | None:
-    """The task as its documents say; None: it is half gone, a purge is at work."""
+def to_task(spec: TaskSpec, *, state: TaskState | None, result: KV | None, error: KV | None) -> Task | None:
+    """The task as its documents say, with its state unless it has ended; None: it is half gone, a purge is at work."""
     last = None if error is None else _ERROR.decode(error.value)
-    if live is not None:
-        return Task(spec=spec, state=read_state(live), error=last)
+    if state is not None:
+        return Task(spec=spec, state=state, error=last)
     if result is None:
         return None
     end = read_result(result)

@@ -1,17 +1,18 @@
 """Where the documents of a task are, how those of a new one are written, and how a whole task is read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rota.domain.ids import TaskId
 from rota.domain.log import LogEntry
 from rota.domain.submission import NewTask
-from rota.domain.task import Task, TaskState
+from rota.domain.task import PROCESSING, Task, TaskState
 from rota.infrastructure.etcd.ops import Op, put
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.etcd.documents import (
     encode,
     mark,
     place_in_time,
+    read_state,
     state_document,
     to_task,
 )
@@ -66,18 +67,33 @@ def lay_out(
 
 async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task]:
     """Whole tasks, from what was asked of them and all else that there is."""
-    ids = [id_of(kv) for kv in specs]
-    documents = [read_spec(kv.value) for kv in specs]
-    long = {task_id for task_id, document in zip(ids, documents, strict=True) if document.payload is None}
-    kinds = ("live", "results", "errors")
-    keys = [space.key(kind, task_id) for task_id in ids for kind in kinds]
-    found = await space.find_all([*keys, *(space.key("payloads", task_id) for task_id in sorted(long))])
-    payloads = dict(zip(sorted(long), found[len(keys) :], strict=True))
+    [lives] = await space.find_ids(["live"], map(id_of, specs))
+    return await complete_tasks(space, {id_of(kv): kv for kv in specs}, lives=lives)
+
+
+async def complete_tasks(
+    space: EtcdSpace, specs: Mapping[TaskId, KV], *, lives: Mapping[TaskId, KV]
+) -> dict[TaskId, Task]:
+    """Whole tasks, from what was asked of them, where they stand unless they have ended, and what else they need: how
+    they ended, their last error if there can be one, their payload if it is long. Hardly any that lives needs more."""
+    documents = {task_id: read_spec(spec.value) for task_id, spec in specs.items()}
+    states = {task_id: read_state(lives[task_id]) if task_id in lives else None for task_id in specs}
+    ended = [task_id for task_id, state in states.items() if state is None]
+    tried = [task_id for task_id, state in states.items() if state is None or _was_tried(state)]
+    long = [task_id for task_id, document in documents.items() if document.payload is None]
+    kinds = {"results": ended, "errors": tried, "payloads": long}
+    places = [(kind, task_id) for kind, task_ids in kinds.items() for task_id in task_ids]
+    rest = dict(zip(places, await space.find_all([space.key(*place) for place in places]), strict=True))
     tasks: dict[TaskId, Task] = {}
-    for place, (task_id, document) in enumerate(zip(ids, documents, strict=True)):
-        live, result, error = found[place * len(kinds) : (place + 1) * len(kinds)]
-        payload = payloads.get(task_id)
+    for task_id, document in documents.items():
+        payload = rest.get(("payloads", task_id))
         spec = to_spec(task_id, document, apart=None if payload is None else payload.value)
-        if (task := to_task(spec, live=live, result=result, error=error)) is not None:
+        result, error = rest.get(("results", task_id)), rest.get(("errors", task_id))
+        if (task := to_task(spec, state=states[task_id], result=result, error=error)) is not None:
             tasks[task_id] = task
     return tasks
+
+
+def _was_tried(state: TaskState) -> bool:
+    """Whether an attempt has ended: only then there may be an error."""
+    return state.attempt > (1 if state.status is PROCESSING else 0)

@@ -16,7 +16,7 @@ from rota.domain.task import FAILED
 from rota.infrastructure.etcd.ops import Span, delete, put
 from rota.infrastructure.store.etcd.documents import read_result
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, name_of, present, tenant_of
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, name_of, tenant_of
 from rota.infrastructure.store.report_documents import read_figures, read_ids, write_figures, write_ids
 from rota.infrastructure.store.spec_documents import read_spec
 
@@ -38,8 +38,8 @@ class EtcdReportStore:
         )
 
     async def load_facts(self, task_ids: Collection[TaskId]) -> list[TaskFacts]:
-        specs = await self._space.find_all([self._space.key("tasks", one) for one in task_ids])
-        return await self._complete(present(specs))
+        [specs] = await self._space.find_ids(["tasks"], task_ids)
+        return await self._complete([specs[one] for one in task_ids if one in specs])
 
     async def list_live_ids(self, *, after: int, upto: int, limit: int) -> list[TaskId]:
         return [
@@ -84,8 +84,8 @@ class EtcdReportStore:
 
     async def _complete(self, specs: Sequence[KV]) -> list[TaskFacts]:
         """With how they ended, if they have."""
-        results = await self._space.find_all([self._space.key("results", id_of(kv)) for kv in specs])
-        return [_facts(kv, result) for kv, result in zip(specs, results, strict=True)]
+        [results] = await self._space.find_ids(["results"], map(id_of, specs))
+        return [_facts(kv, results.get(id_of(kv))) for kv in specs]
 
 
 def _read_progress(found: KV | None) -> Progress:

@@ -45,6 +45,7 @@ TIME_DIGITS = 17
 PAGE = 1000
 FIRST_WINDOW = 60_000  # milliseconds
 WIDER = 8
+FINEST = 16  # parts of the first window: no stretch is halved below it
 FULL = 4  # times what is needed: then a narrower window will do
 
 
@@ -98,6 +99,17 @@ class EtcdSpace:
             found += [answer.range.kvs[0] if answer.range.kvs else None for answer in done.answers]
         return found
 
+    async def find_ids(self, kinds: Sequence[str], ids: Iterable[int]) -> list[dict[TaskId, KV]]:
+        """What there is of each kind by id. Ids that follow each other, as those of a batch do, are read as one."""
+        runs = runs_of(ids)
+        asked = [self._ask_run(kind, run) for kind in kinds for run in runs]
+        found: list[list[KV]] = []
+        for start in range(0, len(asked), MOST_OPS):
+            done = await self.client.read(asked[start : start + MOST_OPS])
+            found += [list(answer.range.kvs) for answer in done.answers]
+        of_kind = (found[number * len(runs) : (number + 1) * len(runs)] for number in range(len(kinds)))
+        return [{id_of(kv): kv for kvs in some for kv in kvs} for some in of_kind]
+
     async def scan(self, span: Span, limit: int | None = None, *, keys_only: bool = False) -> list[KV]:
         """The keys of a span in order, up to so many, read in pages."""
         found: list[KV] = []
@@ -145,17 +157,36 @@ class EtcdSpace:
         unchanged = [is_unchanged(key, revision_of(kv)) for key, kv in zip(keys, found, strict=True)]
         return (await self.client.write(ops, when=[*unchanged, *map(is_present, needed)])).is_met
 
+    def _ask_run(self, kind: str, run: tuple[int, int]) -> Op:
+        first, last = run
+        return get(self.key(kind, first)) if first == last else scan(self.ids_from(kind, first, before=last + 1))
+
     async def _find_lower(self, line: "Line", *, below: int, least: int, needed: int) -> int:
-        width, widest_empty = line.window, 0
+        """Counting is cheap: a stretch is made wider until it holds enough, and halved until it holds not much more."""
+        width, narrow, wide = line.window, 0, 0
         while True:
             lower = max(below - width, least, 0)
             number = (await self.client.read([count(line.between(lower, below))])).answers[0].range.count
             if number < needed and lower > max(least, 0):
-                widest_empty, width = width, width * WIDER
-            elif number > needed * FULL and width > widest_empty * 2 + 2:
-                width = (width + widest_empty) // 2
+                narrow = width
+            elif number > needed * FULL:
+                wide = width
             else:
                 return lower
+            if wide and wide - narrow <= line.window // FINEST:
+                return max(below - wide, least, 0)
+            width = (narrow + wide) // 2 if wide else width * WIDER
+
+
+def runs_of(ids: Iterable[int]) -> list[tuple[int, int]]:
+    """The first and the last of those ids that follow each other without a gap."""
+    runs: list[tuple[int, int]] = []
+    for one in sorted(set(ids)):
+        if runs and one == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], one)
+        else:
+            runs.append((one, one))
+    return runs
 
 
 def spell(name: str | int) -> str:

@@ -48,7 +48,7 @@ from rota.infrastructure.store.etcd.documents import (
     state_document,
 )
 from rota.infrastructure.store.etcd.listing import list_page
-from rota.infrastructure.store.etcd.records import due_key, load_tasks, log_key
+from rota.infrastructure.store.etcd.records import complete_tasks, due_key, load_tasks, log_key
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present, spell_time
 from rota.infrastructure.store.spec_documents import read_spec, to_live
 
@@ -86,13 +86,13 @@ class EtcdTaskStore:
         return task if task is not None and task.spec.tenant_id == tenant_id else None
 
     async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
-        specs = await self._space.find_all([self._space.key("tasks", task_id) for task_id in task_ids])
-        return await load_tasks(self._space, present(specs))
+        specs, lives = await self._space.find_ids(["tasks", "live"], task_ids)
+        return await complete_tasks(self._space, {one: specs[one] for one in task_ids if one in specs}, lives=lives)
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
-        found = present(await self._space.find_all([self._space.key("live", task_id) for task_id in task_ids]))
-        live = {state.id: state for state in map(read_state, found)}
-        return await self._with_types([live[task_id] for task_id in task_ids if task_id in live])
+        specs, lives = await self._space.find_ids(["tasks", "live"], task_ids)
+        found = [task_id for task_id in task_ids if task_id in lives and task_id in specs]
+        return [to_live(read_state(lives[task_id]), read_spec(specs[task_id].value)) for task_id in found]
 
     async def list_live(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
         found = await self._space.scan(self._space.ids_from("live", (after or 0) + 1), limit)
@@ -149,9 +149,8 @@ class EtcdTaskStore:
         return await self.find_live([id_of(kv) for kv in found])
 
     async def _with_types(self, states: Sequence[TaskState]) -> list[LiveTask]:
-        specs = await self._space.find_all([self._space.key("tasks", state.id) for state in states])
-        found = zip(states, specs, strict=True)
-        return [to_live(state, read_spec(spec.value)) for state, spec in found if spec is not None]
+        [specs] = await self._space.find_ids(["tasks"], [state.id for state in states])
+        return [to_live(state, read_spec(specs[state.id].value)) for state in states if state.id in specs]
 
     async def _find_states(self, task_ids: Sequence[TaskId]) -> dict[TaskId, TaskState]:
         live = present(await self._space.find_all([self._space.key("live", task_id) for task_id in task_ids]))

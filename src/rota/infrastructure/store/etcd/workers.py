@@ -11,17 +11,23 @@ from rota.domain.audit import AuditEntry
 from rota.domain.ids import WorkerId
 from rota.domain.paging import purge_limit
 from rota.domain.worker import Worker
-from rota.infrastructure.etcd.ops import Op, cut, is_unchanged, put, when
+from rota.infrastructure.etcd.ops import Op, Span, cut, is_unchanged, put, when
 from rota.infrastructure.store.etcd.audit import audit_ops
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found, present
 
 KIND = "workers"
 
 
+Seen = Mapping[str, tuple[int, WorkerRecord]]  # records by key, each with the revision at which it was written
+
+
 class EtcdWorkerRegistry:
+    """A worker that says that it lives changes the record that it wrote before, without reading it, if it still is."""
+
     def __init__(self, space: EtcdSpace) -> None:
         self._space = space
+        self._last: Seen = {}  # what the last change has written
 
     async def register(self, worker: Worker) -> None:
         key, now = self._space.key(KIND, worker.id), self._space.now()
@@ -71,8 +77,15 @@ class EtcdWorkerRegistry:
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list[WorkerRecord]:
-        found = map(_read, await self._space.scan(self._space.ids_from(KIND, (after or 0) + 1)))
-        return [record for record in found if record.retired_at is None or not alive_only][:limit]
+        span, size = self._space.ids_from(KIND, (after or 0) + 1), limit
+        found: list[WorkerRecord] = []
+        while len(found) < limit:
+            page = await self._space.scan(span, size)
+            found += [one for one in map(_read, page) if one.retired_at is None or not alive_only]
+            if len(page) < size:
+                break
+            span, size = Span(page[-1].key + b"\0", span.end), size * 2  # many that have retired may lie in between
+        return found[:limit]
 
     async def purge(self, *, retired_before: datetime, limit: int) -> int:
         found = await self._space.scan(self._space.all(KIND))
@@ -82,14 +95,28 @@ class EtcdWorkerRegistry:
     async def _change(self, worker_ids: Sequence[WorkerId], change: Callable[[WorkerRecord], WorkerRecord]) -> None:
         """Change those that are known; one that somebody else changed meanwhile is read and changed again."""
         left = [self._space.key(KIND, worker_id) for worker_id in worker_ids]
+        found: Seen = {key: self._last[key] for key in left if key in self._last}
+        written: dict[str, tuple[int, WorkerRecord]] = {}
         while left:
-            found = [kv for kv in await self._space.find_all(left) if kv is not None]
-            writes = [(kv, put(kv.key.decode(), msgspec.json.encode(change(_read(kv))))) for kv in found]
-            left = []
-            for parts in cut([when([is_unchanged(kv.key.decode(), kv.mod_revision)], [op])] for kv, op in writes):
-                done = await self._space.client.write([op for part in parts for op in part])
-                keys = [part[0].txn.compare[0].key.decode() for part in parts]
-                left += [key for key, one in zip(keys, done.answers, strict=True) if not one.txn.succeeded]
+            written |= await self._write({key: (at, change(one)) for key, (at, one) in found.items()})
+            left = [key for key in left if key not in written]
+            found = {kv.key.decode(): (kv.mod_revision, _read(kv)) for kv in present(await self._space.find_all(left))}
+            left = [key for key in left if key in found]
+        self._last = written
+
+    async def _write(self, changed: Seen) -> Seen:
+        """Write records where the one before was written at this revision; those that were."""
+        ops = [
+            when([is_unchanged(key, at)], [put(key, msgspec.json.encode(one))]) for key, (at, one) in changed.items()
+        ]
+        written: dict[str, tuple[int, WorkerRecord]] = {}
+        left = iter(changed.items())
+        for parts in cut([op] for op in ops):
+            done = await self._space.client.write([op for part in parts for op in part])
+            for answer, (key, (_, one)) in zip(done.answers, left, strict=False):
+                if answer.txn.succeeded:
+                    written[key] = (done.revision, one)
+        return written
 
 
 def _read(kv: KV) -> WorkerRecord:
