@@ -3,10 +3,12 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, Engine, event, text
 from structlog.testing import capture_logs
 
 from rota.application import metrics
@@ -31,7 +33,7 @@ from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.store.sql import schedules
 from rota.infrastructure.store.sql.store import sql_store
 from rota.infrastructure.system import SystemClock, SystemRandom
-from tests.support.builders import a_config
+from tests.support.builders import HOUR, a_config
 from tests.support.stage import Figures
 
 OLD, NEWER = "old", "newer"
@@ -159,3 +161,38 @@ async def test_a_calendar_is_not_deleted_under_a_schedule_that_cannot_be_read(le
     with pytest.raises(CalendarInUseError, match="a, b"):
         await store.calendars.delete(DEFAULT_TENANT, "closed")
     assert await store.calendars.list_users(DEFAULT_TENANT, "closed") == []
+
+
+async def test_old_occurrences_are_looked_for_type_by_type(leader: Leader) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def note(*facts: Any) -> None:
+        asked.append((facts[2], facts[3]))
+
+    await leader.fire()
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        for limit in (1, 100):
+            await leader.node.store.schedules.purge(fired_before=leader.node.time.now() + HOUR, limit=limit)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    statements = [(sql, facts) for sql, facts in asked if "schedule_occurrence" in sql]
+    assert {sql.split()[0] for sql, _ in statements} == {"SELECT", "DELETE"}
+    for sql, facts in statements:
+        explain = partial(Connection.exec_driver_sql, statement=f"EXPLAIN QUERY PLAN {sql}", parameters=facts)
+        plan = [row[-1] for row in await leader.database.read(lambda link, explain=explain: explain(link).fetchall())]
+        looks = [step for step in plan if "schedule_occurrence" in step]
+        assert looks
+        assert all(look.startswith("SEARCH") and "tenant_id=? AND type=?" in look for look in looks), plan
+
+
+async def test_a_purge_goes_on_where_the_last_one_ended(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "_PAGE", 1)
+    monkeypatch.setattr(schedules, "_PAGES_PURGED", 1)
+    await leader.change("UPDATE task_config SET config_json = replace(config_json, 'moon_phase', 'jitter_seconds')")
+    await leader.fire()
+    store, later = leader.node.store.schedules, leader.node.time.now() + HOUR
+    noted = [len(await store.list_occurrences(DEFAULT_TENANT, one)) for one in (NEWER, OLD)]
+    assert await store.purge(fired_before=later, limit=1) == 1
+    purged = [await store.purge(fired_before=later, limit=100) for _ in range(4)]
+    assert purged == [noted[0] - 1, noted[1], 0, 0]

@@ -11,6 +11,7 @@ from rota.application.ports.store import Store
 from rota.application.ports.system import Clock
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
+from rota.domain.errors import UnavailableError
 from rota.domain.ids import EPOCH
 from rota.domain.rollup import Grain, Reach, micros
 
@@ -63,9 +64,18 @@ class Retain:
                 for grain in Grain
             },
         }
-        purged = {name: await self._purge(partial(purge, limit=self.batch), reign) for name, purge in purges.items()}
+        purged: dict[str, int] = {}
+        problems: list[UnavailableError] = []
+        for name, purge in purges.items():
+            try:
+                purged[name] = await self._purge(partial(purge, limit=self.batch), reign)
+            except UnavailableError as exc:  # one that takes too long must not keep the others from their turn
+                log.warning("retention.failed", what=name, error=str(exc))
+                problems.append(exc)
         if any(purged.values()):
             log.info("retention.purged", **purged)
+        if problems:
+            raise problems[0]
 
     async def _purge(self, purge: Callable[[], Awaitable[int]], reign: Reign) -> int:
         """Until nothing is left: a backlog must not grow faster than it is worked off."""

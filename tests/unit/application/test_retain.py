@@ -3,16 +3,18 @@
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from rota.application.ports.report import RollupRange
 from rota.application.retain import Retain, Retention
 from rota.application.roll_up import RollUp
 from rota.domain.attempt import TaskResult
-from rota.domain.errors import FencedError
+from rota.domain.errors import FencedError, UnavailableError
 from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId, first_id_at
 from rota.domain.rollup import Figures, Grain, Progress, Reach, RollupKey, Step, micros
 from rota.domain.schedule import Occurrence, Schedule
+from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, HOUR, a_config, a_token, an_audit_entry
 from tests.support.scene import Scene, a_scene, ids
 from tests.support.virtual import virtually
@@ -91,6 +93,20 @@ async def test_a_backlog_is_worked_off_in_one_go_however_long() -> None:
     await scene.pass_time(2 * DAY.total_seconds())
     await a_retention(scene, batch=1)(scene.reign)
     assert await kept(scene, 1010) == []
+
+
+@virtually
+async def test_what_cannot_be_deleted_keeps_nothing_else() -> None:
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.actual_store.workers.retire([WorkerId(1)])
+    await scene.pass_time(DAY.total_seconds())
+    for operation in ("tasks.purge", "schedules.purge"):
+        scene.faults.inject(operation, Fault.TIMEOUT)
+    with capture_logs() as logs, pytest.raises(UnavailableError):
+        await a_retention(scene)(scene.reign)
+    assert await scene.actual_store.workers.list_all(alive_only=False) == []
+    assert [entry["what"] for entry in logs if entry["event"] == "retention.failed"] == ["tasks", "occurrences"]
 
 
 @virtually
