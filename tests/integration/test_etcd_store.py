@@ -24,6 +24,7 @@ from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
+from rota.domain.task import PENDING
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
@@ -150,6 +151,15 @@ async def test_more_than_one_transaction_takes_is_refused_and_nothing_is_added(s
     with pytest.raises(InvalidError, match="send fewer at a time"):
         await store.tasks.add([NewTask(task) for task in make_tasks(9_000)])
     assert await store.tasks.list_live(after=None, limit=1) == []
+
+
+async def test_as_many_tasks_as_the_guide_says_are_added_together_and_again(store: Store) -> None:
+    tasks = make_tasks(5_000)
+    for _ in range(2):
+        await add(store, tasks)
+    some = [tasks[0], tasks[-1]]
+    assert await store.tasks.load([task.id for task in some]) == {task.id: task for task in some}
+    assert await store.tasks.count_by_status(DEFAULT_TENANT) == {PENDING: 5_000}
 
 
 async def test_what_etcd_never_takes_is_no_outage(store: Store) -> None:

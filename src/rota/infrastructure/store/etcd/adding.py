@@ -1,8 +1,8 @@
 """Adding tasks, all or none.
 
 The swift way expects what is usual: none of the ids and keys is known, which one transaction checks. Ids of a batch
-follow each other, so that few conditions are enough for many of them. When it is not so, or when there are more than
-one transaction can check, the careful way looks first. Then a key of the batch itself is the condition: what was sent
+follow each other, so that few conditions are enough for many of them. When it is not so, or when there is more than
+one transaction can check or hold, the careful way looks first. Then a key of the batch itself is the condition: what was sent
 twice is written once. (Only two nodes that race for the same idempotency keys in batches of more than sixty could each
 add the rest of theirs.)
 
@@ -50,7 +50,7 @@ class TaskAdder:
     async def add(self, new: Sequence[NewTask]) -> list[Added]:
         keys = self._keys(new)
         is_plain = len(set(keys)) == len(keys) and len(self._conditions(new)) <= MOST_CONDITIONS
-        if is_plain and await self._write(new):
+        if is_plain and await self._write(new, is_looked_up=False):
             return [Added(item.task.id) for item in new]
         while True:
             owners = find_owners(new, await self._find_firsts(new))
@@ -59,16 +59,19 @@ class TaskAdder:
             if not missing or await self._write(missing):
                 return [Added(owner, is_repeat=owner != item.task.id) for item, owner in zip(new, owners, strict=True)]
 
-    async def _write(self, new: Sequence[NewTask]) -> bool:
-        """Write tasks that are absent; False when one was not."""
-        before, groups = lay_out(self._space, new, _fits)
+    async def _write(self, new: Sequence[NewTask], *, is_looked_up: bool = True) -> bool:
+        """Write tasks that are absent; False when one was not, or when nobody looked and one would be overwritten."""
+        layout = lay_out(self._space, new, _fits)
+        groups = layout.groups
         if not _fits(groups):
             problem = f"{len(new)} at once are more than etcd takes in one transaction; send fewer at a time"
             raise InvalidError("tasks", problem)
+        if layout.has_specs_before and not is_looked_up:
+            return False
         kept = audit_ops(self._space, [entry for item in new for entry in item.audit])
-        await self._space.client.write_in_parts(before)
+        await self._space.client.write_in_parts(layout.before)
         conditions = self._conditions(new)
-        if len(conditions) <= MOST_CONDITIONS:
+        if len(conditions) <= MOST_CONDITIONS and not layout.has_specs_before:
             ops = [op for group in groups for op in group]
             gathered = ops if len(ops) + len(kept) <= MOST_OPS else self._gather(new, groups)
             return (await self._space.client.write([*gathered, *kept], when=conditions)).is_met

@@ -1,6 +1,7 @@
 """Where the documents of a task are, how those of a new one are written, and how a whole task is read."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rota.domain.ids import TaskId
 from rota.domain.log import LogEntry
@@ -49,20 +50,25 @@ def payload_ops(space: EtcdSpace, new: Sequence[NewTask], *, apart: int = LONG_P
     return [put(space.key("payloads", spec.id), spec.payload.encode()) for spec in specs]
 
 
-def lay_out(
-    space: EtcdSpace, new: Sequence[NewTask], fits: Callable[[Sequence[Sequence[Op]]], bool]
-) -> tuple[list[Op], list[list[Op]]]:
-    """What to write before a transaction, and what for each task in it: no more of it before than it takes to fit.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What to write before a transaction, and what for each task in it."""
 
-    The shortest may not fit either."""
+    before: Sequence[Op]
+    groups: Sequence[Sequence[Op]]
+    has_specs_before: bool = False  # then a task's spec is there before the task is
+
+
+def lay_out(space: EtcdSpace, new: Sequence[NewTask], fits: Callable[[Sequence[Sequence[Op]]], bool]) -> Layout:
+    """With no more before than it takes for the rest to fit. The shortest may not fit either."""
     groups = [new_task_ops(space, item) for item in new]
     if fits(groups):
-        return payload_ops(space, new), groups
+        return Layout(payload_ops(space, new), groups)
     groups = [new_task_ops(space, item, apart=0) for item in new]
     payloads = payload_ops(space, new, apart=0)
     if fits(groups):
-        return payloads, groups
-    return [*payloads, *(spec for spec, *_ in groups)], [rest for _, *rest in groups]
+        return Layout(payloads, groups)
+    return Layout([*payloads, *(spec for spec, *_ in groups)], [rest for _, *rest in groups], has_specs_before=True)
 
 
 async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task]:

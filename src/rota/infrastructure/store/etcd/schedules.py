@@ -149,9 +149,9 @@ class EtcdScheduleStore:
             new = firing.without(known)
             ops = self._note(new, found)
             fits = partial(_fits, room=MOST_BYTES - size_of(ops))
-            before, groups = lay_out(self._space, [NewTask(task) for task in new.tasks], fits)
-            await self._space.client.write_in_parts(before)
-            if await self._space.write_if([key], [found], ops=[*ops, *map(together, groups)]):
+            layout = lay_out(self._space, [NewTask(task) for task in new.tasks], fits)
+            await self._space.client.write_in_parts(layout.before)
+            if await self._space.write_if([key], [found], ops=[*ops, *map(together, layout.groups)]):
                 return new.occurrences
 
     def _note(self, firing: Firing, found: KV) -> list[Op]:
