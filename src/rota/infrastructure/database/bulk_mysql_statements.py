@@ -45,6 +45,13 @@ def insert_into(table: Table, columns: Sequence[str], *, tail: str = "") -> Inse
     )
 
 
+def keeping(table: Table, columns: Sequence[str]) -> Insert:
+    """Rows that are there stay as they are. Not INSERT IGNORE: that would also turn a text that is too long into a
+    shorter one."""
+    key = next(iter(table.primary_key.columns)).name
+    return insert_into(table, columns, tail=f" ON DUPLICATE KEY UPDATE {key}={key}")
+
+
 def replacing(table: Table, columns: Sequence[str]) -> Insert:
     changes = ",".join(f"{name}=VALUES({name})" for name in columns)
     return insert_into(table, columns, tail=f" ON DUPLICATE KEY UPDATE {changes}")
