@@ -55,7 +55,7 @@ class HandedBack(Struct, frozen=True):
     delay: timedelta = timedelta(0)
 
 
-class Ended(Struct):
+class Ended(Struct, gc=False):
     """One attempt that runs no more, and how it ended. None: the task has moved on, there is nothing to write."""
 
     attempt: Attempt

@@ -134,7 +134,7 @@ async def _read(messages: AsyncIterator[bytes], buffer: EventBuffer, *, replayed
         buffer.fail(exc)
 
 
-class _Event(msgspec.Struct, omit_defaults=True):
+class _Event(msgspec.Struct, omit_defaults=True, gc=False):
     """An event on the wire: ids are decimal strings, for readers whose numbers end at 2^53."""
 
     kind: EventKind
