@@ -78,7 +78,7 @@ class LogKind(StrEnum):
     INFO = "INFO"
 
 
-class TaskState(Struct, frozen=True, kw_only=True):
+class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     """Where one task stands: everything about it that ever changes."""
 
     id: TaskId
@@ -216,7 +216,7 @@ class TaskState(Struct, frozen=True, kw_only=True):
         return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=note)
 
 
-class Transition(Struct, frozen=True, kw_only=True):
+class Transition(Struct, frozen=True, kw_only=True, gc=False):
     """One lawful step of a task, with what is to be remembered of it."""
 
     before: TaskState
@@ -238,7 +238,7 @@ class Transition(Struct, frozen=True, kw_only=True):
         return replace(self, error=held, kind=kind, message=held.message)
 
 
-class TaskSpec(Struct, frozen=True, kw_only=True):
+class TaskSpec(Struct, frozen=True, kw_only=True, gc=False):
     """What was asked of one task: written once, never changed."""
 
     id: TaskId
@@ -260,7 +260,7 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
         return None if total is None else max(self.created_at, self.scheduled_at or self.created_at) + total
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class Task(Struct, frozen=True, kw_only=True, gc=False):
     """One instance of a task config, from submit to its final state."""
 
     spec: TaskSpec
@@ -286,7 +286,7 @@ class Task(Struct, frozen=True, kw_only=True):
         return replace(self, state=step.after, result=step.result, error=error)
 
 
-class LiveTask(Struct, frozen=True, kw_only=True):
+class LiveTask(Struct, frozen=True, kw_only=True, gc=False):
     """A task that has not ended, with just what dispatch and recovery need: no payload."""
 
     state: TaskState

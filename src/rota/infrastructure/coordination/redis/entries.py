@@ -33,8 +33,11 @@ def find_worker_id(text: bytes) -> WorkerId | None:
 
 def find_entry(text: bytes) -> Entry | None:
     first, _, second = text.partition(b":")
-    task_id, number = find_task_id(first), _find_number(second)
-    return None if task_id is None or number is None else (task_id, number)
+    if second == b"1":  # nearly always: a task is seldom tried again
+        task_id = _find_number(first)
+        return None if task_id is None else (TaskId(task_id), 1)
+    task_id, number = _find_number(first), _find_number(second)
+    return None if task_id is None or number is None else (TaskId(task_id), number)
 
 
 def to_ready(entry: QueueEntry) -> TaskId | bytes:

@@ -80,7 +80,7 @@ class SqlTaskStore:
             return {}
         query = f"{SELECT_TASK} WHERE t.id {{ids}}"
         rows = await self._select_by_ids(query, task_ids)
-        return {task.id: task for task in map(to_task, rows)}
+        return {task.spec.id: task for task in map(to_task, rows)}
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         if not task_ids:
