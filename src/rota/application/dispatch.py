@@ -344,15 +344,14 @@ class Dispatcher:
         ids = list(self._hand | parked_ids)
         found = {task_id: live for task_id, live in self._hand.items() if live is not None}
         unread = [task_id for task_id in ids if task_id not in found]
-        found |= {live.id: live for live in (await self._tasks.find_live(unread) if unread else ())}
-        waiting = {task_id: found[task_id] for task_id in ids if _is_waiting(found.get(task_id))}
-        for task_id in ids:
-            if task_id not in waiting:
-                self._let_go(task_id)
+        found |= {live.state.id: live for live in (await self._tasks.find_live(unread) if unread else ())}
+        waiting = [found[task_id] for task_id in ids if task_id in found and found[task_id].state.status in WAITING]
+        for task_id in set(ids).difference([live.state.id for live in waiting]):
+            self._let_go(task_id)
         soon = self._time.now() + CLOCK_SLACK
-        due = [live for live in waiting.values() if live.state.due_at <= soon]
+        due = [live for live in waiting if live.state.due_at <= soon]
         if len(due) < len(waiting):
-            early = [live for live in waiting.values() if live.state.due_at > soon]
+            early = [live for live in waiting if live.state.due_at > soon]
             await self._put_back(early, [live.state.due_at for live in early], reign=reign)
         return sorted(due, key=rank_of) if parked_ids else due
 
@@ -360,21 +359,23 @@ class Dispatcher:
         """Grant what may go and park the rest; says how many were granted."""
         if not waiting:
             return 0
-        await self._throttle.learn({key_of(live) for live in waiting})
+        keys = {key_of(live) for live in waiting}
+        await self._throttle.learn(keys)
         settings = self._settings
         verdict = admit(waiting, crew, throttle=self._throttle, rate=settings.global_rate)
-        needs = [Need(live.id, live.type, self._throttle.executor_of(key_of(live))) for live in verdict.admitted]
+        executors = {key: self._throttle.executor_of(key) for key in keys}
+        needs = [Need(live.state.id, live.type, executors[key_of(live)]) for live in verdict.admitted]
         chosen = spread(needs, crew.workers, balancer=settings.balancer, draws=self._draws)
-        unplaced = [(live, Reason.WORKERS_BUSY) for live in verdict.admitted if live.id not in chosen]
+        unplaced = [(live, Reason.WORKERS_BUSY) for live in verdict.admitted if live.state.id not in chosen]
         await self._park(verdict.refused + unplaced, reign=reign)
         if self._places is not None:
             chosen = await self._places.reserve(chosen, crew)  # what finds others faster stays where it is
-        starting = [live for live in verdict.admitted if live.id in chosen]
+        starting = [live for live in verdict.admitted if live.state.id in chosen]
         if not starting:
             return 0
-        unread = {live.id for live in starting if self._hand.get(live.id) is not None}
+        unread = {live.state.id for live in starting if self._hand.get(live.state.id) is not None}
         for live in starting:
-            self._hand[live.id] = None  # whatever becomes of this grant, the next look is into the store
+            self._hand[live.state.id] = None  # whatever becomes of this grant, the next look is into the store
         self._unpark(starting)
         reign.check()
         self._throttle.count(starting)
@@ -387,8 +388,8 @@ class Dispatcher:
         self._throttle.settle(starting)
         changed = stale & unread  # these may wait in another shape than that in which they were added
         for live in starting:
-            if live.id not in changed:
-                self._hand.pop(live.id, None)
+            if live.state.id not in changed:
+                self._hand.pop(live.state.id, None)
         return len(starting) - len(stale)
 
     def _look_ahead(self, crew: Crew, chosen: Mapping[TaskId, WorkerId]) -> None:
@@ -464,7 +465,3 @@ class Dispatcher:
     def _report_parked(self) -> None:
         for reason, number in self._parking.counts().items():
             self._loops.collector.put(metrics.TASKS_PARKED, reason, value=number)
-
-
-def _is_waiting(live: LiveTask | None) -> bool:
-    return live is not None and live.state.status in WAITING

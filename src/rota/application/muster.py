@@ -16,7 +16,7 @@ from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.system import Clock
 
 KEPT = timedelta(seconds=2)  # a worker whose lease runs out meanwhile is noticed no later than that
-ESTIMATE_KEPT = timedelta(milliseconds=50)  # what ended meanwhile is not counted, and must not mislead a balancer long
+ESTIMATE_KEPT = timedelta(milliseconds=200)  # what ends meanwhile is not counted, and must not mislead a balancer long
 
 
 @dataclass(frozen=True, slots=True)

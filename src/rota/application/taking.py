@@ -30,13 +30,14 @@ class Taking:
     def begin(self, limit: int, order: Sequence[int], *, read: Read) -> None:
         """Take ahead, unless a take is under way."""
         if self._under_way is None:
-            self._start(self._take_and_read(limit, order, read=read))
+            self._under_way = _start(self._take_and_read(limit, order, read=read))
 
     async def ask(self, limit: int, order: Sequence[int], *, wait: timedelta) -> Taken:
         """What a take brings: one that is under way, or else one for these words."""
-        taking = self._under_way or self._start(self._queue.take(limit, order=order, wait=wait))
+        if self._under_way is None:
+            self._under_way = _start(self._queue.take(limit, order=order, wait=wait))
         try:
-            taken = await asyncio.shield(taking)
+            taken = await asyncio.shield(self._under_way)
         except Exception:  # whatever it was: the next take is another one
             self._end()
             raise
@@ -61,11 +62,6 @@ class Taking:
         self._end()  # not before: cancelled here, it is there for the next reign
         return ids
 
-    def _start(self, take: Coroutine[Any, Any, Taken]) -> "asyncio.Task[Taken]":
-        self._under_way = asyncio.create_task(take)
-        self._under_way.add_done_callback(_note_failure)
-        return self._under_way
-
     def _end(self) -> None:
         self._under_way, self._held = None, frozenset()
 
@@ -77,6 +73,12 @@ class Taking:
             found = {live.state.id: live for live in (await read(unread) if unread else ())}
             return replace(taken, added={**taken.added, **found})
         return taken
+
+
+def _start(take: Coroutine[Any, Any, Taken]) -> asyncio.Task[Taken]:
+    taking = asyncio.create_task(take)
+    taking.add_done_callback(_note_failure)
+    return taking
 
 
 def _note_failure(taking: asyncio.Task[Taken]) -> None:
