@@ -12,6 +12,7 @@ Both are settled before anything else is granted, so that nobody is given work i
 leader end before, its successor's reconciliation hands them over.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -88,19 +89,28 @@ class Grants:
             await self.places.give_back()
 
     async def _tell(self, given: Sequence[tuple[LiveTask, Transition]]) -> None:
-        try:
-            await self._hand_over()
-        except CoordinatorUnavailableError as exc:
-            log.warning("dispatch.hand_over_failed", attempts=len(self._owed), error=str(exc))
+        """The events follow the attempts without a wait in between: what they tell is written already."""
+        is_handed_over, _ = await asyncio.gather(self._try_hand_over(), self._publish(given))
+        if not is_handed_over:
             return
-        try:
-            await self._coordinator.signals.publish([_event_of(live, step) for live, step in given])
-        except CoordinatorUnavailableError as exc:
-            log.warning("dispatch.publish_failed", events=len(given), error=str(exc))
         try:
             await self._give_back()
         except UnavailableError as exc:  # of the store too, where there is no seat; before the next grant it is settled
             log.warning("dispatch.give_back_failed", error=str(exc))
+
+    async def _try_hand_over(self) -> bool:
+        try:
+            await self._hand_over()
+        except CoordinatorUnavailableError as exc:
+            log.warning("dispatch.hand_over_failed", attempts=len(self._owed), error=str(exc))
+            return False
+        return True
+
+    async def _publish(self, given: Sequence[tuple[LiveTask, Transition]]) -> None:
+        try:
+            await self._coordinator.signals.publish([_event_of(live, step) for live, step in given])
+        except CoordinatorUnavailableError as exc:
+            log.warning("dispatch.publish_failed", events=len(given), error=str(exc))
 
     def _measure(self, given: Sequence[tuple[LiveTask, Transition]]) -> None:
         """Tasks of a batch were added together more often than not, and then waited equally long."""
