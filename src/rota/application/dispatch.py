@@ -271,12 +271,12 @@ class Dispatcher:
         kept = self._muster.use_kept(self._changes, wanted=len(self._hand))
         if kept is not None:
             return kept, await self._read((), reign=reign)
-        crew, waiting = await asyncio.gather(self._muster(), self._read((), reign=reign))
+        crew, waiting = await asyncio.gather(self._muster(self._changes), self._read((), reign=reign))
         return crew, waiting
 
     async def _find_carefully(self, reign: Reign) -> tuple[Crew, list[LiveTask]] | None:
         """The workers first, then what is parked and may go, then what is more pressing in the queue."""
-        crew = await self._muster()
+        crew = await self._muster(self._changes)
         self._room_seen = crew.room
         room = min(crew.room, self._throttle.whole_room(self._settings.global_rate))
         if room <= 0:
@@ -399,7 +399,7 @@ class Dispatcher:
         room = min(crew.room - len(chosen), self._throttle.whole_room(self._settings.global_rate))
         if room < batch or not self._has_more or self._parking or self._places is not None:
             return
-        self._muster.estimate(crew.given(chosen), self._changes)
+        self._muster.estimate(crew.given(chosen))
         if order := self._heads.order(float("-inf")):
             self._taking.begin(batch, order, read=self._tasks.find_live)
 

@@ -35,6 +35,7 @@ class Muster:
     places: Places | None = None  # where several dispatch at once
     _trust_depths_at: float = field(default=float("-inf"), init=False)  # by the monotonic clock
     _asked_at: float = field(default=float("-inf"), init=False)
+    _changes: int | None = field(default=None, init=False)  # of the pool, as they were known when it was asked
     _kept: _Kept | None = field(default=None, init=False)
 
     def distrust_depths(self, period: timedelta) -> None:
@@ -42,23 +43,25 @@ class Muster:
         self._trust_depths_at = self.clock.monotonic() + period.total_seconds()
         self._kept = None
 
-    async def __call__(self) -> Crew:
-        self._kept, self._asked_at = None, self.clock.monotonic()
+    async def __call__(self, changes: int | None) -> Crew:
+        """Ask now. `changes` are those of the pool that are known; if they are not counted, nobody could tell later
+        whether the workers are still the same."""
+        self._kept, self._asked_at, self._changes = None, self.clock.monotonic(), changes
         workers, depths = await asyncio.gather(self.coordinator.pool.list_alive(), self.coordinator.queue.depths())
         if self.places is not None:
             self.places.note(depths)
         return Crew.gather(workers, depths, are_depths_trusted=self._are_depths_trusted)
 
     async def ask_ahead(self, changes: int | None) -> None:
-        """For the next round. If changes are not counted, nobody could tell whether the workers are still the same."""
+        """For the next round."""
         self._kept = None
         if changes is not None:
-            self._keep(await self(), changes, lasting=KEPT)
+            self._keep(await self(changes), lasting=KEPT)
 
-    def estimate(self, crew: Crew, changes: int | None) -> None:
-        """Keep for the next round what is left of these workers."""
-        if changes is not None and self._are_depths_trusted:
-            self._keep(crew, changes, lasting=ESTIMATE_KEPT)
+    def estimate(self, crew: Crew) -> None:
+        """Keep for the next round what is left of the workers that were asked for last."""
+        if self._are_depths_trusted:
+            self._keep(crew, lasting=ESTIMATE_KEPT)
 
     def use_kept(self, changes: int | None, *, wanted: int) -> Crew | None:
         """The workers that are known, once, if none has come or gone since and they have room for so many."""
@@ -75,5 +78,6 @@ class Muster:
     def _are_depths_trusted(self) -> bool:
         return self.clock.monotonic() >= self._trust_depths_at
 
-    def _keep(self, crew: Crew, changes: int, *, lasting: timedelta) -> None:
-        self._kept = _Kept(crew, changes, self._asked_at + lasting.total_seconds())
+    def _keep(self, crew: Crew, *, lasting: timedelta) -> None:
+        if self._changes is not None:
+            self._kept = _Kept(crew, self._changes, self._asked_at + lasting.total_seconds())
