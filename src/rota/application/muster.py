@@ -43,7 +43,7 @@ class Muster:
         self._trust_depths_at = self.clock.monotonic() + period.total_seconds()
         self._kept = None
 
-    async def __call__(self, changes: int | None) -> Crew:
+    async def __call__(self, changes: int | None = None) -> Crew:
         """Ask now. `changes` are those of the pool that are known; if they are not counted, nobody could tell later
         whether the workers are still the same."""
         self._kept, self._asked_at, self._changes = None, self.clock.monotonic(), changes
