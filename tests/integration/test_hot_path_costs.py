@@ -66,12 +66,12 @@ MOST = {
     },
     100: {
         "create": Cost(4, 300, 1, 27_000, trips=2, commands=8, redis_bytes=17_000, calls=3_780),
-        "grant": Cost(4, 200, 3, 6_720, trips=5, commands=148, redis_bytes=23_700, calls=3_050),
+        "grant": Cost(4, 200, 3, 6_720, trips=5, commands=50, redis_bytes=23_700, calls=1_750),
         "end": Cost(6, 302, 3, 9_360, trips=3, commands=115, redis_bytes=20_300, calls=1_680),
     },
     500: {
         "create": Cost(4, 1_500, 1, 134_000, trips=2, commands=8, redis_bytes=81_200, calls=17_300),
-        "grant": Cost(4, 1_000, 3, 30_700, trips=5, commands=548, redis_bytes=112_000, calls=12_800),
+        "grant": Cost(4, 1_000, 3, 30_700, trips=5, commands=50, redis_bytes=112_000, calls=5_900),
         "end": Cost(6, 1_502, 3, 41_300, trips=3, commands=515, redis_bytes=98_000, calls=6_300),
     },
 }

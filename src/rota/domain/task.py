@@ -102,16 +102,20 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
         A leader that meets a grant of a later term is a leader no more, whatever it still believes: `FencedError`."""
         if term < self.term:
             raise FencedError("term", seen=term, current=self.term)
-        after = self._at(
-            PROCESSING,
+        if PROCESSING not in ALLOWED[self.status]:
+            raise IllegalTransitionError(self.id, present=self.status, wanted=PROCESSING)
+        if at < self.due_at:
+            raise NotDueError(self.id, due_at=self.due_at.isoformat())
+        after = replace(  # in one go: this runs for every task
+            self,
+            status=PROCESSING,
+            version=self.version + 1,
             attempt=self.attempt + 1,
             worker_id=worker_id,
             term=term,
             started_at=at,
             due_at=at + timeout,
         )
-        if at < self.due_at:
-            raise NotDueError(self.id, due_at=self.due_at.isoformat())
         return Transition(before=self, after=after, at=at)
 
     def succeeded(self, result: TaskResult, *, at: datetime) -> "Transition":

@@ -186,9 +186,9 @@ def _live_state(values: Sequence[Any]) -> TaskState:
         retry_count=retries,
         worker_id=WorkerId(worker) if worker else None,
         term=term,
-        started_at=find_us(started),
-        last_lost_at=find_us(lost),
-        prior_lost_at=find_us(prior),
+        started_at=from_us(started) if started else None,
+        last_lost_at=from_us(lost) if lost else None,
+        prior_lost_at=from_us(prior) if prior else None,
     )
 
 
