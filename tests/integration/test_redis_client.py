@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Connection
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from rota.application.ports.metrics import NO_METRICS
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
@@ -364,6 +365,35 @@ async def test_a_connection_that_is_closed_at_once_is_gone(redis_server: RedisSe
     wire = await open_wire(connection, PoolMeter(NO_METRICS, server="coordinator", pool="shared", limit=1))
     await wire.end()
     assert not connection.is_connected
+
+
+async def test_what_is_asked_in_one_turn_of_the_loop_goes_in_one_piece(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = Connection(host="127.0.0.1", port=redis_server.port)
+    wire = await open_wire(connection, PoolMeter(NO_METRICS, server="coordinator", pool="shared", limit=1))
+    writer, sent = connection._writer, list[int]()
+    assert writer is not None
+    write = writer.writelines
+
+    def count(pieces: list[bytes]) -> None:
+        sent.append(len(pieces))
+        write(pieces)
+
+    monkeypatch.setattr(writer, "writelines", count)
+    answers = await asyncio.gather(*(wire.ask([("ECHO", word)]) for word in "abc"))
+    await wire.end()
+    assert (answers, len(sent)) == ([[b"a"], [b"b"], [b"c"]], 1)
+
+
+async def test_who_asks_on_a_connection_that_broke_just_now_gets_an_error(redis_server: RedisServer) -> None:
+    connection = Connection(host="127.0.0.1", port=redis_server.port)
+    wire = await open_wire(connection, PoolMeter(NO_METRICS, server="coordinator", pool="shared", limit=1))
+    assert connection._writer is not None
+    connection._writer.close()
+    with pytest.raises(RedisConnectionError):
+        await wire.ask([("PING",)])
+    await wire.end()
 
 
 async def test_a_large_answer_aside_keeps_nobody_waiting(

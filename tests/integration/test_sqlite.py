@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -128,6 +128,47 @@ async def test_a_write_that_was_given_up_before_its_turn_is_not_done(database: D
     end.set()
     await asyncio.wait([holding, waiting])
     assert await database.read(lambda link: link.execute(select(leadership.c.term)).scalar_one()) == 0
+
+
+async def run_after_a_wait(database: Database, *works: Callable[[Connection], None]) -> tuple[list[str], list[object]]:
+    """Writes that all come while another one holds the thread; and the statements from its end on."""
+    statements: list[str] = []
+    is_held, may_go_on = threading.Event(), threading.Event()
+
+    def hold(link: Connection) -> None:
+        driver = link.connection.driver_connection
+        assert driver is not None
+        driver.set_trace_callback(statements.append)
+        is_held.set()
+        assert may_go_on.wait(PATIENCE_S)
+
+    holding = asyncio.create_task(database.transact(hold))
+    assert await asyncio.to_thread(is_held.wait, PATIENCE_S)
+    waiting = [asyncio.create_task(database.transact(work)) for work in works]
+    asyncio.get_running_loop().call_soon(may_go_on.set)  # once each of them has taken its first step
+    await holding
+    return statements, await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def add_one(link: Connection) -> None:
+    link.execute(leadership.update().values(term=leadership.c.term + 1))
+
+
+async def test_writes_that_wait_for_the_thread_share_a_commit(database: Database) -> None:
+    statements, answers = await run_after_a_wait(database, add_one, add_one, add_one)
+    assert answers == [None, None, None]
+    assert statements.count("COMMIT") == 2, "that of the first, and one for all that waited"
+    assert await database.read(lambda link: link.execute(select(leadership.c.term)).scalar_one()) == 3
+
+
+async def test_a_write_that_fails_costs_those_beside_it_nothing(database: Database) -> None:
+    def fail(link: Connection) -> None:
+        add_one(link)
+        raise KeyError
+
+    _, answers = await run_after_a_wait(database, add_one, fail, add_one)
+    assert [type(answer) for answer in answers] == [type(None), KeyError, type(None)]
+    assert await database.read(lambda link: link.execute(select(leadership.c.term)).scalar_one()) == 2
 
 
 async def test_work_that_failed_leaves_nothing_behind(database: Database) -> None:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from rota.application.node import Node
+from rota.application.reconcile import SETTLED
 from rota.domain.errors import UnavailableError
 from tests.simulation.border import AFTER_DEATH
 from tests.simulation.client import Client
@@ -35,7 +36,8 @@ class Mode(StrEnum):
 
 
 RECONCILE_EVERY = {Mode.SAFETY: 5.0, Mode.LIVENESS: 30.0}  # of an idle cluster's cost most; the latter is the default
-QUIET_IN = RECONCILE_EVERY[Mode.SAFETY] + 4  # the last heartbeat tells what is held, the next comparison clears up
+# The last heartbeat tells what is held, the next comparison finds what is not, and the one after it clears that up.
+QUIET_IN = RECONCILE_EVERY[Mode.SAFETY] + SETTLED.total_seconds() + 4
 
 
 @dataclass(frozen=True, slots=True)

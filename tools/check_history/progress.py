@@ -10,7 +10,7 @@ from tools.check_history.verdict import Finding, Promise
 
 GRANTED_WITHIN = 30.0  # seconds, after which a leader gives up whose every other call fails; all else takes half of it
 BEGUN_WITHIN = 12.0  # the leader is lost before it hands over (8), and the next one looks what is missing
-BEGUN_IN_THE_END = 18.0  # where calls go on failing: the next one is elected and does not hear of it (6)
+BEGUN_IN_THE_END = 24.0  # where calls go on failing: the next one is elected and does not hear of it, twice (12)
 NOTICED_WITHIN = 15.0  # a lease of a worker
 BAD_FOR = 20.0  # so long after the network was bad it may still be the cause
 JOINED_BEFORE = 10.0  # the clock of the store, by which workers join, may differ by so much

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rota.domain.ids import TaskId, WorkerId
 from rota.domain.queue import QueueDepths
 from rota.domain.worker import ANY_TYPE, Worker, types_by
 
@@ -22,18 +23,34 @@ class Crew:
     _rooms: Mapping[str, int]
     _counts: Mapping[str, int]
     as_of: int = 0  # when that was so, as the depths count it
+    is_estimate: bool = False  # known without asking: there may be more room by now
 
     @classmethod
     def gather(cls, workers: Iterable[Worker], depths: QueueDepths, *, are_depths_trusted: bool = True) -> "Crew":
         """The workers alive, each with what is handed to it now as its load, or with what it reports if that is more
         and the depths may be too low."""
         loaded = tuple(_with_load(worker, depths, least=0 if are_depths_trusted else worker.load) for worker in workers)
-        rooms, counts = Counter[str](), Counter[str]()
+        return cls._of(loaded, as_of=depths.as_of)
+
+    @classmethod
+    def _of(cls, loaded: tuple[Worker, ...], *, as_of: int, is_estimate: bool = False) -> "Crew":
+        rooms, counts, room = Counter[str](), Counter[str](), 0
         for worker in loaded:
+            own = worker.room
+            room += own
             for supported in (ANY_TYPE,) if ANY_TYPE in worker.types else worker.types:
-                rooms[supported] += worker.room
+                rooms[supported] += own
                 counts[supported] += 1
-        return cls(loaded, sum(worker.room for worker in loaded), rooms, counts, depths.as_of)
+        return cls(loaded, room, rooms, counts, as_of, is_estimate)
+
+    def given(self, chosen: Mapping[TaskId, WorkerId]) -> "Crew":
+        """The same workers, each with what it was given as well."""
+        numbers = Counter(chosen.values())
+        loaded = [
+            worker.with_load(worker.load + number) if (number := numbers.get(worker.id, 0)) else worker
+            for worker in self.workers
+        ]
+        return self._of(tuple(loaded), as_of=self.as_of, is_estimate=True)
 
     def room_for(self, task_type: str, executor: str = "") -> int:
         """How many attempts of a type the workers could start, if nothing else took their room."""

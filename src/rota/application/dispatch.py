@@ -11,7 +11,7 @@ with what is parked. What a crash takes with it is found by reconciliation: the 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ from rota.application.throttle import Throttle
 from rota.domain.balancing import LoadBalancer, Need, draws_from, least_task, spread
 from rota.domain.checks import check_number, check_rate
 from rota.domain.errors import RotaError, StoreUnavailableError, UnavailableError
-from rota.domain.ids import TaskId
+from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import NORMAL
 from rota.domain.queue import QueueEntry
 from rota.domain.task import WAITING, LiveTask
@@ -46,7 +46,6 @@ from rota.domain.waiting import Reason
 
 MAX_BATCH = 10_000
 LONGEST_WAIT = timedelta(seconds=1)  # the net below every wake that gets lost
-CREW_KEPT = 2 * LONGEST_WAIT  # a worker whose lease runs out meanwhile is noticed no later than that
 SHORTEST_WAIT = timedelta(milliseconds=1)
 RATE_PAUSE = timedelta(milliseconds=20)  # what a rate lets go is granted in small batches, not one by one
 DUE_EVERY = timedelta(milliseconds=25)  # how old the answer to "what is due next?" may be
@@ -74,15 +73,6 @@ class DispatchSettings:
             check_rate("global_rate", self.global_rate)
 
 
-@dataclass(frozen=True, slots=True)
-class _KeptCrew:
-    """The workers, asked for in advance."""
-
-    crew: Crew
-    changes: int  # of the pool, when they were asked for
-    until: float  # by the monotonic clock
-
-
 def _say_nothing() -> None: ...
 
 
@@ -106,7 +96,6 @@ class Dispatcher:
         self._hand: dict[TaskId, LiveTask | None] = {}
         self._taking = Taking(coordinator.queue)
         self._draws = draws_from(0, loops.random.chance)
-        self._kept: _KeptCrew | None = None
         self._forget()
 
     def tune(self, settings: DispatchSettings) -> None:
@@ -119,12 +108,11 @@ class Dispatcher:
 
     def is_parked(self, task_id: TaskId) -> bool:
         """Whether this leader holds a waiting task in its memory, so that its absence from the queue means nothing."""
-        return task_id in self._parking or task_id in self._hand
+        return task_id in self._parking or task_id in self._hand or self._taking.holds(task_id)
 
     def distrust_depths(self, period: timedelta) -> None:
         """For a while the coordinator may not know what the workers run: what they report counts too."""
         self._muster.distrust_depths(period)
-        self._kept = None
 
     async def run(self, reign: Reign, *, on_look: Callable[[], None] = _say_nothing) -> None:
         """Dispatch until cancelled; each time all has been granted that can go now, say so."""
@@ -164,7 +152,7 @@ class Dispatcher:
         self._is_due_known = False  # whether it was asked since the last wake …
         self._has_granted = False  # … and whether anything was granted
         self._changes: int | None = None  # of the workers' pool, as the last take told
-        self._kept = None
+        self._muster.forget()
         self._room_seen = 0  # what the last round left of the workers' room
         self._wait = timedelta(0)
         self._has_taken = False  # whether the wait has brought what there was to take
@@ -256,7 +244,9 @@ class Dispatcher:
             return False
         crew, waiting = found
         granted = await self._serve(waiting, crew, reign=reign)
-        self._room_seen = crew.room - granted
+        left = crew.room - granted
+        # Where an estimate leaves too little for a whole batch, the workers are asked before anything is taken.
+        self._room_seen = 0 if crew.is_estimate and left < self._settings.batch_size else left
         self._has_granted |= granted > 0
         self._barren = 0 if granted else self._barren + 1
         if granted:
@@ -276,18 +266,17 @@ class Dispatcher:
             await self._take(reign, room)
         self._has_taken = False
         if not self._hand:
-            await self._keep_crew()
+            await self._muster.ask_ahead(self._changes)
             return None
-        kept = self._use_crew()
+        kept = self._muster.use_kept(self._changes, wanted=len(self._hand))
         if kept is not None:
             return kept, await self._read((), reign=reign)
-        crew, waiting = await asyncio.gather(self._muster(), self._read((), reign=reign))
+        crew, waiting = await asyncio.gather(self._muster(self._changes), self._read((), reign=reign))
         return crew, waiting
 
     async def _find_carefully(self, reign: Reign) -> tuple[Crew, list[LiveTask]] | None:
         """The workers first, then what is parked and may go, then what is more pressing in the queue."""
-        self._kept = None
-        crew = await self._muster()
+        crew = await self._muster(self._changes)
         self._room_seen = crew.room
         room = min(crew.room, self._throttle.whole_room(self._settings.global_rate))
         if room <= 0:
@@ -298,20 +287,6 @@ class Dispatcher:
         if not self._hand and not parked:
             return None
         return crew, await self._read([task_id for _, task_id in parked], reign=reign)
-
-    async def _keep_crew(self) -> None:
-        until = self._loops.clock.monotonic() + CREW_KEPT.total_seconds()
-        changes = self._changes  # if they are not counted, nobody could tell whether the workers are still the same
-        self._kept = None if changes is None else _KeptCrew(await self._muster(), changes, until)
-
-    def _use_crew(self) -> Crew | None:
-        """The workers asked for in advance, once, if none has come or gone since.
-
-        They have at least the room that they had then: nobody else gives them work, or the places are not to be had."""
-        kept, self._kept = self._kept, None
-        if kept is None or kept.changes != self._changes or kept.until < self._loops.clock.monotonic():
-            return None
-        return kept.crew
 
     async def _pick_parked(self, crew: Crew, room: int) -> list[tuple[float, TaskId]]:
         """The parked tasks that may go now, with their ranks, most pressing first."""
@@ -369,15 +344,14 @@ class Dispatcher:
         ids = list(self._hand | parked_ids)
         found = {task_id: live for task_id, live in self._hand.items() if live is not None}
         unread = [task_id for task_id in ids if task_id not in found]
-        found |= {live.id: live for live in (await self._tasks.find_live(unread) if unread else ())}
-        waiting = {task_id: found[task_id] for task_id in ids if _is_waiting(found.get(task_id))}
-        for task_id in ids:
-            if task_id not in waiting:
-                self._let_go(task_id)
+        found |= {live.state.id: live for live in (await self._tasks.find_live(unread) if unread else ())}
+        waiting = [found[task_id] for task_id in ids if task_id in found and found[task_id].state.status in WAITING]
+        for task_id in set(ids).difference([live.state.id for live in waiting]):
+            self._let_go(task_id)
         soon = self._time.now() + CLOCK_SLACK
-        due = [live for live in waiting.values() if live.state.due_at <= soon]
+        due = [live for live in waiting if live.state.due_at <= soon]
         if len(due) < len(waiting):
-            early = [live for live in waiting.values() if live.state.due_at > soon]
+            early = [live for live in waiting if live.state.due_at > soon]
             await self._put_back(early, [live.state.due_at for live in early], reign=reign)
         return sorted(due, key=rank_of) if parked_ids else due
 
@@ -385,24 +359,27 @@ class Dispatcher:
         """Grant what may go and park the rest; says how many were granted."""
         if not waiting:
             return 0
-        await self._throttle.learn({key_of(live) for live in waiting})
+        keys = {key_of(live) for live in waiting}
+        await self._throttle.learn(keys)
         settings = self._settings
         verdict = admit(waiting, crew, throttle=self._throttle, rate=settings.global_rate)
-        needs = [Need(live.id, live.type, self._throttle.executor_of(key_of(live))) for live in verdict.admitted]
+        executors = {key: self._throttle.executor_of(key) for key in keys}
+        needs = [Need(live.state.id, live.type, executors[key_of(live)]) for live in verdict.admitted]
         chosen = spread(needs, crew.workers, balancer=settings.balancer, draws=self._draws)
-        unplaced = [(live, Reason.WORKERS_BUSY) for live in verdict.admitted if live.id not in chosen]
+        unplaced = [(live, Reason.WORKERS_BUSY) for live in verdict.admitted if live.state.id not in chosen]
         await self._park(verdict.refused + unplaced, reign=reign)
         if self._places is not None:
             chosen = await self._places.reserve(chosen, crew)  # what finds others faster stays where it is
-        starting = [live for live in verdict.admitted if live.id in chosen]
+        starting = [live for live in verdict.admitted if live.state.id in chosen]
         if not starting:
             return 0
-        unread = {live.id for live in starting if self._hand.get(live.id) is not None}
+        unread = {live.state.id for live in starting if self._hand.get(live.state.id) is not None}
         for live in starting:
-            self._hand[live.id] = None  # whatever becomes of this grant, the next look is into the store
+            self._hand[live.state.id] = None  # whatever becomes of this grant, the next look is into the store
         self._unpark(starting)
         reign.check()
         self._throttle.count(starting)
+        self._look_ahead(crew, chosen)
         try:
             stale = await self._grants.give(starting, chosen, reign=reign)
         except UnavailableError:
@@ -411,9 +388,20 @@ class Dispatcher:
         self._throttle.settle(starting)
         changed = stale & unread  # these may wait in another shape than that in which they were added
         for live in starting:
-            if live.id not in changed:
-                self._hand.pop(live.id, None)
+            if live.state.id not in changed:
+                self._hand.pop(live.state.id, None)
         return len(starting) - len(stale)
+
+    def _look_ahead(self, crew: Crew, chosen: Mapping[TaskId, WorkerId]) -> None:
+        """While this grant is written, take and read what the next round is to serve; and it need not ask for the
+        workers. Where there is more in the queue, and room for a whole batch of it."""
+        batch = self._settings.batch_size
+        room = min(crew.room - len(chosen), self._throttle.whole_room(self._settings.global_rate))
+        if room < batch or not self._has_more or self._parking or self._places is not None:
+            return
+        self._muster.estimate(crew.given(chosen))
+        if order := self._heads.order(float("-inf")):
+            self._taking.begin(batch, order, read=self._tasks.find_live)
 
     def _unpark(self, lives: Iterable[LiveTask]) -> None:
         if self._parking:
@@ -477,7 +465,3 @@ class Dispatcher:
     def _report_parked(self) -> None:
         for reason, number in self._parking.counts().items():
             self._loops.collector.put(metrics.TASKS_PARKED, reason, value=number)
-
-
-def _is_waiting(live: LiveTask | None) -> bool:
-    return live is not None and live.state.status in WAITING

@@ -12,6 +12,7 @@ Both are settled before anything else is granted, so that nobody is given work i
 leader end before, its successor's reconciliation hands them over.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -50,16 +51,20 @@ class Grants:
         now = self._time.now()
         term = reign.term.number
         steps = [
-            live.state.granted(chosen[live.id], term=term, at=max(now, live.state.due_at), timeout=live.timeout)
+            (state := live.state).granted(
+                chosen[state.id], term=term, at=now if now > state.due_at else state.due_at, timeout=live.timeout
+            )
             for live in lives
         ]
-        attempts = {step.task_id: _attempt_of(step, chosen[step.task_id]) for step in steps}
+        attempts = {(after := step.after).id: Attempt(after.id, after.attempt, chosen[after.id]) for step in steps}
         self._doubts.update(attempts)
         written = await self._tasks.advance(steps)
         for task_id in attempts:
             del self._doubts[task_id]
-        given = [(live, step) for live, step in zip(lives, steps, strict=True) if live.id not in written.stale]
-        self._owed.extend(attempts[live.id] for live, _ in given)
+        given = list(zip(lives, steps, strict=True))
+        if written.stale:
+            given = [(live, step) for live, step in given if live.id not in written.stale]
+        self._owed.extend([attempts[step.after.id] for _, step in given])
         await self._tell(given)
         self._measure(given)
         return set(written.stale)
@@ -84,30 +89,40 @@ class Grants:
             await self.places.give_back()
 
     async def _tell(self, given: Sequence[tuple[LiveTask, Transition]]) -> None:
-        try:
-            await self._hand_over()
-        except CoordinatorUnavailableError as exc:
-            log.warning("dispatch.hand_over_failed", attempts=len(self._owed), error=str(exc))
+        """The events follow the attempts without a wait in between: what they tell is written already."""
+        is_handed_over, _ = await asyncio.gather(self._try_hand_over(), self._publish(given))
+        if not is_handed_over:
             return
-        try:
-            await self._coordinator.signals.publish([_event_of(live, step) for live, step in given])
-        except CoordinatorUnavailableError as exc:
-            log.warning("dispatch.publish_failed", events=len(given), error=str(exc))
         try:
             await self._give_back()
         except UnavailableError as exc:  # of the store too, where there is no seat; before the next grant it is settled
             log.warning("dispatch.give_back_failed", error=str(exc))
 
+    async def _try_hand_over(self) -> bool:
+        try:
+            await self._hand_over()
+        except CoordinatorUnavailableError as exc:
+            log.warning("dispatch.hand_over_failed", attempts=len(self._owed), error=str(exc))
+            return False
+        return True
+
+    async def _publish(self, given: Sequence[tuple[LiveTask, Transition]]) -> None:
+        try:
+            await self._coordinator.signals.publish([_event_of(live, step) for live, step in given])
+        except CoordinatorUnavailableError as exc:
+            log.warning("dispatch.publish_failed", events=len(given), error=str(exc))
+
     def _measure(self, given: Sequence[tuple[LiveTask, Transition]]) -> None:
-        for task_type, number in Counter(live.type for live, _ in given).items():
+        """Tasks of a batch were added together more often than not, and then waited equally long."""
+        numbers = Counter([(live.type, step.at, live.state.due_at) for live, step in given])
+        scheduled = Counter[str]()
+        for (task_type, at, due_at), number in numbers.items():
+            scheduled[task_type] += number
+            delay = (at - due_at).total_seconds()
+            for _ in range(number):
+                self._collector.observe(metrics.SCHEDULING_DELAY_SECONDS, task_type, value=delay)
+        for task_type, number in scheduled.items():
             self._collector.add(metrics.TASKS_SCHEDULED, task_type, amount=number)
-        for live, step in given:
-            delay = (step.at - live.state.due_at).total_seconds()
-            self._collector.observe(metrics.SCHEDULING_DELAY_SECONDS, live.type, value=delay)
-
-
-def _attempt_of(step: Transition, worker_id: WorkerId) -> Attempt:
-    return Attempt(step.task_id, step.after.attempt, worker_id)
 
 
 def _is_at(live: LiveTask, attempt: Attempt) -> bool:

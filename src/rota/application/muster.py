@@ -1,4 +1,10 @@
-"""Asking for the workers and for how busy they are, as every dispatch round begins."""
+"""Asking for the workers and for how busy they are, as every dispatch round begins.
+
+Two rounds need not ask. Before a task that comes alone the workers are asked for in advance, while there is nothing to
+do. And after a round that left room for another whole batch, they are known without asking: as they were, with what
+they were given since. Either counts once, while nobody comes or goes. In both cases they have at least the room that is
+known of: nobody else gives them work, or the places are not to be had.
+"""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,6 +15,18 @@ from rota.application.places import Places
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.system import Clock
 
+KEPT = timedelta(seconds=2)  # a worker whose lease runs out meanwhile is noticed no later than that
+ESTIMATE_KEPT = timedelta(milliseconds=200)  # what ends meanwhile is not counted, and must not mislead a balancer long
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The workers, known before the round that needs them."""
+
+    crew: Crew
+    changes: int  # of the pool, when they were asked for
+    until: float  # by the monotonic clock
+
 
 @dataclass(slots=True)
 class Muster:
@@ -16,13 +34,50 @@ class Muster:
     clock: Clock
     places: Places | None = None  # where several dispatch at once
     _trust_depths_at: float = field(default=float("-inf"), init=False)  # by the monotonic clock
+    _asked_at: float = field(default=float("-inf"), init=False)
+    _changes: int | None = field(default=None, init=False)  # of the pool, as they were known when it was asked
+    _kept: _Kept | None = field(default=None, init=False)
 
     def distrust_depths(self, period: timedelta) -> None:
         """For a while the coordinator may not know what the workers run: what they report counts too."""
         self._trust_depths_at = self.clock.monotonic() + period.total_seconds()
+        self._kept = None
 
-    async def __call__(self) -> Crew:
+    async def __call__(self, changes: int | None = None) -> Crew:
+        """Ask now. `changes` are those of the pool that are known; if they are not counted, nobody could tell later
+        whether the workers are still the same."""
+        self._kept, self._asked_at, self._changes = None, self.clock.monotonic(), changes
         workers, depths = await asyncio.gather(self.coordinator.pool.list_alive(), self.coordinator.queue.depths())
         if self.places is not None:
             self.places.note(depths)
-        return Crew.gather(workers, depths, are_depths_trusted=self.clock.monotonic() >= self._trust_depths_at)
+        return Crew.gather(workers, depths, are_depths_trusted=self._are_depths_trusted)
+
+    async def ask_ahead(self, changes: int | None) -> None:
+        """For the next round."""
+        self._kept = None
+        if changes is not None:
+            self._keep(await self(changes), lasting=KEPT)
+
+    def estimate(self, crew: Crew) -> None:
+        """Keep for the next round what is left of the workers that were asked for last."""
+        if self._are_depths_trusted:
+            self._keep(crew, lasting=ESTIMATE_KEPT)
+
+    def use_kept(self, changes: int | None, *, wanted: int) -> Crew | None:
+        """The workers that are known, once, if none has come or gone since and they have room for so many."""
+        kept, self._kept = self._kept, None
+        if kept is None or kept.changes != changes or kept.until < self.clock.monotonic() or kept.crew.room < wanted:
+            return None
+        return kept.crew
+
+    def forget(self) -> None:
+        """Ask anew, whatever is known."""
+        self._kept = None
+
+    @property
+    def _are_depths_trusted(self) -> bool:
+        return self.clock.monotonic() >= self._trust_depths_at
+
+    def _keep(self, crew: Crew, *, lasting: timedelta) -> None:
+        if self._changes is not None:
+            self._kept = _Kept(crew, self._changes, self._asked_at + lasting.total_seconds())

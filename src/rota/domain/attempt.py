@@ -15,7 +15,7 @@ from rota.domain.ids import TaskId, WorkerId
 MAX_CODE = 200  # characters
 
 
-class Attempt(Struct, frozen=True):
+class Attempt(Struct, frozen=True, gc=False, cache_hash=True):
     """The right of one worker incarnation to run one task once."""
 
     task_id: TaskId
@@ -23,7 +23,7 @@ class Attempt(Struct, frozen=True):
     worker_id: WorkerId
 
 
-class TaskResult(Struct, frozen=True):
+class TaskResult(Struct, frozen=True, gc=False):
     """What a successful task returned."""
 
     code: int = 0
@@ -40,7 +40,7 @@ class TaskResult(Struct, frozen=True):
         return replace(self, message=tidy_text(self.message, longest=MAX_MESSAGE)) if self.message else self
 
 
-class TaskError(Struct, frozen=True):
+class TaskError(Struct, frozen=True, gc=False):
     """Why an attempt did not succeed.
 
     The code is what retry policies match: `http_503`, `grpc_unavailable`, the name of an exception, or a word that says
@@ -62,11 +62,11 @@ class TaskError(Struct, frozen=True):
         )
 
 
-class Succeeded(Struct, frozen=True):
+class Succeeded(Struct, frozen=True, gc=False):
     result: TaskResult = TaskResult()
 
 
-class Failed(Struct, frozen=True):
+class Failed(Struct, frozen=True, gc=False):
     error: TaskError
     retry_after: timedelta | None = None  # the executor's own wish, in place of the policy's pause
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from rota.domain.ids import TaskId, WorkerId
-from rota.domain.worker import Worker
+from rota.domain.worker import ANY_TYPE, Worker, types_by
 
 _Place = tuple[float, int, int, Worker]  # share in use, place in turn (no two are equal), the load it was made with
 _Kind = tuple[str, str]  # a type and its executor
@@ -33,7 +33,7 @@ class Need(Struct, frozen=True):
 class Draw(Struct, frozen=True):
     """The balancer's share of state and chance, kept by the caller."""
 
-    turn: int  # grows by one with every choice
+    turn: int  # grows by one with every choice; with every batch where `spread` chooses by load
     chance: float  # in [0, 1)
 
 
@@ -115,9 +115,16 @@ def draws_from(turn: int, chance: Callable[[], float]) -> Iterator[Draw]:
 
 
 def _able_by_kind(batch: Sequence[Need], workers: Sequence[Worker]) -> dict[_Kind, dict[WorkerId, Worker]]:
+    """Kinds that no worker names have one group together: the workers that take every type."""
     roomy = sorted((worker for worker in workers if worker.room), key=lambda worker: worker.id)
     kinds = {(need.type, need.executor) for need in batch}
-    return {kind: {worker.id: worker for worker in roomy if worker.supports(*kind)} for kind in kinds}
+    named = {name for worker in roomy for name in worker.types}
+    takes_all = {worker.id: worker for worker in roomy if ANY_TYPE in worker.types}
+    able = dict.fromkeys(kinds, takes_all)
+    for kind in kinds:
+        if kind[0] in named or types_by(kind[1]) in named:
+            able[kind] = {worker.id: worker for worker in roomy if worker.supports(*kind)}
+    return able
 
 
 def _add_load(worker: Worker, groups: Iterable[dict[WorkerId, Worker]]) -> None:
@@ -132,7 +139,7 @@ def _add_load(worker: Worker, groups: Iterable[dict[WorkerId, Worker]]) -> None:
 def _spread_by_share(
     batch: Sequence[Need], workers: Sequence[Worker], *, draws: Iterator[Draw]
 ) -> dict[TaskId, WorkerId]:
-    """What `least_task` chooses, ties by the turn of the first task, without a look at all workers for each."""
+    """What `least_task` chooses, ties by the turn of the batch, without a look at all workers for each."""
     able = _able_by_kind(batch, workers)
     if not any(able.values()):
         return {}
@@ -145,8 +152,6 @@ def _spread_by_share(
         _refresh_top(heap, loads)
         if heap:
             worker = heap[0][-1]
-            if chosen:
-                next(draws)
             loads[worker.id] += 1
             chosen[need.task_id] = worker.id
     return chosen
@@ -155,13 +160,14 @@ def _spread_by_share(
 def _heaps_of(able: Mapping[_Kind, Mapping[WorkerId, Worker]], turn: int) -> dict[_Kind, list[_Place]]:
     """By kind; those that the same workers can take share one, so that a thousand types cost no more than one."""
     made: dict[tuple[WorkerId, ...], list[_Place]] = {}
-    heaps: dict[_Kind, list[_Place]] = {}
-    for kind, group in able.items():
-        who = tuple(group)
-        if who not in made:
-            made[who] = _by_share(list(group.values()), turn)
-        heaps[kind] = made[who]
-    return heaps
+    heaps: dict[int, list[_Place]] = {}  # by which group it is
+    for group in able.values():
+        if id(group) not in heaps:
+            who = tuple(group)
+            if who not in made:
+                made[who] = _by_share(list(group.values()), turn)
+            heaps[id(group)] = made[who]
+    return {kind: heaps[id(group)] for kind, group in able.items()}
 
 
 def _by_share(workers: Sequence[Worker], turn: int) -> list[_Place]:

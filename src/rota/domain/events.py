@@ -46,7 +46,7 @@ WHEN: Mapping[EventKind, str] = {  # the reference is made from it
 }
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class Event(Struct, frozen=True, kw_only=True, gc=False):
     """One thing that happened to a task or a worker."""
 
     kind: EventKind

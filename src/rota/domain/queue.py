@@ -12,7 +12,7 @@ from rota.domain.priority import NORMAL, URGENT
 from rota.domain.task import LiveTask
 
 
-class QueueEntry(Struct, frozen=True):
+class QueueEntry(Struct, frozen=True, gc=False):
     """A task that waits: ready now, or not before `due_at`.
 
     One that is queued right after it was added may bring itself along, as it was added: its grant need not read it

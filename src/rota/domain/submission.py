@@ -41,7 +41,7 @@ class Submission(Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
 
 
-class NewTask(Struct, frozen=True):
+class NewTask(Struct, frozen=True, gc=False):
     """A task that a store has yet to add, with the key that makes a repeated request harmless."""
 
     task: Task

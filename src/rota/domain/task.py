@@ -78,7 +78,7 @@ class LogKind(StrEnum):
     INFO = "INFO"
 
 
-class TaskState(Struct, frozen=True, kw_only=True):
+class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     """Where one task stands: everything about it that ever changes."""
 
     id: TaskId
@@ -102,16 +102,20 @@ class TaskState(Struct, frozen=True, kw_only=True):
         A leader that meets a grant of a later term is a leader no more, whatever it still believes: `FencedError`."""
         if term < self.term:
             raise FencedError("term", seen=term, current=self.term)
-        after = self._at(
-            PROCESSING,
+        if PROCESSING not in ALLOWED[self.status]:
+            raise IllegalTransitionError(self.id, present=self.status, wanted=PROCESSING)
+        if at < self.due_at:
+            raise NotDueError(self.id, due_at=self.due_at.isoformat())
+        after = replace(  # in one go: this runs for every task
+            self,
+            status=PROCESSING,
+            version=self.version + 1,
             attempt=self.attempt + 1,
             worker_id=worker_id,
             term=term,
             started_at=at,
             due_at=at + timeout,
         )
-        if at < self.due_at:
-            raise NotDueError(self.id, due_at=self.due_at.isoformat())
         return Transition(before=self, after=after, at=at)
 
     def succeeded(self, result: TaskResult, *, at: datetime) -> "Transition":
@@ -216,7 +220,7 @@ class TaskState(Struct, frozen=True, kw_only=True):
         return Transition(before=self, after=after, at=at, kind=LogKind.INFO, message=note)
 
 
-class Transition(Struct, frozen=True, kw_only=True):
+class Transition(Struct, frozen=True, kw_only=True, gc=False):
     """One lawful step of a task, with what is to be remembered of it."""
 
     before: TaskState
@@ -238,7 +242,7 @@ class Transition(Struct, frozen=True, kw_only=True):
         return replace(self, error=held, kind=kind, message=held.message)
 
 
-class TaskSpec(Struct, frozen=True, kw_only=True):
+class TaskSpec(Struct, frozen=True, kw_only=True, gc=False):
     """What was asked of one task: written once, never changed."""
 
     id: TaskId
@@ -260,7 +264,7 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
         return None if total is None else max(self.created_at, self.scheduled_at or self.created_at) + total
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class Task(Struct, frozen=True, kw_only=True, gc=False):
     """One instance of a task config, from submit to its final state."""
 
     spec: TaskSpec
@@ -286,7 +290,7 @@ class Task(Struct, frozen=True, kw_only=True):
         return replace(self, state=step.after, result=step.result, error=error)
 
 
-class LiveTask(Struct, frozen=True, kw_only=True):
+class LiveTask(Struct, frozen=True, kw_only=True, gc=False):
     """A task that has not ended, with just what dispatch and recovery need: no payload."""
 
     state: TaskState

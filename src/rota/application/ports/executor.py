@@ -23,7 +23,7 @@ def no_link(_: AttemptKey) -> str:
     return ""
 
 
-class Job(Struct, frozen=True):
+class Job(Struct, frozen=True, gc=False):
     """One attempt to be run."""
 
     task: Task

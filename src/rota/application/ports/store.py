@@ -38,7 +38,7 @@ from rota.domain.worker import Worker, WorkerOrders
 CalendarKey = tuple[TenantId, str]  # its tenant and its name
 
 
-class Added(Struct, frozen=True):
+class Added(Struct, frozen=True, gc=False):
     """One added task, or the one that the same idempotency key made before."""
 
     task_id: TaskId

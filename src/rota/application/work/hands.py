@@ -7,8 +7,8 @@ recorded). One that is known here is never begun a second time, however often it
 from collections.abc import Iterable
 from enum import StrEnum
 
-from rota.application.ports.executor import Begun, Job
-from rota.application.work.logs import AttemptBook
+from rota.application.ports.executor import Begun, Job, LogLevel
+from rota.application.work.logs import AttemptBook, LogBook
 from rota.application.work.nudge import Nudge
 from rota.domain.attempt import Attempt
 from rota.domain.ids import WorkerId
@@ -26,9 +26,10 @@ class Stop(StrEnum):
 
 
 class Holding:
-    """One running attempt. Plain slots: one is made for every task."""
+    """One running attempt, and its executor's `Reports`. Plain slots: one is made for every task."""
 
     __slots__ = (
+        "_logs",
         "attempt",
         "begun_at",
         "book",
@@ -41,17 +42,29 @@ class Holding:
         "type",
     )
 
-    def __init__(self, job: Job, *, begun_at: float, book: AttemptBook) -> None:
+    def __init__(self, job: Job, *, begun_at: float, logs: LogBook) -> None:
+        self._logs = logs
         self.job = job
         self.attempt = job.attempt
         self.state: TaskState = job.task.state
         self.type: str = job.task.spec.type
         self.deadline = job.deadline
         self.begun_at = begun_at
-        self.book = book
+        self.book: AttemptBook | None = None  # None: it has said nothing yet
         self.runner: Begun | None = None  # None: it has ended
         self.stop: Stop | None = None
         self.stopped_at = 0.0
+
+    def log(self, message: str, *, level: LogLevel = LogLevel.INFO, detail: str = "") -> None:
+        self._open_book().log(message, level=level, detail=detail)
+
+    def progress(self, fraction: float, message: str = "") -> None:
+        self._open_book().progress(fraction, message)
+
+    def _open_book(self) -> AttemptBook:
+        if self.book is None:
+            self.book = self._logs.open(self.state, self.type)
+        return self.book
 
 
 class Hands:

@@ -61,9 +61,9 @@ class Desk:
         if not attempts or not self.lease.is_held:
             return
         tasks = await self.ports.store.tasks.load(list({attempt.task_id for attempt in attempts}))
-        configs = await self.ports.configs.find_all((task.spec.tenant_id, task.spec.type) for task in tasks.values())
+        configs = await self.ports.configs.find_all({(task.spec.tenant_id, task.spec.type) for task in tasks.values()})
         due = self._due_in(tasks)
-        always_late = await self._list_always_late(tasks.values(), due)
+        always_late = await self._list_always_late(tasks, due)
         stale: list[Attempt] = []
         for attempt in attempts:
             task = tasks.get(attempt.task_id)
@@ -71,12 +71,11 @@ class Desk:
                 continue  # the incarnation ended while the row was read
             if task is None or not task.state.is_held_by(attempt):
                 stale.append(attempt)
-            elif task.id in always_late:
+            elif attempt.task_id in always_late:
                 self._end(task, attempt, outcome=ALWAYS_LATE)
             else:
-                self._begin(
-                    task, attempt, config=configs.get((task.spec.tenant_id, task.spec.type)), deadline=due[task.id]
-                )
+                config = configs.get((task.spec.tenant_id, task.spec.type))
+                self._begin(task, attempt, config=config, deadline=due[attempt.task_id])
         self._forget(stale)
 
     def _due_in(self, tasks: Mapping[TaskId, Task]) -> dict[TaskId, float]:
@@ -84,11 +83,11 @@ class Desk:
         now, told = self.ports.clock.monotonic(), self.ports.store_time.now()
         return {task_id: now + (task.attempt_until - told).total_seconds() for task_id, task in tasks.items()}
 
-    async def _list_always_late(self, tasks: Iterable[Task], due: Mapping[TaskId, float]) -> set[TaskId]:
+    async def _list_always_late(self, tasks: Mapping[TaskId, Task], due: Mapping[TaskId, float]) -> set[TaskId]:
         """Those that are late now and were so the last times. Only what went back before is looked up: hardly any."""
         now = self.ports.clock.monotonic()
-        late = [task for task in tasks if due[task.id] <= now]
-        return {task.id for task in late if await self._was_late(task.state)}
+        late = [task_id for task_id, deadline in due.items() if deadline <= now]
+        return {task_id for task_id in late if await self._was_late(tasks[task_id].state)}
 
     async def _was_late(self, state: TaskState) -> bool:
         """Whether the attempts right before this one came too late as well: their releases say so."""

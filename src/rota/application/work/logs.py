@@ -34,7 +34,7 @@ class LogBounds:
 
 
 class AttemptBook:
-    """What one attempt says; the executor's `Reports`. Plain slots: one is made for every attempt."""
+    """What one attempt says; made with its first word."""
 
     __slots__ = ("_book", "_late", "_line", "_marked", "_told_at", "_written", "lines", "progressed", "state", "type")
 

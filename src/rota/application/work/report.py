@@ -55,7 +55,7 @@ class HandedBack(Struct, frozen=True):
     delay: timedelta = timedelta(0)
 
 
-class Ended(Struct):
+class Ended(Struct, gc=False):
     """One attempt that runs no more, and how it ended. None: the task has moved on, there is nothing to write."""
 
     attempt: Attempt
@@ -180,8 +180,8 @@ class Reporter:
         await self._unspool(len(batch))
 
     def _settle(self, batch: Sequence[Result], written: Written) -> None:
-        done = [result for result in batch if result.step.task_id not in written.stale]
-        stale = [result for result in batch if result.step.task_id in written.stale]
+        stale = [result for result in batch if result.attempt.task_id in written.stale] if written.stale else []
+        done = [result for result in batch if result.attempt.task_id not in written.stale] if stale else batch
         for result in stale:
             log.info("worker.stale_result", task_id=result.attempt.task_id, attempt=result.attempt.number)
         self._count(done, stale)

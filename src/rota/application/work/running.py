@@ -1,4 +1,4 @@
-"""Attempts that run: begun, stopped for a reason, and ended into an outcome. And their deadlines, on one heap.
+"""Attempts that run: begun, stopped for a reason, and ended into an outcome. And their deadlines.
 
 Each attempt is one task of the event loop at most: no timer, no lock; where its executor can begin it at once, not even
 that. When it has ended, the slot is free. Why an attempt was stopped is known here alone: the executor only sees that
@@ -9,12 +9,11 @@ An executor that raises has failed its attempt, but for `FatalError`: that ends 
 """
 
 import asyncio
-import heapq
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from itertools import count
+from math import inf
 from typing import Any
 
 import structlog
@@ -33,7 +32,6 @@ from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, S
 
 IDLE = timedelta(seconds=5)
 GRAIN = 0.001  # seconds; a deadline nearer than this has come: no wait is exact
-SLACK = 1000  # entries of ended attempts that the heap may hold beside twice the running ones
 
 UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be granted again, perhaps elsewhere
 UNKNOWN_TYPE = HandedBack("unknown_type", UNKNOWN_DELAY)
@@ -61,35 +59,34 @@ log = structlog.get_logger(__name__)
 
 
 class Deadlines:
-    """When running attempts must end; the nearest first."""
+    """When running attempts must end. Only the nearest is kept: nearly all end before theirs, and none must be told.
+
+    When it comes, all that run are looked at. That takes less than to stop the one that is late."""
 
     def __init__(self, hands: Hands, clock: Clock) -> None:
         self._hands = hands
         self._clock = clock
-        self._heap: list[tuple[float, int, Holding]] = []
-        self._order = count()
+        self._nearest = inf
         self.nudge = Nudge(clock)
 
     def add(self, holding: Holding) -> None:
-        if not self._heap or holding.deadline < self._heap[0][0]:
+        if holding.deadline < self._nearest:
+            self._nearest = holding.deadline
             self.nudge.give()
-        heapq.heappush(self._heap, (holding.deadline, next(self._order), holding))
-        if len(self._heap) > 2 * len(self._hands.running) + SLACK:  # nearly all end before their deadline
-            self._heap = [entry for entry in self._heap if entry[2].runner is not None]
-            heapq.heapify(self._heap)
 
     async def wait(self) -> None:
         """Until the nearest one may have come."""
-        left = self._heap[0][0] - self._clock.monotonic() if self._heap else IDLE.total_seconds()
-        await self.nudge.wait(min(timedelta(seconds=max(left, 0.0)), IDLE))
+        left = max(self._nearest - self._clock.monotonic(), 0.0)
+        await self.nudge.wait(timedelta(seconds=min(left, IDLE.total_seconds())))
 
-    def pop_past(self) -> list[Holding]:
-        """Those whose deadline has come."""
+    def list_past(self) -> list[Holding]:
+        """Those whose deadline has come, and that nobody has stopped yet."""
         now = self._clock.monotonic() + GRAIN
-        past: list[Holding] = []
-        while self._heap and self._heap[0][0] <= now:
-            past.append(heapq.heappop(self._heap)[2])
-        return past
+        if now < self._nearest:
+            return []
+        going = [holding for holding in self._hands.running.values() if holding.stop is None]
+        self._nearest = min((holding.deadline for holding in going if holding.deadline > now), default=inf)
+        return [holding for holding in going if holding.deadline <= now]
 
 
 @dataclass(slots=True)
@@ -107,13 +104,10 @@ class Running:
 
     def begin(self, job: Job, executors: ExecutorRegistry) -> None:
         """Run an attempt. Its end is reported by itself."""
-        task = job.task
-        book = self.logs.open(task.state, task.spec.type)
-        now = self.clock.monotonic()
-        holding = Holding(job, begun_at=now, book=book)
+        holding = Holding(job, begun_at=self.clock.monotonic(), logs=self.logs)
         del self.hands.taken[job.attempt]
         self.hands.running[job.attempt] = holding
-        holding.runner = _start(job, executors, reports=book, end=partial(self._end, holding))
+        holding.runner = _start(job, executors, reports=holding, end=partial(self._end, holding))
         self.deadlines.add(holding)
 
     def stop(self, holding: Holding, reason: Stop, *, is_hard: bool = False) -> None:
@@ -135,14 +129,16 @@ class Running:
         await self.deadlines.wait()
         if self.broken is not None:
             raise self.broken
-        for holding in self.deadlines.pop_past():
+        for holding in self.deadlines.list_past():
             self.stop(holding, Stop.TIMEOUT)
 
     def _end(  # fixed signature: End
         self, holding: Holding, returned: Ending | None, error: BaseException | None
     ) -> None:
         holding.runner = None
-        holding.book.close()
+        book = holding.book
+        if book is not None:
+            book.close()
         self.completed += 1
         self.collector.observe(metrics.ATTEMPT_SECONDS, holding.type, value=self.clock.monotonic() - holding.begun_at)
         if isinstance(error, FatalError):
@@ -151,14 +147,13 @@ class Running:
         outcome = _outcome_of(holding, returned, error=error)
         if holding.stop is Stop.FENCED:
             self.collector.add(metrics.ATTEMPTS_ENDED, holding.type, "fenced")
-            self.logs.discard(holding.book)
+            if book is not None:
+                self.logs.discard(book)
             self.hands.drop(holding.attempt)
             return
         self.collector.add(metrics.ATTEMPTS_ENDED, holding.type, OUTCOMES.get(type(outcome), "failed"))
         spec = holding.job.task.spec
-        self.reporter.report(
-            Ended(holding.attempt, holding.state, spec.type, outcome, spec.retry, holding.book, spec.end_by)
-        )
+        self.reporter.report(Ended(holding.attempt, holding.state, spec.type, outcome, spec.retry, book, spec.end_by))
 
 
 def _start(job: Job, executors: ExecutorRegistry, *, reports: Reports, end: Told) -> Begun:

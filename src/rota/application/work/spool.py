@@ -15,7 +15,7 @@ from rota.domain.task import Transition
 MOST_RESULTS = 10_000  # in memory; more is refused by taking no new work
 
 
-class Result(Struct, frozen=True):
+class Result(Struct, frozen=True, gc=False):
     """The end of one attempt, as it is to be written, with its fence."""
 
     attempt: Attempt

@@ -8,7 +8,7 @@ writing, which is what makes each call atomic on an event loop; one state belong
 import asyncio
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -122,7 +122,7 @@ class _Memory:
     assigned: dict[WorkerId, dict[Attempt, None]] = field(default_factory=dict)  # sets, oldest first
     in_flight: dict[WorkerId, set[Attempt]] = field(default_factory=dict)
     cancelled: dict[TaskId, float] = field(default_factory=dict)  # with the end of the request
-    events: deque[Told] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     sharing: Sharing = field(default_factory=Sharing)
 
 
@@ -400,10 +400,10 @@ class MemorySignals:
         return frozenset(task_id for task_id in task_ids if cancelled.get(task_id, now) > now)
 
     async def publish(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self._state.last_event += 1
-            told = Told(f"{EVENT_ID}{self._state.last_event}", event)
-            self._state.memory.events.append(told)
+        last = self._state.last_event
+        self._state.last_event += len(events)
+        self._state.memory.events.extend(events)
+        for told in _number(events, after=last) if self._state.listeners else ():
             for listener in self._state.listeners:
                 listener.put(told)
 
@@ -421,7 +421,7 @@ class MemorySignals:
         number = find_number(after, EVENT_ID)
         if number is None or not known or not last - len(known) <= number <= last:
             return [Told(f"{EVENT_ID}{last}", None)]
-        return list(islice(known, number - (last - len(known)), None))
+        return list(_number(islice(known, number - (last - len(known)), None), after=number))
 
 
 def memory_coordinator(clock: Clock) -> Coordinator:
@@ -439,6 +439,12 @@ def join_memory(state: MemoryState) -> Coordinator:
         signals=MemorySignals(state),
         assistance=MemoryAssistance(state),
     )
+
+
+def _number(events: Iterable[Event], *, after: int) -> Iterator[Told]:
+    """As listeners get them: the first comes right after the one with this number."""
+    for number, event in enumerate(events, start=after + 1):
+        yield Told(f"{EVENT_ID}{number}", event)
 
 
 def _lengths(attempts: Mapping[WorkerId, Collection[Attempt]]) -> dict[WorkerId, int]:

@@ -64,6 +64,10 @@ class Batch(Protocol):
         """Insert a row for each of these rows of another table, which are all there; a duplicate key is an error."""
         ...
 
+    def insert_missing(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        """Insert the rows whose key is not there yet; the others are left as they are."""
+        ...
+
     def upsert(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         """Insert, or replace the given columns of the row with the same key."""
         ...

@@ -35,6 +35,7 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     fill_rows,
     insert_into,
     insertions,
+    keeping,
     moving,
     replacing,
     tie,
@@ -74,6 +75,9 @@ class MysqlBatch:
 
     def insert_copies(self, table: Table, copy: RowCopy, *, ids: Sequence[int]) -> None:
         self._add([Statement(copy_rows(table, copy, ids=ids))])
+
+    def insert_missing(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        self._add_rows(keeping(table, columns), rows=rows)
 
     def upsert(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self._add_rows(replacing(table, columns), rows=rows)

@@ -15,6 +15,7 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     deletion,
     insert_into,
     join,
+    keeping,
     read,
     replacing,
     updates,
@@ -40,9 +41,7 @@ class MysqlBulk:
     def insert_missing(
         self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]
     ) -> None:
-        key = next(iter(table.primary_key.columns)).name
-        # Not INSERT IGNORE: that would also turn a text that is too long into a shorter one.
-        write_rows(connection, insert_into(table, columns, tail=f" ON DUPLICATE KEY UPDATE {key}={key}"), rows=rows)
+        write_rows(connection, keeping(table, columns), rows=rows)
 
     def upsert(self, connection: Connection, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         write_rows(connection, replacing(table, columns), rows=rows)

@@ -45,6 +45,13 @@ def insert_into(table: Table, columns: Sequence[str], *, tail: str = "") -> Inse
     )
 
 
+def keeping(table: Table, columns: Sequence[str]) -> Insert:
+    """Rows that are there stay as they are. Not INSERT IGNORE: that would also turn a text that is too long into a
+    shorter one."""
+    key = next(iter(table.primary_key.columns)).name
+    return insert_into(table, columns, tail=f" ON DUPLICATE KEY UPDATE {key}={key}")
+
+
 def replacing(table: Table, columns: Sequence[str]) -> Insert:
     changes = ",".join(f"{name}=VALUES({name})" for name in columns)
     return insert_into(table, columns, tail=f" ON DUPLICATE KEY UPDATE {changes}")
@@ -73,16 +80,19 @@ def fenced_updates(table: Table, columns: Sequence[str], *, groups: Groups) -> l
 
 
 def _update_joined(table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> Statement:
-    """Keys that are numbers: joined to a table of JSON, each found by the primary key."""
+    """Keys that are numbers: joined to a table of JSON, each found by the primary key. What all rows share is said
+    once, not in each of them."""
     names = (*change.keys, *change.columns)
-    shape = ",".join(f"c{place} BIGINT PATH '$[{place}]'" for place in range(len(names)))
-    match = " AND ".join(f"t.{name}=j.c{place}" for place, name in enumerate(change.keys))
-    changes = ",".join(f"t.{name}=j.c{place}" for place, name in enumerate(change.columns, start=len(change.keys)))
+    shared = _find_shared(rows, keys=[name in table.primary_key.columns for name in names])
+    kept = [place for place in range(len(names)) if place not in shared]
+    shape = ",".join(f"c{place} BIGINT PATH '$[{number}]'" for number, place in enumerate(kept))
+    told = [f"t.{name}={shared.get(place) or f'j.c{place}'}" for place, name in enumerate(names)]
+    match, changes = " AND ".join(told[: len(change.keys)]), ",".join(told[len(change.keys) :])
     sql = (
         f"UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ({shape})) j STRAIGHT_JOIN {table.name} t FORCE INDEX (PRIMARY)"
         f" ON {match} SET {changes}"
     )
-    return Statement(sql, (_json(rows),))
+    return Statement(sql, (_json([tuple([row[place] for place in kept]) for row in rows]),))
 
 
 def tie(insert: Insert, text: str) -> str | None:

@@ -5,34 +5,41 @@ a connection from a pool for each call took several times as long as the query (
 
 A thread keeps its connection until it breaks, or until all are told to drop theirs. Work that was cancelled before a
 thread came to it is not done; once begun it goes on to its end, and nobody hears of it.
+
+What waits when a thread is free again may share a transaction, and so its COMMIT. Nobody is answered before that. If
+one of them fails, all is rolled back and each is done by itself: the others do not pay for it.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
 
 T = TypeVar("T")
 V = TypeVar("V")
+Call = Callable[[Connection], T]
+Transact = Callable[[Connection, Sequence[Call[object]]], list[object]]  # makes the calls in one transaction
 
 
 class ConnectedThreads:
     """Up to a number of threads, started as they are needed. To be called from one event loop."""
 
-    def __init__(self, engine: Engine, name: str, *, most: int) -> None:
+    def __init__(self, engine: Engine, name: str, *, transact: Transact, most: int, together: int = 1) -> None:
         self._engine = engine
         self._name = name
+        self._transact = transact
         self._most = most
+        self._together = together  # calls that one transaction may have
         self._jobs: SimpleQueue[_Job[object] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._unfinished = 0  # calls, whether or not somebody still waits for them
         self._era = 0  # connections of an earlier one are not used again
 
-    async def run(self, call: Callable[[Connection], T]) -> T:
+    async def run(self, call: Call[T]) -> T:
         """Have a thread make this call with its connection."""
         job = _Job(call, over=self._note_end)
         self._unfinished += 1
@@ -62,9 +69,34 @@ class ConnectedThreads:
         hand = Hand(self._engine)
         while (job := self._jobs.get()) is not None:
             hand.era = self._era
-            job.do(hand)
+            self._do([one for one in (job, *self._take_waiting()) if one.is_wanted()], hand)
             del job  # an answer may hold much
         hand.let_go()
+
+    def _take_waiting(self) -> "Iterator[_Job[object]]":
+        """More that may share the transaction of the first."""
+        with suppress(Empty):
+            for _ in range(self._together - 1):
+                job = self._jobs.get_nowait()
+                if job is None:
+                    self._jobs.put(None)  # the end is for later
+                    return
+                yield job
+
+    def _do(self, jobs: "Sequence[_Job[object]]", hand: "Hand") -> None:
+        if not jobs:
+            return
+        try:
+            answers = self._transact(hand.hold(), [job.call for job in jobs])
+        except BaseException as exc:
+            if len(jobs) == 1:
+                jobs[0].fail(exc)
+            else:
+                for job in jobs:
+                    self._do([job], hand)
+        else:
+            for job, answer in zip(jobs, answers, strict=True):
+                job.succeed(answer)
 
 
 class Hand:
@@ -94,23 +126,26 @@ class Hand:
 class _Job(Generic[T]):
     """One call, and the way its answer takes back to the event loop."""
 
-    def __init__(self, call: Callable[[Connection], T], *, over: Callable[[], None]) -> None:
-        self._call = call
+    def __init__(self, call: Call[T], *, over: Callable[[], None]) -> None:
+        self.call = call
         self._over = over
         self._loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[T] = self._loop.create_future()
 
-    def do(self, hand: Hand) -> None:
-        """In the thread: make the call and send the answer."""
+    def is_wanted(self) -> bool:
+        """In the thread: whether somebody still waits for it. If not, it is over."""
         if self.answer.cancelled():
-            self._tell(self._fail, asyncio.CancelledError())
-            return
-        try:
-            result = self._call(hand.hold())
-        except BaseException as exc:
-            self._tell(self._fail, exc)
-        else:
-            self._tell(self._succeed, result)
+            self.fail(asyncio.CancelledError())
+            return False
+        return True
+
+    def succeed(self, result: T) -> None:
+        """In the thread: send the answer."""
+        self._tell(self._succeed, result)
+
+    def fail(self, error: BaseException) -> None:
+        """In the thread: say why there is none."""
+        self._tell(self._fail, error)
 
     def _tell(self, how: Callable[[V], None], what: V) -> None:
         with suppress(RuntimeError):  # the loop has ended: nobody waits

@@ -43,6 +43,9 @@ class OneByOne:
     def insert_copies(self, table: Table, copy: RowCopy, *, ids: Sequence[int]) -> None:
         execute(self.connection, copy_rows(table, copy, ids=ids))
 
+    def insert_missing(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        self.bulk.insert_missing(self.connection, table, columns=columns, rows=rows)
+
     def upsert(self, table: Table, *, columns: Sequence[str], rows: Sequence[Values]) -> None:
         self.bulk.upsert(self.connection, table, columns=columns, rows=rows)
 

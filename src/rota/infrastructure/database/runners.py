@@ -9,7 +9,7 @@ Both take the same plain function over a SQLAlchemy connection, so every stateme
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar, cast
 
@@ -29,6 +29,7 @@ Work = Callable[[Connection], T]
 
 CALL_DEADLINE_S = 5.0
 SQLITE_READERS = 4
+SQLITE_TOGETHER = 8  # writes that one COMMIT may bring to disk: each waits for the work of all
 
 
 class Runner(Protocol):
@@ -149,14 +150,18 @@ def _roll_back(connection: Connection) -> None:
 class SqliteRunner:
     """SQLite: all writes in one thread, one after the other, so nobody waits for the file; reads beside them.
 
+    Writes that have come while it was busy share a transaction: a COMMIT waits for the disk, whatever is in it.
+
     What is brief is read right here, by the event loop: it takes some 50 µs, and the way to a thread and back ten times
     as long (ADR-0017). A reader waits for nobody in WAL mode, save while the file is recovered or closed: then a thread
     does the waiting."""
 
     def __init__(self, engine: Engine, *, deadline_s: float = CALL_DEADLINE_S) -> None:
         self.deadline_s = deadline_s
-        self._writer = ConnectedThreads(engine, "rota-sqlite-writer", most=1)
-        self._readers = ConnectedThreads(engine, "rota-sqlite-reader", most=SQLITE_READERS)
+        self._writer = ConnectedThreads(
+            engine, "rota-sqlite-writer", transact=_write_locally, most=1, together=SQLITE_TOGETHER
+        )
+        self._readers = ConnectedThreads(engine, "rota-sqlite-reader", transact=_read_locally, most=SQLITE_READERS)
         self._own = Hand(engine, prepare=_wait_for_nobody)
 
     def measure(self, collector: MetricsCollector, *, server: str) -> None:
@@ -164,11 +169,11 @@ class SqliteRunner:
 
     async def run(self, work: Work[T], *, writes: bool, is_brief: bool = False) -> T:
         if writes:
-            return await self._writer.run(lambda connection: _write_locally(connection, work))
+            return await self._writer.run(work)
         if is_brief:
             with suppress(OperationalError):
-                return _read_locally(self._own.hold(), work)
-        return await self._readers.run(lambda connection: _read_locally(connection, work))
+                return _read_locally(self._own.hold(), [work])[0]
+        return await self._readers.run(work)
 
     async def drop_connections(self) -> None:
         self._own.era += 1
@@ -181,10 +186,10 @@ class SqliteRunner:
             await asyncio.to_thread(threads.close)  # which waits for what they still do
 
 
-def _write_locally(connection: Connection, work: Work[T]) -> T:
+def _write_locally(connection: Connection, works: Sequence[Work[T]]) -> list[T]:
     try:
         execute(connection, "BEGIN IMMEDIATE")
-        result = work(connection)
+        results = [work(connection) for work in works]
         if connection.in_transaction():
             connection.commit()  # SQLAlchemy ran statements too, and must know that they are over
         else:
@@ -192,17 +197,17 @@ def _write_locally(connection: Connection, work: Work[T]) -> T:
     except BaseException:
         _roll_back_locally(connection)
         raise
-    return result
+    return results
 
 
 def _wait_for_nobody(connection: Connection) -> None:
     execute(connection, "PRAGMA busy_timeout=0")
 
 
-def _read_locally(connection: Connection, work: Work[T]) -> T:
+def _read_locally(connection: Connection, works: Sequence[Work[T]]) -> list[T]:
     try:
         execute(connection, "BEGIN")
-        return work(connection)
+        return [work(connection) for work in works]
     finally:
         _roll_back_locally(connection)
 

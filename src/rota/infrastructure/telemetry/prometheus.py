@@ -54,7 +54,11 @@ class PrometheusCollector:
         self._instruments = {metric: self._make(metric) for metric in CATALOGUE}
 
     def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
-        self._note(counter, labels, act=lambda found: _as(found, Counter).inc(amount))
+        series = self._series.get((counter.name, labels))
+        if type(series) is Counter and amount == 1:  # every task comes by here
+            series.inc()
+        else:
+            self._note(counter, labels, act=lambda found: _as(found, Counter).inc(amount))
 
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
         self._note(gauge, labels, act=lambda found: _as(found, Gauge).set(value))

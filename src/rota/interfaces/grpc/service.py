@@ -1,7 +1,8 @@
 """Calls of `rota.v1.TaskService`, each handed to its operation.
 
 Every method is served as a stream of requests, of which one is read: so a caller is known, allowed and within the rate
-before its message takes any room here. On the wire nothing differs from a unary method.
+before its message takes any room here. On the wire nothing differs from a unary method. An answer that is one message
+is returned, so that it goes out in one piece with its status.
 """
 
 import asyncio
@@ -42,17 +43,19 @@ class TaskService(grpc.GenericRpcHandler):
     def __init__(self, state: ServerState, admission: Admission) -> None:
         self._state = state
         self._admission = admission
-        self._handlers: dict[str, Any] = {
-            path: grpc.stream_stream_rpc_method_handler(self._behaviour(method)) for path, method in METHODS.items()
-        }
+        self._handlers: dict[str, Any] = {path: self._handler(method) for path, method in METHODS.items()}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
         return self._handlers.get(handler_call_details.method)
 
+    def _handler(self, method: Method) -> Any:
+        make: Any = grpc.stream_stream_rpc_method_handler if method.is_stream else grpc.stream_unary_rpc_method_handler
+        return make(self._behaviour(method))
+
     def _behaviour(self, method: Method) -> Any:
-        async def behave(_requests: AsyncIterator[bytes], context: Context) -> None:
+        async def behave(_requests: AsyncIterator[bytes], context: Context) -> bytes | None:
             try:
-                await self._serve(method, context)
+                return await self._serve(method, context)
             except RotaError as error:
                 self._note(error, method, context=context)
                 await context.abort(status_of(error), text_of(error), trailers_of(error))
@@ -65,7 +68,7 @@ class TaskService(grpc.GenericRpcHandler):
 
         return behave
 
-    async def _serve(self, method: Method, context: Context) -> None:
+    async def _serve(self, method: Method, context: Context) -> bytes | None:
         found = scan(context)
         secret = read_secret(found.get("authorization", []))
         principal = await self._admission.admit(secret, address_of(context))
@@ -89,17 +92,18 @@ class TaskService(grpc.GenericRpcHandler):
             name = method.operation.name
             node.collector.add(metrics.GRPC_REQUESTS, name, outcome.name)
             node.collector.observe(metrics.GRPC_SECONDS, name, value=node.clock.monotonic() - began)
-        await self._answer(answer, method, context=context, secret=secret)
-
-    async def _answer(self, answer: Reply | Stream, method: Method, *, context: Context, secret: str) -> None:
         if isinstance(answer, Stream):
             await self._stream(answer, method, context=context, secret=secret)
-            return
+            return None
+        return self._answer(answer, method, context=context)
+
+    def _answer(self, answer: Reply, method: Method, *, context: Context) -> bytes:
         message = method.response()
         if answer.body is not None:
             convert.write(answer.body, message)
         context.set_trailing_metadata((("rota-status", str(answer.status)),))
-        await _write(message, context)
+        _expect_reader(context)
+        return message.SerializeToString()
 
     async def _stream(self, answer: Stream, method: Method, *, context: Context, secret: str) -> None:
         tokens, stopping = self._state.services.tokens, self._state.stopping
@@ -150,12 +154,25 @@ class TaskService(grpc.GenericRpcHandler):
             log.warning("api.unavailable", path=method.path, code=error.code, error=str(error))
 
 
+def _expect_reader(context: Context) -> None:
+    """A client that takes nothing for so long has no more claim to its place: the call is dropped, as if the client
+    had cancelled. No status can follow a message that is still on its way."""
+    loop, call = asyncio.get_running_loop(), asyncio.current_task()
+
+    def drop() -> None:
+        log.info("api.client_stalled", address=address_of(context))
+        if call is not None:
+            call.cancel()
+
+    deadline = loop.call_later(READ_TIMEOUT.total_seconds(), drop)
+    context.add_done_callback(lambda _: deadline.cancel())  # type: ignore[arg-type]  # its stub names no function
+
+
 async def _write(message: Message, context: Context) -> None:
-    """Send one message; a client that takes nothing for so long has no more claim to its place."""
+    """Send one message of a stream, for no longer than a client may take."""
     try:
         async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
             await context.write(message.SerializeToString())
     except TimeoutError as exc:
         log.info("api.client_stalled", address=address_of(context))
-        # No status can follow a message that is still on its way: the call is dropped, as if the client had cancelled.
         raise asyncio.CancelledError from exc

@@ -7,6 +7,8 @@ Redis is shared with operators, and with other releases during an upgrade. So no
 not an id is None here, and left out by the caller.
 """
 
+from collections.abc import Sequence
+
 from rota.domain.ids import MAX_ID, TaskId, WorkerId
 from rota.domain.queue import QueueEntry
 from rota.domain.task import LiveTask
@@ -33,8 +35,11 @@ def find_worker_id(text: bytes) -> WorkerId | None:
 
 def find_entry(text: bytes) -> Entry | None:
     first, _, second = text.partition(b":")
-    task_id, number = find_task_id(first), _find_number(second)
-    return None if task_id is None or number is None else (task_id, number)
+    if second == b"1":  # nearly always: a task is seldom tried again
+        task_id = _find_number(first)
+        return None if task_id is None else (TaskId(task_id), 1)
+    task_id, number = _find_number(first), _find_number(second)
+    return None if task_id is None or number is None else (TaskId(task_id), number)
 
 
 def to_ready(entry: QueueEntry) -> TaskId | bytes:
@@ -48,6 +53,13 @@ def find_ready(text: bytes) -> Ready | None:
     if task_id is None:
         return None
     return task_id, find_brought(task_id, rest) if rest else None
+
+
+def find_all_ready(texts: Sequence[bytes]) -> list[Ready]:
+    """What can be read of these, in order. A batch is plain ids more often than not, and is then looked at as one."""
+    if b"".join(texts).isdigit() and len(max(texts, key=len)) <= _MOST_DIGITS and b"" not in texts:
+        return [(TaskId(number), None) for number in map(int, texts) if 0 < number <= MAX_ID]
+    return [found for found in map(find_ready, texts) if found is not None]
 
 
 def _find_number(text: bytes) -> int | None:

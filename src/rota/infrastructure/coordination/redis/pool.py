@@ -9,6 +9,7 @@ field that is missing, because another release wrote the hash, has its default; 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ _READERS: Mapping[str, tuple[str, Callable[[bytes], Any]]] = {  # by field of th
     "load": ("load", int),
     "draining": ("is_draining", lambda text: text == b"1"),
 }
+MOST_REMEMBERED = 1024  # workers
 _BEAT_FIELDS = ("load", "completed", "held")
 
 
@@ -68,7 +70,7 @@ class RedisWorkerPool:
     async def list_alive(self) -> list[Worker]:
         found = await self._read_hashes(tuple(_READERS))
         await self._forget([worker_id for worker_id, values in found.items() if not any(values)])
-        workers = (_find_worker(worker_id, values) for worker_id, values in found.items())
+        workers = (_find_worker(worker_id, tuple(values)) for worker_id, values in found.items())
         return [worker for worker in workers if worker is not None]
 
     async def list_beats(self) -> dict[WorkerId, Heartbeat]:
@@ -113,7 +115,9 @@ def _to_hash(worker: Worker) -> Mapping[str, str | bytes | int]:
     }
 
 
-def _find_worker(worker_id: WorkerId, values: Values) -> Worker | None:
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _find_worker(worker_id: WorkerId, values: tuple[bytes | None, ...]) -> Worker | None:
+    """Every round of dispatch asks for all workers, and hardly ever has one changed since."""
     given = zip(_READERS.values(), values, strict=True)
     with suppress(ValueError, TypeError, msgspec.DecodeError, InvalidError):  # TypeError: it has no name
         return Worker(id=worker_id, **{name: read(value) for (name, read), value in given if value is not None})

@@ -15,7 +15,7 @@ from rota.application.ports.coordinator import NO_WAIT
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
-from rota.infrastructure.coordination.redis.entries import find_ready, to_ready
+from rota.infrastructure.coordination.redis.entries import find_all_ready, find_ready, to_ready
 from rota.infrastructure.coordination.redis.keys import RedisKeys
 from rota.infrastructure.coordination.redis.roll_call import RollCall
 from rota.infrastructure.coordination.redis_client import RedisClient, load_script
@@ -59,7 +59,7 @@ class RedisTaskQueue:
         else:
             answer = await self._client.run(self._take, keys=keys, args=args)
         entries, heads, changes = answer
-        ready = [found for found in map(find_ready, entries) if found is not None]
+        ready = find_all_ready(entries)
         first = zip(heads[::2], map(find_ready, heads[1::2]), strict=True)
         return Taken(
             tuple([task_id for task_id, _ in ready]),

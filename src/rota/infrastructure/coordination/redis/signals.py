@@ -134,7 +134,7 @@ async def _read(messages: AsyncIterator[bytes], buffer: EventBuffer, *, replayed
         buffer.fail(exc)
 
 
-class _Event(msgspec.Struct, omit_defaults=True):
+class _Event(msgspec.Struct, omit_defaults=True, gc=False):
     """An event on the wire: ids are decimal strings, for readers whose numbers end at 2^53."""
 
     kind: EventKind
@@ -151,10 +151,31 @@ class _Event(msgspec.Struct, omit_defaults=True):
 _BATCH = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _EVENT = msgspec.json.Decoder(_Event)
+_MARK = b'"task_id":""'
 
 
 def _to_json(events: Sequence[Event]) -> bytes:
-    return msgspec.json.encode([_to_wire(event) for event in events])
+    """As an array of `_Event`. The events of a batch differ in their tasks and little else: that is written once."""
+    forms: dict[tuple[object, ...], tuple[bytes, bytes]] = {}
+    texts = []
+    for event in events:
+        if event.task_id is None or event.progress is not None:
+            texts.append(msgspec.json.encode(_to_wire(event)))
+            continue
+        told = (event.kind, event.at, event.tenant_id, event.task_type, event.status, event.attempt, event.worker_id)
+        form = forms.get(told)
+        if form is None:
+            form = forms[told] = _form_of(event)
+        texts.append(b'%b"task_id":"%d"%b' % (form[0], event.task_id, form[1]))
+    return b"[%b]" % b",".join(texts)
+
+
+def _form_of(event: Event) -> tuple[bytes, bytes]:
+    """What comes before and after the id of its task."""
+    wire = _to_wire(event)
+    wire.task_id = ""
+    before, _, after = msgspec.json.encode(wire).partition(_MARK)  # text has its quotes escaped, so it is no mark
+    return before, after
 
 
 def _split(batch: bytes) -> list[msgspec.Raw]:

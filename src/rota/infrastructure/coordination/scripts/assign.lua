@@ -15,11 +15,15 @@ local function find_new(queue, inflight, count)
   for _, entry in ipairs(redis.call("LRANGE", queue, 0, -1)) do
     known[entry] = true
   end
-  for i = position, position + count - 1 do
-    local entry = ARGV[i]
-    if not known[entry] and redis.call("SISMEMBER", inflight, entry) == 0 then
-      known[entry] = true
-      new[#new + 1] = entry
+  for first = position, position + count - 1, CHUNK do
+    local last = math.min(first + CHUNK, position + count) - 1
+    local taken = redis.call("SMISMEMBER", inflight, unpack(ARGV, first, last))
+    for i = first, last do
+      local entry = ARGV[i]
+      if not known[entry] and taken[i - first + 1] == 0 then
+        known[entry] = true
+        new[#new + 1] = entry
+      end
     end
   end
   return new

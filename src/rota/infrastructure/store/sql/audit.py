@@ -9,6 +9,7 @@ from sqlalchemy import Connection, delete, select
 from rota.domain.audit import AuditEntry
 from rota.domain.ids import TenantId, first_id_at
 from rota.domain.paging import purge_limit
+from rota.infrastructure.database.batch import Batch
 from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import audit_log as table
@@ -45,8 +46,18 @@ class SqlAuditStore:
 def insert_audit(bulk: Bulk, connection: Connection, *, audit: Sequence[AuditEntry]) -> None:
     """Keep entries, in the transaction of what they tell of; the caller owns it."""
     if audit:
-        rows = [_to_row(entry) for entry in {entry.id: entry for entry in audit}.values()]
-        bulk.insert_missing(connection, table, columns=_COLUMNS, rows=rows)
+        bulk.insert_missing(connection, table, columns=_COLUMNS, rows=_rows_of(audit))
+
+
+def add_audit(batch: Batch, audit: Sequence[AuditEntry]) -> None:
+    """The same, beside other writes that need no answer in between."""
+    if audit:
+        batch.insert_missing(table, columns=_COLUMNS, rows=_rows_of(audit))
+
+
+def _rows_of(audit: Sequence[AuditEntry]) -> list[tuple[Any, ...]]:
+    """Tasks that were asked for together share an entry."""
+    return [_to_row(entry) for entry in {entry.id: entry for entry in audit}.values()]
 
 
 def _to_row(entry: AuditEntry) -> tuple[Any, ...]:

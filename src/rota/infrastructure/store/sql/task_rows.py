@@ -146,8 +146,8 @@ def to_live(row: Sequence[Any]) -> LiveTask:
 def to_task(row: Sequence[Any]) -> Task:
     """Of SPEC_COLUMNS, STATE_COLUMNS, when it is due, was lost twice and ended, and its result and error."""
     spec = _spec(row[:_SPEC_END])
-    *values, result_json, error_json = row[_SPEC_END:]
-    state = _state(spec, priority=row[1], values=values)
+    state = _state(spec, priority=row[1], values=row[_SPEC_END:-2])
+    result_json, error_json = row[-2:]
     result = msgspec.json.decode(result_json, type=TaskResult) if result_json else None
     error = msgspec.json.decode(error_json, type=TaskError) if error_json else None
     if state.status is SUCCESS and result is None:
@@ -156,13 +156,11 @@ def to_task(row: Sequence[Any]) -> Task:
 
 
 def _spec(values: Sequence[Any]) -> TaskSpec:
-    task_id, _priority, created, scheduled, timeout, rerun_of, tenant, task_type, name, *policy, metadata, payload = (
-        values
-    )
-    retry, rules = policy
+    # Without a star, which would make a list for every task.
+    task_id, _, created, scheduled, timeout, rerun_of, tenant, task_type, name, retry, rules, metadata, payload = values
     return TaskSpec(
-        id=TaskId(task_id),
-        tenant_id=TenantId(tenant),
+        id=task_id,
+        tenant_id=tenant,
         type=task_type,
         name=name,
         payload=payload,
@@ -188,9 +186,9 @@ def _live_state(values: Sequence[Any]) -> TaskState:
         retry_count=retries,
         worker_id=WorkerId(worker) if worker else None,
         term=term,
-        started_at=find_us(started),
-        last_lost_at=find_us(lost),
-        prior_lost_at=find_us(prior),
+        started_at=from_us(started) if started else None,
+        last_lost_at=from_us(lost) if lost else None,
+        prior_lost_at=from_us(prior) if prior else None,
     )
 
 

@@ -23,7 +23,7 @@ from rota.infrastructure.database.codes import STATUS_CODES, STATUS_OF
 from rota.infrastructure.database.database import SCAN_DEADLINE_S, Database, RunAgainError
 from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.sql.alike import group_new, merged
-from rota.infrastructure.store.sql.audit import insert_audit
+from rota.infrastructure.store.sql.audit import add_audit
 from rota.infrastructure.store.sql.listing import find_page
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, creation_row
 from rota.infrastructure.store.sql.task_rows import (
@@ -80,7 +80,7 @@ class SqlTaskStore:
             return {}
         query = f"{SELECT_TASK} WHERE t.id {{ids}}"
         rows = await self._select_by_ids(query, task_ids)
-        return {task.id: task for task in map(to_task, rows)}
+        return {task.spec.id: task for task in map(to_task, rows)}
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         if not task_ids:
@@ -148,9 +148,8 @@ class SqlTaskStore:
         fresh = {owner: item for item, owner in pairs if owner == item.task.id}
         if expect_present:
             fresh = self._drop_present(connection, fresh)
-        audit = [entry for item in fresh.values() for entry in item.audit]
-        insert_audit(self._database.bulk, connection, audit=audit)
         with self._database.bulk.together(connection, is_last=True) as batch:
+            add_audit(batch, [entry for item in fresh.values() for entry in item.audit])
             insert_tasks(batch, [item.task for item in fresh.values()])
         return [Added(owner, is_repeat=owner != item.task.id) for item, owner in pairs]
 
