@@ -1,10 +1,10 @@
 """Adding tasks, all or none.
 
 The swift way expects what is usual: none of the ids and keys is known, which one transaction checks. Ids of a batch
-follow each other, so that few conditions are enough for many of them. When it is not so, or when there is more than
-one transaction can check or hold, the careful way looks first. Then a key of the batch itself is the condition: what was sent
-twice is written once. (Only two nodes that race for the same idempotency keys in batches of more than sixty could each
-add the rest of theirs.)
+follow each other, so that few conditions are enough for many of them. When it is not so, or when there is more than one
+transaction can check or hold, the careful way looks first. Then a key of the batch itself is the condition: what was
+sent twice is written once. (Only two nodes that race for the same idempotency keys in batches of more than sixty could
+each add the rest of theirs.)
 
 What does not fit one request is brought before the transaction that makes it count: payloads, and then all that was
 asked for. Without the key that says where it stands a task is none, for whoever looks.
