@@ -179,11 +179,14 @@ async def test_old_occurrences_are_looked_for_type_by_type(leader: Leader) -> No
     statements = [(sql, facts) for sql, facts in asked if "schedule_occurrence" in sql]
     assert {sql.split()[0] for sql, _ in statements} == {"SELECT", "DELETE"}
     for sql, facts in statements:
-        explain = partial(Connection.exec_driver_sql, statement=f"EXPLAIN QUERY PLAN {sql}", parameters=facts)
-        plan = [row[-1] for row in await leader.database.read(lambda link, explain=explain: explain(link).fetchall())]
+        plan = await leader.database.read(partial(_explain, sql=sql, facts=facts))
         looks = [step for step in plan if "schedule_occurrence" in step]
         assert looks
         assert all(look.startswith("SEARCH") and "tenant_id=? AND type=?" in look for look in looks), plan
+
+
+def _explain(connection: Connection, *, sql: str, facts: Any) -> list[str]:
+    return [row[-1] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", facts)]
 
 
 async def test_a_purge_goes_on_where_the_last_one_ended(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,13 @@ from enum import StrEnum
 import structlog
 
 from rota.application.audit import Actor, record
-from rota.application.calendars import calendars_of
+from rota.application.calendars import calendars_of_all
 from rota.application.node import Node
 from rota.application.ports.days import DaySource
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.checks import check_number
 from rota.domain.errors import InvalidError, NotFoundError
-from rota.domain.firing import aimed_anew
+from rota.domain.firing import NO_CALENDARS, Calendars, aimed_anew
 from rota.domain.ids import TenantId
 from rota.domain.paging import MAX_PAGE
 from rota.domain.schedule import OnExcluded
@@ -119,15 +119,15 @@ class ManageCalendars:
         """Let the schedules that it moves know: their next fire time was found with what it said before."""
         after = ""
         while page := await self.node.store.calendars.list_users(stored.tenant_id, stored.name, after=after):
+            known = await calendars_of_all(self.node.store.calendars, page)
             for config in page:
-                await self._aim(config)
+                await self._aim(config, known.get(stored.tenant_id, NO_CALENDARS))
             after = page[-1].type
 
-    async def _aim(self, config: TaskConfig) -> None:
+    async def _aim(self, config: TaskConfig, calendars: Calendars) -> None:
         schedule, seen_at = config.schedule, config.next_fire_at
         if schedule is None or seen_at is None or schedule.on_excluded is OnExcluded.SKIP:
             return
-        calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=schedule)
         try:
             next_fire_at = aimed_anew(config, self.node.time.now(), calendars=calendars)
         except InvalidError as exc:  # firing says so, on record

@@ -1,6 +1,6 @@
 """Calendars, as people change them, and the schedules that follow."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from rota.application.audit import Actor
 from rota.application.manage_calendars import CountryDays, ManageCalendars, Sources
 from rota.application.manage_configs import ManageConfigs
+from rota.application.ports.store import CalendarKey
 from rota.application.submit import SubmitTasks
 from rota.domain.calendar import BusinessDays, Calendar, Period, StoredCalendar
 from rota.domain.errors import CalendarInUseError, InvalidError, NotFoundError
@@ -166,6 +167,28 @@ async def test_schedules_whose_runs_a_calendar_moves_follow_its_changes() -> Non
     assert (await configs.get(*KEY)).next_fire_at == before + DAY
     await calendars.put(a_calendar())
     assert (await configs.get(*KEY)).next_fire_at == before
+
+
+@virtually
+async def test_the_calendars_of_all_schedules_that_follow_a_change_are_read_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, calendars, _ = await a_manager()
+    store, later = bench.node.store, bench.node.time.now() + DAY
+    await calendars.put(a_calendar())
+    await calendars.put(StoredCalendar(calendar=Calendar(name="late")))
+    for task_type, names in (("a", ("closed",)), ("b", ("closed", "late")), ("c", ("late", "closed"))):
+        moving = Schedule(cron="0 9 * * *", exclude=names, on_excluded=OnExcluded.RUN_AFTER)
+        await store.configs.put(a_config(task_type, schedule=moving, next_fire_at=later))
+    loaded, load = list[Collection[CalendarKey]](), store.calendars.load
+
+    async def load_and_note(keys: Collection[CalendarKey]) -> dict[CalendarKey, Calendar]:
+        loaded.append(keys)
+        return await load(keys)
+
+    monkeypatch.setattr(store.calendars, "load", load_and_note)
+    await calendars.put(a_calendar(later.date()))
+    assert loaded == [{(DEFAULT_TENANT, "closed"), (DEFAULT_TENANT, "late")}]
 
 
 @virtually

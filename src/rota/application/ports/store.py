@@ -186,6 +186,7 @@ class ConfigStore(Protocol):
         ...
 
 
+MOST_LOOKED_THROUGH = 5_000  # occurrences of a schedule
 FireKey = tuple[datetime, TenantId, str]  # the next fire time of a config, its tenant and its type
 
 
@@ -258,9 +259,6 @@ class ScheduleStore(Protocol):
         late leader may still ask for.
         """
         ...
-
-
-MOST_LOOKED_THROUGH = 5_000
 
 
 class CalendarStore(Protocol):

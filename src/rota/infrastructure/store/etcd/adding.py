@@ -61,7 +61,7 @@ class TaskAdder:
 
     async def _write(self, new: Sequence[NewTask], *, is_looked_up: bool = True) -> bool:
         """Write tasks that are absent; False when one was not, or when nobody looked and one would be overwritten."""
-        layout = lay_out(self._space, new, _fits)
+        layout = lay_out(self._space, new, fits=_fits)
         groups = layout.groups
         if not _fits(groups):
             problem = f"{len(new)} at once are more than etcd takes in one transaction; send fewer at a time"

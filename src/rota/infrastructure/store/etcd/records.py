@@ -59,7 +59,7 @@ class Layout:
     has_specs_before: bool = False  # then a task's spec is there before the task is
 
 
-def lay_out(space: EtcdSpace, new: Sequence[NewTask], fits: Callable[[Sequence[Sequence[Op]]], bool]) -> Layout:
+def lay_out(space: EtcdSpace, new: Sequence[NewTask], *, fits: Callable[[Sequence[Sequence[Op]]], bool]) -> Layout:
     """With no more before than it takes for the rest to fit. The shortest may not fit either."""
     groups = [new_task_ops(space, item) for item in new]
     if fits(groups):

@@ -99,7 +99,7 @@ class EtcdScheduleStore:
         """All types that there ever were are asked how much they have of it, many at once: mostly it is nothing."""
         left, before = purge_limit(limit), to_us(fired_before)
         types = [(tenant_of(kv), name_of(kv)) for kv in await self._space.scan(self._space.all(LAST), keys_only=True)]
-        spans = [self._between(one, 0, before) for one in types]
+        spans = [self._between(0, before, key=one) for one in types]
         deleted = 0
         for start in range(0, len(spans), PAGE):
             part = spans[start : start + PAGE]
@@ -113,7 +113,7 @@ class EtcdScheduleStore:
     async def _list_newest(self, key: ConfigKey, *, limit: int, since: datetime = EARLIEST) -> list[KV]:
         """What is noted of a type since a moment, newest first, up to so many."""
         window = FIRST_WINDOW * 1_000
-        line = Line(partial(self._between, key), to_us(self._space.now()) + window, window)
+        line = Line(partial(self._between, key=key), to_us(self._space.now()) + window, window)
         below, least = to_us(LATEST), to_us(since)
         found: list[KV] = []
         while below > least and len(found) < limit:
@@ -121,7 +121,7 @@ class EtcdScheduleStore:
             found += part
         return found[:limit]
 
-    def _between(self, key: ConfigKey, begin_us: int, end_us: int) -> Span:
+    def _between(self, begin_us: int, end_us: int, *, key: ConfigKey) -> Span:
         """What is noted of a type from one moment to before another."""
         folder = self._space.key("occurrences", *key)
         return Span(f"{folder}/{spell_time(begin_us)}".encode(), f"{folder}/{spell_time(end_us)}".encode())
@@ -149,7 +149,7 @@ class EtcdScheduleStore:
             new = firing.without(known)
             ops = self._note(new, found)
             fits = partial(_fits, room=MOST_BYTES - size_of(ops))
-            layout = lay_out(self._space, [NewTask(task) for task in new.tasks], fits)
+            layout = lay_out(self._space, [NewTask(task) for task in new.tasks], fits=fits)
             await self._space.client.write_in_parts(layout.before)
             if await self._space.write_if([key], [found], ops=[*ops, *map(together, layout.groups)]):
                 return new.occurrences
