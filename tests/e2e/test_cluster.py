@@ -114,8 +114,10 @@ async def test_a_worker_is_drained_resized_and_resumed_through_another_node(each
         office = ManageWorkers(client._get_built().roles.node)
 
         async def seen(capacity: int, is_draining: bool) -> WorkerRecord | None:
-            [record] = await office.list(alive_only=True)
-            return record if (record.worker.capacity, record.worker.is_draining) == (capacity, is_draining) else None
+            for record in await office.list(alive_only=True):  # it may not have joined yet
+                if (record.worker.capacity, record.worker.is_draining) == (capacity, is_draining):
+                    return record
+            return None
 
         record = await eventually(partial(seen, 10, False), "the worker to join")
         await office.set_capacity(record.worker.id, 2)
