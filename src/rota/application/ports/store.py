@@ -255,8 +255,8 @@ class ScheduleStore(Protocol):
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
         """Delete up to `limit` occurrences of target times before this moment, of each schedule the oldest first.
 
-        Says how many. Their tasks stay. A target whose occurrence is gone could be fired again, so keep those that a
-        late leader may still ask for.
+        Says how many; where there are very many schedules, a call may look at some, and the next one at others. Their
+        tasks stay. A target whose occurrence is gone could be fired again: keep what a late leader may still ask for.
         """
         ...
 
