@@ -258,6 +258,8 @@ class Scene:
             **{"rate_per_second": 2.5, "payload": {"a": 1}, "enabled": True, "source": "team-a"},
         }
 
+    check_config = put_config
+
     async def delete_config(self) -> dict[str, Any]:
         return {"type": await self._config()}
 
@@ -488,13 +490,13 @@ async def test_things_of_another_tenant_do_not_exist(method: Method) -> None:
     async with a_grpc_api() as api, api.client() as http:
         await api.services.node.store.configs.delete(STRANGER, "email")
         values = await Scene(api, http).make(method.operation.name)
-        if method.operation.name == "put_config":
+        if method.operation.name in ("put_config", "check_config"):
             values = {"type": "email", "revision": 1, "name": "other"}
         elif method.operation.name == "put_calendar":
             values |= {"revision": 1}
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await api.call(method.name, fill(method.request(), values), tenant_id=STRANGER)
     wanted = grpc.StatusCode.NOT_FOUND
-    if method.operation.name in ("put_config", "put_calendar"):
+    if method.operation.name in ("put_config", "check_config", "put_calendar"):
         wanted = grpc.StatusCode.FAILED_PRECONDITION
     assert caught.value.code() is wanted

@@ -272,6 +272,10 @@ class AsyncConfigs:
         """Set the whole definition of a type."""
         return await self._wire.send(cluster_calls.put_config(type, definition))
 
+    async def check(self, type: str, definition: PutConfig | Mapping[str, Any]) -> TaskConfig:
+        """Raise what `put` would raise, and change nothing."""
+        return await self._wire.send(cluster_calls.check_config(type, definition))
+
     async def get(self, type: str) -> TaskConfig:
         """The definition of a type."""
         return await self._wire.send(cluster_calls.get_config(type))

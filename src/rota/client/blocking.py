@@ -268,6 +268,10 @@ class Configs:
         """Set the whole definition of a type."""
         return self._wire.send(cluster_calls.put_config(type, definition))
 
+    def check(self, type: str, definition: PutConfig | Mapping[str, Any]) -> TaskConfig:
+        """Raise what `put` would raise, and change nothing."""
+        return self._wire.send(cluster_calls.check_config(type, definition))
+
     def get(self, type: str) -> TaskConfig:
         """The definition of a type."""
         return self._wire.send(cluster_calls.get_config(type))
