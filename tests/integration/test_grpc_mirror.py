@@ -258,15 +258,13 @@ class Scene:
             **{"rate_per_second": 2.5, "payload": {"a": 1}, "enabled": True, "source": "team-a"},
         }
 
-    check_config = put_config
-
     async def delete_config(self) -> dict[str, Any]:
         return {"type": await self._config()}
 
     async def pause_config(self) -> dict[str, Any]:
         return {"type": "email"}
 
-    resume_config = pause_config
+    resume_config, check_config = pause_config, put_config
 
     async def list_revisions(self) -> dict[str, Any]:
         return {"type": await self._config(), "limit": 2}
@@ -281,7 +279,7 @@ class Scene:
 
     async def preview_config(self) -> dict[str, Any]:
         await self.http.put("/task-configs/nightly", json={"schedule": {"cron": "0 3 * * *"}})
-        return {"type": "nightly", "count": 3}
+        return {"type": "nightly", "count": 3, "after": "2030-01-01T00:00:00+00:00"}
 
     async def pause_schedule(self) -> dict[str, Any]:
         if self.number == 1:
@@ -302,7 +300,7 @@ class Scene:
         return {"type": "nightly", "limit": 3}
 
     async def preview_schedule(self) -> dict[str, Any]:
-        return {"schedule": {"cron": "0 3 * * *", "zone": "Asia/Shanghai"}, "type": "nightly", "count": 3}
+        return {"schedule": {"cron": "0 3 * * *"}, "type": "nightly", "after": "2030-01-01T00:00:00+00:00"}
 
     async def get_report(self) -> dict[str, Any]:
         return {"by": "hour", "zone": "Asia/Kolkata", "task_type": ["email"], "format": "json"}

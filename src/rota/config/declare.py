@@ -67,8 +67,8 @@ def _about(function: TaskFunction[..., Any]) -> Iterator[None]:
 
 
 def _without_schedule(wanted: TaskConfig, missing: Sequence[str], *, function: str) -> TaskConfig:
-    """A calendar can only be put where a server runs, so its lack must not stop one. The schedule is declared at a later
-    start: until then this is no whole declaration."""
+    """A calendar can only be put where a server runs, so its lack must not stop one. The schedule is declared by a
+    later start: until then this is no whole declaration."""
     log.warning(
         "config.schedule_left_out",
         task_type=wanted.type,
