@@ -410,11 +410,11 @@ def load_app(app: AppRef) -> None:
 
 
 def _tell_place(error: Exception) -> str:
-    """What it is and where in the user's code: the last line that is neither Rota's nor the import system's."""
+    """What it is and where in the user's code: the last line that is neither Rota's nor in no file."""
     if isinstance(error, SyntaxError):
         return f"{error.msg} ({error.filename}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if not frame.filename.startswith((OWN_CODE, "<frozen "))]
+    theirs = [frame for frame in frames if not frame.filename.startswith((OWN_CODE, "<"))]
     return f"{error} ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else str(error)
 
 

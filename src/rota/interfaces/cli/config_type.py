@@ -23,7 +23,7 @@ from rota.interfaces.cli.config_files import (
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import confirm, output_option, show_list, show_one
-from rota.interfaces.cli.tables import CONFIGS
+from rota.interfaces.cli.tables import CONFIGS, REVISIONS
 from rota.interfaces.cli.task_submit import read_payload
 from rota.interfaces.cli.text import safe
 from rota.wire.changes import Change
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rota.client.blocking import Client
 
 OWN_EXECUTORS = (LOCAL, "http", "grpc")
-SIGNS = {"+": "is new", "~": "changes", "-": "is deleted", "=": "stays"}
+SIGNS = {"+": ("is new", "are new"), "~": ("changes", "change"), "-": ("is deleted", "are deleted"), "=": ("stays", "stay")}
 
 FIELDS = """\
 \b
@@ -98,7 +98,7 @@ def apply(file: str, *, is_plan: bool, prune: bool, source: str | None, url: str
                 if step.sign == "-":
                     client.configs.delete(step.type)
         counted = Counter(step.sign for step in steps)
-        told = ", ".join(f"{counted[sign]} {SIGNS[sign]}" for sign in SIGNS if counted[sign])
+        told = ", ".join(f"{counted[sign]} {SIGNS[sign][counted[sign] != 1]}" for sign in SIGNS if counted[sign])
         click.echo(f"{'planned' if is_plan else 'done'}: {told or 'nothing to do'}")
 
 
@@ -109,7 +109,7 @@ def apply(file: str, *, is_plan: bool, prune: bool, source: str | None, url: str
 def revisions(task_type: str, output: str, *, url: str | None) -> None:
     """List what a type was defined as, newest first."""
     with connect(url) as client:
-        show_list(client.configs.revisions(task_type), CONFIGS, output=output)
+        show_list(client.configs.revisions(task_type), REVISIONS, output=output)
 
 
 @config_type.command()
@@ -179,7 +179,10 @@ def resume(task_type: str, *, url: str | None) -> None:
 @click.option("-p", "--payload", metavar="JSON|@FILE|-", help="Instead of the type's own.")
 @server_option
 def trigger(task_type: str, *, payload: str | None, url: str | None) -> None:
-    """Run a type now and print the id of the task."""
+    """Run a type now and print the id of the task.
+
+    It gets the type's payload and priority, not those that its schedule has for its targets.
+    """
     content = read_payload(payload)
     with connect(url) as client:
         click.echo(client.configs.trigger(task_type, content).id)

@@ -8,7 +8,7 @@ import click
 from rota.domain.cron.recurrence import DstGap, DstOverlap
 from rota.domain.errors import InvalidError
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
-from rota.interfaces.cli.filters import read_moment, read_time
+from rota.interfaces.cli.filters import in_options, read_moment, read_time
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, show_list, show_one
 from rota.interfaces.cli.schedule_preview import read_schedule, show_preview
@@ -19,6 +19,7 @@ from rota.interfaces.cli.text import moment, safe
 if TYPE_CHECKING:
     from rota.client.schedule_calls import BackfillOptions
 
+TIMES = {"begin": "--from", "end": "--to"}
 count_option = click.option(
     "-n", "--count", type=WholeNumber(1, 1000), default=5, help="Targets before and after now.  [default: 5]"
 )
@@ -38,8 +39,8 @@ def schedule() -> None:
 )
 @click.option("--zone", help="Whose clock it means, such as Asia/Shanghai.  [default: UTC]")
 @click.option("--dialect", type=click.Choice(["vixie", "quartz"]), help="How it is written.  [default: vixie]")
-@click.option("--dst-gap", type=click.Choice(DstGap), help="For times that clocks skip.  [default: run_after]")
-@click.option("--dst-overlap", type=click.Choice(DstOverlap), help="For times that come twice.  [default: first]")
+@click.option("--dst-gap", type=click.Choice([one.value for one in DstGap]), help="For times that clocks skip.  [default: run_after]")
+@click.option("--dst-overlap", type=click.Choice([one.value for one in DstOverlap]), help="For times that come twice.  [default: first]")
 @click.option("--type", "task_type", default="", help="The type of the tasks, from which H is derived.")
 @from_option
 @count_option
@@ -124,7 +125,7 @@ def occurrences(task_type: str, *, limit: int, output: str, watch: bool, url: st
 def forecast(begin: str | None, end: str | None, *, output: str, url: str | None, **given: Any) -> None:
     """Say what would fire in a time, and how much work it is."""
     times = read_time("--from", begin), read_time("--to", end)
-    with connect(url) as client:
+    with connect(url) as client, in_options(TIMES):
         found = client.schedules.forecast(*times, buckets=given["buckets"], types=given["types"])
     if output in ("json", "yaml"):
         show_one(found, FORECASTS, output=output)
@@ -162,7 +163,7 @@ def backfill(task_type: str, *, begin: str, end: str, url: str | None, **given: 
         "dry_run": given["dry_run"],
     }
     count: Counter[str] = Counter()
-    with connect(url) as client:
+    with connect(url) as client, in_options(TIMES):
         most = given["concurrency"]
         for item in client.schedules.backfill(task_type, first, end=last, concurrency=most, **options):
             count[item.action] += 1

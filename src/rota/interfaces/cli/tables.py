@@ -92,6 +92,21 @@ CONFIGS = Table(
     attrgetter("type"),
     empty="no types yet; a worker brings those of its code: rota worker --app FILE.py",
 )
+REVISIONS = Table(
+    (
+        _field("REVISION", "revision"),
+        _field("UPDATED", "updated_at"),
+        _field("BY", "updated_by"),
+        Column("EXECUTOR", lambda config: config.executor.get("type", "")),
+        _field("ENABLED", "enabled"),
+        Column("SCHEDULE", lambda config: None if config.schedule is None else json.dumps(config.schedule)),
+        _field("TYPE", "type", is_wide=True),
+        _field("TIMEOUT_S", "timeout_seconds", is_wide=True),
+        _field("PRIORITY", "priority", is_wide=True),
+        _field("SOURCE", "source", is_wide=True),
+    ),
+    lambda config: str(config.revision),
+)
 PREVIEWS = Table((), lambda preview: str(preview.type))
 OCCURRENCES = Table(
     (
