@@ -144,7 +144,8 @@ class Schedule:
         named = [name for name, value in given.items() if value is not None]
         if len(named) != 1:
             found = f"has {' and '.join(named)}" if named else "says not when"
-            raise InvalidError("schedule", f"{found}; give exactly one of cron, every_seconds, after_end_seconds and at")
+            wanted = "exactly one of cron, every_seconds, after_end_seconds and at"
+            raise InvalidError("schedule", f"{found}; give {wanted}")
         if self.every is not None:
             check_duration("schedule.every_seconds", self.every, least=SHORTEST_PACE)
         if self.after_end is not None:

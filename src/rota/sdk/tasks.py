@@ -120,8 +120,8 @@ def cron(
 ) -> Callable[[Callable[P, R]], TaskFunction[P, R]]:
     """Make a function a task that runs by the clock: `@rota.cron("0 9 * * 1-5", zone="Asia/Shanghai")`.
 
-    Its type is the name of the function, unless another is given; the zone is UTC by default; `schedule` has the other keys of a schedule, such as
-    `{"overlap": "allow"}`; the rest is what `@rota.task` takes.
+    Its type is the name of the function, unless another is given; the zone is UTC by default; `schedule` has the other
+    keys of a schedule, such as `{"overlap": "allow"}`; the rest is what `@rota.task` takes.
     """
     from rota.domain.schedule_form import schedule_from  # with its tables of time: nobody else needs it
 

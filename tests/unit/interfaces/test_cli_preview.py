@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from rota.interfaces.cli.main import run
-from tests.unit.interfaces.fake_api import CONFIG, PREVIEW, FakeApi, page
+from tests.unit.interfaces.fake_api import CONFIG, FORECAST, PREVIEW, FakeApi, page
 
 Printed = pytest.CaptureFixture[str]
 BERLIN = {
@@ -102,3 +103,36 @@ def test_the_list_of_types_says_why_one_does_not_fire(api: FakeApi, capsys: Prin
     assert run(["config-type", "ls"]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [line.split()[-1] for line in lines] == ["-", "ended", "paused", "disabled", "2030-06-02T09:00:00Z"]
+
+
+def test_a_time_without_its_zone_is_shown_as_it_can_be_typed(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /schedules:forecast", FORECAST)
+    assert run(["schedule", "forecast", "--from", "2026-03-28"]) == 2
+    assert "needs a time zone, for example 2026-03-28T00:00:00Z" in capsys.readouterr().err
+    assert run(["schedule", "forecast", "--from", "2026-03-28T00:00:00Z"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "route", "named"),
+    [
+        ("schedule forecast", "GET /schedules:forecast", ("end", "--to")),
+        ("calendar put cn --country CN --years 2026-2090", "PUT /calendars/cn", ("last_year", "--years")),
+    ],
+)
+def test_a_mistake_names_the_option_and_not_the_field(
+    api: FakeApi, capsys: Printed, *, words: str, route: str, named: tuple[str, str]
+) -> None:
+    field, option = named
+    refused = {"type": "about:blank", "title": "x", "status": 422, "code": "invalid_request", "detail": "x"}
+    errors = [{"field": field, "problem": "is too late"}]
+    api.on(route, httpx2.Response(422, json={**refused, "errors": errors}))
+    assert run(words.split()) == 2
+    assert f"error: {option}: is too late\n" in capsys.readouterr().err
+
+
+def test_revisions_say_when_and_by_whom(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /task-configs/email/revisions", page({**CONFIG, "updated_by": "ada"}))
+    assert run(["config-type", "revisions", "email"]) == 0
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["REVISION", "UPDATED", "BY"]
+    assert line.split()[:3] == ["2", "2030-06-01T12:00:00Z", "ada"]

@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from rota.client.blocking import Client
 
 OWN_EXECUTORS = (LOCAL, "http", "grpc")
-SIGNS = {"+": ("is new", "are new"), "~": ("changes", "change"), "-": ("is deleted", "are deleted"), "=": ("stays", "stay")}
+SIGNS = {  # of one, and of several
+    "+": ("is new", "are new"),
+    "~": ("changes", "change"),
+    "-": ("is deleted", "are deleted"),
+    "=": ("stays", "stay"),
+}
 
 FIELDS = """\
 \b

@@ -19,6 +19,7 @@ from rota.interfaces.cli.text import moment, safe
 if TYPE_CHECKING:
     from rota.client.schedule_calls import BackfillOptions
 
+GAPS, OVERLAPS = (click.Choice([one.value for one in kind]) for kind in (DstGap, DstOverlap))
 TIMES = {"begin": "--from", "end": "--to"}
 count_option = click.option(
     "-n", "--count", type=WholeNumber(1, 1000), default=5, help="Targets before and after now.  [default: 5]"
@@ -39,8 +40,8 @@ def schedule() -> None:
 )
 @click.option("--zone", help="Whose clock it means, such as Asia/Shanghai.  [default: UTC]")
 @click.option("--dialect", type=click.Choice(["vixie", "quartz"]), help="How it is written.  [default: vixie]")
-@click.option("--dst-gap", type=click.Choice([one.value for one in DstGap]), help="For times that clocks skip.  [default: run_after]")
-@click.option("--dst-overlap", type=click.Choice([one.value for one in DstOverlap]), help="For times that come twice.  [default: first]")
+@click.option("--dst-gap", type=GAPS, help="For times that clocks skip.  [default: run_after]")
+@click.option("--dst-overlap", type=OVERLAPS, help="For times that come twice.  [default: first]")
 @click.option("--type", "task_type", default="", help="The type of the tasks, from which H is derived.")
 @from_option
 @count_option
