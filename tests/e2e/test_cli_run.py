@@ -97,6 +97,8 @@ def test_an_app_that_is_not_there_is_told_with_what_to_try(tmp_path: Path, app: 
         ("raise RuntimeError('no such price list')", "RuntimeError: no such price list"),
         ("@rota.task('')", "InvalidError: type: "),  # raised by Rota, caused by the file
         ("def hello(:", "SyntaxError: invalid syntax"),
+        ("@rota.cron('61 * * * *')", "InvalidError: schedule.cron: minute '61'"),
+        ("@rota.cron('@daily', zone='Mars/Olympus')", "InvalidError: schedule.zone"),
     ],
 )
 def test_an_app_that_is_broken_is_told_in_two_lines(tmp_path: Path, last_line: str, told_as: str) -> None:

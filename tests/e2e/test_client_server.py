@@ -145,6 +145,25 @@ def test_types_are_defined_paused_and_deleted(typed: Rota, server: Server) -> No
     assert typed("config-type", "get", "report")[0] == 3
 
 
+REFUSED = [
+    '{cron: "0 0 * * *", overlap: queue_one}',
+    '{cron: "0 0 * * *", only: [cn]}',
+    '{cron: "0 0 * * *", payload: [1]}',
+]
+
+
+@pytest.mark.parametrize("schedule", REFUSED)
+def test_a_plan_refuses_what_apply_refuses_and_apply_then_changes_nothing(
+    typed: Rota, server: Server, schedule: str
+) -> None:
+    text = f'type: aa1\nschedule: {{cron: "0 0 * * *"}}\n---\ntype: bb1\nschedule: {schedule}\n'
+    (server.folder / "refused.yaml").write_text(text, "utf-8")
+    planned = typed("config-type", "apply", "-f", "refused.yaml", "--plan")
+    assert (planned[0], "error: bb1: schedule." in planned[2]) == (2, True), planned
+    assert typed("config-type", "apply", "-f", "refused.yaml")[0] == 2
+    assert typed("config-type", "get", "aa1")[0] == 3
+
+
 def test_a_worker_is_drained_resumed_and_resized(typed: Rota) -> None:
     worker_id = typed("worker", "ls", "-o", "name")[1].strip()
     assert typed("worker", "drain", worker_id)[0] == 0

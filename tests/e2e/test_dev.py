@@ -265,3 +265,18 @@ def test_a_file_without_a_task_ends_it(tmp_path: Path) -> None:
     assert ended.stderr.startswith("error: empty.py has no task; write one in it")
     assert ended.stderr.endswith("try: rota dev empty.py\n")
     assert not (tmp_path / ".rota").exists()
+
+
+def test_a_type_from_a_file_runs_where_its_config_names_a_function_of_the_app(tmp_path: Path) -> None:
+    app = TASKS.format(type="greet", arguments="") + "\n\ndef shout(text: str) -> str:\n    return text.upper()\n"
+    (tmp_path / "jobs.py").write_text(app, "utf-8")
+    with dev(tmp_path, "jobs.py", "--port", str(free_port())) as running:
+        with rota.Client(running.url, running.token) as client:
+            client.configs.put("shouted", {"executor": {"type": "local", "function": "jobs:shout"}})
+            task = client.submit("shouted", {"text": "hello"}).wait("60s")
+            assert task.result is not None
+            assert task.result.data == "HELLO"
+            client.configs.put("elsewhere", {"executor": {"type": "local", "function": "other:shout"}})
+            waiting = client.tasks.explain(client.submit("elsewhere").id)
+            assert "whose function is in the module other: start one with --app other" in waiting.sentence
+        assert running.interrupt() == 0

@@ -264,7 +264,7 @@ class Scene:
     async def pause_config(self) -> dict[str, Any]:
         return {"type": "email"}
 
-    resume_config = pause_config
+    resume_config, check_config = pause_config, put_config
 
     async def list_revisions(self) -> dict[str, Any]:
         return {"type": await self._config(), "limit": 2}
@@ -279,7 +279,7 @@ class Scene:
 
     async def preview_config(self) -> dict[str, Any]:
         await self.http.put("/task-configs/nightly", json={"schedule": {"cron": "0 3 * * *"}})
-        return {"type": "nightly", "count": 3}
+        return {"type": "nightly", "count": 3, "after": "2030-01-01T00:00:00+00:00"}
 
     async def pause_schedule(self) -> dict[str, Any]:
         if self.number == 1:
@@ -300,7 +300,7 @@ class Scene:
         return {"type": "nightly", "limit": 3}
 
     async def preview_schedule(self) -> dict[str, Any]:
-        return {"schedule": {"cron": "0 3 * * *", "zone": "Asia/Shanghai"}, "type": "nightly", "count": 3}
+        return {"schedule": {"cron": "0 3 * * *"}, "type": "nightly", "after": "2030-01-01T00:00:00+00:00"}
 
     async def get_report(self) -> dict[str, Any]:
         return {"by": "hour", "zone": "Asia/Kolkata", "task_type": ["email"], "format": "json"}
@@ -488,13 +488,13 @@ async def test_things_of_another_tenant_do_not_exist(method: Method) -> None:
     async with a_grpc_api() as api, api.client() as http:
         await api.services.node.store.configs.delete(STRANGER, "email")
         values = await Scene(api, http).make(method.operation.name)
-        if method.operation.name == "put_config":
+        if method.operation.name in ("put_config", "check_config"):
             values = {"type": "email", "revision": 1, "name": "other"}
         elif method.operation.name == "put_calendar":
             values |= {"revision": 1}
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await api.call(method.name, fill(method.request(), values), tenant_id=STRANGER)
     wanted = grpc.StatusCode.NOT_FOUND
-    if method.operation.name in ("put_config", "put_calendar"):
+    if method.operation.name in ("put_config", "check_config", "put_calendar"):
         wanted = grpc.StatusCode.FAILED_PRECONDITION
     assert caught.value.code() is wanted

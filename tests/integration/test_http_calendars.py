@@ -50,7 +50,8 @@ async def test_a_file_and_a_schedule_that_keeps_out_of_its_days(http: httpx2.Asy
     assert [(one["fire_at"], one["effect"], one["detail"]) for one in preview["effects"]] == [
         ("2026-05-01T09:00:00Z", "skipped", "in closed")
     ]
-    await http.put("/task-configs/report", json={"schedule": schedule})
+    daily = {"cron": "@daily", "exclude": ["closed"]}
+    await http.put("/task-configs/report", json={"schedule": daily})
     refused = await http.delete("/calendars/closed")
     assert (refused.status_code, refused.json()["code"]) == (409, "calendar_in_use")
     assert (await http.delete("/task-configs/report")).status_code == 204

@@ -49,9 +49,12 @@ async def test_a_schedule_is_put_previewed_and_its_occurrences_are_listed(api: A
 
 
 async def test_a_schedule_that_is_over_or_paused_has_no_next_fire_time(http: httpx2.AsyncClient) -> None:
-    await http.put("/task-configs/once", json={"schedule": {"at": "2020-01-01T00:00:00Z"}})
-    once = (await http.get("/task-configs/once/schedule")).json()
+    past = {"at": "2020-01-01T00:00:00Z"}
+    refused = await http.put("/task-configs/once", json={"schedule": past})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "schedule.at")
+    once = (await http.post("/schedules:preview", json={"schedule": past})).json()
     assert (once["next_fire_at"], once["upcoming"], once["recent"]) == (None, [], ["2020-01-01T00:00:00Z"])
+    assert once["state"] == "ended"
     await http.put("/task-configs/hourly", json={"schedule": {"every_seconds": HOUR.total_seconds()}})
     await http.post("/task-configs/hourly:pause")
     assert (await http.get("/task-configs/hourly/schedule")).json()["next_fire_at"] is None

@@ -118,6 +118,7 @@ async def test_things_of_another_tenant_do_not_exist(api: Api, operation: Operat
     bodies: dict[str, dict[str, object]] = {
         "amend_task": {"priority": 1},
         "put_config": {"revision": 1},
+        "check_config": {"revision": 1},
         "put_calendar": {"revision": 1},
         "roll_back_config": {"revision": 1},
         "progress_attempt": {"fraction": 1},
@@ -126,7 +127,8 @@ async def test_things_of_another_tenant_do_not_exist(api: Api, operation: Operat
     body = bodies.get(operation.name, {}) if operation.body is not None else None
     async with api.client(tenant_id=STRANGER) as stranger:
         answer = await stranger.request(operation.method, path, json=body)
-    assert answer.status_code == (409 if operation.name in ("put_config", "put_calendar") else 404), answer.text
+    is_new = operation.name in ("put_config", "check_config", "put_calendar")
+    assert answer.status_code == (409 if is_new else 404), answer.text
 
 
 HOSTILE = [

@@ -143,6 +143,7 @@ export interface SchedulePreview {
   next_fire_at: string | null;
   runs: number;
   effects: CalendarEffect[];
+  state: "active" | "paused" | "disabled" | "ended";
 }
 
 export interface Occurrence {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.queue import QueueDepths
-from rota.domain.worker import ANY_TYPE, Worker, types_by
+from rota.domain.worker import ANY_TYPE, Worker, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +54,25 @@ class Crew:
 
     def room_for(self, task_type: str, executor: str = "") -> int:
         """How many attempts of a type the workers could start, if nothing else took their room."""
-        if not self._is_named(task_type, executor):
-            return self._rooms.get(ANY_TYPE, 0)
-        names = (ANY_TYPE, task_type, types_by(executor))
-        twice = sum(worker.room for worker in self._who_name_both(task_type, executor))
-        return sum(self._rooms.get(name, 0) for name in names) - twice
+        names = self._names_for(task_type, executor)
+        if len(names) > 1:
+            return sum(worker.room for worker in self._who_support(task_type, executor))
+        return self._rooms.get(ANY_TYPE, 0) + sum(self._rooms[name] for name in names)
 
     def count_for(self, task_type: str, executor: str = "") -> int:
         """How many workers support a type, busy and draining ones too."""
-        if not self._is_named(task_type, executor):
-            return self._counts.get(ANY_TYPE, 0)
-        names = (ANY_TYPE, task_type, types_by(executor))
-        return sum(self._counts.get(name, 0) for name in names) - len(self._who_name_both(task_type, executor))
+        names = self._names_for(task_type, executor)
+        if len(names) > 1:
+            return len(self._who_support(task_type, executor))
+        return self._counts.get(ANY_TYPE, 0) + sum(self._counts[name] for name in names)
 
-    def _is_named(self, task_type: str, executor: str) -> bool:
-        """Whether any worker says that it supports this type, rather than all."""
-        return task_type in self._counts or types_by(executor) in self._counts
+    def _names_for(self, task_type: str, executor: str) -> list[str]:
+        """By which names workers support a type, apart from those that support all; mostly there is one at most."""
+        return [name for name in names_of(task_type, executor) if name in self._counts]
 
-    def _who_name_both(self, task_type: str, executor: str) -> list[Worker]:
-        """Those who name the type and its executor and were counted for both: hardly ever is there one."""
-        marked = types_by(executor)
-        if task_type not in self._counts or marked not in self._counts:
-            return []
-        named = [worker for worker in self.workers if {task_type, marked} <= worker.types]
-        return [worker for worker in named if ANY_TYPE not in worker.types]
+    def _who_support(self, task_type: str, executor: str) -> list[Worker]:
+        """One by one, since some may have more than one of the names."""
+        return [worker for worker in self.workers if worker.supports(task_type, executor)]
 
 
 def _with_load(worker: Worker, depths: QueueDepths, *, least: int) -> Worker:

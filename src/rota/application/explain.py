@@ -15,10 +15,10 @@ from rota.application.store_time import CLOCK_SLACK
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
 from rota.domain.task import BLOCKED, PENDING, PROCESSING, RETRYING, Task, TaskStatus
-from rota.domain.task_config import TaskConfig
+from rota.domain.task_config import LOCAL, TaskConfig
 from rota.domain.waiting import Reason
+from rota.domain.worker import OF_MODULE, needed_by, types_by
 
-LOCAL = "local"  # the executor of functions: that a worker lacks it never is the reason
 PROMPT = timedelta(seconds=1)  # what waits no longer than this is just on its way, not held up by a rate
 PAGE = 1000
 MOST_PAGES = 20  # of running attempts that are counted; a limit beyond that is not looked into
@@ -124,8 +124,7 @@ class ExplainTask:
         kind = task_type, _executor_of(config)
         workers = crew.count_for(*kind)
         if not workers:
-            needed = f", which needs the executor {kind[1]}" if kind[1] not in ("", LOCAL) else ""
-            return Reason.NO_WORKER, f"No worker that is alive supports the type {task_type}{needed}."
+            return Reason.NO_WORKER, f"No worker that is alive supports the type {task_type}{_tell_lack(kind[1])}"
         if config is not None and config.max_concurrent and (scene.running or 0) >= config.max_concurrent:
             text = f"{scene.running} of the type {task_type} run, and no more than {config.max_concurrent} may."
             return Reason.TYPE_LIMIT, text
@@ -151,7 +150,20 @@ def _spell(at: datetime) -> str:
 
 
 def _executor_of(config: TaskConfig | None) -> str:
-    return "" if config is None else config.executor_type
+    return "" if config is None else needed_by(config)
+
+
+def _tell_lack(executor: str) -> str:
+    """What a worker would need, and how one comes by it."""
+    if executor in ("", LOCAL):
+        way = "start one with --app and the file that has its function"
+        return f": {way}, or name one in its config as executor.function, module:name."
+    if executor.startswith(OF_MODULE):
+        module = executor.removeprefix(OF_MODULE)
+        way = f"start one with --app {module}, or add {types_by(executor)} to the worker.types of one that has that app"
+        return f", whose function is in the module {module}: {way}."
+    way = f"start one that has it, with * or {types_by(executor)} among its worker.types"
+    return f", which needs the executor {executor}: {way}."
 
 
 def _explain_settled(task: Task) -> tuple[Reason, str] | None:

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from rota.application.calendars import calendars_of_all
 from rota.application.node import Node
 from rota.domain.checks import check_instant, check_number
-from rota.domain.errors import InvalidError
+from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.firing import NO_CALENDARS, Calendars
 from rota.domain.ids import TenantId
 from rota.domain.schedule import MAX_RUNS, Schedule
 from rota.domain.task_config import TaskConfig
-from rota.domain.timetable import Planned, Timetable
+from rota.domain.timetable import Planned, SkipReason, Timetable
 
 MOST_LOOKED_AT = 50_000  # targets, for one answer: about a second of work
 MOST_BUCKETS = 1_000
@@ -100,6 +100,9 @@ class ForecastSchedules:
 
     async def __call__(self, tenant_id: TenantId, span: Span) -> Forecast:
         """What would fire, if nothing changed and every run began in time."""
+        for name in span.types:
+            if await self.node.store.configs.find(tenant_id, name) is None:
+                raise NotFoundError("task config", name)
         made = Forecast(span, [Load() for _ in range(span.buckets)])
         async for page in self._pages(tenant_id, types=span.types):
             takes = await self._find_takes(page)
@@ -138,23 +141,29 @@ class ForecastSchedules:
         except InvalidError:  # firing says what is wrong
             made.unforeseen.append(config.type)
             return
-        targets = await self._list_targets(made, table, left=_left(schedule, config.runs))
+        targets, is_known = await self._list_targets(made, table, left=_left(schedule, config.runs))
+        if not is_known:
+            made.unforeseen.append(config.type)
         made.add(load, targets)
 
-    async def _list_targets(self, made: Forecast, table: Timetable, *, left: int) -> list[datetime]:
+    async def _list_targets(self, made: Forecast, table: Timetable, *, left: int) -> tuple[list[datetime], bool]:
+        """The targets that fire, and whether its calendars know all of the time."""
         targets: list[datetime] = []
+        is_known = True
         at = table.next(made.span.begin - _TICK)
         while at is not None and at < made.span.end and len(targets) < left:
             if not made.has_room:
                 made.is_complete = False
                 break
-            if table.judge(Planned(target=at, due_at=at)).fires:
+            judged = table.judge(Planned(target=at, due_at=at))
+            is_known = is_known and judged.reason is not SkipReason.ERROR
+            if judged.fires:
                 targets.append(at)
             made.looked_at += 1
             if made.looked_at % SLICE == 0:
                 await self.node.clock.sleep(timedelta(0))
             at = table.next(at)
-        return targets
+        return targets, is_known
 
 
 def _fires(config: TaskConfig) -> bool:

@@ -10,6 +10,7 @@ from rota.application.node import Node
 from rota.application.submit import Created, SubmitTasks
 from rota.domain.audit import MAX_ACTOR
 from rota.domain.checks import check_number, tidy_text
+from rota.domain.ended import check_fires
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, RevisionConflictError
 from rota.domain.firing import check_schedule, first_fire_at, skip_pause
 from rota.domain.ids import TenantId
@@ -51,21 +52,24 @@ class ManageConfigs:
 
         The next fire time of a new or changed schedule is counted from now; what was due while it was disabled or
         paused is skipped, on record, when it goes on."""
-        self.check(config)
-        calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=config.schedule)
-        check_schedule(config, calendars)
-        if expected_revision is not None:
-            check_number("revision", expected_revision, least=0, most=MOST_REVISIONS)
-        audit = record(self.node, actor, action="config.put", subject=config.type)
+        config, current = await self._aim(config, expected_revision=expected_revision)
         config = _by(actor, config)
-        if config.schedule is not None:
-            config = replace(config, next_fire_at=first_fire_at(config, self.node.time.now(), calendars=calendars))
-            current = await self._find_readable(config.tenant_id, config.type)
-            if current is not None and config.is_enabled and expected_revision in (None, current.revision):
-                await self._skip_pause(current)
+        audit = record(self.node, actor, action="config.put", subject=config.type)
+        is_replaced = current is not None and expected_revision in (None, current.revision)
+        if config.schedule is not None and current is not None and config.is_enabled and is_replaced:
+            await self._skip_pause(current)
         stored = await self.node.store.configs.put(config, expected_revision=expected_revision, audit=audit)
         self.node.configs.forget(config.tenant_id, config.type)
         return stored
+
+    async def check_put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
+        """What `put` would store, refused for whatever `put` would refuse; nothing is changed. Its revision is that of
+        the one that it would replace, 0: none."""
+        wanted, current = await self._aim(config, expected_revision=expected_revision)
+        revision = 0 if current is None else current.revision
+        if expected_revision is not None and expected_revision != revision:
+            raise RevisionConflictError(config.type, expected=expected_revision, current=revision)
+        return replace(wanted.in_place_of(current), revision=revision)
 
     async def pause(self, tenant_id: TenantId, task_type: str, *, actor: Actor | None = None) -> TaskConfig:
         """Accept no new tasks of the type; those that are there go on."""
@@ -128,6 +132,23 @@ class ManageConfigs:
         if not is_gone:
             raise NotFoundError("task config", task_type)
 
+    async def _aim(self, config: TaskConfig, *, expected_revision: int | None) -> tuple[TaskConfig, TaskConfig | None]:
+        """The config, checked, with the time at which it fires first; and the one that it would replace.
+
+        A schedule that would never fire is refused, unless it is there already: then it has ended."""
+        self.check(config)
+        calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=config.schedule)
+        check_schedule(config, calendars)
+        if expected_revision is not None:
+            check_number("revision", expected_revision, least=0, most=MOST_REVISIONS)
+        now = self.node.time.now()
+        if config.schedule is not None:
+            config = replace(config, next_fire_at=first_fire_at(config, now, calendars=calendars))
+        current = await self._find_readable(config.tenant_id, config.type)
+        if not _is_known(config, current):
+            check_fires(config, now, calendars=calendars)
+        return config, current
+
     async def _find_readable(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
         """The one that is about to be replaced. What was due of one that cannot be read is on record already."""
         try:
@@ -164,6 +185,13 @@ class ManageConfigs:
             self.node.configs.forget(*key)
             return stored
         raise ConflictError(f"task config {key[1]!r} changed {MOST_TRIES} times while it was being changed; try again")
+
+
+def _is_known(config: TaskConfig, current: TaskConfig | None) -> bool:
+    """Whether its schedule has the targets of the one that is there."""
+    if current is None or current.schedule is None or config.schedule is None:
+        return False
+    return config.schedule.has_targets_of(current.schedule)
 
 
 def _by(actor: Actor | None, config: TaskConfig) -> TaskConfig:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from rota.application.calendars import calendars_of
 from rota.application.node import Node
-from rota.domain.checks import check_number
+from rota.domain.checks import check_instant, check_number
 from rota.domain.cron.words import Language
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import TenantId
@@ -22,6 +22,15 @@ class EffectKind(StrEnum):
     SKIPPED = "skipped"
     MOVED = "moved"
     UNKNOWN = "unknown"  # a calendar does not know that year: the target would be skipped as an error
+
+
+class ScheduleState(StrEnum):
+    """Whether what is to come will fire."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    DISABLED = "disabled"  # its type takes no tasks
+    ENDED = "ended"  # it has no time left, or has run as often as it may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,30 +56,43 @@ class Preview:
     effects: Sequence[Effect] = ()  # on any of these
     next_fire_at: datetime | None = None
     runs: int = 0
+    state: ScheduleState = ScheduleState.ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
 class LookAtSchedules:
     node: Node
 
-    async def preview(self, tenant_id: TenantId, task_type: str, *, count: int) -> Preview:
-        """When the schedule of a type fires; `NotFoundError` when there is none."""
+    async def preview(
+        self, tenant_id: TenantId, task_type: str, *, count: int, after: datetime | None = None
+    ) -> Preview:
+        """When the schedule of a type fires, around now or another moment; `NotFoundError` when there is none."""
         config = await self._get(tenant_id, task_type)
         if config.schedule is None:
             raise NotFoundError("schedule", task_type)
-        made = await self.preview_unsaved(config.schedule, (tenant_id, task_type), count=count)
+        made = await self.preview_unsaved(config.schedule, (tenant_id, task_type), count=count, after=after)
         next_fire_at = config.next_fire_at if config.can_fire else None
-        upcoming = made.upcoming if config.next_fire_at is not None else ()
-        return replace(made, upcoming=upcoming, next_fire_at=next_fire_at, runs=config.runs)
+        is_shown = config.next_fire_at is not None or after is not None
+        return replace(
+            made,
+            upcoming=made.upcoming if is_shown else (),
+            next_fire_at=next_fire_at,
+            runs=config.runs,
+            state=_state(config),
+        )
 
-    async def preview_unsaved(self, schedule: Schedule, key: tuple[TenantId, str], *, count: int) -> Preview:
+    async def preview_unsaved(
+        self, schedule: Schedule, key: tuple[TenantId, str], *, count: int, after: datetime | None = None
+    ) -> Preview:
         """The same for any schedule; the type of the key is what `H` and the jitter are derived from."""
         check_number("count", count, least=1, most=MOST_PREVIEWED)
         tenant_id, task_type = key
         calendars = await calendars_of(self.node.store.calendars, tenant_id, schedule=schedule)
         table, now = Timetable(schedule, seed=task_type, calendars=calendars), self.node.time.now()
-        upcoming, recent = table.upcoming(now, count=count), table.recent(now, count=count)
+        since = now if after is None else check_instant("after", after)
+        upcoming, recent = table.upcoming(since, count=count), table.recent(since, count=count)
         effects = (_effect(table, target) for target in (*recent[::-1], *upcoming))
+        going = ScheduleState.PAUSED if schedule.is_paused else ScheduleState.ACTIVE
         return Preview(
             type=task_type,
             schedule=schedule,
@@ -79,6 +101,7 @@ class LookAtSchedules:
             upcoming=upcoming,
             recent=recent,
             effects=[effect for effect in effects if effect is not None] if schedule.calendars else (),
+            state=going if table.next(now) is not None else ScheduleState.ENDED,
         )
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int) -> Sequence[Occurrence]:
@@ -92,6 +115,14 @@ class LookAtSchedules:
         if config is None:
             raise NotFoundError("task config", task_type)
         return config
+
+
+def _state(config: TaskConfig) -> ScheduleState:
+    if not config.is_enabled:
+        return ScheduleState.DISABLED
+    if not config.can_fire:
+        return ScheduleState.PAUSED
+    return ScheduleState.ENDED if config.next_fire_at is None else ScheduleState.ACTIVE
 
 
 def _effect(table: Timetable, target: datetime) -> Effect | None:

@@ -19,6 +19,7 @@ from rota.domain.limits import TokenBucket
 from rota.domain.task import LiveTask
 from rota.domain.task_config import TaskConfig
 from rota.domain.waiting import Reason
+from rota.domain.worker import needed_by
 
 KEEP = 2.0  # seconds that limits are known for; a type without a config is remembered as free that long
 MOST_KNOWN = 10_000  # types; beyond it their limits are read anew
@@ -170,4 +171,4 @@ class Throttle:
 
 
 def _limits_in(config: TaskConfig) -> Limits:
-    return Limits(config.max_concurrent, config.rate_per_second, config.executor_type, config.revision)
+    return Limits(config.max_concurrent, config.rate_per_second, needed_by(config), config.revision)

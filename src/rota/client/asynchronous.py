@@ -272,6 +272,10 @@ class AsyncConfigs:
         """Set the whole definition of a type."""
         return await self._wire.send(cluster_calls.put_config(type, definition))
 
+    async def check(self, type: str, definition: PutConfig | Mapping[str, Any]) -> TaskConfig:
+        """Raise what `put` would raise, and change nothing."""
+        return await self._wire.send(cluster_calls.check_config(type, definition))
+
     async def get(self, type: str) -> TaskConfig:
         """The definition of a type."""
         return await self._wire.send(cluster_calls.get_config(type))
@@ -316,13 +320,15 @@ class AsyncSchedules:
         self._client = client
         self._wire = wire
 
-    async def get(self, type: str, *, count: int = 5) -> SchedulePreview:
-        """When the schedule of a type fires: in words, and its targets before and after now."""
-        return await self._wire.send(schedule_calls.preview_config(type, count))
+    async def get(self, type: str, *, count: int = 5, after: datetime | None = None) -> SchedulePreview:
+        """When the schedule of a type fires: in words, and its targets before and after now, or another moment."""
+        return await self._wire.send(schedule_calls.preview_config(type, count, after=after))
 
-    async def preview(self, schedule: Mapping[str, Any], *, type: str = "", count: int = 5) -> SchedulePreview:
+    async def preview(
+        self, schedule: Mapping[str, Any], *, type: str = "", count: int = 5, after: datetime | None = None
+    ) -> SchedulePreview:
         """The same for a schedule that is not stored, such as `{"cron": "0 9 * * 1-5"}`."""
-        return await self._wire.send(schedule_calls.preview_schedule(schedule, type, count=count))
+        return await self._wire.send(schedule_calls.preview_schedule(schedule, type, count=count, after=after))
 
     async def pause(self, type: str, *, note: str = "") -> TaskConfig:
         """Let the schedule of a type fire nothing, and say why."""

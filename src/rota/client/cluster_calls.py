@@ -31,6 +31,12 @@ def put_config(type: str, definition: PutConfig | Mapping[str, Any]) -> Call[Tas
     return writing("PUT", path, kind=TaskConfig, body=body, may_repeat=body.revision is None)
 
 
+def check_config(type: str, definition: PutConfig | Mapping[str, Any]) -> Call[TaskConfig]:
+    """Changes nothing, so that it may be sent again."""
+    body = definition if isinstance(definition, PutConfig) else read_definition(type, definition)
+    return writing("POST", path_of(CONFIGS, type, verb="check"), kind=TaskConfig, body=body, may_repeat=True)
+
+
 def get_config(type: str) -> Call[TaskConfig]:
     return reading(path_of(CONFIGS, type), TaskConfig)
 

@@ -26,13 +26,16 @@ from rota.wire.schedule import (
 CONFIGS, CALENDARS = "task-configs", "calendars"
 
 
-def preview_config(type: str, count: int) -> Call[SchedulePreview]:
-    return reading(path_of(CONFIGS, type, "schedule"), SchedulePreview, query=[("count", str(count))])
+def preview_config(type: str, count: int, *, after: datetime | None) -> Call[SchedulePreview]:
+    around = [] if after is None else [("after", after.isoformat())]
+    return reading(path_of(CONFIGS, type, "schedule"), SchedulePreview, query=[("count", str(count)), *around])
 
 
-def preview_schedule(schedule: Mapping[str, Any], type: str, *, count: int) -> Call[SchedulePreview]:
+def preview_schedule(
+    schedule: Mapping[str, Any], type: str, *, count: int, after: datetime | None
+) -> Call[SchedulePreview]:
     """Looks only, so that it may be sent again."""
-    body = PreviewSchedule(schedule=dict(schedule), type=type, count=count)
+    body = PreviewSchedule(schedule=dict(schedule), type=type, count=count, after=after)
     return writing("POST", path_of("schedules", verb="preview"), kind=SchedulePreview, body=body, may_repeat=True)
 
 

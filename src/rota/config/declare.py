@@ -2,12 +2,14 @@
 
 The config remembers which declaration made it. While the code says the same, the config is left alone, so what an
 operator changes stays changed. When the code says something new, the new options take effect at the next start; whether
-the config is enabled and its payload stay the operator's, and so does its schedule where the code names none.
+the config is enabled, its payload and a pause of its schedule stay the operator's, and so does its schedule where the
+code names none. A config that somebody has put is theirs: where the code says otherwise, that is told in the log.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -17,15 +19,17 @@ import structlog
 from rota.application.calendars import calendars_of
 from rota.application.ports.store import CalendarStore, ConfigStore
 from rota.config.settings import TaskSettings
-from rota.domain.errors import RevisionConflictError
+from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.firing import check_schedule, first_fire_at
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.retry import RetryPolicy
+from rota.domain.schedule import Schedule
 from rota.domain.task_config import TaskConfig
 from rota.sdk.tasks import TaskDefinition, TaskFunction
 
 UNSAID = ", retry_on=(), give_up_on=(), total_timeout=None"  # not there in what an earlier release declared
 UNSCHEDULED = ", schedule=None"  # nor this
+SAID = ("schedule", "timeout", "retry", "priority", "max_concurrent", "rate_per_second")  # by the code
 MOST_TRIES = 5  # workers that start at once declare the same types at once
 
 log = structlog.get_logger(__name__)
@@ -43,14 +47,44 @@ async def declare(
     for function in functions:
         wanted = _config(function.definition, defaults)
         named = await calendars_of(calendars, wanted.tenant_id, schedule=wanted.schedule)
-        check_schedule(wanted, named)
-        await _declare(replace(wanted, next_fire_at=first_fire_at(wanted, now, calendars=named)), configs)
+        if wanted.schedule is not None and (missing := wanted.schedule.calendars - named.keys()):
+            wanted = _without_schedule(wanted, sorted(missing), function=function.reference)
+        with _about(function):
+            check_schedule(wanted, named)
+        next_fire_at = first_fire_at(wanted, now, calendars=named)
+        if wanted.schedule is not None and next_fire_at is None:
+            log.warning("config.never_fires", task_type=wanted.type, function=function.reference)
+        await _declare(replace(wanted, next_fire_at=next_fire_at), configs)
+
+
+@contextmanager
+def _about(function: TaskFunction[..., Any]) -> Iterator[None]:
+    """Let a mistake name the function whose declaration it is in."""
+    try:
+        yield
+    except InvalidError as error:
+        raise InvalidError(f"{function.reference}: {error.field}", error.problem) from error
+
+
+def _without_schedule(wanted: TaskConfig, missing: Sequence[str], *, function: str) -> TaskConfig:
+    """A calendar can only be put where a server runs, so its lack must not stop one. The schedule is declared by a
+    later start: until then this is no whole declaration."""
+    log.warning(
+        "config.schedule_left_out",
+        task_type=wanted.type,
+        function=function,
+        problem=f"there is no calendar {', '.join(missing)}",
+        fix=f"rota calendar put {missing[0]}, then start this again",
+    )
+    partly = json.dumps({"declared": f"{_find_declaration(wanted)} unscheduled"})
+    return replace(wanted, schedule=None, executor_config=partly)
 
 
 async def _declare(wanted: TaskConfig, configs: ConfigStore) -> None:
     for _ in range(MOST_TRIES):
         current = await configs.find(DEFAULT_TENANT, wanted.type)
         if current is not None and not _is_news(wanted, current):
+            _tell_difference(wanted, current)
             return
         try:
             put = await configs.put(_merge(wanted, current), expected_revision=current.revision if current else 0)
@@ -76,8 +110,33 @@ def _merge(wanted: TaskConfig, current: TaskConfig | None) -> TaskConfig:
         return wanted
     kept = replace(wanted, is_enabled=current.is_enabled, payload=current.payload)
     if wanted.schedule is not None:
-        return kept
+        return replace(kept, schedule=_with_pause_of(current, wanted.schedule))
     return replace(kept, schedule=current.schedule, next_fire_at=current.next_fire_at)
+
+
+def _with_pause_of(current: TaskConfig, schedule: Schedule) -> Schedule:
+    """What the code says, paused where an operator has paused it."""
+    paused = current.schedule
+    if paused is None or not paused.is_paused or schedule.is_paused:
+        return schedule
+    return replace(schedule, is_paused=True, pause_note=paused.pause_note)
+
+
+def _tell_difference(wanted: TaskConfig, current: TaskConfig) -> None:
+    """Say what the code says and does not take effect, since somebody has put the config."""
+    if _find_declaration(current) is not None:
+        return
+    meant = _merge(wanted, current)
+    differs = [name for name in SAID if getattr(meant, name) != getattr(current, name)]
+    if differs:
+        log.warning(
+            "config.differs_from_code",
+            task_type=wanted.type,
+            fields=differs,
+            revision=current.revision,
+            updated_by=current.updated_by,
+            fix=f"change what was applied, or rota config-type rm {wanted.type} and start this again",
+        )
 
 
 def _config(definition: TaskDefinition, defaults: TaskSettings) -> TaskConfig:

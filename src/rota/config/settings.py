@@ -147,8 +147,9 @@ class WorkerSettings:
     types: tuple[str, ...] = setting(
         (ANY_TYPE,),
         kinds.words(),
-        text="The task types it takes. `*` is all that it can run: those of its app and those of every other executor;"
-        " `@http` is all that the executor `http` runs.",
+        text="The task types it takes. `*` is all that it can run: those of its app, those whose config names a"
+        " function of its app, and those of every other executor; `@http` is all that the executor `http` runs,"
+        " `@local` all that are functions, `@local.shop` those whose config names a function of the module `shop`.",
     )
     weight: int = setting(1, kinds.whole(1, 1000), text="Its share of tasks under the balancer `weighted`.")
     labels: Mapping[str, str] = field(

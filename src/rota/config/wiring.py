@@ -75,7 +75,7 @@ from rota.domain.errors import ConfigError
 from rota.domain.ids import NodeId
 from rota.domain.node import NodeInfo
 from rota.domain.rollup import Reach
-from rota.domain.worker import ANY_TYPE, MAX_TYPES, types_by
+from rota.domain.worker import ANY_TYPE, MAX_TYPES, functions_in, is_type_name, types_by
 from rota.infrastructure.calendars.days import KnownDays
 from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
@@ -410,17 +410,18 @@ def load_app(app: AppRef) -> None:
 
 
 def _tell_place(error: Exception) -> str:
-    """What it is and where in the user's code: the last line that is neither Rota's nor the import system's."""
+    """What it is and where in the user's code: the last line that is neither Rota's nor in no file."""
     if isinstance(error, SyntaxError):
         return f"{error.msg} ({error.filename}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if not frame.filename.startswith((OWN_CODE, "<frozen "))]
+    theirs = [frame for frame in frames if not frame.filename.startswith((OWN_CODE, "<"))]
     return f"{error} ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else str(error)
 
 
 def _types(plan: Blueprint, executors: Mapping[str, Executor]) -> frozenset[str]:
-    """Which types to take. Where all are asked for: those that have a function here, since a worker of another app
-    would only hand the others back; and all that the other executors run, since those can run them anywhere."""
+    """Which types to take. Where all are asked for: those that have a function here, by its decorator or because their
+    config names one of the app, since a worker of another app would only hand the others back; all that the other
+    executors run, since those can run them anywhere; and what else is asked for."""
     asked = frozenset(plan.settings.worker.types)
     if ANY_TYPE not in asked:
         return asked
@@ -431,8 +432,14 @@ def _types(plan: Blueprint, executors: Mapping[str, Executor]) -> frozenset[str]
         log.warning("worker.no_tasks", hint="start it with --app FILE.py to give it some", others=sorted(others))
         if plan.app is not None:  # configs may name functions of it
             return asked
-    known = declared | others
+    known = declared | others | _named_types(plan.app) | (asked - {ANY_TYPE})
     return known if 0 < len(known) <= MAX_TYPES else asked
+
+
+def _named_types(app: AppRef | None) -> frozenset[str]:
+    """What stands for all types whose config names a function of the app. A file may be called what no config names."""
+    named = frozenset() if app is None else frozenset({types_by(functions_in(app.module))})
+    return frozenset(name for name in named if is_type_name(name))
 
 
 def _list_executors(plan: Blueprint, node: Node, *, local: LocalExecutor) -> dict[str, Executor]:

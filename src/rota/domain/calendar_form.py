@@ -87,7 +87,8 @@ def _time_of_day(where: str, given: Any) -> time:
     try:
         found = time.fromisoformat(given)
     except (TypeError, ValueError) as exc:
-        raise InvalidError(where, f"{str(given)[:40]!r} is not a time of day such as 22:00") from exc
+        quoted = "; in YAML it needs quotes" if isinstance(given, int) else ""  # which reads 22:00 as 1320
+        raise InvalidError(where, f"{str(given)[:40]!r} is not a time of day such as '22:00'{quoted}") from exc
     if found.tzinfo is not None:
         raise InvalidError(where, "must name no zone: a window goes by the clock of the schedule's zone")
     return found

@@ -139,11 +139,13 @@ class Schedule:
         return _recurrence((self.cron, self.dialect, spread_by), self.zone, dst=(self.dst_gap, self.dst_overlap))
 
     def _check_kind(self) -> None:
-        given = {"cron": self.cron, "every": self.every, "after_end": self.after_end, "at": self.at or None}
+        paces = {"every_seconds": self.every, "after_end_seconds": self.after_end}
+        given = {"cron": self.cron, **paces, "at": self.at or None}
         named = [name for name, value in given.items() if value is not None]
         if len(named) != 1:
             found = f"has {' and '.join(named)}" if named else "says not when"
-            raise InvalidError("schedule", f"{found}; give exactly one of cron, every, after_end and at")
+            wanted = "exactly one of cron, every_seconds, after_end_seconds and at"
+            raise InvalidError("schedule", f"{found}; give {wanted}")
         if self.every is not None:
             check_duration("schedule.every_seconds", self.every, least=SHORTEST_PACE)
         if self.after_end is not None:

@@ -156,4 +156,5 @@ _KEYS: Mapping[str, _Key] = {
     "payload": _Key("payload", to_json, json.loads),
     "priority": _Key("priority", _priority, int),
 }
+KNOWN_KEYS = frozenset(_KEYS)
 _DEFAULTS = {field.name: field.default for field in fields(Schedule)}

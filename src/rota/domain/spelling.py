@@ -14,5 +14,6 @@ def find_near(given: str, known: Iterable[str], *, cutoff: float = 0.6) -> str |
 def hint(given: str, known: Iterable[str]) -> str:
     """The name that may be meant, or else all that there are."""
     names = list(known)
-    near = find_near(given, names)
+    begun = [name for name in names if given and name.startswith(f"{given.lower()}_")]  # `every` for every_seconds
+    near = begun[0] if len(begun) == 1 else find_near(given, names)
     return f"did you mean {near}?" if near is not None else f"known are {', '.join(names)}"

@@ -1,11 +1,14 @@
 """A worker process as the scheduler sees it."""
 
+import json
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from rota.domain.checks import check_metadata, check_name, check_number, check_text, to_json
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, WorkerId
+from rota.domain.task_config import LOCAL, TaskConfig
 
 MAX_CAPACITY = 1000
 MAX_LOAD = 2**31 - 1  # what every coordinator can hold
@@ -14,6 +17,8 @@ MAX_TYPES = 256  # with their longest names they fit the 64 KiB of MySQL's TEXT
 MAX_LABELS_BYTES = 32 * 1024  # as JSON: so do these
 ANY_TYPE = "*"
 EXECUTOR_MARK = "@"  # `@http` stands for every type whose executor is `http`
+MOST_PACKAGES = 16  # that a module is in, one within the other: more are taken as one name
+OF_MODULE = f"{LOCAL}."  # `@local.shop` stands for every type whose config names a function of `shop` or below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +62,8 @@ class Worker:
         return other
 
     def supports(self, task_type: str, executor: str = "") -> bool:
-        """Whether it takes tasks of a type, by its name or by the executor that runs it."""
-        return ANY_TYPE in self.types or task_type in self.types or types_by(executor) in self.types
+        """Whether it takes tasks of a type, by its name or by what it needs to run."""
+        return ANY_TYPE in self.types or not self.types.isdisjoint(names_of(task_type, executor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,35 @@ def types_by(executor: str) -> str:
     return f"{EXECUTOR_MARK}{executor}"
 
 
+def functions_in(module: str) -> str:
+    """What a config needs that names a function of a module: this, or a package that the module is in, or `local`."""
+    return f"{OF_MODULE}{module}"
+
+
+def needed_by(config: TaskConfig) -> str:
+    """What runs the tasks of a config: its executor, or the module of the function that it names."""
+    if config.executor_type != LOCAL or "function" not in config.executor_config:
+        return config.executor_type
+    said = json.loads(config.executor_config)
+    return needed_for(config.executor_type, said.get("function") if isinstance(said, dict) else None)
+
+
+def needed_for(executor_type: str, reference: object) -> str:
+    """The same of a config that is not at hand: by its executor and the function that it names, if any."""
+    if executor_type != LOCAL or not isinstance(reference, str):
+        return executor_type
+    return functions_in(reference.partition(":")[0])
+
+
+@lru_cache(maxsize=4096)
+def names_of(task_type: str, executor: str) -> tuple[str, ...]:
+    """By which names, beside `*`, a worker may take tasks of a type that need this."""
+    if not executor.startswith(OF_MODULE):
+        return task_type, types_by(executor)
+    parts = executor.split(".", MOST_PACKAGES)
+    return task_type, *(types_by(".".join(parts[:most])) for most in range(1, len(parts) + 1))
+
+
 def order_mark(worker_id: WorkerId) -> TaskId:
     """What stands for a worker among the requests to cancel, and tells it that there is an order.
 
@@ -115,5 +149,18 @@ def _check_types(types: object) -> None:
     if not isinstance(types, Set) or not 1 <= len(types) <= MAX_TYPES:
         raise InvalidError("worker.types", f"must be a set of 1 to {MAX_TYPES} names; * stands for every type")
     for name in types:
-        if name != ANY_TYPE:
-            check_name("worker.types", name.removeprefix(EXECUTOR_MARK) if isinstance(name, str) else name)
+        _check_type_name(name)
+
+
+def is_type_name(name: str) -> bool:
+    """Whether it can be among the types of a worker."""
+    try:
+        _check_type_name(name)
+    except InvalidError:
+        return False
+    return True
+
+
+def _check_type_name(name: object) -> None:
+    if name != ANY_TYPE:
+        check_name("worker.types", name.removeprefix(EXECUTOR_MARK) if isinstance(name, str) else name)

@@ -114,20 +114,21 @@ def cron(
     /,
     *,
     type: str | None = None,
-    zone: str = "UTC",
+    zone: str | None = None,
     schedule: Mapping[str, Any] | None = None,
     **options: Unpack[TaskOptions],
 ) -> Callable[[Callable[P, R]], TaskFunction[P, R]]:
     """Make a function a task that runs by the clock: `@rota.cron("0 9 * * 1-5", zone="Asia/Shanghai")`.
 
-    Its type is the name of the function, unless another is given; `schedule` has the other keys of a schedule, such as
-    `{"overlap": "allow"}`; the rest is what `@rota.task` takes.
+    Its type is the name of the function, unless another is given; the zone is UTC by default; `schedule` has the other
+    keys of a schedule, such as `{"overlap": "allow"}`; the rest is what `@rota.task` takes.
     """
     from rota.domain.schedule_form import schedule_from  # with its tables of time: nobody else needs it
 
     if callable(expression):
         raise InvalidError("cron", 'is missing: write @rota.cron("0 9 * * *")')
-    wanted = schedule_from({**(schedule or {}), "cron": expression, "zone": zone})
+    keys = _schedule_keys(schedule or {}, zone=zone, options=options)
+    wanted = schedule_from({**keys, "cron": expression})
 
     def decorate(function: Callable[P, R]) -> TaskFunction[P, R]:
         definition = define(function.__name__ if type is None else type, options)
@@ -137,6 +138,18 @@ def cron(
         return made
 
     return decorate
+
+
+def _schedule_keys(schedule: Mapping[str, Any], *, zone: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a schedule beside its expression; none may be given twice, nor in the place of another."""
+    from rota.domain.schedule_form import KNOWN_KEYS
+
+    for key in ("cron", *(("zone",) if zone is not None else ())):
+        if key in schedule:
+            raise InvalidError(f"schedule.{key}", "is given twice: leave it out of schedule={}")
+    for key in options.keys() & KNOWN_KEYS - TaskOptions.__annotations__.keys():
+        raise InvalidError(key, f"belongs to the schedule: write schedule={{{key!r}: {options[key]!r}}}")
+    return dict(schedule) if zone is None else {**schedule, "zone": zone}
 
 
 def task(type: str, /, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], TaskFunction[P, R]]:

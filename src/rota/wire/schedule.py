@@ -8,6 +8,7 @@ import msgspec
 from rota.wire.base import Answer, Request
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many targets before and after now.")]
+After = Annotated[datetime, msgspec.Meta(description="Targets around this moment instead of now.")]
 
 
 class PreviewSchedule(Request):
@@ -16,6 +17,7 @@ class PreviewSchedule(Request):
     schedule: dict[str, Any]
     type: str = ""  # of the tasks: what `H` and the jitter are derived from
     count: Count = 5
+    after: After | None = None
 
 
 class PauseSchedule(Request):
@@ -34,7 +36,8 @@ class CalendarEffect(Answer):
 
 
 class SchedulePreview(Answer):
-    """When a schedule fires. `effects` has each target that is named here and that calendars skip or have moved."""
+    """When a schedule fires. `effects` has each target that is named here and that calendars skip or have moved;
+    `state` says whether what is to come will fire: `active`, `paused`, `disabled` (its type) or `ended`."""
 
     type: str
     schedule: dict[str, Any]
@@ -45,6 +48,7 @@ class SchedulePreview(Answer):
     effects: list[CalendarEffect]
     next_fire_at: datetime | None
     runs: int
+    state: str = "active"  # a server of an earlier release tells none
 
 
 class ForecastBucket(Answer):

@@ -128,9 +128,15 @@ async def test_a_type_that_nobody_supports_is_named(stage: Stage) -> None:
     await stage.submit(1, type=REPORT)
     answer = await ask(stage, 1)
     assert (answer.reason, answer.workers, answer.room) == (Reason.NO_WORKER, 0, 0)
-    assert answer.sentence == f"No worker that is alive supports the type {REPORT}."
+    assert answer.sentence.startswith(f"No worker that is alive supports the type {REPORT}: start one with --app ")
     await stage.truth.configs.put(a_config(REPORT, executor_type="htttp"))
-    assert (await ask(stage, 1)).sentence.endswith(f"the type {REPORT}, which needs the executor htttp.")
+    sentence = (await ask(stage, 1)).sentence
+    assert f"the type {REPORT}, which needs the executor htttp: start one that has it, with * or @htttp" in sentence
+    await stage.truth.configs.put(a_config(REPORT, executor_config='{"function": "shop.jobs:run"}'))
+    sentence = (await ask(stage, 1)).sentence
+    assert "whose function is in the module shop.jobs: start one with --app shop.jobs, or add @local.shop" in sentence
+    await stage.hire(2, types=frozenset({"@local.shop"}))
+    assert (await ask(stage, 1)).workers == 1
 
 
 @staged

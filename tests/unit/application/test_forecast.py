@@ -7,8 +7,8 @@ import pytest
 from rota.application import forecast as module
 from rota.application.forecast import Forecast, ForecastSchedules, Span
 from rota.domain.attempt import TaskResult
-from rota.domain.calendar import Calendar, StoredCalendar
-from rota.domain.errors import InvalidError
+from rota.domain.calendar import BusinessDays, Calendar, StoredCalendar
+from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.schedule import Schedule
 from rota.domain.submission import NewTask
@@ -122,3 +122,15 @@ def test_a_short_span_has_buckets_of_a_microsecond() -> None:
     begin = datetime.fromisoformat("2026-01-01T00:00:00Z")
     span = Span(begin=begin, end=begin + timedelta(microseconds=2), buckets=1000)
     assert (span.width, span.place(begin)) == (timedelta(microseconds=1), 0)
+
+
+@virtually
+async def test_what_is_not_there_and_what_calendars_do_not_know_is_told() -> None:
+    bench = await a_bench()
+    with pytest.raises(NotFoundError, match="nosuch"):
+        await ask(bench, a_span(bench, types=("nosuch",)))
+    old = Calendar(name="old", business_days=BusinessDays(), years=(2001, 2001))
+    await bench.node.store.calendars.put(StoredCalendar(calendar=old))
+    await put(bench, "blind", schedule=Schedule(every=HOUR, only=("old",)))
+    found = await ask(bench, a_span(bench))
+    assert (found.types, found.unforeseen) == ([], ["blind"])

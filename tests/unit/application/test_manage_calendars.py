@@ -158,7 +158,8 @@ async def test_schedules_whose_runs_a_calendar_moves_follow_its_changes() -> Non
     before = (await configs.put(a_config(EMAIL, schedule=moving))).next_fire_at
     assert before is not None
     skipping = await configs.put(a_config("skipping", schedule=Schedule(cron=cron, exclude=("closed",))))
-    over = await configs.put(a_config("over", schedule=Schedule(at=(now - DAY,), only=("closed",))))
+    ended = a_config("over", schedule=Schedule(at=(now - DAY,), only=("closed",)))
+    over = await bench.node.store.configs.put(ended)
     await calendars.put(a_calendar(before.date()))
     assert (await configs.get(*KEY)).next_fire_at == before + DAY
     assert await configs.get(DEFAULT_TENANT, "skipping") == skipping

@@ -1,10 +1,14 @@
 """Task configs, as people change them."""
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 
 from rota.application.audit import Actor
 from rota.application.manage_configs import MOST_TRIES, ManageConfigs
 from rota.application.submit import SubmitTasks
+from rota.domain.cron.dialect import Dialect
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Overlap, Schedule
@@ -206,3 +210,62 @@ async def test_a_revision_that_is_not_there_is_told_as_such() -> None:
     assert caught.value.code == "task_config_revision_not_found"
     with pytest.raises(InvalidError, match="revision"):
         await configs.roll_back(KEY, 0)
+
+
+@virtually
+async def test_a_check_refuses_what_a_put_refuses_and_changes_nothing() -> None:
+    bench, configs = await a_manager()
+    aimed = await configs.check_put(a_config(EMAIL, schedule=HOURLY))
+    assert (aimed.revision, aimed.next_fire_at is not None) == (0, True)
+    assert not await configs.list_page(DEFAULT_TENANT)
+    queued = Schedule(cron="0 * * * *", overlap=Overlap.QUEUE_ONE)
+    unknown = Schedule(cron="0 * * * *", only=("cn",))
+    listed = Schedule(cron="0 * * * *", payload="[1]")
+    for schedule in (queued, unknown, listed):
+        with pytest.raises(InvalidError, match="schedule"):
+            await configs.check_put(a_config(EMAIL, schedule=schedule))
+    await configs.put(a_config(EMAIL))
+    assert (await configs.check_put(a_config(EMAIL), expected_revision=1)).revision == 1
+    with pytest.raises(RevisionConflictError):
+        await configs.check_put(a_config(EMAIL), expected_revision=0)
+    with pytest.raises(InvalidError, match="revision"):
+        await configs.check_put(a_config(EMAIL), expected_revision=-1)
+    assert len(await bench.node.store.audit.list_page(DEFAULT_TENANT)) == 0
+
+
+ENDED = [
+    ("schedule.cron", {"cron": "0 0 12 * * ? 2020", "dialect": Dialect.QUARTZ}, "2020-12-31T12:00:00Z"),
+    ("schedule.at", {"at": (datetime(2020, 1, 1, tzinfo=UTC),)}, "2020-01-01T00:00:00Z"),
+    ("schedule.end_at", {"cron": "0 0 * * *", "end_at": datetime(2020, 1, 1, tzinfo=UTC)}, "2019-12-31T00:00:00Z"),
+]
+
+
+@pytest.mark.parametrize(("field", "schedule", "last"), ENDED)
+def test_a_new_schedule_that_would_never_fire_is_refused(field: str, schedule: dict[str, Any], last: str) -> None:
+    @virtually
+    async def put() -> None:
+        _, configs = await a_manager()
+        with pytest.raises(InvalidError) as caught:
+            await configs.put(a_config(EMAIL, schedule=Schedule(**schedule)))
+        assert str(caught.value) == f"{field}: would never fire: its last time was {last}"
+
+    put()
+
+
+@virtually
+async def test_a_schedule_whose_bounds_hold_no_time_is_refused() -> None:
+    bench, configs = await a_manager()
+    now = bench.node.time.now()
+    leap_day = Schedule(cron="0 0 29 2 *", start_at=now + HOUR, end_at=now + HOUR + MINUTE)
+    for schedule in (leap_day, Schedule(every=timedelta(days=300), end_at=now + MINUTE)):
+        with pytest.raises(InvalidError, match="would never fire"):
+            await configs.put(a_config(EMAIL, schedule=schedule))
+
+
+@virtually
+async def test_a_schedule_that_has_ended_can_be_put_again_with_other_options() -> None:
+    bench, configs = await a_manager()
+    once = Schedule(at=(bench.node.time.now() + MINUTE,))
+    await configs.put(a_config(EMAIL, schedule=once))
+    await pass_time(HOUR.total_seconds())
+    assert (await configs.put(a_config(EMAIL, schedule=once, name="later"))).revision == 2

@@ -1,6 +1,6 @@
 """Looking at schedules."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -26,9 +26,30 @@ async def test_the_schedule_of_a_type_is_previewed_with_its_state() -> None:
     found = await look.preview(*KEY, count=2)
     assert (len(found.upcoming), len(found.recent), found.next_fire_at, found.runs) == (2, 2, now + HOUR, 0)
     await bench.node.store.configs.put(a_config(EMAIL, schedule=HOURLY, is_enabled=False))
-    assert (await look.preview(*KEY, count=2)).next_fire_at is None
+    disabled = await look.preview(*KEY, count=2)
+    assert (found.state, disabled.next_fire_at, disabled.state) == ("active", None, "disabled")
+    paused = Schedule(cron="0 * * * *", is_paused=True)
+    await bench.node.store.configs.put(a_config(EMAIL, schedule=paused, next_fire_at=now + HOUR))
+    assert (await look.preview(*KEY, count=2)).state == "paused"
     await bench.node.store.configs.put(a_config("over", schedule=HOURLY))
-    assert (await look.preview(DEFAULT_TENANT, "over", count=2)).upcoming == ()
+    over = await look.preview(DEFAULT_TENANT, "over", count=2)
+    assert (over.upcoming, over.state) == ((), "ended")
+    assert len((await look.preview(DEFAULT_TENANT, "over", count=2, after=now)).upcoming) == 2
+
+
+@virtually
+async def test_a_schedule_is_previewed_around_any_moment() -> None:
+    bench = await a_bench()
+    look = LookAtSchedules(bench.node)
+    summer = datetime(2027, 3, 28, tzinfo=UTC)  # clocks in Berlin go from 02:00 to 03:00, at 01:00 UTC
+    nightly = Schedule(cron="30 2 * * *", zone="Europe/Berlin")
+    found = await look.preview_unsaved(nightly, KEY, count=2, after=summer)
+    assert found.upcoming == [summer + HOUR, summer + DAY + HOUR / 2]
+    assert found.recent == [summer - DAY + 1.5 * HOUR, summer - 2 * DAY + 1.5 * HOUR]
+    ended = Schedule(at=(bench.clock.now() - DAY,))
+    assert (await look.preview_unsaved(ended, KEY, count=1)).state == "ended"
+    with pytest.raises(InvalidError, match="after"):
+        await look.preview_unsaved(nightly, KEY, count=1, after=datetime(1999, 1, 1, tzinfo=UTC))
 
 
 @virtually

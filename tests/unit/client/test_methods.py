@@ -70,6 +70,7 @@ METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "POST /task-configs/email:pause": (lambda client: client.configs.pause("email"), CONFIG),
     "POST /task-configs/email:resume": (lambda client: client.configs.resume("email"), CONFIG),
     "GET /task-configs/email/revisions": (lambda client: client.configs.revisions("email"), page(CONFIG)),
+    "POST /task-configs/email:check": (lambda client: client.configs.check("email", {"priority": 5}), CONFIG),
     "POST /task-configs/email:rollback": (lambda client: client.configs.roll_back("email", 1), CONFIG),
     "POST /task-configs/email:trigger": (lambda client: client.configs.trigger("email"), TASK),
     "GET /task-configs/email/schedule": (lambda client: client.schedules.get("email", count=1), PREVIEW),

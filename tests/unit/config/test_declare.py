@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from rota.application.ports.store import ConfigStore
+from rota.application.ports.store import CalendarStore, ConfigStore
 from rota.config.declare import MOST_TRIES, declare
 from rota.config.settings import TaskSettings
 from rota.domain.audit import AuditEntry
+from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT, TenantId
 from rota.domain.priority import HIGH
@@ -237,3 +239,60 @@ async def test_a_schedule_that_cannot_be_fired_keeps_the_worker_from_starting(co
     function = a_cron_function(cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)
     with pytest.raises(InvalidError, match="max_concurrent"):
         await declare([function], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)
+
+
+async def declare_schedule(configs: ConfigStore, calendars: CalendarStore = CALENDARS, **schedule: Any) -> TaskConfig:
+    function = a_function("email")
+    function.definition = replace(function.definition, schedule=Schedule(**schedule))
+    await declare([function], configs, calendars=calendars, defaults=DEFAULTS, now=NOW)
+    config = await configs.find(DEFAULT_TENANT, "email")
+    assert config is not None
+    return config
+
+
+async def test_a_pause_of_an_operator_outlives_a_deploy(configs: ConfigStore) -> None:
+    first = await declare_schedule(configs, cron="0 9 * * *")
+    assert first.schedule is not None
+    paused = replace(first.schedule, is_paused=True, pause_note="until Monday")
+    await configs.put(replace(first, schedule=paused))
+    after = await declare_schedule(configs, cron="0 10 * * *")
+    assert after.schedule == Schedule(cron="0 10 * * *", is_paused=True, pause_note="until Monday")
+
+
+async def test_what_the_code_says_in_vain_is_told(configs: ConfigStore) -> None:
+    await configs.put(a_config("email", schedule=Schedule(cron="0 11 * * *"), timeout=DEFAULTS.timeout))
+    with capture_logs() as logs:
+        kept = await declare_schedule(configs, cron="0 12 * * *")
+    assert kept.schedule == Schedule(cron="0 11 * * *")
+    (told,) = logs
+    assert (told["event"], told["log_level"], told["task_type"]) == ("config.differs_from_code", "warning", "email")
+    assert "schedule" in told["fields"]
+    assert "timeout" not in told["fields"]
+
+
+async def test_a_calendar_that_is_missing_leaves_the_schedule_out_until_it_is_there() -> None:
+    store = memory_store(FakeClock())
+    configs, calendars = store.configs, store.calendars
+    with capture_logs() as logs:
+        first = await declare_schedule(configs, calendars, cron="0 10 * * *", only=("cn",))
+        again = await declare_schedule(configs, calendars, cron="0 10 * * *", only=("cn",))
+    assert first.schedule is None
+    assert again.revision == first.revision
+    assert logs[0]["event"] == "config.schedule_left_out"
+    assert logs[0]["fix"] == "rota calendar put cn, then start this again"
+    await calendars.put(StoredCalendar(calendar=Calendar(name="cn")))
+    whole = await declare_schedule(configs, calendars, cron="0 10 * * *", only=("cn",))
+    assert whole.schedule is not None
+    assert whole.next_fire_at is not None
+
+
+async def test_a_schedule_in_code_that_never_fires_again_is_told_and_stops_nothing(configs: ConfigStore) -> None:
+    with capture_logs() as logs:
+        ended = await declare_schedule(configs, at=(NOW - timedelta(days=3),))
+    assert ended.next_fire_at is None
+    assert "config.never_fires" in [line["event"] for line in logs]
+
+
+async def test_a_mistake_in_a_schedule_names_its_function(configs: ConfigStore) -> None:
+    with pytest.raises(InvalidError, match=r"test_declare:a_function.*: schedule.overlap: queue_one needs"):
+        await declare_schedule(configs, cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)

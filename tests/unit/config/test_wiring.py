@@ -17,7 +17,7 @@ from rota.config import wiring
 from rota.config.embedded import flatten
 from rota.config.load import Sources, load
 from rota.config.registry import Registries
-from rota.config.settings import Settings
+from rota.config.settings import Settings, WorkerSettings
 from rota.config.wiring import Blueprint, Role, build_roles, node_name, open_node
 from rota.domain.balancing import Draw, Need, least_task
 from rota.domain.errors import ConfigError
@@ -268,8 +268,11 @@ def test_sections_become_dotted_keys_and_lists_stay_whole() -> None:
     }
 
 
-def declared_types(executors: dict[str, Any], *, tasks: TaskRegistry, app: AppRef | None = None) -> frozenset[str]:
-    plan = Blueprint(settings=Settings(), system=System(SystemClock(), FixedChance()), tasks=tasks, app=app)
+def declared_types(
+    executors: dict[str, Any], *, tasks: TaskRegistry, app: AppRef | None = None, asked: tuple[str, ...] = ("*",)
+) -> frozenset[str]:
+    settings = Settings(worker=WorkerSettings(types=asked))
+    plan = Blueprint(settings=settings, system=System(SystemClock(), FixedChance()), tasks=tasks, app=app)
     return wiring._types(plan, executors)
 
 
@@ -284,3 +287,15 @@ def test_a_worker_takes_the_functions_it_has_and_all_that_other_executors_run() 
     tasks.add(TaskFunction(node_name, define("greet", {})))
     assert declared_types(executors, tasks=tasks) == {"greet", "@http"}
     assert declared_types({"local": ScriptedExecutor()}, tasks=TaskRegistry()) == {"@local"}
+
+
+def test_a_worker_also_takes_what_names_a_function_of_its_app_and_what_else_is_asked_for() -> None:
+    local = LocalExecutor(SystemClock(), NoMetrics())
+    tasks = TaskRegistry()
+    tasks.add(TaskFunction(node_name, define("greet", {})))
+
+    assert declared_types({"local": local}, tasks=tasks, app=AppRef("jobs.py")) == {"greet", "@local.jobs"}
+    assert declared_types({"local": local}, tasks=tasks, app=AppRef("my jobs.py")) == {"greet"}
+    asked = declared_types({"local": local}, tasks=tasks, asked=("*", "@local", "report"))
+    assert asked == {"greet", "@local", "report"}
+    assert declared_types({"local": local}, tasks=tasks, app=AppRef("jobs.py"), asked=("greet",)) == {"greet"}

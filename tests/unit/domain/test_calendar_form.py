@@ -50,7 +50,10 @@ def test_what_is_left_out_has_its_default() -> None:
         ({"dates": [7]}, r"calendar.dates\[0\]: '7' is not a day"),
         ({"windows": [5]}, r"calendar.windows\[0\]: must be an object, not int"),
         ({"windows": [{"from": "9:00"}]}, r"calendar.windows\[0\].from: is not known"),
-        ({"windows": [{"begin": 1320}]}, r"calendar.windows\[0\].begin: '1320' is not a time of day such as 22:00"),
+        (
+            {"windows": [{"begin": 1320}]},
+            r"calendar.windows\[0\].begin: '1320' is not a time of day such as '22:00'; in YAML",
+        ),
         ({"windows": [{"end": "09:00Z"}]}, r"calendar.windows\[0\].end: must name no zone"),
         ({"windows": [{"weekdays": [0]}]}, r"calendar.windows\[0\].weekdays\[0\]: must be"),
         ({"periods": [{"begin": "soon"}]}, r"calendar.periods\[0\].begin: 'soon' is not a time"),

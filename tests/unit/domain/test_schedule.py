@@ -195,3 +195,18 @@ def test_a_skipped_occurrence_says_why() -> None:
     with pytest.raises(InvalidError, match="reason"):
         Occurrence(task_type="report", fire_at=NOW)
     assert Occurrence(task_type="report", fire_at=NOW, reason="paused").status is OccurrenceStatus.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"every": 5}, "schedule.every: is not known; did you mean every_seconds?"),
+        ({}, "schedule: says not when; give exactly one of cron, every_seconds, after_end_seconds and at"),
+        ({"cron": "0 0 32 * *"}, "the last (L, L-3), nearest weekdays (15W, LW) and H"),
+        ({"cron": "0 0 * * 9"}, "the last (5L), the third of a month (5#3) and H"),
+    ],
+)
+def test_a_mistake_is_told_in_the_words_that_can_be_typed(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        schedule_from(given)
+    assert told in str(caught.value)

@@ -4,9 +4,9 @@ import pytest
 
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId
-from rota.domain.worker import ANY_TYPE, MAX_CAPACITY, MAX_TYPES, Heartbeat
+from rota.domain.worker import ANY_TYPE, MAX_CAPACITY, MAX_TYPES, Heartbeat, needed_by
 from rota.testing.values import replace
-from tests.support.builders import EMAIL, a_worker
+from tests.support.builders import EMAIL, a_config, a_worker
 
 
 @pytest.mark.parametrize(("load", "room"), [(0, 10), (9, 1), (10, 0), (12, 0)])
@@ -96,3 +96,19 @@ def test_an_executor_among_the_types_stands_for_all_that_it_runs() -> None:
     assert not worker.supports("webhook", "local")
     assert not worker.supports("webhook")
     assert worker.supports(EMAIL, "local")
+
+
+@pytest.mark.parametrize(
+    ("types", "supported"),
+    [({"@local"}, True), ({"@local.shop"}, True), ({"@local.shop.jobs"}, True), ({"@local.sho"}, False)],
+)
+def test_a_type_whose_config_names_a_function_is_run_where_its_module_is(types: set[str], *, supported: bool) -> None:
+    config = a_config("report", executor_config='{"function": "shop.jobs:run"}')
+    assert needed_by(config) == "local.shop.jobs"
+    assert a_worker(types=frozenset(types)).supports("report", needed_by(config)) is supported
+
+
+@pytest.mark.parametrize("said", ['{"function": 7}', '["function"]', "{}"])
+def test_a_type_whose_config_names_none_needs_its_executor(said: str) -> None:
+    assert needed_by(a_config("report", executor_config=said)) == "local"
+    assert needed_by(a_config("report", executor_type="http", executor_config='{"function": "a:b"}')) == "http"

@@ -223,11 +223,13 @@ def task_like(**changes: Any) -> dict[str, Any]:
 
 
 class FakeApi:
-    """Answers by method and path below `/api/v1`; anything else is not found."""
+    """Answers by method and path below `/api/v1`; anything else is not found. Finds every definition in order that it
+    is asked to check, unless told otherwise."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}
         self.sent: list[httpx2.Request] = []
+        self.checked: list[httpx2.Request] = []  # of definitions that were only to be checked
 
     def on(self, route: str, answer: Answer) -> None:
         self.answers[route] = answer
@@ -237,8 +239,12 @@ class FakeApi:
 
     def handle(self, request: httpx2.Request) -> httpx2.Response:
         request.read()
-        self.sent.append(request)
         route = f"{request.method} {request.url.path.removeprefix('/api/v1')}"
+        if route.endswith(":check"):
+            self.checked.append(request)
+            self.answers.setdefault(route, CONFIG)
+        else:
+            self.sent.append(request)
         answer = self.answers.get(route, problem(404, "task_not_found", detail="there is no such task"))
         if isinstance(answer, dict | list):
             return httpx2.Response(200, json=answer)

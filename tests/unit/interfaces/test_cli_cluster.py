@@ -309,7 +309,7 @@ def test_a_schedule_is_told_in_words_and_in_times(api: FakeApi, capsys: Printed)
         [*["2030-06-01T09:00:00Z", "past", "moved", "from", "2030-05-31T09:00:00Z:", "in", "holidays"]],
         [*["2030-06-02T09:00:00Z", "skipped:", "in", "holidays"]],
     ]
-    schedule = {"cron": "0 9 * * *", "zone": "Asia/Shanghai", "dialect": "vixie"}
+    schedule = {"cron": "0 9 * * *", "zone": "Asia/Shanghai"}
     assert api.bodies() == [{"schedule": schedule, "type": "email", "count": 1}]
 
 

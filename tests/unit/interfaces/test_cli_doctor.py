@@ -19,7 +19,7 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.interfaces.cli.main import run
 from tests.support.servers.process import free_port
 from tests.unit.client.dial import problem
-from tests.unit.interfaces.fake_api import CLUSTER, TOKEN, FakeApi
+from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, TOKEN, WORKER, FakeApi
 
 Printed = pytest.CaptureFixture[str]
 
@@ -59,6 +59,12 @@ def _free_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual ones may be taken on a machine where Rota runs."""
     monkeypatch.setenv("ROTA_API__PORT", str(free_port()))
     monkeypatch.setenv("ROTA_API__GRPC_PORT", "null")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_scheduled(api: FakeApi) -> None:
+    for path in ("/workers", "/task-configs"):
+        api.on(f"GET {path}", {"items": [], "next_cursor": None})
 
 
 def test_a_store_without_its_schema_is_told_and_not_made(api: FakeApi, capsys: Printed) -> None:
@@ -283,3 +289,21 @@ def test_a_token_of_a_store_in_memory_would_be_lost(
 def test_a_life_that_is_too_short_is_refused(api: FakeApi) -> None:
     assert run(["db", "upgrade"]) == 0
     assert run(["token", "create", "first", "--direct", "--expires-in", "0s"]) == 2
+
+
+def test_scheduled_types_that_no_worker_supports_are_named_with_the_cure(api: FakeApi, capsys: Printed) -> None:
+    scheduled = {**CONFIG, "next_fire_at": "2030-06-02T09:00:00Z"}
+    named = {**scheduled, "type": "nightly", "executor": {"type": "local", "function": "shop.jobs:run"}}
+    ended = {**CONFIG, "type": "ended"}
+    api.on("GET /cluster", CLUSTER)
+    api.on("GET /task-configs", {"items": [scheduled, named, ended], "next_cursor": None})
+    api.on("GET /workers", {"items": [WORKER, {**WORKER, "types": ["*"], "alive": False}], "next_cursor": None})
+    assert run(["db", "upgrade"]) == 0
+    live("api", "scheduler")
+    assert run(["doctor"]) == 1
+    printed = capsys.readouterr().out
+    assert "FAIL  scheduled types: no worker lives that supports nightly; rota task explain " in printed
+    assert failures(printed) == {"scheduled types": "try: rota worker --app shop.jobs"}
+    api.on("GET /workers", {"items": [WORKER, {**WORKER, "types": ["@local.shop"]}], "next_cursor": None})
+    assert run(["doctor"]) == 0
+    assert "ok    scheduled types: a worker lives for each of them" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 
 from rota.interfaces.cli import config_files
 from rota.interfaces.cli.main import run
-from tests.unit.interfaces.fake_api import CONFIG, FakeApi, page
+from tests.unit.interfaces.fake_api import CONFIG, WORKER, FakeApi, page
 
 Printed = pytest.CaptureFixture[str]
 NIGHTLY = {**CONFIG, "type": "nightly", "schedule": {"cron": "0 3 * * *", "zone": "UTC"}, "source": "files"}
@@ -95,6 +95,35 @@ def test_a_folder_with_a_mistake_changes_nothing(
     assert run(["config-type", "apply", "-f", "types"]) == 2
     assert told in capsys.readouterr().err
     assert not api.bodies()
+
+
+def test_what_the_server_would_refuse_is_told_by_the_plan_and_keeps_all_from_being_changed(
+    api: FakeApi, capsys: Printed
+) -> None:
+    present(api)
+    write(aa1="type: aa1\n", bb1="type: bb1\nschedule: {cron: 0 0 * * *, only: [cn]}\n", cc1="type: cc1\n")
+    for name in ("bb1", "cc1"):
+        errors = [{"field": "schedule.only", "problem": f"there is no calendar of {name}"}]
+        refused = {"type": "about:blank", "title": "x", "status": 422, "code": "invalid_request", "detail": "x"}
+        api.on(f"POST /task-configs/{name}:check", httpx2.Response(422, json={**refused, "errors": errors}))
+    for more in (["--plan"], []):
+        assert run(["config-type", "apply", "-f", "types", *more]) == 2
+        printed = capsys.readouterr()
+        assert "bb1: schedule.only: there is no calendar of bb1\n" in printed.err
+        assert "cc1: schedule.only: there is no calendar of cc1\n" in printed.err
+    assert not api.bodies()
+    assert len(api.checked) == 6
+
+
+def test_an_executor_that_no_worker_has_is_told(api: FakeApi, capsys: Printed) -> None:
+    present(api)
+    api.on("GET /workers", page(WORKER))
+    write(aa1="type: aa1\nexecutor: {type: shell, command: ls}\n")
+    assert run(["config-type", "apply", "-f", "types", "--plan"]) == 0
+    assert "note: aa1: no worker that lives has the executor shell" in capsys.readouterr().err
+    api.on("GET /workers", page({**WORKER, "types": ["@shell"]}))
+    assert run(["config-type", "apply", "-f", "types", "--plan"]) == 0
+    assert not capsys.readouterr().err
 
 
 def test_a_folder_has_no_end_of_files(api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:

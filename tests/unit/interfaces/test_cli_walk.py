@@ -96,7 +96,7 @@ def test_every_operation_of_the_api_is_reached_by_a_command(api: FakeApi) -> Non
     for line in ASKING.replace("\n", "|").split("|"):
         if line.strip():
             run(line.split())
-    asked = {(request.method, request.url.path.removeprefix("/api/v1")) for request in api.sent}
+    asked = {(request.method, request.url.path.removeprefix("/api/v1")) for request in (*api.sent, *api.checked)}
     missing = [
         operation.name
         for operation in OPERATIONS

@@ -174,3 +174,24 @@ def test_a_clock_that_cannot_be_meant_is_refused(expression: Any, options: dict[
     with pytest.raises(InvalidError) as caught:
         rota.cron(expression, **options)(function)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"dialect": "quartz"}, "dialect: belongs to the schedule: write schedule={'dialect': 'quartz'}"),
+        ({"zone": "UTC", "schedule": {"zone": "UTC"}}, "schedule.zone: is given twice"),
+        ({"schedule": {"cron": "@daily"}}, "schedule.cron: is given twice"),
+    ],
+)
+def test_what_is_said_twice_or_in_the_wrong_place_is_told(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        rota.cron("0 0 9 ? * 2-6", **options)
+    assert str(caught.value).startswith(told)
+
+
+def test_the_zone_may_be_among_the_keys_of_the_schedule() -> None:
+    @rota.cron("0 9 * * *", schedule={"zone": "Asia/Tokyo"})
+    async def there() -> None: ...
+
+    assert there.definition.schedule == Schedule(cron="0 9 * * *", zone="Asia/Tokyo")

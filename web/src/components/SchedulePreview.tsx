@@ -11,6 +11,9 @@ export function SchedulePreviewBox({ preview, zone }: { preview: SchedulePreview
   return (
     <Stack gap="xs" data-testid="preview">
       <Text size="sm" fw={600}>{language() === "zh-CN" ? preview.in_chinese : preview.in_english}</Text>
+      {(preview.state === "paused" || preview.state === "disabled") && (
+        <Text size="sm" c="orange">{t(`configs.state_${preview.state}`)}</Text>
+      )}
       {preview.upcoming.length === 0 ? (
         <Text size="sm" c="dimmed">{t("configs.never")}</Text>
       ) : (

@@ -7,6 +7,7 @@ import click
 
 from rota.domain.errors import InvalidError
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
+from rota.interfaces.cli.filters import in_options
 from rota.interfaces.cli.input import read_text
 from rota.interfaces.cli.output import confirm, output_option, show_list, show_one
 from rota.interfaces.cli.tables import CALENDARS
@@ -60,7 +61,7 @@ def put(name: str, *, url: str | None, **given: Any) -> None:
         wanted["ics"] = read_text("--ics", given["ics"], most=MOST_BYTES)
     if not wanted:
         raise click.UsageError("Give --file, --country or --ics: they say what is in the calendar.")
-    with connect(url) as client:
+    with connect(url) as client, in_options(dict.fromkeys(("first_year", "last_year"), "--years")):
         stored = client.calendars.put(name, wanted)
     click.echo(f"{stored.name} is at revision {stored.revision}")
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rota.domain.errors import InvalidError
+from rota.domain.task_config import LOCAL
+from rota.domain.worker import ANY_TYPE, types_by
 from rota.interfaces.cli.config_files import (
     DEFAULT_SOURCE,
     Definition,
@@ -21,7 +23,7 @@ from rota.interfaces.cli.config_files import (
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import confirm, output_option, show_list, show_one
-from rota.interfaces.cli.tables import CONFIGS
+from rota.interfaces.cli.tables import CONFIGS, REVISIONS
 from rota.interfaces.cli.task_submit import read_payload
 from rota.interfaces.cli.text import safe
 from rota.wire.changes import Change
@@ -29,7 +31,13 @@ from rota.wire.changes import Change
 if TYPE_CHECKING:
     from rota.client.blocking import Client
 
-SIGNS = {"+": "is new", "~": "changes", "-": "is deleted", "=": "stays"}
+OWN_EXECUTORS = (LOCAL, "http", "grpc")
+SIGNS = {  # of one, and of several
+    "+": ("is new", "are new"),
+    "~": ("changes", "change"),
+    "-": ("is deleted", "are deleted"),
+    "=": ("stays", "stay"),
+}
 
 FIELDS = """\
 \b
@@ -80,19 +88,22 @@ def apply(file: str, *, is_plan: bool, prune: bool, source: str | None, url: str
         raise InvalidError("--prune", "needs --source, the name of the set of files that may be pruned")
     with connect(url) as client:
         if not (named or is_plan):
+            _check_all(client, definitions)
             _put_all(client, definitions)
             return
         wanted = with_source(definitions, named) if named else definitions
         steps = plan(wanted, {one.type: one for one in client.configs.list()}, prune=named if prune else "")
+        changed = [step.definition for step in steps if step.sign in "+~" and step.definition]
+        _check_all(client, changed)
         for step in steps:
             _show(step)
         if not is_plan:
-            _put_all(client, [step.definition for step in steps if step.sign in "+~" and step.definition])
+            _put_all(client, changed)
             for step in steps:
                 if step.sign == "-":
                     client.configs.delete(step.type)
         counted = Counter(step.sign for step in steps)
-        told = ", ".join(f"{counted[sign]} {SIGNS[sign]}" for sign in SIGNS if counted[sign])
+        told = ", ".join(f"{counted[sign]} {SIGNS[sign][counted[sign] != 1]}" for sign in SIGNS if counted[sign])
         click.echo(f"{'planned' if is_plan else 'done'}: {told or 'nothing to do'}")
 
 
@@ -103,7 +114,7 @@ def apply(file: str, *, is_plan: bool, prune: bool, source: str | None, url: str
 def revisions(task_type: str, output: str, *, url: str | None) -> None:
     """List what a type was defined as, newest first."""
     with connect(url) as client:
-        show_list(client.configs.revisions(task_type), CONFIGS, output=output)
+        show_list(client.configs.revisions(task_type), REVISIONS, output=output)
 
 
 @config_type.command()
@@ -173,7 +184,10 @@ def resume(task_type: str, *, url: str | None) -> None:
 @click.option("-p", "--payload", metavar="JSON|@FILE|-", help="Instead of the type's own.")
 @server_option
 def trigger(task_type: str, *, payload: str | None, url: str | None) -> None:
-    """Run a type now and print the id of the task."""
+    """Run a type now and print the id of the task.
+
+    It gets the type's payload and priority, not those that its schedule has for its targets.
+    """
     content = read_payload(payload)
     with connect(url) as client:
         click.echo(client.configs.trigger(task_type, content).id)
@@ -190,6 +204,33 @@ def rm(task_type: str, *, yes: bool, url: str | None) -> None:
     with connect(url) as client:
         client.configs.delete(task_type)
     click.echo(f"{safe(task_type)} is deleted")
+
+
+def _check_all(client: "Client", definitions: Sequence[Definition]) -> None:
+    """Let the server refuse what it would not store, before anything is changed."""
+    problems: list[InvalidError] = []
+    for definition in definitions:
+        try:
+            with about(definition):
+                client.configs.check(definition["type"], definition)
+        except InvalidError as error:
+            problems += error.parts or (error,)
+    if problems:
+        refused = InvalidError.of(problems)
+        refused.args = ("\n".join(map(str, problems)),)
+        raise refused
+    _note_executors(client, definitions)
+
+
+def _note_executors(client: "Client", definitions: Sequence[Definition]) -> None:
+    """Say which executors no worker has: a package may bring them, or the name is a slip."""
+    named = {one["type"]: (one.get("executor") or {}).get("type", LOCAL) for one in definitions}
+    strange = {task_type: executor for task_type, executor in named.items() if executor not in OWN_EXECUTORS}
+    known = {name for worker in client.workers.list() if worker.alive for name in worker.types} if strange else set()
+    for task_type, executor in strange.items():
+        if not known & {ANY_TYPE, types_by(executor)}:
+            text = f"note: {task_type}: no worker that lives has the executor {executor}; its tasks will wait for one"
+            click.echo(safe(text), err=True)
 
 
 def _put_all(client: "Client", definitions: Sequence[Definition]) -> None:

@@ -7,21 +7,29 @@ these settings is of another installation, however alike the two are.
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from rota.__about__ import __version__
 from rota.config.doctor import Finding
 from rota.config.exposure import is_loopback
 from rota.config.settings import ApiSettings, Settings
 from rota.domain.errors import RotaError, UnauthenticatedError
+from rota.domain.worker import ANY_TYPE, OF_MODULE, names_of, needed_for
 from rota.interfaces.cli.connect import connect, find_served, find_token
 from rota.interfaces.cli.errors import suggest
 from rota.interfaces.cli.refused import advise
 from rota.interfaces.cli.typed import Typed
 from rota.interfaces.ports import is_taken, suggest_ports
 from rota.wire.cluster import Cluster
+from rota.wire.config import TaskConfig
+
+if TYPE_CHECKING:
+    from rota.client.blocking import Client
 
 Nodes = Mapping[str, frozenset[str]] | None  # the roles of those that live on the store; None: it cannot be seen
 NAMED = 3
+MOST_TYPES = 1000  # that are looked at
 API = "api"
 
 
@@ -42,7 +50,8 @@ def examine_server(typed: Typed, settings: Settings, *, nodes: Nodes) -> Iterato
     asked = _find_asked(typed.find("--url"), settings.api)
     try:
         with connect(asked.url, timeout="5s") as client:
-            found = client.cluster()
+            found = _compare(client.cluster(), asked, nodes=nodes, fix=typed.without_url())
+            types = list(_examine_types(client)) if found.is_sound else []
     except UnauthenticatedError as error:
         yield _tell_refused(error, asked, nodes=nodes, typed=typed)
     except RotaError as error:
@@ -56,7 +65,30 @@ def examine_server(typed: Typed, settings: Settings, *, nodes: Nodes) -> Iterato
         else:
             yield Finding("server", f"none of this installation answers at {asked}; ROTA_URL says where one is")
     else:
-        yield _compare(found, asked, nodes=nodes, fix=typed.without_url())
+        yield from (found, *types)
+
+
+def _examine_types(client: "Client") -> Iterator[Finding]:
+    """Whether a worker lives for everything that schedules fire."""
+    alive = [worker for worker in client.workers.list() if worker.alive]
+    names = {name for worker in alive for name in worker.types}
+    firing = [one for one in islice(client.configs.list(), MOST_TYPES) if one.enabled and one.next_fire_at]
+    if not firing:
+        return
+    lacking = [] if ANY_TYPE in names else [one for one in firing if names.isdisjoint(names_of(one.type, _needed(one)))]
+    if not lacking:
+        yield Finding("scheduled types", "a worker lives for each of them")
+        return
+    more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
+    text = f"no worker lives that supports {', '.join(one.type for one in lacking[:NAMED])}{more}"
+    module = _needed(lacking[0]).removeprefix(OF_MODULE)
+    is_module = _needed(lacking[0]).startswith(OF_MODULE)
+    fix = f"rota worker --app {module if is_module else 'FILE.py'}"
+    yield Finding("scheduled types", f"{text}; rota task explain says what one of their tasks waits for", fix=fix)
+
+
+def _needed(config: TaskConfig) -> str:
+    return needed_for(str(config.executor.get("type")), config.executor.get("function"))
 
 
 def _find_asked(url: str | None, api: ApiSettings) -> _Asked:

@@ -1,6 +1,7 @@
 """Which tasks a command is for: the filters of lists and of bulk actions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -76,8 +77,20 @@ def read_moment(option: str, text: str) -> datetime:
     except ValueError as exc:
         raise InvalidError(option, f"{text!r} is not a time; write it like 2026-01-31T09:00:00Z") from exc
     if read.tzinfo is None:
-        raise InvalidError(option, f"{text!r} needs a time zone, for example {text}Z")
+        raise InvalidError(option, f"{text!r} needs a time zone, for example {read.isoformat()}Z")
     return read
+
+
+@contextmanager
+def in_options(names: Mapping[str, str]) -> Iterator[None]:
+    """Let what the server says of its fields be said of the options that they came from."""
+    try:
+        yield
+    except InvalidError as error:
+        parts = [InvalidError(names.get(one.field, one.field), one.problem) for one in error.parts or (error,)]
+        renamed = InvalidError.of(parts)
+        renamed.args = ("\n".join(map(str, parts)),)
+        raise renamed from error
 
 
 def read_pairs(option: str, texts: Sequence[str]) -> dict[str, str]:

@@ -5,21 +5,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.domain.cron.recurrence import DstGap, DstOverlap
+from rota.domain.errors import InvalidError
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
-from rota.interfaces.cli.filters import read_moment, read_time
+from rota.interfaces.cli.filters import in_options, read_moment, read_time
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, show_list, show_one
-from rota.interfaces.cli.tables import FORECASTS, OCCURRENCES, PREVIEWS
+from rota.interfaces.cli.schedule_preview import read_schedule, show_preview
+from rota.interfaces.cli.tables import FORECASTS, OCCURRENCES
 from rota.interfaces.cli.task_submit import read_payload
 from rota.interfaces.cli.text import moment, safe
 
 if TYPE_CHECKING:
     from rota.client.schedule_calls import BackfillOptions
-    from rota.wire.schedule import CalendarEffect, SchedulePreview
 
+GAPS, OVERLAPS = (click.Choice([one.value for one in kind]) for kind in (DstGap, DstOverlap))
+TIMES = {"begin": "--from", "end": "--to"}
 count_option = click.option(
     "-n", "--count", type=WholeNumber(1, 1000), default=5, help="Targets before and after now.  [default: 5]"
 )
+
+from_option = click.option("--from", "after", metavar="TIME", help="Around this time instead of now.")
 
 
 @click.group()
@@ -28,34 +34,46 @@ def schedule() -> None:
 
 
 @schedule.command()
-@click.argument("expression", metavar="CRON")
-@click.option("--zone", default="UTC", help="Whose clock it means, such as Asia/Shanghai.  [default: UTC]")
+@click.argument("expression", metavar="[CRON]", required=False)
 @click.option(
-    "--dialect", type=click.Choice(["vixie", "quartz"]), default="vixie", help="How it is written.  [default: vixie]"
+    "-s", "--schedule", "whole", metavar="JSON|@FILE|-", help="A whole schedule, or a definition with one; YAML, too."
 )
+@click.option("--zone", help="Whose clock it means, such as Asia/Shanghai.  [default: UTC]")
+@click.option("--dialect", type=click.Choice(["vixie", "quartz"]), help="How it is written.  [default: vixie]")
+@click.option("--dst-gap", type=GAPS, help="For times that clocks skip.  [default: run_after]")
+@click.option("--dst-overlap", type=OVERLAPS, help="For times that come twice.  [default: first]")
 @click.option("--type", "task_type", default="", help="The type of the tasks, from which H is derived.")
+@from_option
 @count_option
 @output_option
 @server_option
-def preview(expression: str, *, count: int, output: str, url: str | None, **given: str) -> None:
-    """Say in words and in times when an expression fires.
+def preview(expression: str | None, *, output: str, url: str | None, **given: Any) -> None:
+    """Say in words and in times when a schedule fires.
 
     Nothing is stored.
     """
-    wanted = {"cron": expression, "zone": given["zone"], "dialect": given["dialect"]}
+    wanted, named = read_schedule(given["whole"])
+    options = {key: given[key] for key in ("zone", "dialect", "dst_gap", "dst_overlap")}
+    wanted |= {key: value for key, value in {"cron": expression, **options}.items() if value is not None}
+    if not wanted:
+        raise InvalidError("CRON", "is missing: give an expression, or --schedule")
+    after, task_type = read_time("--from", given["after"]), given["task_type"] or named
     with connect(url) as client:
-        _show(client.schedules.preview(wanted, type=given["task_type"], count=count), output)
+        found = client.schedules.preview(wanted, type=task_type, count=given["count"], after=after)
+    show_preview(found, output, after=after)
 
 
 @schedule.command(name="next")
 @click.argument("task_type", metavar="TYPE")
+@from_option
 @count_option
 @output_option
 @server_option
-def next_fires(task_type: str, *, count: int, output: str, url: str | None) -> None:
+def next_fires(task_type: str, *, count: int, after: str | None, output: str, url: str | None) -> None:
     """Say in words and in times when a type fires."""
+    begin = read_time("--from", after)
     with connect(url) as client:
-        _show(client.schedules.get(task_type, count=count), output)
+        show_preview(client.schedules.get(task_type, count=count, after=begin), output, after=begin)
 
 
 @schedule.command()
@@ -108,7 +126,7 @@ def occurrences(task_type: str, *, limit: int, output: str, watch: bool, url: st
 def forecast(begin: str | None, end: str | None, *, output: str, url: str | None, **given: Any) -> None:
     """Say what would fire in a time, and how much work it is."""
     times = read_time("--from", begin), read_time("--to", end)
-    with connect(url) as client:
+    with connect(url) as client, in_options(TIMES):
         found = client.schedules.forecast(*times, buckets=given["buckets"], types=given["types"])
     if output in ("json", "yaml"):
         show_one(found, FORECASTS, output=output)
@@ -146,28 +164,10 @@ def backfill(task_type: str, *, begin: str, end: str, url: str | None, **given: 
         "dry_run": given["dry_run"],
     }
     count: Counter[str] = Counter()
-    with connect(url) as client:
+    with connect(url) as client, in_options(TIMES):
         most = given["concurrency"]
         for item in client.schedules.backfill(task_type, first, end=last, concurrency=most, **options):
             count[item.action] += 1
             click.echo(safe(f"{moment(item.fire_at)}  {item.action}  {item.task_id or item.reason}".rstrip()))
     verb = "would run" if given["dry_run"] else "run"
     click.echo(f"{count['run']} {verb}, {count['repeat']} ran before under this name, {count['skip']} skipped")
-
-
-def _show(found: "SchedulePreview", output: str) -> None:
-    if output in ("json", "yaml", "name"):
-        show_one(found, PREVIEWS, output=output)
-        return
-    click.echo(safe(found.in_english))
-    click.echo(safe(found.in_chinese))
-    effects = {effect.fire_at: _spell(effect) for effect in found.effects}
-    for at in reversed(found.recent):
-        click.echo(f"  {moment(at)}  past{effects.get(at, '')}")
-    for at in found.upcoming:
-        click.echo(f"  {moment(at)}{effects.get(at, '')}")
-
-
-def _spell(effect: "CalendarEffect") -> str:
-    origin = "" if effect.moved_from is None else f" from {moment(effect.moved_from)}"
-    return safe(f"  {effect.effect}{origin}: {effect.detail}")

@@ -20,6 +20,15 @@ def _trouble(task: Any) -> str:
     return "" if task.error is None else f"{task.error.code}: {task.error.message}"[:200]
 
 
+def _next_fire(config: Any) -> Any:
+    """When it fires next, or why it does not."""
+    if config.next_fire_at is not None or config.schedule is None:
+        return config.next_fire_at
+    if not config.enabled:
+        return "disabled"
+    return "paused" if config.schedule.get("paused") else "ended"
+
+
 def _takes_effect(setting: Any) -> str:
     if setting.restart_needed:
         return "changed: restart"
@@ -74,7 +83,7 @@ CONFIGS = Table(
         _field("MAX", "max_concurrent"),
         _field("RATE", "rate_per_second"),
         _field("REVISION", "revision"),
-        _field("NEXT", "next_fire_at"),
+        Column("NEXT", _next_fire),
         _field("NAME", "name", is_wide=True),
         _field("DESCRIPTION", "description", is_wide=True),
         _field("UPDATED", "updated_at", is_wide=True),
@@ -82,6 +91,21 @@ CONFIGS = Table(
     ),
     attrgetter("type"),
     empty="no types yet; a worker brings those of its code: rota worker --app FILE.py",
+)
+REVISIONS = Table(
+    (
+        _field("REVISION", "revision"),
+        _field("UPDATED", "updated_at"),
+        _field("BY", "updated_by"),
+        Column("EXECUTOR", lambda config: config.executor.get("type", "")),
+        _field("ENABLED", "enabled"),
+        Column("SCHEDULE", lambda config: None if config.schedule is None else json.dumps(config.schedule)),
+        _field("TYPE", "type", is_wide=True),
+        _field("TIMEOUT_S", "timeout_seconds", is_wide=True),
+        _field("PRIORITY", "priority", is_wide=True),
+        _field("SOURCE", "source", is_wide=True),
+    ),
+    lambda config: str(config.revision),
 )
 PREVIEWS = Table((), lambda preview: str(preview.type))
 OCCURRENCES = Table(

@@ -33,6 +33,7 @@ NAMES: Mapping[str, str] = {
     "ListTaskConfigs": "list_configs",
     "GetTaskConfig": "get_config",
     "PutTaskConfig": "put_config",
+    "CheckTaskConfig": "check_config",
     "DeleteTaskConfig": "delete_config",
     "PauseTaskConfig": "pause_config",
     "ResumeTaskConfig": "resume_config",

@@ -28,6 +28,12 @@ async def put_config(call: Call[NoQuery, wire.PutConfig]) -> Reply:
     return Reply(201 if stored.revision == 1 else 200, render.config_answer(stored))
 
 
+async def check_config(call: Call[NoQuery, wire.PutConfig]) -> Reply:
+    wanted = read.task_config(call.body, task_type=call.task_type, tenant_id=call.tenant_id)
+    checked = await call.services.configs.check_put(wanted, expected_revision=call.body.revision)
+    return Reply(200, render.config_answer(checked))
+
+
 async def delete_config(call: Call[NoQuery, None]) -> Reply:
     await call.services.configs.delete(call.tenant_id, call.task_type, actor=call.actor)
     return Reply(204)
@@ -92,6 +98,17 @@ OPERATIONS = (
         handler=put_config,
         body=wire.PutConfig,
         answers={200: wire.TaskConfig, 201: wire.TaskConfig},
+        errors=("revision_conflict",),
+    ),
+    Operation(
+        name="check_config",
+        method="POST",
+        path="/task-configs/{type}:check",
+        summary="Refuse a config for whatever would keep it from being stored; nothing is changed.",
+        role=Role.VIEWER,
+        handler=check_config,
+        body=wire.PutConfig,
+        answers={200: wire.TaskConfig},
         errors=("revision_conflict",),
     ),
     Operation(

@@ -87,6 +87,7 @@ OPERATIONS = (
         handler=forecast_schedules,
         query=ForecastQuery,
         answers={200: wire.Forecast},
+        errors=(ABSENT,),
     ),
     Operation(
         name="backfill_schedule",

@@ -61,6 +61,7 @@ class LogsQuery(Query):
 
 class PreviewQuery(Query):
     count: Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many targets before and after now.")] = 5
+    after: Annotated[datetime, msgspec.Meta(description="Targets around this moment instead of now.")] | None = None
 
 
 class ForecastQuery(Query):

@@ -179,6 +179,7 @@ def preview_answer(found: schedules.Preview) -> schedule.SchedulePreview:
         ],
         next_fire_at=found.next_fire_at,
         runs=found.runs,
+        state=found.state,
     )
 
 

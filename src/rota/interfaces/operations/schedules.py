@@ -13,7 +13,8 @@ from rota.wire.schedule import Occurrence, PauseSchedule, PreviewSchedule, Sched
 
 
 async def preview_config(call: Call[PreviewQuery, None]) -> Reply:
-    found = await call.services.schedules.preview(call.tenant_id, call.task_type, count=call.query.count)
+    query = call.query
+    found = await call.services.schedules.preview(call.tenant_id, call.task_type, count=query.count, after=query.after)
     return Reply(200, render.preview_answer(found))
 
 
@@ -21,7 +22,7 @@ async def preview_schedule(call: Call[NoQuery, PreviewSchedule]) -> Reply:
     task_type = check_name("type", call.body.type) if call.body.type else ""
     schedule = schedule_from(call.body.schedule)
     key = (call.tenant_id, task_type)
-    found = await call.services.schedules.preview_unsaved(schedule, key, count=call.body.count)
+    found = await call.services.schedules.preview_unsaved(schedule, key, count=call.body.count, after=call.body.after)
     return Reply(200, render.preview_answer(found))
 
 

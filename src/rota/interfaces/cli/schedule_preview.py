@@ -1,0 +1,86 @@
+"""A schedule that is only looked at: read from where it is written, and shown on the clock of its own zone."""
+
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from rota.domain.errors import InvalidError
+from rota.interfaces.cli.input import read_text
+from rota.interfaces.cli.output import show_one
+from rota.interfaces.cli.tables import PREVIEWS
+from rota.interfaces.cli.text import safe
+
+if TYPE_CHECKING:
+    from rota.wire.schedule import CalendarEffect, SchedulePreview
+
+OPTION = "--schedule"
+MOST_CHARACTERS = 256 * 1024
+
+
+def read_schedule(text: str | None) -> tuple[dict[str, Any], str]:
+    """The schedule that was typed, or is in a file, by itself or in the definition of a type; and that type, if any."""
+    import yaml
+
+    if text is None:
+        return {}, ""
+    if text == "-" or text.startswith("@"):
+        text = read_text(OPTION, text.removeprefix("@"), most=MOST_CHARACTERS)
+    try:
+        read = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise InvalidError(OPTION, "is neither JSON nor YAML of one schedule") from exc
+    if isinstance(read, dict) and "schedule" in read:
+        return _mapping(read["schedule"]), str(read.get("type", ""))
+    return _mapping(read), ""
+
+
+def _mapping(read: object) -> dict[str, Any]:
+    if not isinstance(read, dict):
+        raise InvalidError(OPTION, 'must be a schedule such as {"every_seconds": 90}, or a definition that has one')
+    return {key: _plain(value) for key, value in read.items()}
+
+
+def _plain(value: object) -> object:
+    """What YAML takes for a time is written out: JSON has none."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def show_preview(found: "SchedulePreview", output: str, *, after: datetime | None = None) -> None:
+    """In words and in times, and whether these times will come to anything."""
+    if output in ("json", "yaml", "name"):
+        show_one(found, PREVIEWS, output=output)
+        return
+    click.echo(safe(found.in_english))
+    click.echo(safe(found.in_chinese))
+    if told := _tell_state(found):
+        click.echo(safe(told))
+    zone = ZoneInfo(found.schedule.get("zone", "UTC"))
+    effects = {effect.fire_at: _tell_effect(effect, zone) for effect in found.effects}
+    for at in reversed(found.recent):
+        click.echo(f"  {_spell(at, zone)}  {'past' if after is None else 'before'}{effects.get(at, '')}")
+    for at in found.upcoming:
+        click.echo(f"  {_spell(at, zone)}{effects.get(at, '')}")
+
+
+def _tell_state(found: "SchedulePreview") -> str:
+    if found.state == "paused":
+        note = found.schedule.get("pause_note")
+        way = f"; to go on: rota schedule resume {found.type}" if found.type else ""
+        return f"paused{f' ({note})' if note else ''}: nothing fires{way}"
+    if found.state == "disabled":
+        return f"its type is disabled: nothing fires; to go on: rota config-type resume {found.type}"
+    return "has ended: it does not fire any more" if found.state == "ended" else ""
+
+
+def _tell_effect(effect: "CalendarEffect", zone: tzinfo) -> str:
+    origin = "" if effect.moved_from is None else f" from {_spell(effect.moved_from, zone)}"
+    return safe(f"  {effect.effect}{origin}: {effect.detail}")
+
+
+def _spell(at: datetime, zone: tzinfo) -> str:
+    """On the clock of the zone, with how far it is from UTC: so a change of clocks is seen."""
+    return at.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")
