@@ -145,7 +145,8 @@ class FireSchedules:
         """Make and write firings in turns: the store works on one batch while the next one is made."""
         for part in batches:
             await self._room.acquire()
-            writing.create_task(self._write(part, reign))
+            # Not by the write itself: one that is cancelled before it begins would never give its room back.
+            writing.create_task(self._write(part, reign)).add_done_callback(lambda _: self._room.release())
 
     def _batches(self, skipped: Sequence[Firing], decided: Sequence[Decided]) -> Iterator[Sequence[Firing]]:
         now, part, weight = self.node.time.now(), list(skipped), sum(one.weight for one in skipped)
@@ -171,18 +172,15 @@ class FireSchedules:
                 yield _fail(config, exc, now=now)
 
     async def _write(self, part: Sequence[Firing], reign: Reign) -> None:
-        try:
-            reign.check()
-            now = self.node.time.now()
-            answers = await self.node.store.schedules.fire(part)
-            self._count([one for answer in answers for one in answer], now)
-            effective = [firing for firing, answer in zip(part, answers, strict=True) if answer]
-            await announce_runs(self.node, [one for one in effective if isinstance(one, Run)])
-            ids = {one.task_id for answer in answers for one in answer}
-            others = [one for one in effective if not isinstance(one, Run)]
-            await announce_tasks(self.node, [task for one in others for task in one.tasks if task.id in ids])
-        finally:
-            self._room.release()
+        reign.check()
+        now = self.node.time.now()
+        answers = await self.node.store.schedules.fire(part)
+        self._count([one for answer in answers for one in answer], now)
+        effective = [firing for firing, answer in zip(part, answers, strict=True) if answer]
+        await announce_runs(self.node, [one for one in effective if isinstance(one, Run)])
+        ids = {one.task_id for answer in answers for one in answer}
+        others = [one for one in effective if not isinstance(one, Run)]
+        await announce_tasks(self.node, [task for one in others for task in one.tasks if task.id in ids])
 
     async def _find_last_runs(self, due: Sequence[TaskConfig]) -> Mapping[TaskId, LastRun]:
         """Where the last runs stand of those configs whose next one depends on it."""
