@@ -22,10 +22,11 @@ from msgspec import Struct
 from rota.domain.calendar import Calendar
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId
+from rota.domain.moving import LONGEST_MOVE
 from rota.domain.schedule import Occurrence, Overlap, Schedule
 from rota.domain.task import FAILED, PENDING, SUCCESS, TIMEOUT, Task, TaskSpec, TaskState, TaskStatus
 from rota.domain.task_config import TaskConfig, UnreadableConfig, check_payload
-from rota.domain.timetable import LONGEST_MOVE, Planned, SkipReason, Timetable
+from rota.domain.timetable import Planned, SkipReason, Timetable
 
 SHORTEST_LOOK = timedelta(seconds=1)  # between two looks at a run whose end is waited for
 ERROR_PAUSE = timedelta(minutes=1)  # until a schedule that cannot be read is looked at again
