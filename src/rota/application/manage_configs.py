@@ -7,11 +7,12 @@ from functools import partial
 from rota.application.audit import Actor, record
 from rota.application.calendars import calendars_of
 from rota.application.node import Node
+from rota.application.settle import settle
 from rota.application.submit import Created, SubmitTasks
 from rota.domain.audit import MAX_ACTOR
 from rota.domain.checks import check_number, tidy_text
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, RevisionConflictError
-from rota.domain.firing import check_schedule, first_fire_at, skip_pause
+from rota.domain.firing import check_schedule, first_fire_at
 from rota.domain.ids import TenantId
 from rota.domain.paging import MAX_PAGE
 from rota.domain.submission import Submission
@@ -49,8 +50,8 @@ class ManageConfigs:
     ) -> TaskConfig:
         """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced.
 
-        The next fire time of a new or changed schedule is counted from now; what was due while it was disabled or
-        paused is skipped, on record, when it goes on."""
+        The next fire time of a new or changed schedule is counted from now. What was due while it was disabled or
+        paused is skipped, on record, when it goes on; so is what has passed of a schedule with other targets."""
         self.check(config)
         calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=config.schedule)
         check_schedule(config, calendars)
@@ -58,11 +59,10 @@ class ManageConfigs:
             check_number("revision", expected_revision, least=0, most=MOST_REVISIONS)
         audit = record(self.node, actor, action="config.put", subject=config.type)
         config = _by(actor, config)
-        if config.schedule is not None:
-            config = replace(config, next_fire_at=first_fire_at(config, self.node.time.now(), calendars=calendars))
-            current = await self._find_readable(config.tenant_id, config.type)
-            if current is not None and config.is_enabled and expected_revision in (None, current.revision):
-                await self._skip_pause(current)
+        now, current = self.node.time.now(), await self._find_readable(config.tenant_id, config.type)
+        config = replace(config, next_fire_at=first_fire_at(config, now, calendars=calendars, current=current))
+        if current is not None and expected_revision in (None, current.revision):
+            await settle(self.node.store, current, config, now=now)
         stored = await self.node.store.configs.put(config, expected_revision=expected_revision, audit=audit)
         self.node.configs.forget(config.tenant_id, config.type)
         return stored
@@ -135,15 +135,6 @@ class ManageConfigs:
         except InvalidError:
             return None
 
-    async def _skip_pause(self, current: TaskConfig) -> None:
-        """Note what was due while it was disabled or paused as skipped, one range of it: resuming causes no storm."""
-        if current.can_fire:
-            return
-        calendars = await calendars_of(self.node.store.calendars, current.tenant_id, schedule=current.schedule)
-        skipped = skip_pause(current, self.node.time.now(), calendars=calendars)
-        if skipped is not None:
-            await self.node.store.schedules.fire([skipped])
-
     async def _change(
         self, key: ConfigKey, change: Callable[[TaskConfig], TaskConfig], *, actor: Actor | None, action: str
     ) -> TaskConfig:
@@ -153,8 +144,8 @@ class ManageConfigs:
             wanted = change(current)
             if wanted == current:
                 return current
-            if wanted.is_enabled:
-                await self._skip_pause(current)
+            if await settle(self.node.store, current, wanted, now=self.node.time.now()):
+                continue  # what was read says a next fire time that has passed
             try:
                 stored = await self.node.store.configs.put(
                     _by(actor, wanted), expected_revision=current.revision, audit=audit

@@ -23,7 +23,7 @@ from rota.domain.calendar import Calendar
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.moving import LONGEST_MOVE
-from rota.domain.schedule import Occurrence, Overlap, Schedule
+from rota.domain.schedule import LEAST_OCCURRENCES, Occurrence, Overlap, Schedule
 from rota.domain.task import FAILED, PENDING, SUCCESS, TIMEOUT, Task, TaskSpec, TaskState, TaskStatus
 from rota.domain.task_config import TaskConfig, UnreadableConfig, check_payload
 from rota.domain.timetable import Planned, SkipReason, Timetable
@@ -217,13 +217,17 @@ def check_schedule(config: TaskConfig, calendars: Calendars = NO_CALENDARS) -> N
             raise InvalidError("schedule.payload", exc.problem) from exc
 
 
-def first_fire_at(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-    """When a config that is put at this moment fires for the first time."""
+def first_fire_at(
+    config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS, current: TaskConfig | None = None
+) -> datetime | None:
+    """When a config that is put at this moment, perhaps in place of another one, fires for the first time."""
     schedule = config.schedule
     if schedule is None:
         return None
-    # An instant that has passed while it was on its way is meant all the same.
-    after = now - schedule.missed_grace if schedule.at else now
+    after = now
+    if schedule.at and (current is None or not config.has_targets_of(current)):
+        # An instant that has passed while it was on its way is meant all the same, while it is known whether it fired.
+        after = now - min(schedule.missed_grace, LEAST_OCCURRENCES)
     return _due_after(Timetable(schedule, seed=config.type, calendars=calendars), after)
 
 
@@ -232,7 +236,7 @@ def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> da
     schedule, seen_at = config.schedule, config.next_fire_at
     if schedule is None or seen_at is None or seen_at - schedule.jitter <= now:
         return seen_at
-    return first_fire_at(config, now, calendars=calendars)
+    return first_fire_at(config, now, calendars=calendars, current=config)
 
 
 def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calendars = NO_CALENDARS) -> Decision:
@@ -300,13 +304,34 @@ class Decisions:
         return decide(config, now, last=last, calendars=self.calendars.get(config.tenant_id, NO_CALENDARS))
 
 
-def skip_pause(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS) -> Firing | None:
-    """What was due while the config was disabled, or its schedule paused, skipped as one range; None: nothing was."""
-    if config.schedule is None or config.next_fire_at is None or config.next_fire_at > now:
+def skip_passed(
+    config: TaskConfig, now: datetime, *, is_replaced: bool = False, calendars: Calendars = NO_CALENDARS
+) -> Firing | None:
+    """What was due while the config was disabled, or its schedule paused, skipped as one range; None: nothing was.
+
+    If it is replaced by one with other targets, the range has all that have passed, those too that wait for their
+    jitter, whatever its state."""
+    schedule, seen_at = config.schedule, config.next_fire_at
+    if schedule is None or seen_at is None:
         return None
-    paused = replace(config, schedule=replace(config.schedule, is_paused=True))
+    if schedule.after_end is None and is_replaced:
+        return _skip_replaced(config, now, calendars=calendars)
+    if seen_at > now or (is_replaced and config.can_fire):  # what waits for the end of a run misses nothing
+        return None
+    paused = replace(config, schedule=replace(schedule, is_paused=True))
     decision = decide(paused, now, last=LastRun(), calendars=calendars)
     return firing_of(config, decision, task_ids=(), now=now)
+
+
+def _skip_replaced(config: TaskConfig, now: datetime, *, calendars: Calendars) -> Firing | None:
+    schedule, seen_at = _due(config)
+    table = Timetable(schedule, seed=config.type, calendars=calendars)
+    first, last = _target_at(table, config, seen_at=seen_at), table.previous(now + _TICK)
+    if last is None or last < first:
+        return None
+    reason = SkipReason.REPLACED if config.can_fire else SkipReason.PAUSED
+    plan = Planned(target=last, due_at=last, reason=reason, since=first)
+    return firing_of(config, Decision(plans=[plan], next_fire_at=_due_after(table, last)), task_ids=(), now=now)
 
 
 def firing_of(config: TaskConfig, decision: Decision, *, task_ids: Sequence[TaskId], now: datetime) -> Firing:
@@ -398,14 +423,18 @@ def _reason(plan: Planned) -> str:
 def _target_at(table: Timetable, config: TaskConfig, *, seen_at: datetime) -> datetime:
     """The target that a next fire time stands for: itself, or with jitter the one before it.
 
-    If neither is due then, a calendar has changed just now, and what the time stood for may be earlier: but no earlier
-    than the config is there, nor than a calendar can move it. So the run of a day that was moved and is not any more is
-    not lost, and a day that is moved from now on does not bring back the one before it."""
+    If neither is due then, the targets are others now. Where calendars move them, what the time stood for may be
+    earlier: but no earlier than the config is there, nor than a calendar can move it. So the run of a day that was
+    moved and is not any more is not lost, and a day that is moved from now on does not bring back the one before it.
+    Else the rules of a zone have changed, and the time stands for the nearest target: one that is earlier by now is not
+    lost, and one that is later does not bring back the one before it."""
     # Without jitter the next fire time is the target, and what was asked about it is asked again.
-    before = None if table.next(seen_at - _TICK) == seen_at else table.previous(seen_at + _TICK)
+    following = table.next(seen_at - _TICK)
+    before = None if following == seen_at else table.previous(seen_at + _TICK)
     if before is None or table.due_at(before) == seen_at:
         return before or seen_at
-    earliest = max(config.created_at or seen_at - LONGEST_MOVE, seen_at - LONGEST_MOVE)
+    reach = LONGEST_MOVE if table.moves else table.schedule.jitter + ((following or seen_at) - seen_at)
+    earliest = max(config.created_at or seen_at - reach, seen_at - reach)
     return before if before >= earliest else seen_at
 
 

@@ -1,4 +1,4 @@
-"""Targets as calendars move them: the same time of the nearest day that is allowed, where they need not keep their order.
+"""Targets as calendars move them: to the same time of the nearest day that is allowed. They need not keep their order.
 
 What lies between two moments is found in one go and kept, so that each time that the schedule names is moved once,
 however many targets are asked for. Nothing moves over a day of which no moment is excluded: that is how far one has to

@@ -39,6 +39,7 @@ MAX_CALENDARS = 16
 MAX_FAILURES = 100  # in a row: so many runs are looked at before each target
 MAX_NOTE = 500
 MOST_MOVED_A_DAY = 100
+LEAST_OCCURRENCES = timedelta(days=1)  # kept so long at least: a target whose occurrence is gone could fire again
 _EXPRESSIONS_KEPT = 4096
 _TICK = timedelta(microseconds=1)
 

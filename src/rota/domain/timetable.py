@@ -30,6 +30,7 @@ class SkipReason(StrEnum):
     COALESCED = "coalesced"  # another target runs for it
     MISSED_LIMIT = "missed_limit"  # one of too many
     PAUSED = "paused"
+    REPLACED = "replaced"  # the schedule was changed before it was dealt with
     CALENDAR = "calendar"
     OVERLAP = "overlap"  # the run before goes on
     ERROR = "error"  # no task could be made for it
@@ -96,6 +97,11 @@ class Timetable:
         if schedule.on_excluded is not OnExcluded.SKIP and self._allowed:
             self._moved = self._targets = MovedRecurrence(self._targets, schedule, allowed=self._allowed)
         self._asked: tuple[datetime, datetime | None] | None = None  # the last question for the next target
+
+    @property
+    def moves(self) -> bool:
+        """Whether calendars move its targets."""
+        return self._moved is not None
 
     def next(self, after: datetime) -> datetime | None:
         """The first target later than this moment. With `after_end`, give the end of the run before."""

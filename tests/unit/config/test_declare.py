@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.application.ports.store import ConfigStore
+from rota.application.ports.store import ConfigStore, Store
 from rota.config.declare import MOST_TRIES, declare
 from rota.config.settings import TaskSettings
 from rota.domain.audit import AuditEntry
@@ -25,7 +25,6 @@ from tests.support.clock import FakeClock
 DEFAULTS = TaskSettings(
     timeout=timedelta(seconds=77), max_retries=9, retry_delay=timedelta(seconds=4), backoff_rate=1.5
 )
-CALENDARS = memory_store(FakeClock()).calendars
 
 
 def a_function(task_type: str = "email", **options: Any) -> TaskFunction[[], None]:
@@ -40,9 +39,14 @@ def configs() -> ConfigStore:
     return memory_store(FakeClock()).configs
 
 
+def beside(configs: ConfigStore) -> Store:
+    """A store with these configs, and nothing else in it."""
+    return replace(memory_store(FakeClock()), configs=configs)
+
+
 async def declared(configs: ConfigStore, task_type: str = "email", **options: Any) -> TaskConfig:
     """The config after a worker with this function has started."""
-    await declare([a_function(task_type, **options)], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)
+    await declare([a_function(task_type, **options)], beside(configs), defaults=DEFAULTS, now=NOW)
     config = await configs.find(DEFAULT_TENANT, task_type)
     assert config is not None
     return config
@@ -108,7 +112,7 @@ async def test_a_first_pause_beyond_the_longest_is_the_longest(configs: ConfigSt
 
 
 async def test_every_function_is_declared(configs: ConfigStore) -> None:
-    await declare([a_function("email"), a_function("report")], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)
+    await declare([a_function("email"), a_function("report")], beside(configs), defaults=DEFAULTS, now=NOW)
     assert await configs.find(DEFAULT_TENANT, "email")
     assert await configs.find(DEFAULT_TENANT, "report")
 
@@ -185,9 +189,7 @@ async def test_a_config_that_keeps_changing_does_not_keep_a_worker_from_starting
 
 async def test_a_changed_default_takes_effect(configs: ConfigStore) -> None:
     await declared(configs)
-    await declare(
-        [a_function()], configs, calendars=CALENDARS, defaults=TaskSettings(timeout=timedelta(hours=2)), now=NOW
-    )
+    await declare([a_function()], beside(configs), defaults=TaskSettings(timeout=timedelta(hours=2)), now=NOW)
     config = await configs.find(DEFAULT_TENANT, "email")
     assert config is not None
     assert config.timeout == timedelta(hours=2)
@@ -216,8 +218,7 @@ async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_o
     async def start(expression: str) -> TaskConfig:
         await declare(
             [a_cron_function(cron=expression, zone="Asia/Shanghai")],
-            configs,
-            calendars=CALENDARS,
+            beside(configs),
             defaults=DEFAULTS,
             now=NOW,
         )
@@ -236,4 +237,18 @@ async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_o
 async def test_a_schedule_that_cannot_be_fired_keeps_the_worker_from_starting(configs: ConfigStore) -> None:
     function = a_cron_function(cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)
     with pytest.raises(InvalidError, match="max_concurrent"):
-        await declare([function], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)
+        await declare([function], beside(configs), defaults=DEFAULTS, now=NOW)
+
+
+async def test_what_passed_of_a_schedule_that_the_code_changes_is_on_record() -> None:
+    store = memory_store(FakeClock())
+    await declare([a_cron_function(cron="0 * * * *")], store, defaults=DEFAULTS, now=NOW)
+
+    later = NOW + timedelta(hours=3)
+    await declare([a_cron_function(cron="30 * * * *")], store, defaults=DEFAULTS, now=later)
+
+    [noted] = await store.schedules.list_occurrences(DEFAULT_TENANT, "by_clock")
+    assert (noted.reason, noted.since, noted.fire_at) == ("replaced", NOW + timedelta(hours=1), later)
+    config = await store.configs.find(DEFAULT_TENANT, "by_clock")
+    assert config is not None
+    assert config.next_fire_at == later + timedelta(minutes=30)
