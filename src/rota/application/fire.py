@@ -34,6 +34,7 @@ from rota.domain.firing import (
     Firing,
     LastRun,
     Run,
+    due_of,
     firing_failed,
     firing_of,
     looks_back,
@@ -95,12 +96,19 @@ class FireSchedules:
             if decided := self._ahead.take_due():
                 async with asyncio.TaskGroup() as writing:
                     await self._hand_over(self._batches([], decided), writing, reign=reign)
-            due = await self.node.store.schedules.list_due(READ_AT_ONCE)
+            due = await self._list_due()
             if not due:
                 return
-            await self.node.time.sync()  # after the list: all of it is due by the time known now
             if not self._ahead.has_due():  # else their time has come just now, and they need not be decided upon again
                 await self._sweep(due, reign)
+
+    async def _list_due(self) -> list[TaskConfig | UnreadableConfig]:
+        due = await self.node.store.schedules.list_due(READ_AT_ONCE)
+        if not due:
+            return due
+        await self.node.time.sync()  # after the list: all of it is due by the time known now, unless the clock was set
+        now = self.node.time.now()
+        return [one for one in due if due_of(one) <= now]
 
     async def _sweep(self, due: list[TaskConfig | UnreadableConfig], reign: Reign) -> None:
         by = self.node.time.now()
