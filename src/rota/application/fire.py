@@ -27,10 +27,10 @@ from rota.application.node import Node
 from rota.application.ports.store import fire_key_of
 from rota.application.reign import Reign
 from rota.application.steer import SteerTasks
+from rota.domain.decisions import Decisions
 from rota.domain.errors import ConflictError, FencedError, InvalidError, NotFoundError
 from rota.domain.firing import (
     NEVER_RAN,
-    Decisions,
     Firing,
     LastRun,
     Run,

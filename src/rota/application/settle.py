@@ -14,8 +14,8 @@ log = structlog.get_logger(__name__)
 
 
 async def settle(store: Store, current: TaskConfig, wanted: TaskConfig, *, now: datetime) -> bool:
-    """Note, as one range, what the new config will not deal with. Whether there was anything: then the next fire time is
-    another one now.
+    """Note, as one range, what the new config will not deal with. True: there was something, so that the next fire time
+    is another one now.
 
     That is what was due while it was disabled or paused, if it is to go on: resuming causes no storm. And it is every
     target that has passed, whether or not it is due yet, if the new one has other targets: they count from now."""

@@ -231,14 +231,6 @@ def first_fire_at(
     return _due_after(Timetable(schedule, seed=config.type, calendars=calendars), after)
 
 
-def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> datetime | None:
-    """When a config is next after one of its calendars changed; what is due, or only waits for its jitter, stays."""
-    schedule, seen_at = config.schedule, config.next_fire_at
-    if schedule is None or seen_at is None or seen_at - schedule.jitter <= now:
-        return seen_at
-    return first_fire_at(config, now, calendars=calendars, current=config)
-
-
 def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calendars = NO_CALENDARS) -> Decision:
     """What to do about a config whose next fire time has come by now."""
     schedule, seen_at = _due(config)
@@ -270,38 +262,6 @@ def can_be_decided_ahead(config: TaskConfig, *, has_live_run: bool, used_within:
         and schedule.missed_grace >= used_within
         and (not has_live_run or schedule.overlap in _FREE)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """What to do about many configs at one moment, or about each at the moment at which it is due. Those of a tenant
-    whose schedules say the same share a decision: among a hundred thousand few expressions differ, and deciding takes
-    longer than everything else about a fire."""
-
-    now: datetime | None  # None: for each its own next fire time
-    calendars: Mapping[TenantId, Calendars] = field(default_factory=dict)
-    _made: dict[tuple[TenantId, Schedule, datetime, LastRun], Decision] = field(default_factory=dict)
-    _found: dict[tuple[TenantId, int, datetime, LastRun], tuple[Decision, Schedule]] = field(default_factory=dict)
-
-    def about(self, config: TaskConfig, last: LastRun) -> Decision:
-        schedule, seen_at = _due(config)
-        # Equal ones are mostly one and the same, which is known by its place: comparing all it says takes longer. It is
-        # kept with the decision, so that no other can come to be there.
-        place = (config.tenant_id, id(schedule), seen_at, last)
-        found = self._found.get(place)
-        if found is not None:
-            return found[0]
-        if schedule.is_spread or schedule.jitter or schedule.max_runs is not None:  # by its type, or its runs so far
-            return self._decide(config, last)
-        key = (config.tenant_id, schedule, seen_at, last)
-        if key not in self._made:
-            self._made[key] = self._decide(config, last)
-        self._found[place] = (self._made[key], schedule)
-        return self._made[key]
-
-    def _decide(self, config: TaskConfig, last: LastRun) -> Decision:
-        now = _due(config)[1] if self.now is None else self.now
-        return decide(config, now, last=last, calendars=self.calendars.get(config.tenant_id, NO_CALENDARS))
 
 
 def skip_passed(
@@ -445,10 +405,15 @@ def due_of(config: TaskConfig | UnreadableConfig) -> datetime:
     return config.next_fire_at
 
 
-def _due(config: TaskConfig) -> tuple[Schedule, datetime]:
-    if config.schedule is None or config.next_fire_at is None:
+def schedule_of(config: TaskConfig) -> Schedule:
+    """The schedule of a config that has one."""
+    if config.schedule is None:
         raise InvalidError("schedule", f"{config.type!r} has none, or it is over")
-    return config.schedule, config.next_fire_at
+    return config.schedule
+
+
+def _due(config: TaskConfig) -> tuple[Schedule, datetime]:
+    return schedule_of(config), due_of(config)
 
 
 def _due_after(table: Timetable, after: datetime) -> datetime | None:

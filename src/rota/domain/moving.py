@@ -86,6 +86,11 @@ class MovedRecurrence:
             return None
         return self._origins[target]
 
+    def list_places(self, begin: datetime, *, end: datetime) -> dict[datetime, datetime]:
+        """Where each of the named times between two moments goes."""
+        all_named = list(_between(self._named.next, begin, end=end))
+        return {named: self._moved(named) for named in (reversed(all_named) if self._is_later else all_named)}
+
     def _begin_at(self, at: datetime) -> None:
         """Keep what is known around this moment; anywhere else, nothing is."""
         if not self._begin <= at <= self._end:

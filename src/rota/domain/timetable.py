@@ -18,7 +18,7 @@ from rota.domain.calendar import Calendar
 from rota.domain.checks import LATEST
 from rota.domain.cron.recurrence import EveryRecurrence, Recurrence
 from rota.domain.errors import InvalidError
-from rota.domain.moving import Allowed, MovedRecurrence
+from rota.domain.moving import LONGEST_MOVE, Allowed, MovedRecurrence
 from rota.domain.schedule import OnExcluded, OnMissed, Schedule
 
 MOST_PREVIEWED = 1_000
@@ -163,6 +163,12 @@ class Timetable:
     def moved_from(self, target: datetime) -> datetime | None:
         """The time that the schedule names and from which the calendars moved a target here; None: it was not moved."""
         return None if self._moved is None else self._moved.origin_of(target)
+
+    def list_places(self, begin: datetime, *, end: datetime) -> dict[datetime, datetime]:
+        """The targets of all times that the schedule names from here to there, by these times."""
+        places = {} if self._moved is None else self._moved.list_places(begin, end=end)
+        first, last = self.schedule.start_at or begin - LONGEST_MOVE, self.schedule.end_at or LATEST
+        return {named: place for named, place in places.items() if first <= place < last}
 
     def plan_fires(self, after: datetime, now: datetime, *, runs: int = 0) -> list[Planned]:
         """What becomes of every target later than `after` that is due by now, oldest first.

@@ -6,16 +6,15 @@ from typing import Any
 import pytest
 
 from rota.domain.calendar import Calendar
+from rota.domain.decisions import Decisions
 from rota.domain.errors import InvalidError
 from rota.domain.firing import (
     ERROR_PAUSE,
     SHORTEST_LOOK,
     Decision,
-    Decisions,
     FullFiring,
     LastRun,
     Run,
-    aimed_anew,
     already_in,
     can_be_decided_ahead,
     check_one_firing_each,
@@ -30,6 +29,7 @@ from rota.domain.firing import (
     skip_unreadable,
 )
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
+from rota.domain.realigning import aimed_anew
 from rota.domain.schedule import Occurrence, OnExcluded, OnMissed, Overlap, Schedule
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
 from rota.domain.task_config import TaskConfig, UnreadableConfig
