@@ -58,18 +58,21 @@ class LookAtSchedules:
         config = await self._get(tenant_id, task_type)
         if config.schedule is None:
             raise NotFoundError("schedule", task_type)
-        made = await self.preview_unsaved(config.schedule, (tenant_id, task_type), count=count)
+        made = await self.preview_unsaved(config.schedule, (tenant_id, task_type), count=count, runs=config.runs)
         next_fire_at = config.next_fire_at if config.can_fire else None
         upcoming = made.upcoming if config.next_fire_at is not None else ()
-        return replace(made, upcoming=upcoming, next_fire_at=next_fire_at, runs=config.runs)
+        return replace(made, upcoming=upcoming, next_fire_at=next_fire_at)
 
-    async def preview_unsaved(self, schedule: Schedule, key: tuple[TenantId, str], *, count: int) -> Preview:
-        """The same for any schedule; the type of the key is what `H` and the jitter are derived from."""
+    async def preview_unsaved(
+        self, schedule: Schedule, key: tuple[TenantId, str], *, count: int, runs: int = 0
+    ) -> Preview:
+        """The same for any schedule that has fired so often; `H` and the jitter are derived from the type of the key."""
         check_number("count", count, least=1, most=MOST_PREVIEWED)
         tenant_id, task_type = key
         calendars = await calendars_of(self.node.store.calendars, tenant_id, schedule=schedule)
         table, now = Timetable(schedule, seed=task_type, calendars=calendars), self.node.time.now()
-        upcoming, recent = table.upcoming(now, count=count), table.recent(now, count=count)
+        upcoming = table.until_over(table.upcoming(now, count=count), runs=runs)
+        recent = table.recent(now, count=count)
         effects = (_effect(table, target) for target in (*recent[::-1], *upcoming))
         return Preview(
             type=task_type,
@@ -78,6 +81,7 @@ class LookAtSchedules:
             in_chinese=describe_schedule(schedule, Language.CHINESE, seed=task_type),
             upcoming=upcoming,
             recent=recent,
+            runs=runs,
             effects=[effect for effect in effects if effect is not None] if schedule.calendars else (),
         )
 

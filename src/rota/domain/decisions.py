@@ -29,7 +29,8 @@ class Decisions:
         found = self._found.get(place)
         if found is not None:
             return found[0]
-        if schedule.is_spread or schedule.jitter or schedule.max_runs is not None:  # by its type, or its runs so far
+        # By its type, its runs so far, or when it was created.
+        if schedule.is_spread or schedule.jitter or schedule.max_runs is not None or schedule.moves:
             return self._decide(config, last)
         key = (config.tenant_id, schedule, seen_at, last)
         if key not in self._made:

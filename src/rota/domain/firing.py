@@ -393,8 +393,10 @@ def _target_at(table: Timetable, config: TaskConfig, *, seen_at: datetime) -> da
     before = None if following == seen_at else table.previous(seen_at + _TICK)
     if before is None or table.due_at(before) == seen_at:
         return before or seen_at
-    reach = LONGEST_MOVE if table.moves else table.schedule.jitter + ((following or seen_at) - seen_at)
-    earliest = max(config.created_at or seen_at - reach, seen_at - reach)
+    if not table.schedule.moves:
+        reach = table.schedule.jitter + ((following or seen_at) - seen_at)
+        return before if before >= seen_at - reach else seen_at
+    earliest = max(config.created_at or seen_at - LONGEST_MOVE, seen_at - LONGEST_MOVE)
     return before if before >= earliest else seen_at
 
 

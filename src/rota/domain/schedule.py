@@ -124,6 +124,11 @@ class Schedule:
         return frozenset((*self.only, *self.exclude))
 
     @property
+    def moves(self) -> bool:
+        """Whether its calendars move targets."""
+        return self.on_excluded is not OnExcluded.SKIP and bool(self.only or self.exclude)
+
+    @property
     def is_spread(self) -> bool:
         """Whether its times depend on the type of the config."""
         return self.cron is not None and "H" in self.cron.upper()

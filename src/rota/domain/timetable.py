@@ -19,7 +19,7 @@ from rota.domain.checks import LATEST
 from rota.domain.cron.recurrence import EveryRecurrence, Recurrence
 from rota.domain.errors import InvalidError
 from rota.domain.moving import LONGEST_MOVE, Allowed, MovedRecurrence
-from rota.domain.schedule import OnExcluded, OnMissed, Schedule
+from rota.domain.schedule import OnMissed, Schedule
 
 MOST_PREVIEWED = 1_000
 _TICK = timedelta(microseconds=1)
@@ -94,14 +94,9 @@ class Timetable:
         self._allowed = Allowed(only, exclude, ZoneInfo(schedule.zone))
         self._targets = _raw(schedule, seed)
         self._moved: MovedRecurrence | None = None
-        if schedule.on_excluded is not OnExcluded.SKIP and self._allowed:
+        if schedule.moves:
             self._moved = self._targets = MovedRecurrence(self._targets, schedule, allowed=self._allowed)
         self._asked: tuple[datetime, datetime | None] | None = None  # the last question for the next target
-
-    @property
-    def moves(self) -> bool:
-        """Whether calendars move its targets."""
-        return self._moved is not None
 
     def next(self, after: datetime) -> datetime | None:
         """The first target later than this moment. With `after_end`, give the end of the run before."""
@@ -129,6 +124,11 @@ class Timetable:
         """The next targets, in order; of a schedule that waits for the end of its runs, one."""
         most = 1 if self.schedule.after_end is not None else min(count, MOST_PREVIEWED)
         return list(islice(_walk(self.next, after), most))
+
+    def until_over(self, targets: Sequence[datetime], *, runs: int) -> list[datetime]:
+        """Those of the targets to come, in order, at which the schedule is not over, having fired so often."""
+        plans = [self.judge(Planned(target=target, due_at=target)) for target in targets]
+        return [plan.target for plan in _no_more(plans, left=self._left(runs))]
 
     def recent(self, before: datetime, *, count: int) -> list[datetime]:
         """The last targets, the newest first."""

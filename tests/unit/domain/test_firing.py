@@ -412,3 +412,14 @@ def test_a_target_that_no_calendar_can_have_moved_does_not_come_back() -> None:
         assert len(decision.targets) == fired
         assert decision.next_fire_at is not None
         assert decision.next_fire_at > NOON
+
+
+def test_a_decision_that_depends_on_when_the_config_was_created_is_its_own() -> None:
+    closed = {"closed": Calendar(name="closed", dates=frozenset({NOON.date()}))}
+    old = scheduled(cron="0 12 * * *", exclude=("closed",), on_excluded=OnExcluded.RUN_AFTER)
+    old = replace(old, created_at=NOON - 9 * DAY)
+    new = replace(old, type="new", created_at=NOON - HOUR)
+    decisions = Decisions(NOON, {DEFAULT_TENANT: closed})
+
+    assert decisions.about(old, NONE).targets == (NOON - DAY,)
+    assert decisions.about(new, NONE).targets == ()
