@@ -62,7 +62,7 @@ class ManageConfigs:
         now, current = self.node.time.now(), await self._find_readable(config.tenant_id, config.type)
         config = replace(config, next_fire_at=first_fire_at(config, now, calendars=calendars, current=current))
         if current is not None and expected_revision in (None, current.revision):
-            await settle(self.node.store, current, config, now=now)
+            await settle(self.node.store, current, wanted=config, now=now)
         stored = await self.node.store.configs.put(config, expected_revision=expected_revision, audit=audit)
         self.node.configs.forget(config.tenant_id, config.type)
         return stored
@@ -144,7 +144,7 @@ class ManageConfigs:
             wanted = change(current)
             if wanted == current:
                 return current
-            if await settle(self.node.store, current, wanted, now=self.node.time.now()):
+            if await settle(self.node.store, current, wanted=wanted, now=self.node.time.now()):
                 continue  # what was read says a next fire time that has passed
             try:
                 stored = await self.node.store.configs.put(

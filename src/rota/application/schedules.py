@@ -66,7 +66,7 @@ class LookAtSchedules:
     async def preview_unsaved(
         self, schedule: Schedule, key: tuple[TenantId, str], *, count: int, runs: int = 0
     ) -> Preview:
-        """The same for any schedule that has fired so often; `H` and the jitter are derived from the type of the key."""
+        """The same for any schedule that has fired so often; `H` and the jitter are derived from the key's type."""
         check_number("count", count, least=1, most=MOST_PREVIEWED)
         tenant_id, task_type = key
         calendars = await calendars_of(self.node.store.calendars, tenant_id, schedule=schedule)

@@ -13,7 +13,7 @@ from rota.domain.task_config import TaskConfig
 log = structlog.get_logger(__name__)
 
 
-async def settle(store: Store, current: TaskConfig, wanted: TaskConfig, *, now: datetime) -> bool:
+async def settle(store: Store, current: TaskConfig, *, wanted: TaskConfig, now: datetime) -> bool:
     """Note, as one range, what the new config will not deal with. True: there was something, so that the next fire time
     is another one now.
 

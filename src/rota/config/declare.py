@@ -50,7 +50,7 @@ async def _declare(wanted: TaskConfig, store: Store, *, calendars: Calendars, no
             return
         first = first_fire_at(wanted, now, calendars=calendars, current=current)
         merged = _merge(replace(wanted, next_fire_at=first), current)
-        if current is not None and await settle(store, current, merged, now=now):
+        if current is not None and await settle(store, current, wanted=merged, now=now):
             continue
         try:
             put = await store.configs.put(merged, expected_revision=current.revision if current else 0)
