@@ -110,3 +110,14 @@ async def test_a_target_that_another_run_has_of_its_own_fires() -> None:
     await fire_at(leader, nine(10))
 
     assert await noted(leader) == [(nine(7), ""), (nine(10), "")]
+
+
+@virtually
+async def test_a_run_that_is_due_already_stays() -> None:
+    leader = await a_moving_leader("0 9 * * 6", OnExcluded.RUN_AFTER)
+    await pass_time((nine(10) + SECOND - leader.node.time.now()).total_seconds())
+
+    await open_on(leader, date(2030, 6, 15))
+    await leader.fire()
+
+    assert await noted(leader) == [(nine(10), "")]

@@ -76,6 +76,13 @@ def test_a_run_that_is_moved_to_a_time_that_is_skipped_does_not_fire_if_the_sche
     assert table.objection(excluded) == "in off"
 
 
+def test_nothing_moves_into_a_year_that_a_calendar_does_not_know() -> None:
+    known = Calendar(name="off", dates=frozenset({date(2026, 12, 31)}), years=(2026, 2026))
+    table = a_table(known, cron="0 9 31 12 *", exclude=("off",), **MOVES)
+
+    assert table.next(BACK) == datetime(2026, 12, 31, 8, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("on_excluded", [OnExcluded.RUN_AFTER, OnExcluded.RUN_BEFORE])
 @pytest.mark.parametrize("windows", [(), (Window(begin=time(22), end=time(6)),)])
 def test_a_long_list_moves_each_time_but_once(windows: tuple[Window, ...], on_excluded: OnExcluded) -> None:
