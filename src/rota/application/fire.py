@@ -27,13 +27,14 @@ from rota.application.node import Node
 from rota.application.ports.store import fire_key_of
 from rota.application.reign import Reign
 from rota.application.steer import SteerTasks
+from rota.domain.decisions import Decisions
 from rota.domain.errors import ConflictError, FencedError, InvalidError, NotFoundError
 from rota.domain.firing import (
     NEVER_RAN,
-    Decisions,
     Firing,
     LastRun,
     Run,
+    due_of,
     firing_failed,
     firing_of,
     looks_back,
@@ -95,12 +96,19 @@ class FireSchedules:
             if decided := self._ahead.take_due():
                 async with asyncio.TaskGroup() as writing:
                     await self._hand_over(self._batches([], decided), writing, reign=reign)
-            due = await self.node.store.schedules.list_due(READ_AT_ONCE)
+            due = await self._list_due()
             if not due:
                 return
-            await self.node.time.sync()  # after the list: all of it is due by the time known now
             if not self._ahead.has_due():  # else their time has come just now, and they need not be decided upon again
                 await self._sweep(due, reign)
+
+    async def _list_due(self) -> list[TaskConfig | UnreadableConfig]:
+        due = await self.node.store.schedules.list_due(READ_AT_ONCE)
+        if not due:
+            return due
+        await self.node.time.sync()  # after the list: all of it is due by the time known now, unless the clock was set
+        now = self.node.time.now()
+        return [one for one in due if due_of(one) <= now]
 
     async def _sweep(self, due: list[TaskConfig | UnreadableConfig], reign: Reign) -> None:
         by = self.node.time.now()
@@ -145,7 +153,8 @@ class FireSchedules:
         """Make and write firings in turns: the store works on one batch while the next one is made."""
         for part in batches:
             await self._room.acquire()
-            writing.create_task(self._write(part, reign))
+            # Not by the write itself: one that is cancelled before it begins would never give its room back.
+            writing.create_task(self._write(part, reign)).add_done_callback(lambda _: self._room.release())
 
     def _batches(self, skipped: Sequence[Firing], decided: Sequence[Decided]) -> Iterator[Sequence[Firing]]:
         now, part, weight = self.node.time.now(), list(skipped), sum(one.weight for one in skipped)
@@ -171,18 +180,15 @@ class FireSchedules:
                 yield _fail(config, exc, now=now)
 
     async def _write(self, part: Sequence[Firing], reign: Reign) -> None:
-        try:
-            reign.check()
-            now = self.node.time.now()
-            answers = await self.node.store.schedules.fire(part)
-            self._count([one for answer in answers for one in answer], now)
-            effective = [firing for firing, answer in zip(part, answers, strict=True) if answer]
-            await announce_runs(self.node, [one for one in effective if isinstance(one, Run)])
-            ids = {one.task_id for answer in answers for one in answer}
-            others = [one for one in effective if not isinstance(one, Run)]
-            await announce_tasks(self.node, [task for one in others for task in one.tasks if task.id in ids])
-        finally:
-            self._room.release()
+        reign.check()
+        now = self.node.time.now()
+        answers = await self.node.store.schedules.fire(part)
+        self._count([one for answer in answers for one in answer], now)
+        effective = [firing for firing, answer in zip(part, answers, strict=True) if answer]
+        await announce_runs(self.node, [one for one in effective if isinstance(one, Run)])
+        ids = {one.task_id for answer in answers for one in answer}
+        others = [one for one in effective if not isinstance(one, Run)]
+        await announce_tasks(self.node, [task for one in others for task in one.tasks if task.id in ids])
 
     async def _find_last_runs(self, due: Sequence[TaskConfig]) -> Mapping[TaskId, LastRun]:
         """Where the last runs stand of those configs whose next one depends on it."""

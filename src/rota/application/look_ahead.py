@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 
 from rota.application.node import Node
 from rota.application.ports.store import FireKey, fire_key_of
-from rota.domain.firing import NEVER_RAN, Decision, Decisions, can_be_decided_ahead, due_of, looks_back
+from rota.domain.decisions import Decisions
+from rota.domain.firing import NEVER_RAN, Decision, can_be_decided_ahead, due_of, looks_back
 from rota.domain.task_config import TaskConfig
 
 AHEAD = timedelta(seconds=10)

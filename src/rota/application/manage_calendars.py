@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 
 import structlog
@@ -10,12 +11,15 @@ from rota.application.audit import Actor, record
 from rota.application.calendars import calendars_of_all
 from rota.application.node import Node
 from rota.application.ports.days import DaySource
+from rota.application.ports.store import MOST_LOOKED_THROUGH
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.checks import check_number
 from rota.domain.errors import InvalidError, NotFoundError
-from rota.domain.firing import NO_CALENDARS, Calendars, aimed_anew
+from rota.domain.firing import NO_CALENDARS, Calendars
 from rota.domain.ids import TenantId
+from rota.domain.moving import LONGEST_MOVE
 from rota.domain.paging import MAX_PAGE
+from rota.domain.realigning import CalendarChange, realign, skip_ahead
 from rota.domain.schedule import OnExcluded
 from rota.domain.task_config import TaskConfig
 
@@ -76,8 +80,9 @@ class ManageCalendars:
         if sources is not None:
             wanted = await self._filled(wanted, sources)
         audit = record(self.node, actor, action="calendar.put", subject=wanted.name, detail=wanted.origin)
+        before = await self._find_readable(wanted)
         stored = await self.node.store.calendars.put(wanted, expected_revision=expected_revision, audit=audit)
-        await self._aim_users(stored)
+        await self._aim_users(stored, before)
         return stored
 
     async def delete(self, tenant_id: TenantId, name: str, *, actor: Actor | None = None) -> None:
@@ -115,25 +120,43 @@ class ManageCalendars:
             return replace(calendar, dates=calendar.dates | found.holidays, years=(first, last))
         return replace(calendar, business_days=found, years=(first, last))
 
-    async def _aim_users(self, stored: StoredCalendar) -> None:
+    async def _find_readable(self, wanted: StoredCalendar) -> Calendar:
+        """What is about to be replaced; the new one, where nobody can tell."""
+        found = await self.node.store.calendars.load([(wanted.tenant_id, wanted.name)])
+        return found.get((wanted.tenant_id, wanted.name), wanted.calendar)
+
+    async def _aim_users(self, stored: StoredCalendar, before: Calendar) -> None:
         """Let the schedules that it moves know: their next fire time was found with what it said before."""
         after = ""
         while page := await self.node.store.calendars.list_users(stored.tenant_id, stored.name, after=after):
             known = await calendars_of_all(self.node.store.calendars, page)
             for config in page:
-                await self._aim(config, known.get(stored.tenant_id, NO_CALENDARS))
+                await self._aim(config, before, known=known.get(stored.tenant_id, NO_CALENDARS))
             after = page[-1].type
 
-    async def _aim(self, config: TaskConfig, calendars: Calendars) -> None:
+    async def _aim(self, config: TaskConfig, before: Calendar, *, known: Calendars) -> None:
         schedule, seen_at = config.schedule, config.next_fire_at
         if schedule is None or seen_at is None or schedule.on_excluded is OnExcluded.SKIP:
             return
+        calendars = {name: calendar for name, calendar in known.items() if name in schedule.calendars}
+        change = CalendarChange({**calendars, before.name: before}, calendars)
+        now = self.node.time.now()
         try:
-            next_fire_at = aimed_anew(config, self.node.time.now(), calendars=calendars)
+            realigned = realign(config, now, change=change, ran=await self._list_runs(config, now))
         except InvalidError as exc:  # firing says so, on record
             log.warning("calendar.user_unreadable", task_type=config.type, error=str(exc))
             return
-        if next_fire_at != seen_at:
-            await self.node.store.schedules.aim(
-                config.tenant_id, config.type, seen_at=seen_at, next_fire_at=next_fire_at
-            )
+        schedules, next_fire_at = self.node.store.schedules, realigned.next_fire_at
+        if realigned.skipped:
+            firing = skip_ahead(config, realigned)
+            await schedules.fire([firing])
+            seen_at = firing.next_fire_at
+        if seen_at is not None and next_fire_at != seen_at:
+            await schedules.aim(config.tenant_id, config.type, seen_at=seen_at, next_fire_at=next_fire_at)
+
+    async def _list_runs(self, config: TaskConfig, now: datetime) -> set[datetime]:
+        """The targets that fired and that the calendar may have moved."""
+        runs = await self.node.store.schedules.list_runs(
+            config.tenant_id, config.type, since=now - LONGEST_MOVE, limit=MOST_LOOKED_THROUGH
+        )
+        return {one.fire_at for one in runs}

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from rota.application.audit import Actor, record
 from rota.application.calendars import calendars_of
 from rota.application.node import Node
+from rota.application.settle import settle
 from rota.application.submit import Created, SubmitTasks
 from rota.domain.audit import MAX_ACTOR
 from rota.domain.checks import check_number, tidy_text
 from rota.domain.ended import check_fires
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, RevisionConflictError
-from rota.domain.firing import check_schedule, first_fire_at, skip_pause
+from rota.domain.firing import check_schedule, first_fire_at
 from rota.domain.ids import TenantId
 from rota.domain.paging import MAX_PAGE
 from rota.domain.submission import Submission
@@ -50,14 +52,14 @@ class ManageConfigs:
     ) -> TaskConfig:
         """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced.
 
-        The next fire time of a new or changed schedule is counted from now; what was due while it was disabled or
-        paused is skipped, on record, when it goes on."""
-        config, current = await self._aim(config, expected_revision=expected_revision)
+        The next fire time of a new or changed schedule is counted from now. What was due while it was disabled or
+        paused is skipped, on record, when it goes on; so is what has passed of a schedule with other targets."""
+        now = self.node.time.now()
+        config, current = await self._aim(config, now=now, expected_revision=expected_revision)
         config = _by(actor, config)
         audit = record(self.node, actor, action="config.put", subject=config.type)
-        is_replaced = current is not None and expected_revision in (None, current.revision)
-        if config.schedule is not None and current is not None and config.is_enabled and is_replaced:
-            await self._skip_pause(current)
+        if current is not None and expected_revision in (None, current.revision):
+            await settle(self.node.store, current, wanted=config, now=now)
         stored = await self.node.store.configs.put(config, expected_revision=expected_revision, audit=audit)
         self.node.configs.forget(config.tenant_id, config.type)
         return stored
@@ -65,7 +67,7 @@ class ManageConfigs:
     async def check_put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
         """What `put` would store, refused for whatever `put` would refuse; nothing is changed. Its revision is that of
         the one that it would replace, 0: none."""
-        wanted, current = await self._aim(config, expected_revision=expected_revision)
+        wanted, current = await self._aim(config, now=self.node.time.now(), expected_revision=expected_revision)
         revision = 0 if current is None else current.revision
         if expected_revision is not None and expected_revision != revision:
             raise RevisionConflictError(config.type, expected=expected_revision, current=revision)
@@ -132,7 +134,9 @@ class ManageConfigs:
         if not is_gone:
             raise NotFoundError("task config", task_type)
 
-    async def _aim(self, config: TaskConfig, *, expected_revision: int | None) -> tuple[TaskConfig, TaskConfig | None]:
+    async def _aim(
+        self, config: TaskConfig, *, now: datetime, expected_revision: int | None
+    ) -> tuple[TaskConfig, TaskConfig | None]:
         """The config, checked, with the time at which it fires first; and the one that it would replace.
 
         A schedule that would never fire is refused, unless it is there already: then it has ended."""
@@ -141,10 +145,8 @@ class ManageConfigs:
         check_schedule(config, calendars)
         if expected_revision is not None:
             check_number("revision", expected_revision, least=0, most=MOST_REVISIONS)
-        now = self.node.time.now()
-        if config.schedule is not None:
-            config = replace(config, next_fire_at=first_fire_at(config, now, calendars=calendars))
         current = await self._find_readable(config.tenant_id, config.type)
+        config = replace(config, next_fire_at=first_fire_at(config, now, calendars=calendars, current=current))
         if not _is_known(config, current):
             check_fires(config, now, calendars=calendars)
         return config, current
@@ -156,15 +158,6 @@ class ManageConfigs:
         except InvalidError:
             return None
 
-    async def _skip_pause(self, current: TaskConfig) -> None:
-        """Note what was due while it was disabled or paused as skipped, one range of it: resuming causes no storm."""
-        if current.can_fire:
-            return
-        calendars = await calendars_of(self.node.store.calendars, current.tenant_id, schedule=current.schedule)
-        skipped = skip_pause(current, self.node.time.now(), calendars=calendars)
-        if skipped is not None:
-            await self.node.store.schedules.fire([skipped])
-
     async def _change(
         self, key: ConfigKey, change: Callable[[TaskConfig], TaskConfig], *, actor: Actor | None, action: str
     ) -> TaskConfig:
@@ -174,8 +167,8 @@ class ManageConfigs:
             wanted = change(current)
             if wanted == current:
                 return current
-            if wanted.is_enabled:
-                await self._skip_pause(current)
+            if await settle(self.node.store, current, wanted=wanted, now=self.node.time.now()):
+                continue  # what was read says a next fire time that has passed
             try:
                 stored = await self.node.store.configs.put(
                     _by(actor, wanted), expected_revision=current.revision, audit=audit

@@ -14,8 +14,8 @@ from rota.application.store_time import StoreTime
 from rota.domain.errors import UnavailableError
 from rota.domain.ids import EPOCH
 from rota.domain.rollup import Grain, Reach, micros
+from rota.domain.schedule import LEAST_OCCURRENCES
 
-LEAST_OCCURRENCES = timedelta(days=1)  # a target whose occurrence is gone could fire again in a late leader's hands
 COUNTED_WITHIN = timedelta(days=1)  # tasks that no report has counted yet wait so long for it, and no longer
 REST = timedelta(milliseconds=20)  # between two batches
 

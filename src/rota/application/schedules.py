@@ -70,27 +70,31 @@ class LookAtSchedules:
         config = await self._get(tenant_id, task_type)
         if config.schedule is None:
             raise NotFoundError("schedule", task_type)
-        made = await self.preview_unsaved(config.schedule, (tenant_id, task_type), count=count, after=after)
+        made = await self.preview_unsaved(
+            config.schedule, (tenant_id, task_type), count=count, after=after, runs=config.runs
+        )
         next_fire_at = config.next_fire_at if config.can_fire else None
         is_shown = config.next_fire_at is not None or after is not None
-        return replace(
-            made,
-            upcoming=made.upcoming if is_shown else (),
-            next_fire_at=next_fire_at,
-            runs=config.runs,
-            state=_state(config),
-        )
+        upcoming = made.upcoming if is_shown else ()
+        return replace(made, upcoming=upcoming, next_fire_at=next_fire_at, state=_state(config))
 
     async def preview_unsaved(
-        self, schedule: Schedule, key: tuple[TenantId, str], *, count: int, after: datetime | None = None
+        self,
+        schedule: Schedule,
+        key: tuple[TenantId, str],
+        *,
+        count: int,
+        after: datetime | None = None,
+        runs: int = 0,
     ) -> Preview:
-        """The same for any schedule; the type of the key is what `H` and the jitter are derived from."""
+        """The same for any schedule that has fired so often; `H` and the jitter are derived from the key's type."""
         check_number("count", count, least=1, most=MOST_PREVIEWED)
         tenant_id, task_type = key
         calendars = await calendars_of(self.node.store.calendars, tenant_id, schedule=schedule)
         table, now = Timetable(schedule, seed=task_type, calendars=calendars), self.node.time.now()
         since = now if after is None else check_instant("after", after)
-        upcoming, recent = table.upcoming(since, count=count), table.recent(since, count=count)
+        upcoming = table.until_over(table.upcoming(since, count=count), runs=runs)
+        recent = table.recent(since, count=count)
         effects = (_effect(table, target) for target in (*recent[::-1], *upcoming))
         going = ScheduleState.PAUSED if schedule.is_paused else ScheduleState.ACTIVE
         return Preview(
@@ -100,6 +104,7 @@ class LookAtSchedules:
             in_chinese=describe_schedule(schedule, Language.CHINESE, seed=task_type),
             upcoming=upcoming,
             recent=recent,
+            runs=runs,
             effects=[effect for effect in effects if effect is not None] if schedule.calendars else (),
             state=going if table.next(now) is not None else ScheduleState.ENDED,
         )

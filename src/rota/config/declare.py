@@ -17,10 +17,11 @@ from typing import Any
 import structlog
 
 from rota.application.calendars import calendars_of
-from rota.application.ports.store import CalendarStore, ConfigStore
+from rota.application.ports.store import Store
+from rota.application.settle import settle
 from rota.config.settings import TaskSettings
 from rota.domain.errors import InvalidError, RevisionConflictError
-from rota.domain.firing import check_schedule, first_fire_at
+from rota.domain.firing import Calendars, check_schedule, first_fire_at
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.retry import RetryPolicy
 from rota.domain.schedule import Schedule
@@ -36,25 +37,19 @@ log = structlog.get_logger(__name__)
 
 
 async def declare(
-    functions: Iterable[TaskFunction[..., Any]],
-    configs: ConfigStore,
-    *,
-    calendars: CalendarStore,
-    defaults: TaskSettings,
-    now: datetime,
+    functions: Iterable[TaskFunction[..., Any]], store: Store, *, defaults: TaskSettings, now: datetime
 ) -> None:
     """Let the store know every function of the app; schedules begin now."""
     for function in functions:
         wanted = _config(function.definition, defaults)
-        named = await calendars_of(calendars, wanted.tenant_id, schedule=wanted.schedule)
+        named = await calendars_of(store.calendars, wanted.tenant_id, schedule=wanted.schedule)
         if wanted.schedule is not None and (missing := wanted.schedule.calendars - named.keys()):
             wanted = _without_schedule(wanted, sorted(missing), function=function.reference)
         with _about(function):
             check_schedule(wanted, named)
-        next_fire_at = first_fire_at(wanted, now, calendars=named)
-        if wanted.schedule is not None and next_fire_at is None:
+        if wanted.schedule is not None and first_fire_at(wanted, now, calendars=named) is None:
             log.warning("config.never_fires", task_type=wanted.type, function=function.reference)
-        await _declare(replace(wanted, next_fire_at=next_fire_at), configs)
+        await _declare(wanted, store, calendars=named, now=now)
 
 
 @contextmanager
@@ -80,14 +75,18 @@ def _without_schedule(wanted: TaskConfig, missing: Sequence[str], *, function: s
     return replace(wanted, schedule=None, executor_config=partly)
 
 
-async def _declare(wanted: TaskConfig, configs: ConfigStore) -> None:
+async def _declare(wanted: TaskConfig, store: Store, *, calendars: Calendars, now: datetime) -> None:
     for _ in range(MOST_TRIES):
-        current = await configs.find(DEFAULT_TENANT, wanted.type)
+        current = await store.configs.find(DEFAULT_TENANT, wanted.type)
         if current is not None and not _is_news(wanted, current):
             _tell_difference(wanted, current)
             return
+        first = first_fire_at(wanted, now, calendars=calendars, current=current)
+        merged = _merge(replace(wanted, next_fire_at=first), current)
+        if current is not None and await settle(store, current, wanted=merged, now=now):
+            continue
         try:
-            put = await configs.put(_merge(wanted, current), expected_revision=current.revision if current else 0)
+            put = await store.configs.put(merged, expected_revision=current.revision if current else 0)
         except RevisionConflictError:
             continue  # another worker was faster, most likely with the same
         log.info("config.declared", task_type=put.type, revision=put.revision)

@@ -366,10 +366,7 @@ async def _build_worker(
     if plan.app is not None:
         load_app(plan.app)
     _check_importable(plan)
-    store = node.store
-    await declare(
-        plan.tasks, store.configs, calendars=store.calendars, defaults=plan.settings.task, now=node.time.now()
-    )
+    await declare(plan.tasks, node.store, defaults=plan.settings.task, now=node.time.now())
     ports = WorkerPorts(
         store=node.store,
         coordinator=node.coordinator,

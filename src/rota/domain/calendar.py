@@ -6,7 +6,7 @@ schedule lives; the instants of a period are the same everywhere.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 
 from rota.domain.checks import EARLIEST, LATEST, check_aware, check_name, check_number, check_text
 from rota.domain.errors import InvalidError
@@ -38,6 +38,10 @@ class Window:
             return weekday in self.weekdays and self.begin <= shown < self.end
         began_today = weekday in self.weekdays and shown >= self.begin
         return began_today or ((weekday - 2) % 7 + 1 in self.weekdays and shown < self.end)
+
+    def touches(self, day: date) -> bool:
+        """Whether it may cover some moment of a day."""
+        return bool({day.isoweekday(), (day.isoweekday() - 2) % 7 + 1} & self.weekdays)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +96,34 @@ class Calendar:
         Raises `InvalidError` for a year that it knows nothing about: a holiday that nobody entered is no workday.
         """
         day = wall.date()
-        if self.years is not None and not self.years[0] <= day.year <= self.years[1]:
+        if self.years is not None and not self._knows(day.year):
             known = f"{self.years[0]} to {self.years[1]}"
             raise InvalidError("calendar", f"{self.name} knows the years {known}, not {day.year}; put it anew")
         return (
-            day in self.dates
-            or (self.business_days is not None and self.business_days.covers(day))
+            self._covers_date(day)
             or any(window.covers(wall) for window in self.windows)
             or any(period.begin <= wall < period.end for period in self.periods)
         )
+
+    def covers_all_of(self, day: date) -> bool:
+        """Whether it is certain that it covers a whole day, whatever the clock shows."""
+        return self._knows(day.year) and self._covers_date(day)
+
+    def touches(self, midnight: datetime) -> bool:
+        """Whether it may cover some moment of the day that begins then."""
+        day, end = midnight.date(), midnight + timedelta(days=1)
+        return (
+            not self._knows(day.year)
+            or self._covers_date(day)
+            or any(window.touches(day) for window in self.windows)
+            or any(period.begin < end and midnight < period.end for period in self.periods)
+        )
+
+    def _knows(self, year: int) -> bool:
+        return self.years is None or self.years[0] <= year <= self.years[1]
+
+    def _covers_date(self, day: date) -> bool:
+        return day in self.dates or (self.business_days is not None and self.business_days.covers(day))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,11 @@ from msgspec import Struct
 from rota.domain.calendar import Calendar
 from rota.domain.errors import InvalidError
 from rota.domain.ids import TaskId, TenantId
-from rota.domain.schedule import Occurrence, Overlap, Schedule
+from rota.domain.moving import LONGEST_MOVE
+from rota.domain.schedule import LEAST_OCCURRENCES, Occurrence, Overlap, Schedule
 from rota.domain.task import FAILED, PENDING, SUCCESS, TIMEOUT, Task, TaskSpec, TaskState, TaskStatus
 from rota.domain.task_config import TaskConfig, UnreadableConfig, check_payload
-from rota.domain.timetable import LONGEST_MOVE, Planned, SkipReason, Timetable
+from rota.domain.timetable import Planned, SkipReason, Timetable
 
 SHORTEST_LOOK = timedelta(seconds=1)  # between two looks at a run whose end is waited for
 ERROR_PAUSE = timedelta(minutes=1)  # until a schedule that cannot be read is looked at again
@@ -216,22 +217,18 @@ def check_schedule(config: TaskConfig, calendars: Calendars = NO_CALENDARS) -> N
             raise InvalidError("schedule.payload", exc.problem) from exc
 
 
-def first_fire_at(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-    """When a config that is put at this moment fires for the first time."""
+def first_fire_at(
+    config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS, current: TaskConfig | None = None
+) -> datetime | None:
+    """When a config that is put at this moment, perhaps in place of another one, fires for the first time."""
     schedule = config.schedule
     if schedule is None:
         return None
-    # An instant that has passed while it was on its way is meant all the same.
-    after = now - schedule.missed_grace if schedule.at else now
+    after = now
+    if schedule.at and (current is None or not config.has_targets_of(current)):
+        # An instant that has passed while it was on its way is meant all the same, while it is known whether it fired.
+        after = now - min(schedule.missed_grace, LEAST_OCCURRENCES)
     return _due_after(Timetable(schedule, seed=config.type, calendars=calendars), after)
-
-
-def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> datetime | None:
-    """When a config is next after one of its calendars changed; what is due, or only waits for its jitter, stays."""
-    schedule, seen_at = config.schedule, config.next_fire_at
-    if schedule is None or seen_at is None or seen_at - schedule.jitter <= now:
-        return seen_at
-    return first_fire_at(config, now, calendars=calendars)
 
 
 def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calendars = NO_CALENDARS) -> Decision:
@@ -267,45 +264,34 @@ def can_be_decided_ahead(config: TaskConfig, *, has_live_run: bool, used_within:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """What to do about many configs at one moment, or about each at the moment at which it is due. Those of a tenant
-    whose schedules say the same share a decision: among a hundred thousand few expressions differ, and deciding takes
-    longer than everything else about a fire."""
+def skip_passed(
+    config: TaskConfig, now: datetime, *, is_replaced: bool = False, calendars: Calendars = NO_CALENDARS
+) -> Firing | None:
+    """What was due while the config was disabled, or its schedule paused, skipped as one range; None: nothing was.
 
-    now: datetime | None  # None: for each its own next fire time
-    calendars: Mapping[TenantId, Calendars] = field(default_factory=dict)
-    _made: dict[tuple[TenantId, Schedule, datetime, LastRun], Decision] = field(default_factory=dict)
-    _found: dict[tuple[TenantId, int, datetime, LastRun], tuple[Decision, Schedule]] = field(default_factory=dict)
-
-    def about(self, config: TaskConfig, last: LastRun) -> Decision:
-        schedule, seen_at = _due(config)
-        # Equal ones are mostly one and the same, which is known by its place: comparing all it says takes longer. It is
-        # kept with the decision, so that no other can come to be there.
-        place = (config.tenant_id, id(schedule), seen_at, last)
-        found = self._found.get(place)
-        if found is not None:
-            return found[0]
-        if schedule.is_spread or schedule.jitter or schedule.max_runs is not None:  # by its type, or its runs so far
-            return self._decide(config, last)
-        key = (config.tenant_id, schedule, seen_at, last)
-        if key not in self._made:
-            self._made[key] = self._decide(config, last)
-        self._found[place] = (self._made[key], schedule)
-        return self._made[key]
-
-    def _decide(self, config: TaskConfig, last: LastRun) -> Decision:
-        now = _due(config)[1] if self.now is None else self.now
-        return decide(config, now, last=last, calendars=self.calendars.get(config.tenant_id, NO_CALENDARS))
-
-
-def skip_pause(config: TaskConfig, now: datetime, *, calendars: Calendars = NO_CALENDARS) -> Firing | None:
-    """What was due while the config was disabled, or its schedule paused, skipped as one range; None: nothing was."""
-    if config.schedule is None or config.next_fire_at is None or config.next_fire_at > now:
+    If it is replaced by one with other targets, the range has all that have passed, those too that wait for their
+    jitter, whatever its state."""
+    schedule, seen_at = config.schedule, config.next_fire_at
+    if schedule is None or seen_at is None:
         return None
-    paused = replace(config, schedule=replace(config.schedule, is_paused=True))
+    if schedule.after_end is None and is_replaced:
+        return _skip_replaced(config, now, calendars=calendars)
+    if seen_at > now or (is_replaced and config.can_fire):  # what waits for the end of a run misses nothing
+        return None
+    paused = replace(config, schedule=replace(schedule, is_paused=True))
     decision = decide(paused, now, last=LastRun(), calendars=calendars)
     return firing_of(config, decision, task_ids=(), now=now)
+
+
+def _skip_replaced(config: TaskConfig, now: datetime, *, calendars: Calendars) -> Firing | None:
+    schedule, seen_at = _due(config)
+    table = Timetable(schedule, seed=config.type, calendars=calendars)
+    first, last = _target_at(table, config, seen_at=seen_at), table.previous(now + _TICK)
+    if last is None or last < first:
+        return None
+    reason = SkipReason.REPLACED if config.can_fire else SkipReason.PAUSED
+    plan = Planned(target=last, due_at=last, reason=reason, since=first)
+    return firing_of(config, Decision(plans=[plan], next_fire_at=_due_after(table, last)), task_ids=(), now=now)
 
 
 def firing_of(config: TaskConfig, decision: Decision, *, task_ids: Sequence[TaskId], now: datetime) -> Firing:
@@ -397,13 +383,19 @@ def _reason(plan: Planned) -> str:
 def _target_at(table: Timetable, config: TaskConfig, *, seen_at: datetime) -> datetime:
     """The target that a next fire time stands for: itself, or with jitter the one before it.
 
-    If neither is due then, a calendar has changed just now, and what the time stood for may be earlier: but no earlier
-    than the config is there, nor than a calendar can move it. So the run of a day that was moved and is not any more is
-    not lost, and a day that is moved from now on does not bring back the one before it."""
+    If neither is due then, the targets are others now. Where calendars move them, what the time stood for may be
+    earlier: but no earlier than the config is there, nor than a calendar can move it. So the run of a day that was
+    moved and is not any more is not lost, and a day that is moved from now on does not bring back the one before it.
+    Else the rules of a zone have changed, and the time stands for the nearest target: one that is earlier by now is not
+    lost, and one that is later does not bring back the one before it."""
     # Without jitter the next fire time is the target, and what was asked about it is asked again.
-    before = None if table.next(seen_at - _TICK) == seen_at else table.previous(seen_at + _TICK)
+    following = table.next(seen_at - _TICK)
+    before = None if following == seen_at else table.previous(seen_at + _TICK)
     if before is None or table.due_at(before) == seen_at:
         return before or seen_at
+    if not table.schedule.moves:
+        reach = table.schedule.jitter + ((following or seen_at) - seen_at)
+        return before if before >= seen_at - reach else seen_at
     earliest = max(config.created_at or seen_at - LONGEST_MOVE, seen_at - LONGEST_MOVE)
     return before if before >= earliest else seen_at
 
@@ -415,10 +407,15 @@ def due_of(config: TaskConfig | UnreadableConfig) -> datetime:
     return config.next_fire_at
 
 
-def _due(config: TaskConfig) -> tuple[Schedule, datetime]:
-    if config.schedule is None or config.next_fire_at is None:
+def schedule_of(config: TaskConfig) -> Schedule:
+    """The schedule of a config that has one."""
+    if config.schedule is None:
         raise InvalidError("schedule", f"{config.type!r} has none, or it is over")
-    return config.schedule, config.next_fire_at
+    return config.schedule
+
+
+def _due(config: TaskConfig) -> tuple[Schedule, datetime]:
+    return schedule_of(config), due_of(config)
 
 
 def _due_after(table: Timetable, after: datetime) -> datetime | None:

@@ -39,6 +39,7 @@ MAX_CALENDARS = 16
 MAX_FAILURES = 100  # in a row: so many runs are looked at before each target
 MAX_NOTE = 500
 MOST_MOVED_A_DAY = 100
+LEAST_OCCURRENCES = timedelta(days=1)  # kept so long at least: a target whose occurrence is gone could fire again
 _EXPRESSIONS_KEPT = 4096
 _TICK = timedelta(microseconds=1)
 
@@ -121,6 +122,11 @@ class Schedule:
     def calendars(self) -> frozenset[str]:
         """The names of all calendars that it keeps to or keeps out of."""
         return frozenset((*self.only, *self.exclude))
+
+    @property
+    def moves(self) -> bool:
+        """Whether its calendars move targets."""
+        return self.on_excluded is not OnExcluded.SKIP and bool(self.only or self.exclude)
 
     @property
     def is_spread(self) -> bool:

@@ -79,6 +79,12 @@ class TaskConfig:
         """Whether its schedule is looked at. What is due meanwhile is noted, as one range, when it is again."""
         return self.is_enabled and not (self.schedule is not None and self.schedule.is_paused)
 
+    def has_targets_of(self, other: "TaskConfig") -> bool:
+        """Whether the schedules of both, if any, name the same moments."""
+        if self.schedule is None or other.schedule is None:
+            return self.schedule is other.schedule
+        return self.schedule.has_targets_of(other.schedule)
+
     def is_repeat_of(self, current: "TaskConfig", *, expected_revision: int | None) -> bool:
         """Whether storing this would change nothing: it is the current one, perhaps stored by this very call."""
         stamped = replace(
@@ -103,7 +109,7 @@ class TaskConfig:
         """
         if current is None:
             return self
-        if current.schedule is None or self.schedule is None or not self.schedule.has_targets_of(current.schedule):
+        if self.schedule is None or not self.has_targets_of(current):
             return replace(self, runs=0, last_run=current.last_run)
         next_fire_at = self.next_fire_at if current.next_fire_at is None else current.next_fire_at
         return replace(self, next_fire_at=next_fire_at, runs=current.runs, last_run=current.last_run)

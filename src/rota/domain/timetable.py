@@ -5,6 +5,7 @@ is the moment that the schedule names and the key of its occurrence; it is due a
 later but always before the next target, by chance that is the same on every node.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,13 +18,11 @@ from rota.domain.calendar import Calendar
 from rota.domain.checks import LATEST
 from rota.domain.cron.recurrence import EveryRecurrence, Recurrence
 from rota.domain.errors import InvalidError
-from rota.domain.schedule import OnExcluded, OnMissed, Schedule
+from rota.domain.moving import LONGEST_MOVE, Allowed, MovedRecurrence
+from rota.domain.schedule import OnMissed, Schedule
 
-LONGEST_MOVE_DAYS = 31
-MOST_LOOKED_AT = 5_000  # targets that are looked at for one that may have moved
 MOST_PREVIEWED = 1_000
 _TICK = timedelta(microseconds=1)
-LONGEST_MOVE = timedelta(days=LONGEST_MOVE_DAYS + 1)
 
 
 class SkipReason(StrEnum):
@@ -31,6 +30,7 @@ class SkipReason(StrEnum):
     COALESCED = "coalesced"  # another target runs for it
     MISSED_LIMIT = "missed_limit"  # one of too many
     PAUSED = "paused"
+    REPLACED = "replaced"  # the schedule was changed before it was dealt with
     CALENDAR = "calendar"
     OVERLAP = "overlap"  # the run before goes on
     ERROR = "error"  # no task could be made for it
@@ -57,10 +57,12 @@ class _Instants:
     at: tuple[datetime, ...]
 
     def next(self, after: datetime) -> datetime | None:
-        return next((one for one in self.at if one > after), None)
+        place = bisect_right(self.at, after)
+        return self.at[place] if place < len(self.at) else None
 
     def previous(self, before: datetime) -> datetime | None:
-        return next((one for one in self.at[::-1] if one < before), None)
+        place = bisect_left(self.at, before)
+        return self.at[place - 1] if place else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,12 @@ class Timetable:
                 raise InvalidError(where, f"there is no calendar {name!r} that can be read")
         self.schedule = schedule
         self._seed = seed
-        self._raw = _raw(schedule, seed)
-        self._only = [known[name] for name in schedule.only]
-        self._exclude = [known[name] for name in schedule.exclude]
-        self._moves = schedule.on_excluded is not OnExcluded.SKIP and bool(self._only or self._exclude)
-        self._zone = ZoneInfo(schedule.zone)
+        only, exclude = [known[name] for name in schedule.only], [known[name] for name in schedule.exclude]
+        self._allowed = Allowed(only, exclude, ZoneInfo(schedule.zone))
+        self._targets = _raw(schedule, seed)
+        self._moved: MovedRecurrence | None = None
+        if schedule.moves:
+            self._moved = self._targets = MovedRecurrence(self._targets, schedule, allowed=self._allowed)
         self._asked: tuple[datetime, datetime | None] | None = None  # the last question for the next target
 
     def next(self, after: datetime) -> datetime | None:
@@ -107,20 +110,25 @@ class Timetable:
             if self.schedule.after_end is not None:
                 return begin
             after = begin - _TICK
-        target = self._next_moved(after) if self._moves else self._raw.next(after)
+        target = self._targets.next(after)
         return target if target is not None and target < (self.schedule.end_at or LATEST) else None
 
     def previous(self, before: datetime) -> datetime | None:
         """The last target earlier than this moment."""
         end = self.schedule.end_at
         last = before if end is None else min(before, end)
-        target = self._previous_moved(last) if self._moves else self._raw.previous(last)
+        target = self._targets.previous(last)
         return None if target is None or target < (self.schedule.start_at or target) else target
 
     def upcoming(self, after: datetime, *, count: int) -> list[datetime]:
         """The next targets, in order; of a schedule that waits for the end of its runs, one."""
         most = 1 if self.schedule.after_end is not None else min(count, MOST_PREVIEWED)
         return list(islice(_walk(self.next, after), most))
+
+    def until_over(self, targets: Sequence[datetime], *, runs: int) -> list[datetime]:
+        """Those of the targets to come, in order, at which the schedule is not over, having fired so often."""
+        plans = [self.judge(Planned(target=target, due_at=target)) for target in targets]
+        return [plan.target for plan in _no_more(plans, left=self._left(runs))]
 
     def recent(self, before: datetime, *, count: int) -> list[datetime]:
         """The last targets, the newest first."""
@@ -142,11 +150,7 @@ class Timetable:
         """Which calendar lets no target be at this moment, and why; empty: none.
 
         Raises `InvalidError` when a calendar does not know that year."""
-        if not self._only and not self._exclude:
-            return ""
-        wall = at.astimezone(self._zone)
-        missed = next((f"not in {one.name}" for one in self._only if not one.covers(wall)), "")
-        return missed or next((f"in {one.name}" for one in self._exclude if one.covers(wall)), "")
+        return self._allowed.objection(at)
 
     def judge(self, plan: Planned) -> Planned:
         """The plan as the calendars leave it; what they do not know is skipped as an error, never guessed."""
@@ -158,13 +162,13 @@ class Timetable:
 
     def moved_from(self, target: datetime) -> datetime | None:
         """The time that the schedule names and from which the calendars moved a target here; None: it was not moved."""
-        if not self._moves or self._names(target):
-            return None
-        step = -1 if self.schedule.on_excluded is OnExcluded.RUN_AFTER else 1
-        wall = target.astimezone(self._zone)
-        days = range(step, step * (LONGEST_MOVE_DAYS + 1), step)
-        origins = ((wall + timedelta(days=day)).astimezone(target.tzinfo) for day in days)
-        return next((one for one in origins if self._names(one) and self._moved(one) == target), None)
+        return None if self._moved is None else self._moved.origin_of(target)
+
+    def list_places(self, begin: datetime, *, end: datetime) -> dict[datetime, datetime]:
+        """The targets of all times that the schedule names from here to there, by these times."""
+        places = {} if self._moved is None else self._moved.list_places(begin, end=end)
+        first, last = self.schedule.start_at or begin - LONGEST_MOVE, self.schedule.end_at or LATEST
+        return {named: place for named, place in places.items() if first <= place < last}
 
     def plan_fires(self, after: datetime, now: datetime, *, runs: int = 0) -> list[Planned]:
         """What becomes of every target later than `after` that is due by now, oldest first.
@@ -216,48 +220,6 @@ class Timetable:
 
     def _skip(self, target: datetime, reason: SkipReason, *, since: datetime) -> Planned:
         return Planned(target=target, due_at=target, reason=reason, since=since)
-
-    def _next_moved(self, after: datetime) -> datetime | None:
-        """The first of the targets as the calendars move them, which need not keep their order."""
-        is_later = self.schedule.on_excluded is OnExcluded.RUN_AFTER
-        reach = timedelta(0) if is_later else LONGEST_MOVE
-        best: datetime | None = None
-        for target in islice(_walk(self._raw.next, after - LONGEST_MOVE if is_later else after), MOST_LOOKED_AT):
-            if best is not None and target - reach > best:
-                break
-            moved = self._moved(target)
-            if moved > after and (best is None or moved < best):
-                best = moved
-        return best
-
-    def _previous_moved(self, before: datetime) -> datetime | None:
-        is_later = self.schedule.on_excluded is OnExcluded.RUN_AFTER
-        reach = LONGEST_MOVE if is_later else timedelta(0)
-        best: datetime | None = None
-        start = before if is_later else before + LONGEST_MOVE
-        for target in islice(_walk(self._raw.previous, start), MOST_LOOKED_AT):
-            if best is not None and target + reach < best:
-                break
-            moved = self._moved(target)
-            if moved < before and (best is None or moved > best):
-                best = moved
-        return best
-
-    def _moved(self, target: datetime) -> datetime:
-        """The target, or the same time on the nearest day that the calendars allow; itself, if none is near."""
-        step = 1 if self.schedule.on_excluded is OnExcluded.RUN_AFTER else -1
-        wall = target.astimezone(self._zone)
-        try:
-            for days in range(LONGEST_MOVE_DAYS + 1):
-                moved = (wall + timedelta(days=step * days)).astimezone(target.tzinfo)
-                if not self.objection(moved):
-                    return moved
-        except InvalidError:
-            return target  # nothing is moved over days that nobody knows; it is judged where it is
-        return target
-
-    def _names(self, at: datetime) -> bool:
-        return self._raw.next(at - _TICK) == at
 
 
 def _raw(schedule: Schedule, seed: str) -> Recurrence:

@@ -53,6 +53,15 @@ async def test_a_schedule_is_previewed_around_any_moment() -> None:
 
 
 @virtually
+async def test_a_preview_ends_with_the_last_run_that_the_schedule_has_left() -> None:
+    bench = await a_bench()
+    look, limited = LookAtSchedules(bench.node), Schedule(cron="0 * * * *", max_runs=3)
+    await bench.node.store.configs.put(a_config(EMAIL, schedule=limited, next_fire_at=bench.clock.now() + HOUR, runs=1))
+    assert len((await look.preview(*KEY, count=5)).upcoming) == 2
+    assert len((await look.preview_unsaved(limited, KEY, count=5)).upcoming) == 3
+
+
+@virtually
 async def test_what_is_not_there_is_not_found_and_too_many_are_refused() -> None:
     bench = await a_bench()
     look = LookAtSchedules(bench.node)

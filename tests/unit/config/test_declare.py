@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from rota.application.ports.store import CalendarStore, ConfigStore
+from rota.application.ports.store import ConfigStore, Store
 from rota.config.declare import MOST_TRIES, declare
 from rota.config.settings import TaskSettings
 from rota.domain.audit import AuditEntry
@@ -27,7 +27,6 @@ from tests.support.clock import FakeClock
 DEFAULTS = TaskSettings(
     timeout=timedelta(seconds=77), max_retries=9, retry_delay=timedelta(seconds=4), backoff_rate=1.5
 )
-CALENDARS = memory_store(FakeClock()).calendars
 
 
 def a_function(task_type: str = "email", **options: Any) -> TaskFunction[[], None]:
@@ -42,9 +41,14 @@ def configs() -> ConfigStore:
     return memory_store(FakeClock()).configs
 
 
+def beside(configs: ConfigStore) -> Store:
+    """A store with these configs, and nothing else in it."""
+    return replace(memory_store(FakeClock()), configs=configs)
+
+
 async def declared(configs: ConfigStore, task_type: str = "email", **options: Any) -> TaskConfig:
     """The config after a worker with this function has started."""
-    await declare([a_function(task_type, **options)], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)
+    await declare([a_function(task_type, **options)], beside(configs), defaults=DEFAULTS, now=NOW)
     config = await configs.find(DEFAULT_TENANT, task_type)
     assert config is not None
     return config
@@ -110,7 +114,7 @@ async def test_a_first_pause_beyond_the_longest_is_the_longest(configs: ConfigSt
 
 
 async def test_every_function_is_declared(configs: ConfigStore) -> None:
-    await declare([a_function("email"), a_function("report")], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)
+    await declare([a_function("email"), a_function("report")], beside(configs), defaults=DEFAULTS, now=NOW)
     assert await configs.find(DEFAULT_TENANT, "email")
     assert await configs.find(DEFAULT_TENANT, "report")
 
@@ -187,9 +191,7 @@ async def test_a_config_that_keeps_changing_does_not_keep_a_worker_from_starting
 
 async def test_a_changed_default_takes_effect(configs: ConfigStore) -> None:
     await declared(configs)
-    await declare(
-        [a_function()], configs, calendars=CALENDARS, defaults=TaskSettings(timeout=timedelta(hours=2)), now=NOW
-    )
+    await declare([a_function()], beside(configs), defaults=TaskSettings(timeout=timedelta(hours=2)), now=NOW)
     config = await configs.find(DEFAULT_TENANT, "email")
     assert config is not None
     assert config.timeout == timedelta(hours=2)
@@ -218,8 +220,7 @@ async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_o
     async def start(expression: str) -> TaskConfig:
         await declare(
             [a_cron_function(cron=expression, zone="Asia/Shanghai")],
-            configs,
-            calendars=CALENDARS,
+            beside(configs),
             defaults=DEFAULTS,
             now=NOW,
         )
@@ -238,31 +239,45 @@ async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_o
 async def test_a_schedule_that_cannot_be_fired_keeps_the_worker_from_starting(configs: ConfigStore) -> None:
     function = a_cron_function(cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)
     with pytest.raises(InvalidError, match="max_concurrent"):
-        await declare([function], configs, calendars=CALENDARS, defaults=DEFAULTS, now=NOW)
+        await declare([function], beside(configs), defaults=DEFAULTS, now=NOW)
 
 
-async def declare_schedule(configs: ConfigStore, calendars: CalendarStore = CALENDARS, **schedule: Any) -> TaskConfig:
+async def test_what_passed_of_a_schedule_that_the_code_changes_is_on_record() -> None:
+    store = memory_store(FakeClock())
+    await declare([a_cron_function(cron="0 * * * *")], store, defaults=DEFAULTS, now=NOW)
+
+    later = NOW + timedelta(hours=3)
+    await declare([a_cron_function(cron="30 * * * *")], store, defaults=DEFAULTS, now=later)
+
+    [noted] = await store.schedules.list_occurrences(DEFAULT_TENANT, "by_clock")
+    assert (noted.reason, noted.since, noted.fire_at) == ("replaced", NOW + timedelta(hours=1), later)
+    config = await store.configs.find(DEFAULT_TENANT, "by_clock")
+    assert config is not None
+    assert config.next_fire_at == later + timedelta(minutes=30)
+
+
+async def declare_schedule(store: Store, **schedule: Any) -> TaskConfig:
     function = a_function("email")
     function.definition = replace(function.definition, schedule=Schedule(**schedule))
-    await declare([function], configs, calendars=calendars, defaults=DEFAULTS, now=NOW)
-    config = await configs.find(DEFAULT_TENANT, "email")
+    await declare([function], store, defaults=DEFAULTS, now=NOW)
+    config = await store.configs.find(DEFAULT_TENANT, "email")
     assert config is not None
     return config
 
 
 async def test_a_pause_of_an_operator_outlives_a_deploy(configs: ConfigStore) -> None:
-    first = await declare_schedule(configs, cron="0 9 * * *")
+    first = await declare_schedule(beside(configs), cron="0 9 * * *")
     assert first.schedule is not None
     paused = replace(first.schedule, is_paused=True, pause_note="until Monday")
     await configs.put(replace(first, schedule=paused))
-    after = await declare_schedule(configs, cron="0 10 * * *")
+    after = await declare_schedule(beside(configs), cron="0 10 * * *")
     assert after.schedule == Schedule(cron="0 10 * * *", is_paused=True, pause_note="until Monday")
 
 
 async def test_what_the_code_says_in_vain_is_told(configs: ConfigStore) -> None:
     await configs.put(a_config("email", schedule=Schedule(cron="0 11 * * *"), timeout=DEFAULTS.timeout))
     with capture_logs() as logs:
-        kept = await declare_schedule(configs, cron="0 12 * * *")
+        kept = await declare_schedule(beside(configs), cron="0 12 * * *")
     assert kept.schedule == Schedule(cron="0 11 * * *")
     (told,) = logs
     assert (told["event"], told["log_level"], told["task_type"]) == ("config.differs_from_code", "warning", "email")
@@ -272,27 +287,26 @@ async def test_what_the_code_says_in_vain_is_told(configs: ConfigStore) -> None:
 
 async def test_a_calendar_that_is_missing_leaves_the_schedule_out_until_it_is_there() -> None:
     store = memory_store(FakeClock())
-    configs, calendars = store.configs, store.calendars
     with capture_logs() as logs:
-        first = await declare_schedule(configs, calendars, cron="0 10 * * *", only=("cn",))
-        again = await declare_schedule(configs, calendars, cron="0 10 * * *", only=("cn",))
+        first = await declare_schedule(store, cron="0 10 * * *", only=("cn",))
+        again = await declare_schedule(store, cron="0 10 * * *", only=("cn",))
     assert first.schedule is None
     assert again.revision == first.revision
     assert logs[0]["event"] == "config.schedule_left_out"
     assert logs[0]["fix"] == "rota calendar put cn, then start this again"
-    await calendars.put(StoredCalendar(calendar=Calendar(name="cn")))
-    whole = await declare_schedule(configs, calendars, cron="0 10 * * *", only=("cn",))
+    await store.calendars.put(StoredCalendar(calendar=Calendar(name="cn")))
+    whole = await declare_schedule(store, cron="0 10 * * *", only=("cn",))
     assert whole.schedule is not None
     assert whole.next_fire_at is not None
 
 
 async def test_a_schedule_in_code_that_never_fires_again_is_told_and_stops_nothing(configs: ConfigStore) -> None:
     with capture_logs() as logs:
-        ended = await declare_schedule(configs, at=(NOW - timedelta(days=3),))
+        ended = await declare_schedule(beside(configs), at=(NOW - timedelta(days=3),))
     assert ended.next_fire_at is None
     assert "config.never_fires" in [line["event"] for line in logs]
 
 
 async def test_a_mistake_in_a_schedule_names_its_function(configs: ConfigStore) -> None:
     with pytest.raises(InvalidError, match=r"test_declare:a_function.*: schedule.overlap: queue_one needs"):
-        await declare_schedule(configs, cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)
+        await declare_schedule(beside(configs), cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)

@@ -1,21 +1,20 @@
 """What is decided about a config that is due."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from rota.domain.calendar import Calendar
+from rota.domain.decisions import Decisions
 from rota.domain.errors import InvalidError
 from rota.domain.firing import (
     ERROR_PAUSE,
     SHORTEST_LOOK,
     Decision,
-    Decisions,
     FullFiring,
     LastRun,
     Run,
-    aimed_anew,
     already_in,
     can_be_decided_ahead,
     check_one_firing_each,
@@ -26,10 +25,11 @@ from rota.domain.firing import (
     firing_failed,
     firing_of,
     first_fire_at,
-    skip_pause,
+    skip_passed,
     skip_unreadable,
 )
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
+from rota.domain.realigning import aimed_anew
 from rota.domain.schedule import Occurrence, OnExcluded, OnMissed, Overlap, Schedule
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
 from rota.domain.task_config import TaskConfig, UnreadableConfig
@@ -165,15 +165,33 @@ def test_the_first_fire_time_is_counted_from_when_it_is_put() -> None:
     assert first_fire_at(late, NOON + HOUR) is None
 
 
+@pytest.mark.parametrize("cron", ["0 10 1 * *", "0 10 * * *"])
+def test_a_target_that_a_changed_zone_puts_later_does_not_bring_back_the_one_before_it(cron: str) -> None:
+    stored = datetime(2026, 2, 1, 9, tzinfo=UTC)  # by the rules of before
+
+    decision = decide(scheduled(stored, cron=cron), stored + SECOND, last=NONE)
+
+    assert (decision.plans, decision.next_fire_at) == ((), stored + HOUR)
+
+
+@pytest.mark.parametrize("cron", ["0 8 1 * *", "0 8 * * *"])
+def test_a_target_that_a_changed_zone_puts_earlier_fires_all_the_same(cron: str) -> None:
+    stored = datetime(2026, 2, 1, 9, tzinfo=UTC)
+
+    decision = decide(scheduled(stored, cron=cron), stored + SECOND, last=NONE)
+
+    assert decision.targets == (stored - HOUR,)
+
+
 def test_a_pause_is_one_range_of_skipped_targets() -> None:
-    firing = skip_pause(scheduled(), NOON + 24 * HOUR)
+    firing = skip_passed(scheduled(), NOON + 24 * HOUR)
     assert firing is not None
     [skipped] = firing.occurrences
     assert (skipped.reason, skipped.since, skipped.fire_at) == ("paused", NOON, NOON + 24 * HOUR)
     assert (firing.seen_at, firing.next_fire_at) == (NOON, NOON + 24 * HOUR + MINUTE)
-    assert skip_pause(scheduled(), NOON - SECOND) is None
-    assert skip_pause(scheduled(None), NOON) is None
-    assert skip_pause(a_config(EMAIL, next_fire_at=NOON), NOON) is None
+    assert skip_passed(scheduled(), NOON - SECOND) is None
+    assert skip_passed(scheduled(None), NOON) is None
+    assert skip_passed(a_config(EMAIL, next_fire_at=NOON), NOON) is None
 
 
 def test_a_firing_names_the_tasks_of_its_targets_in_order() -> None:
@@ -394,3 +412,14 @@ def test_a_target_that_no_calendar_can_have_moved_does_not_come_back() -> None:
         assert len(decision.targets) == fired
         assert decision.next_fire_at is not None
         assert decision.next_fire_at > NOON
+
+
+def test_a_decision_that_depends_on_when_the_config_was_created_is_its_own() -> None:
+    closed = {"closed": Calendar(name="closed", dates=frozenset({NOON.date()}))}
+    old = scheduled(cron="0 12 * * *", exclude=("closed",), on_excluded=OnExcluded.RUN_AFTER)
+    old = replace(old, created_at=NOON - 9 * DAY)
+    new = replace(old, type="new", created_at=NOON - HOUR)
+    decisions = Decisions(NOON, {DEFAULT_TENANT: closed})
+
+    assert decisions.about(old, NONE).targets == (NOON - DAY,)
+    assert decisions.about(new, NONE).targets == ()

@@ -1,0 +1,83 @@
+"""What becomes of a schedule whose runs a calendar moves when that calendar changes.
+
+Each time that the schedule names had a place by the calendar as it was, and has one by the calendar as it is. What was
+to come and now lies in the past is made up for as after an outage or, if other targets were dealt with since, skipped;
+what ran already and now lies ahead does not run again. Both are on record.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rota.domain.firing import Calendars, Firing, FullFiring, due_of, first_fire_at
+from rota.domain.moving import LONGEST_MOVE
+from rota.domain.schedule import Occurrence
+from rota.domain.task_config import TaskConfig
+from rota.domain.timetable import SkipReason, Timetable
+
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Realigned:
+    next_fire_at: datetime | None
+    skipped: tuple[Occurrence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarChange:
+    """The calendars of a schedule, as they were and as they are."""
+
+    before: Calendars
+    after: Calendars
+
+
+def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> datetime | None:
+    """When a config is next after one of its calendars changed; what is due, or only waits for its jitter, stays."""
+    schedule, seen_at = config.schedule, config.next_fire_at
+    if schedule is None or seen_at is None or seen_at - schedule.jitter <= now:
+        return seen_at
+    return first_fire_at(config, now, calendars=calendars, current=config)
+
+
+def realign(config: TaskConfig, now: datetime, *, change: CalendarChange, ran: Collection[datetime]) -> Realigned:
+    """When the config is next, and which targets are skipped at once; `ran` are those that fired so far."""
+    schedule, aimed = config.schedule, aimed_anew(config, now, calendars=change.after)
+    if schedule is None or config.next_fire_at is None or config.next_fire_at - schedule.jitter <= now:
+        return Realigned(aimed)
+    begin, end = now - LONGEST_MOVE, now + LONGEST_MOVE
+    old = Timetable(schedule, seed=config.type, calendars=change.before).list_places(begin, end=end)
+    new = Timetable(schedule, seed=config.type, calendars=change.after).list_places(begin, end=end)
+    both = [(place, new[named]) for named, place in old.items() if named in new]
+
+    dealt_with = {was for was in old.values() if was <= now}
+    passed = {at for was, at in both if at <= now < was} - dealt_with
+    late = {at for at in passed if at > max(dealt_with, default=begin)}
+    to_run = {at for was, at in both if was not in ran}
+    again = {at for was, at in both if was in ran and at > now} - to_run
+    reasons = dict.fromkeys(passed - late, "moved into the past") | dict.fromkeys(again, "it ran before it was moved")
+    return Realigned(
+        min([*late, *([aimed] if aimed is not None else [])], default=None),
+        tuple(
+            Occurrence(
+                task_type=config.type,
+                tenant_id=config.tenant_id,
+                fire_at=at,
+                reason=f"{SkipReason.CALENDAR}: {reasons[at]}",
+            )
+            for at in sorted(reasons)
+        ),
+    )
+
+
+def skip_ahead(config: TaskConfig, realigned: Realigned) -> Firing:
+    """Note what is skipped. A firing moves the next fire time on: where it is to be earlier, it must be aimed then."""
+    seen_at, next_fire_at = due_of(config), realigned.next_fire_at
+    return FullFiring(
+        tenant_id=config.tenant_id,
+        task_type=config.type,
+        revision=config.revision,
+        seen_at=seen_at,
+        next_fire_at=None if next_fire_at is None else max(next_fire_at, seen_at + _TICK),
+        occurrences=realigned.skipped,
+    )
