@@ -15,7 +15,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from rota.domain.ids import TaskId, WorkerId
-from rota.domain.worker import ANY_TYPE, Worker, types_by
+from rota.domain.worker import ANY_TYPE, Worker, names_of
 
 _Place = tuple[float, int, int, Worker]  # share in use, place in turn (no two are equal), the load it was made with
 _Kind = tuple[str, str]  # a type and its executor
@@ -122,7 +122,7 @@ def _able_by_kind(batch: Sequence[Need], workers: Sequence[Worker]) -> dict[_Kin
     takes_all = {worker.id: worker for worker in roomy if ANY_TYPE in worker.types}
     able = dict.fromkeys(kinds, takes_all)
     for kind in kinds:
-        if kind[0] in named or types_by(kind[1]) in named:
+        if not named.isdisjoint(names_of(*kind)):
             able[kind] = {worker.id: worker for worker in roomy if worker.supports(*kind)}
     return able
 

@@ -97,6 +97,14 @@ def test_without_any_worker_everything_stays_where_it_is() -> None:
     assert spread(needs(EMAIL), [], balancer=least_task, draws=draws_from(0, lambda: 0.0)) == {}
 
 
+@pytest.mark.parametrize("balancer", BALANCERS.values(), ids=BALANCERS)
+@pytest.mark.parametrize("named", ["@local", "@local.shop", "@local.shop.jobs"])
+def test_a_function_of_a_module_goes_to_who_names_a_package_around_it(balancer: LoadBalancer, named: str) -> None:
+    workers = [a_worker(1, types=frozenset({"other"})), a_worker(2, types=frozenset({named}))]
+    wanted = [Need(TaskId(1), "nightly", "local.shop.jobs")]
+    assert spread(wanted, workers, balancer=balancer, draws=draws_from(0, evenly(1))) == {1: 2}
+
+
 def test_a_task_that_nobody_can_take_uses_up_no_turn() -> None:
     workers = [a_worker(1, types=frozenset({EMAIL})), a_worker(2, types=frozenset({EMAIL}))]
 
