@@ -147,7 +147,7 @@ class ManageConfigs:
             check_number("revision", expected_revision, least=0, most=MOST_REVISIONS)
         current = await self._find_readable(config.tenant_id, config.type)
         config = replace(config, next_fire_at=first_fire_at(config, now, calendars=calendars, current=current))
-        if not _is_known(config, current):
+        if current is None or not config.has_targets_of(current):
             check_fires(config, now, calendars=calendars)
         return config, current
 
@@ -178,13 +178,6 @@ class ManageConfigs:
             self.node.configs.forget(*key)
             return stored
         raise ConflictError(f"task config {key[1]!r} changed {MOST_TRIES} times while it was being changed; try again")
-
-
-def _is_known(config: TaskConfig, current: TaskConfig | None) -> bool:
-    """Whether its schedule has the targets of the one that is there."""
-    if current is None or current.schedule is None or config.schedule is None:
-        return False
-    return config.schedule.has_targets_of(current.schedule)
 
 
 def _by(actor: Actor | None, config: TaskConfig) -> TaskConfig:
