@@ -3,7 +3,7 @@
 A node campaigns for the coordinator's lease. The winner asks the store for a term, a number greater than all before,
 and leads while it can trust that term: until the moment it *asked* for its lease, plus the lease, less a margin. Every
 renewal asks both the coordinator (is the lease still mine?) and the store (is the term still the newest, and can you be
-written?). One that says no or gives no answer ends the reign, and so does a trust that runs out meanwhile.
+written?). One that says no, or gives no answer twice in a row, ends the reign, and so does a trust that runs out meanwhile.
 
 What each failure does:
 
@@ -113,11 +113,25 @@ class Leadership:
             passed = timedelta(seconds=self.clock.monotonic() - asked_at)
             await self.clock.sleep(max(self.settings.renew_every - passed, timedelta(0)))
             asked_at = self.clock.monotonic()
-            if not await self.election.renew(self.node_id, lease, ttl=self.settings.ttl):
-                return "the lease is over"
-            if not await self.terms.confirm(reign.number):
-                return "a newer term began"
+            if refused := await self._ask_twice(reign, lease):
+                return refused
             reign.extend(self._term(reign.number, asked_at=asked_at))
+
+    async def _ask_twice(self, reign: Reign, lease: int) -> str:
+        """Why the reign is over, if it is. One answer that got lost says nothing: a network that loses a few would change
+        leaders all the time. A second one says that this node is cut off."""
+        try:
+            return await self._ask(reign, lease)
+        except UnavailableError as exc:
+            log.info("leader.asks_again", node_id=self.node_id, term=reign.number, error=str(exc))
+            return await self._ask(reign, lease)
+
+    async def _ask(self, reign: Reign, lease: int) -> str:
+        if not await self.election.renew(self.node_id, lease, ttl=self.settings.ttl):
+            return "the lease is over"
+        if not await self.terms.confirm(reign.number):
+            return "a newer term began"
+        return ""
 
     async def _watch(self, reign: Reign) -> str:
         """Wait for the trust to run out, however long a renewal hangs."""

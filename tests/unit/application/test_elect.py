@@ -220,6 +220,33 @@ async def test_without_the_coordinator_a_leader_steps_down() -> None:
 
 
 @virtually
+@pytest.mark.parametrize("operation", ["election.renew", "terms.confirm"])
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT, Fault.EXECUTE_AND_TIMEOUT])
+async def test_a_leader_that_misses_one_answer_goes_on_leading(operation: str, fault: Fault) -> None:
+    scene = await a_scene()
+    court = Court(scene.clock)
+    running = asyncio.create_task(a_node(scene, "a").run(court.lead("a")))
+    for _ in range(3):
+        await scene.pass_time(5)
+        scene.faults.inject(operation, fault, times=1)
+    await scene.pass_time(5)
+    assert {number for _, _, number in court.acts} == {1}
+    await stop(running)
+
+
+@virtually
+async def test_a_leader_that_misses_two_answers_in_a_row_steps_down() -> None:
+    scene = await a_scene()
+    court = Court(scene.clock)
+    running = asyncio.create_task(a_node(scene, "a").run(court.lead("a")))
+    await scene.pass_time(5)
+    scene.faults.inject("election.renew", Fault.TIMEOUT, times=2)
+    await scene.pass_time(10)
+    assert list(dict.fromkeys(number for _, _, number in court.acts)) == [1, 2]
+    await stop(running)
+
+
+@virtually
 async def test_a_leader_whose_lease_was_forgotten_steps_down_at_its_next_renewal() -> None:
     scene = await a_scene()
     court = Court(scene.clock)
