@@ -209,9 +209,8 @@ async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
     assert [one.type for one in await store.configs.list_page(DEFAULT_TENANT)] == ["old"]
     noted = await store.schedules.fire([skip_unreadable(one, NOON) for one in (newer, newest)])
     assert [one.reason.split(":")[0] for (one,) in noted] == ["unreadable"] * 2
-    aim = {"seen_at": NOON + ERROR_PAUSE, "next_fire_at": NOON + HOUR}
-    assert await store.schedules.aim(DEFAULT_TENANT, "newer", **aim)
-    assert await store.schedules.aim(DEFAULT_TENANT, "newest", **aim)
+    for one in (newer, newest):
+        assert await store.schedules.aim(replace(one, next_fire_at=NOON + ERROR_PAUSE), NOON + HOUR)
     assert await store.schedules.find_next() == NOON, "that of the old one"
     unread = await store.schedules.list_unreadable(10)
     assert [(one.type, one.next_fire_at) for one in unread] == [("newer", NOON + HOUR), ("newest", NOON + HOUR)]

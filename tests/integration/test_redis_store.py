@@ -142,8 +142,7 @@ async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
     assert [one.type for one in await store.configs.list_page(DEFAULT_TENANT)] == ["old"]
     noted = await store.schedules.fire([skip_unreadable(one, NOON) for one in (newer, newest)])
     assert [one.reason.split(":")[0] for (one,) in noted] == ["unreadable"] * 2
-    aim = {"seen_at": NOON + ERROR_PAUSE, "next_fire_at": NOON + HOUR}
-    assert await store.schedules.aim(DEFAULT_TENANT, "newest", **aim)
+    assert await store.schedules.aim(replace(newest, next_fire_at=NOON + ERROR_PAUSE), NOON + HOUR)
     await rewrite(client, (key, "default:newest"), before=b'"mirror"', after=b'"skip"')
     found = await store.configs.find(DEFAULT_TENANT, "newest")
     assert found is not None

@@ -8,7 +8,7 @@ from enum import StrEnum
 import structlog
 
 from rota.application.audit import Actor, record
-from rota.application.calendars import calendars_of_all
+from rota.application.calendars import calendars_of, calendars_of_all
 from rota.application.node import Node
 from rota.application.ports.days import DaySource
 from rota.application.ports.store import MOST_LOOKED_THROUGH
@@ -20,9 +20,9 @@ from rota.domain.ids import TenantId
 from rota.domain.moving import LONGEST_MOVE
 from rota.domain.paging import MAX_PAGE
 from rota.domain.realigning import CalendarChange, realign, skip_ahead
-from rota.domain.schedule import OnExcluded
 from rota.domain.task_config import TaskConfig
 
+MOST_TRIES = 10  # against a schedule that changes under our hands
 MOST_YEARS = 30
 YEARS_AHEAD = 1  # holidays are decided from year to year: later ones would be guesses
 
@@ -82,8 +82,12 @@ class ManageCalendars:
         audit = record(self.node, actor, action="calendar.put", subject=wanted.name, detail=wanted.origin)
         before = await self._find_readable(wanted)
         stored = await self.node.store.calendars.put(wanted, expected_revision=expected_revision, audit=audit)
-        await self._aim_users(stored, before)
-        return stored
+        calendar = stored.calendar
+        while True:  # again if it changed meanwhile: whoever changed it may have been done with a schedule before us
+            await self._aim_users(stored, before)
+            before, calendar = calendar, await self._find_readable(stored)
+            if calendar == before:
+                return stored
 
     async def delete(self, tenant_id: TenantId, name: str, *, actor: Actor | None = None) -> None:
         """Remove it, unless a schedule names it."""
@@ -131,28 +135,43 @@ class ManageCalendars:
         while page := await self.node.store.calendars.list_users(stored.tenant_id, stored.name, after=after):
             known = await calendars_of_all(self.node.store.calendars, page)
             for config in page:
-                await self._aim(config, before, known=known.get(stored.tenant_id, NO_CALENDARS))
+                await self._follow(config, before, known=known.get(stored.tenant_id, NO_CALENDARS))
             after = page[-1].type
 
-    async def _aim(self, config: TaskConfig, before: Calendar, *, known: Calendars) -> None:
+    async def _follow(self, config: TaskConfig, before: Calendar, *, known: Calendars) -> None:
+        """Aim a schedule anew. One that fires or changes meanwhile is read again: what was found is not its own."""
+        key = (config.tenant_id, config.type)
+        for _ in range(MOST_TRIES):
+            calendars = {name: one for name, one in known.items() if config.schedule and name in config.schedule.calendars}
+            if await self._aim(config, CalendarChange({**calendars, before.name: before}, calendars)):
+                return
+            seen, found = config, await self.node.store.configs.find_many([key])
+            if key not in found:
+                return
+            config = found[key]
+            known = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=config.schedule)
+            if not config.has_targets_of(seen):  # they count from when it was changed, and none was moved before
+                before = known.get(before.name, before)
+        log.warning("calendar.user_not_aimed", task_type=config.type, tenant=config.tenant_id)
+
+    async def _aim(self, config: TaskConfig, change: CalendarChange) -> bool:
+        """False: another was faster."""
         schedule, seen_at = config.schedule, config.next_fire_at
-        if schedule is None or seen_at is None or schedule.on_excluded is OnExcluded.SKIP:
-            return
-        calendars = {name: calendar for name, calendar in known.items() if name in schedule.calendars}
-        change = CalendarChange({**calendars, before.name: before}, calendars)
+        if schedule is None or seen_at is None or not schedule.moves:
+            return True
         now = self.node.time.now()
         try:
             realigned = realign(config, now, change=change, ran=await self._list_runs(config, now))
         except InvalidError as exc:  # firing says so, on record
             log.warning("calendar.user_unreadable", task_type=config.type, error=str(exc))
-            return
+            return True
         schedules, next_fire_at = self.node.store.schedules, realigned.next_fire_at
         if realigned.skipped:
             firing = skip_ahead(config, realigned)
             await schedules.fire([firing])
-            seen_at = firing.next_fire_at
-        if seen_at is not None and next_fire_at != seen_at:
-            await schedules.aim(config.tenant_id, config.type, seen_at=seen_at, next_fire_at=next_fire_at)
+            # The aim tells whether that took effect: its own answer is the same if all is noted already.
+            return await schedules.aim(replace(config, next_fire_at=firing.next_fire_at), next_fire_at)
+        return next_fire_at == seen_at or await schedules.aim(config, next_fire_at)
 
     async def _list_runs(self, config: TaskConfig, now: datetime) -> set[datetime]:
         """The targets that fired and that the calendar may have moved."""

@@ -53,16 +53,26 @@ class ManageConfigs:
         """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced.
 
         The next fire time of a new or changed schedule is counted from now. What was due while it was disabled or
-        paused is skipped, on record, when it goes on; so is what has passed of a schedule with other targets."""
-        now = self.node.time.now()
-        config, current = await self._aim(config, now=now, expected_revision=expected_revision)
-        config = _by(actor, config)
+        paused is skipped, on record, when it goes on; so is what has passed of a schedule with other targets. What is
+        replaced is the one of which that was noted: one that changed meanwhile is read again."""
         audit = record(self.node, actor, action="config.put", subject=config.type)
-        if current is not None and expected_revision in (None, current.revision):
-            await settle(self.node.store, current, wanted=config, now=now)
-        stored = await self.node.store.configs.put(config, expected_revision=expected_revision, audit=audit)
-        self.node.configs.forget(config.tenant_id, config.type)
-        return stored
+        for _ in range(MOST_TRIES):
+            now = self.node.time.now()
+            wanted, current = await self._aim(config, now=now, expected_revision=expected_revision)
+            replaced = expected_revision
+            if current is not None and expected_revision in (None, current.revision):
+                if await settle(self.node.store, current, wanted=wanted, now=now):
+                    continue  # what was read says a next fire time that has passed
+                replaced = current.revision
+            try:
+                stored = await self.node.store.configs.put(_by(actor, wanted), expected_revision=replaced, audit=audit)
+            except RevisionConflictError:
+                if expected_revision is not None:
+                    raise
+                continue
+            self.node.configs.forget(config.tenant_id, config.type)
+            return stored
+        raise _changing(config.type)
 
     async def check_put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
         """What `put` would store, refused for whatever `put` would refuse; nothing is changed. Its revision is that of
@@ -177,7 +187,11 @@ class ManageConfigs:
                 continue
             self.node.configs.forget(*key)
             return stored
-        raise ConflictError(f"task config {key[1]!r} changed {MOST_TRIES} times while it was being changed; try again")
+        raise _changing(key[1])
+
+
+def _changing(task_type: str) -> ConflictError:
+    return ConflictError(f"task config {task_type!r} changed {MOST_TRIES} times while it was being changed; try again")
 
 
 def _by(actor: Actor | None, config: TaskConfig) -> TaskConfig:

@@ -211,14 +211,8 @@ class FaultyScheduleStore:
     async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
         return await _around(self._faults, "schedules.fire", call=lambda: self._inner.fire(firings))
 
-    async def aim(
-        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
-    ) -> bool:
-        return await _around(
-            self._faults,
-            "schedules.aim",
-            call=lambda: self._inner.aim(tenant_id, task_type, seen_at=seen_at, next_fire_at=next_fire_at),
-        )
+    async def aim(self, config: TaskConfig | UnreadableConfig, next_fire_at: datetime | None) -> bool:
+        return await _around(self._faults, "schedules.aim", call=lambda: self._inner.aim(config, next_fire_at))
 
     async def find_occurrences(
         self, tenant_id: TenantId, task_type: str, *, times: Collection[datetime]

@@ -14,7 +14,7 @@ from rota.application.submit import SubmitTasks
 from rota.domain.calendar import BusinessDays, Calendar, Period, StoredCalendar
 from rota.domain.errors import CalendarInUseError, InvalidError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT
-from rota.domain.schedule import OnExcluded, Schedule
+from rota.domain.schedule import Occurrence, OnExcluded, Schedule
 from tests.support.builders import EMAIL, HOUR, a_config
 from tests.support.virtual import Bench, a_bench, virtually
 
@@ -189,9 +189,85 @@ async def test_the_calendars_of_all_schedules_that_follow_a_change_are_read_toge
 
     monkeypatch.setattr(store.calendars, "load", load_and_note)
     await calendars.put(a_calendar(later.date()))
-    replaced, *of_all = map(set, loaded)
-    assert replaced == {(DEFAULT_TENANT, "closed")}
-    assert of_all == [{(DEFAULT_TENANT, "closed"), (DEFAULT_TENANT, "late")}]
+    replaced, of_all, again = map(set, loaded)
+    assert replaced == again == {(DEFAULT_TENANT, "closed")}
+    assert of_all == {(DEFAULT_TENANT, "closed"), (DEFAULT_TENANT, "late")}
+
+
+async def a_moved_schedule(bench: Bench, calendars: ManageCalendars) -> tuple[ManageConfigs, datetime]:
+    """One whose calendar moves nothing yet, and when it is due."""
+    await calendars.put(a_calendar())
+    configs = ManageConfigs(bench.node, SubmitTasks(bench.node))
+    stored = await configs.put(a_config(EMAIL, schedule=moved(bench.node.time.now() + HOUR)))
+    assert stored.next_fire_at is not None
+    return configs, stored.next_fire_at
+
+
+def moved(at: datetime) -> Schedule:
+    return Schedule(cron=f"0 {at.hour} * * *", exclude=("closed",), on_excluded=OnExcluded.RUN_AFTER)
+
+
+@pytest.mark.parametrize("hours", [0, 2])
+@virtually
+async def test_a_schedule_that_changes_while_it_follows_a_calendar_is_aimed_by_what_it_says_now(hours: int) -> None:
+    bench, calendars, _ = await a_manager()
+    configs, due_at = await a_moved_schedule(bench, calendars)
+    store, wanted_at = bench.node.store, due_at + hours * HOUR
+    list_runs = store.schedules.list_runs
+
+    async def change_and_list(*key: Any, **asked: Any) -> Sequence[Occurrence]:
+        if (await configs.get(*KEY)).revision == 1:
+            await store.configs.put(
+                a_config(EMAIL, schedule=moved(wanted_at), description="newer", next_fire_at=wanted_at)
+            )
+        return await list_runs(*key, **asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.schedules, "list_runs", change_and_list)
+        await calendars.put(a_calendar(due_at.date()))
+    found = await configs.get(*KEY)
+    assert (found.revision, found.next_fire_at) == (2, wanted_at + DAY)
+
+
+@virtually
+async def test_a_schedule_that_is_gone_or_never_stands_still_holds_up_no_change_of_a_calendar() -> None:
+    bench, calendars, _ = await a_manager()
+    configs, due_at = await a_moved_schedule(bench, calendars)
+    store = bench.node.store
+    find_many = store.configs.find_many
+
+    async def aim_in_vain(*_: Any) -> bool:
+        return False
+
+    async def delete_and_find(keys: Collection[Any]) -> dict[Any, Any]:
+        await store.configs.delete(*KEY)
+        return await find_many(keys)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.schedules, "aim", aim_in_vain)
+        await calendars.put(a_calendar(due_at.date()))
+        assert (await configs.get(*KEY)).next_fire_at == due_at
+        patch.setattr(store.configs, "find_many", delete_and_find)
+        await calendars.put(a_calendar(due_at.date(), date(2026, 1, 1)))
+    assert await store.configs.find(*KEY) is None
+
+
+@virtually
+async def test_of_two_changes_of_a_calendar_at_once_schedules_follow_the_last() -> None:
+    bench, calendars, _ = await a_manager()
+    configs, due_at = await a_moved_schedule(bench, calendars)
+    store = bench.node.store
+    list_runs = store.schedules.list_runs
+
+    async def change_and_list(*key: Any, **asked: Any) -> Sequence[Occurrence]:
+        patch.setattr(store.schedules, "list_runs", list_runs)
+        await calendars.put(a_calendar(due_at.date() + DAY))  # it leaves the run where it is
+        return await list_runs(*key, **asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.schedules, "list_runs", change_and_list)
+        await calendars.put(a_calendar(due_at.date()))
+    assert (await configs.get(*KEY)).next_fire_at == due_at
 
 
 @virtually

@@ -109,6 +109,30 @@ async def test_a_config_that_changes_meanwhile_is_read_again(times: int) -> None
                 await configs.pause(*KEY)
 
 
+@pytest.mark.parametrize("times", [1, MOST_TRIES])
+@virtually
+async def test_a_put_replaces_the_config_that_it_has_read(times: int) -> None:
+    bench, configs = await a_manager()
+    await configs.put(a_config(EMAIL))
+    store, changes = bench.node.store.configs, times
+    put = store.put
+
+    async def change_and_put(config: TaskConfig, **asked: Any) -> TaskConfig:
+        nonlocal changes
+        if changes:
+            changes -= 1
+            await put(a_config(EMAIL, description=f"changed {changes}"))
+        return await put(config, **asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "put", change_and_put)
+        if times < MOST_TRIES:
+            assert (await configs.put(a_config(EMAIL, description="last"))).revision == 3
+        else:
+            with pytest.raises(ConflictError, match="try again"):
+                await configs.put(a_config(EMAIL, description="last"))
+
+
 @virtually
 async def test_a_config_that_its_executor_could_not_run_is_refused_and_nothing_changes() -> None:
     def refuse(config: TaskConfig) -> None:

@@ -1,5 +1,6 @@
 """What becomes of targets that have passed when a config is changed, on virtual time."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from rota.application.manage_configs import ManageConfigs
 from rota.application.submit import SubmitTasks
 from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.firing import Firing
 from rota.domain.ids import DEFAULT_TENANT
-from rota.domain.schedule import OnMissed, Overlap, Schedule
+from rota.domain.schedule import Occurrence, OnMissed, Overlap, Schedule
 from tests.support.builders import EMAIL, HOUR, MINUTE, SECOND, a_config
 from tests.support.virtual import pass_time, virtually
 from tests.unit.application.test_fire import DAY, Leader, a_leader
@@ -136,3 +138,23 @@ async def test_a_time_that_has_fired_does_not_fire_again_when_its_occurrence_is_
     await leader.fire()
 
     assert await noted(leader) == []
+
+
+@virtually
+async def test_what_is_overdue_is_on_record_though_the_config_changed_while_it_was_replaced() -> None:
+    leader = await a_leader()
+    await leader.put(EVERY_MINUTE)
+    await pass_time(600)
+    schedules, fire = leader.node.store.schedules, leader.node.store.schedules.fire
+
+    async def change_and_fire(firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
+        patch.setattr(schedules, "fire", fire)
+        await leader.truth.configs.put(a_config(EMAIL, schedule=EVERY_MINUTE, description="newer"))
+        return await fire(firings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedules, "fire", change_and_fire)
+        stored = await configs_of(leader).put(a_config(EMAIL, schedule=Schedule(every=2 * MINUTE)))
+
+    assert stored.revision == 3
+    assert await noted(leader) == [("replaced", 540.0)]

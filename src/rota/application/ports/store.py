@@ -226,12 +226,10 @@ class ScheduleStore(Protocol):
         """
         ...
 
-    async def aim(
-        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
-    ) -> bool:
-        """Move the next fire time of a config, earlier or later, while it is still the one that was seen.
+    async def aim(self, config: TaskConfig | UnreadableConfig, next_fire_at: datetime | None) -> bool:
+        """Move the next fire time of a config, earlier or later, while that and its revision are those that were read.
 
-        False when it is not, or there is no such config. May be repeated: then the answer is False."""
+        False when they are not, or there is no such config. May be repeated: then the answer is False."""
         ...
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:

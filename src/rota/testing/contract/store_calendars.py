@@ -162,15 +162,24 @@ class TestCalendarUse:
 
     async def test_the_next_fire_time_is_moved_while_it_is_the_one_seen(self, backend: StoreBackend) -> None:
         store = await backend.connect()
-        await store.configs.put(TaskConfig(type="report", schedule=Schedule(cron="0 9 * * *"), next_fire_at=NOON))
-        aim = store.schedules.aim
-        assert not await aim(DEFAULT_TENANT, "moon", seen_at=NOON, next_fire_at=NOON + HOUR)
-        assert not await aim(DEFAULT_TENANT, "report", seen_at=NOON + MICROSECOND, next_fire_at=NOON + HOUR)
-        assert await aim(DEFAULT_TENANT, "report", seen_at=NOON, next_fire_at=NOON - HOUR)
-        assert not await aim(DEFAULT_TENANT, "report", seen_at=NOON, next_fire_at=None)
+        wanted = TaskConfig(type="report", schedule=Schedule(cron="0 9 * * *"), next_fire_at=NOON)
+        read, aim = await store.configs.put(wanted), store.schedules.aim
+        assert not await aim(replace(read, type="moon"), NOON + HOUR)
+        assert not await aim(replace(read, next_fire_at=NOON + MICROSECOND), NOON + HOUR)
+        assert await aim(read, NOON - HOUR)
+        assert not await aim(read, None)
         assert await store.schedules.find_next() == NOON - HOUR
-        assert await aim(DEFAULT_TENANT, "report", seen_at=NOON - HOUR, next_fire_at=None)
+        assert await aim(replace(read, next_fire_at=NOON - HOUR), None)
         assert await store.schedules.find_next() is None
+
+    async def test_the_next_fire_time_of_an_older_revision_is_not_written(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        read = await store.configs.put(TaskConfig(type="report", schedule=Schedule(every=HOUR), next_fire_at=NOON))
+        newer = await store.configs.put(replace(read, schedule=Schedule(every=2 * HOUR)))
+        assert (newer.next_fire_at, newer.revision) == (NOON, read.revision + 1)
+        assert not await store.schedules.aim(read, NOON + HOUR)
+        assert await store.schedules.find_next() == NOON
+        assert await store.schedules.aim(newer, NOON + HOUR)
 
     async def test_runs_are_listed_since_a_time_and_skipped_targets_are_not(self, backend: StoreBackend) -> None:
         store = await backend.connect()

@@ -39,7 +39,6 @@ from rota.infrastructure.store.etcd.space import (
     spell_time,
     tenant_of,
 )
-from rota.infrastructure.store.fire_times import FireTime
 
 _OCCURRENCE = msgspec.json.Decoder(Occurrence)
 
@@ -69,16 +68,14 @@ class EtcdScheduleStore:
         await self._check_ids([task for firing in firings for task in firing.tasks])
         return [await self._fire(firing) for firing in firings]
 
-    async def aim(
-        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
-    ) -> bool:
+    async def aim(self, config: TaskConfig | UnreadableConfig, next_fire_at: datetime | None) -> bool:
         def plan(found: Found) -> tuple[list[Op], bool]:
-            [config] = found
-            if config is None or read_fire_time(config).next_fire_at != seen_at:
+            [current] = found
+            if current is None or not _is_at(current, config.next_fire_at, revision=config.revision):
                 return [], False
-            return move_ops(self._space, config, changed={"next_fire_at": next_fire_at}), True
+            return move_ops(self._space, current, changed={"next_fire_at": next_fire_at}), True
 
-        return await self._space.decide([config_key(self._space, tenant_id, task_type=task_type)], plan)
+        return await self._space.decide([config_key(self._space, config.tenant_id, task_type=config.type)], plan)
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
         return list(map(_read, await self._list_newest((tenant_id, task_type), limit=limit)))
@@ -144,7 +141,7 @@ class EtcdScheduleStore:
         while True:
             found, *targets = await self._space.find_all([key, *noted])
             known = {one.fire_at: one for one in map(_read, present(targets))}
-            if found is None or not _is_current(read_fire_time(found), firing):
+            if found is None or not _is_at(found, firing.seen_at, revision=firing.revision):
                 return already_in(firing, known)
             new = firing.without(known)
             ops = self._note(new, found)
@@ -178,8 +175,10 @@ def _fits(groups: Sequence[Sequence[Op]], room: int) -> bool:
     return sum(map(size_of, groups)) <= room
 
 
-def _is_current(config: FireTime, firing: Firing) -> bool:
-    return (config.next_fire_at, config.revision) == (firing.seen_at, firing.revision)
+def _is_at(config: KV, next_fire_at: datetime | None, *, revision: int) -> bool:
+    """Whether a config is still where it was read."""
+    found = read_fire_time(config)
+    return (found.next_fire_at, found.revision) == (next_fire_at, revision)
 
 
 def _read(kv: KV) -> Occurrence:

@@ -115,14 +115,12 @@ class MemoryScheduleStore:
         )
         return new.occurrences
 
-    async def aim(
-        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
-    ) -> bool:
-        key = (tenant_id, task_type)
-        config = self._state.configs.get(key)
-        if config is None or config.next_fire_at != seen_at:
+    async def aim(self, config: TaskConfig | UnreadableConfig, next_fire_at: datetime | None) -> bool:
+        key = (config.tenant_id, config.type)
+        found = self._state.configs.get(key)
+        if found is None or (found.next_fire_at, found.revision) != (config.next_fire_at, config.revision):
             return False
-        self._state.configs[key] = replace(config, next_fire_at=next_fire_at)
+        self._state.configs[key] = replace(found, next_fire_at=next_fire_at)
         return True
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:

@@ -60,16 +60,14 @@ class RedisScheduleStore:
         await find_known(self._space, [task for firing in firings for task in firing.tasks])
         return [noted for part in _cut(firings) for noted in await self._fire(part)]
 
-    async def aim(
-        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
-    ) -> bool:
-        space, place = self._space, config_place(self._space, (tenant_id, task_type))
+    async def aim(self, config: TaskConfig | UnreadableConfig, next_fire_at: datetime | None) -> bool:
+        space, place = self._space, config_place(self._space, (config.tenant_id, config.type))
 
         def plan(found: Sequence[bytes | None]) -> tuple[Change, bool]:
-            (config,) = found
-            if config is None or read_fire_time(config).next_fire_at != seen_at:
+            (current,) = found
+            if current is None or not _is_at(current, config.next_fire_at, revision=config.revision):
                 return Change(), False
-            return _move(space, config, into=Change(), changed={"next_fire_at": next_fire_at}), True
+            return _move(space, current, into=Change(), changed={"next_fire_at": next_fire_at}), True
 
         return await space.decide([place], plan)
 
@@ -125,7 +123,7 @@ class RedisScheduleStore:
             answers: list[Sequence[Occurrence]] = []
             change, new = Change(), list[NewTask]()
             for firing, config, targets in zip(firings, configs, known, strict=True):
-                if config is None or not _is_current(config, firing):
+                if config is None or not _is_at(config, firing.seen_at, revision=firing.revision):
                     answers.append(already_in(firing, targets))
                     continue
                 left = firing.without(targets)
@@ -173,9 +171,10 @@ def _move(space: RedisSpace, config: bytes, *, into: Change, changed: Mapping[st
     return into.put(config_place(space, (before.tenant_id, before.type)), with_changes(config, changed))
 
 
-def _is_current(config: bytes, firing: Firing) -> bool:
+def _is_at(config: bytes, next_fire_at: datetime | None, *, revision: int) -> bool:
+    """Whether a config is still where it was read."""
     found = read_fire_time(config)
-    return (found.next_fire_at, found.revision) == (firing.seen_at, firing.revision)
+    return (found.next_fire_at, found.revision) == (next_fire_at, revision)
 
 
 def _cut(firings: Sequence[Firing]) -> Iterator[Sequence[Firing]]:

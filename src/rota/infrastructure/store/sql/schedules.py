@@ -82,12 +82,11 @@ class SqlScheduleStore:
         careful = partial(self._fire_carefully, firings=firings)
         return await self._database.transact(partial(self._fire_swiftly, firings=firings), again=careful)
 
-    async def aim(
-        self, tenant_id: TenantId, task_type: str, *, seen_at: datetime, next_fire_at: datetime | None
-    ) -> bool:
-        own = (task_config.c.tenant_id == tenant_id, task_config.c.type == task_type)
-        seen = task_config.c.next_fire_us == to_us(seen_at)
-        statement = update(task_config).where(*own, seen).values(next_fire_us=to_us(next_fire_at))
+    async def aim(self, config: TaskConfig | UnreadableConfig, next_fire_at: datetime | None) -> bool:
+        table = task_config.c
+        own = (table.tenant_id == config.tenant_id, table.type == config.type)
+        read = (table.next_fire_us == to_us(config.next_fire_at), table.revision == config.revision)
+        statement = update(task_config).where(*own, *read).values(next_fire_us=to_us(next_fire_at))
         return await self._database.transact(lambda connection: connection.execute(statement).rowcount == 1)
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:
