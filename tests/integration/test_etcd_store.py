@@ -11,6 +11,7 @@ import pytest
 from rota.application.ports.store import Store
 from rota.config.doctor import examine
 from rota.config.load import Sources, load
+from rota.domain.broken import skip_unreadable
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import (
     CalendarInUseError,
@@ -19,7 +20,7 @@ from rota.domain.errors import (
     RevisionConflictError,
     StoreUnavailableError,
 )
-from rota.domain.firing import ERROR_PAUSE, NEVER_RAN, FullFiring, decide, firing_of, skip_unreadable
+from rota.domain.firing import NEVER_RAN, FullFiring, decide, firing_of
 from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Occurrence, Schedule
@@ -207,10 +208,12 @@ async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
         with pytest.raises(InvalidError, match=problem):
             await store.configs.find(DEFAULT_TENANT, task_type)
     assert [one.type for one in await store.configs.list_page(DEFAULT_TENANT)] == ["old"]
-    noted = await store.schedules.fire([skip_unreadable(one, NOON) for one in (newer, newest)])
+    skipped = [skip_unreadable(one, NOON) for one in (newer, newest)]
+    noted = await store.schedules.fire(skipped)
     assert [one.reason.split(":")[0] for (one,) in noted] == ["unreadable"] * 2
-    for one in (newer, newest):
-        assert await store.schedules.aim(replace(one, next_fire_at=NOON + ERROR_PAUSE), NOON + HOUR)
+    for one, firing in zip((newer, newest), skipped, strict=True):
+        assert firing.next_fire_at is not None
+        assert await store.schedules.aim(replace(one, next_fire_at=firing.next_fire_at), NOON + HOUR)
     assert await store.schedules.find_next() == NOON, "that of the old one"
     unread = await store.schedules.list_unreadable(10)
     assert [(one.type, one.next_fire_at) for one in unread] == [("newer", NOON + HOUR), ("newest", NOON + HOUR)]

@@ -13,6 +13,7 @@ from rota.application.ports.store import Added, Store, Written
 from rota.config.doctor import Finding, examine
 from rota.config.load import Sources, load
 from rota.domain.audit import AuditEntry
+from rota.domain.broken import skip_unreadable
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import (
     CalendarInUseError,
@@ -21,7 +22,7 @@ from rota.domain.errors import (
     RevisionConflictError,
     StoreUnavailableError,
 )
-from rota.domain.firing import ERROR_PAUSE, NEVER_RAN, FullFiring, decide, firing_of, skip_unreadable
+from rota.domain.firing import NEVER_RAN, FullFiring, decide, firing_of
 from rota.domain.ids import DEFAULT_TENANT, NodeId
 from rota.domain.log import LogEntry, place
 from rota.domain.schedule import Occurrence, Schedule
@@ -140,9 +141,10 @@ async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
         with pytest.raises(InvalidError, match=problem):
             await store.configs.find(DEFAULT_TENANT, task_type)
     assert [one.type for one in await store.configs.list_page(DEFAULT_TENANT)] == ["old"]
-    noted = await store.schedules.fire([skip_unreadable(one, NOON) for one in (newer, newest)])
+    skipped = [skip_unreadable(one, NOON) for one in (newer, newest)]
+    noted = await store.schedules.fire(skipped)
     assert [one.reason.split(":")[0] for (one,) in noted] == ["unreadable"] * 2
-    assert await store.schedules.aim(replace(newest, next_fire_at=NOON + ERROR_PAUSE), NOON + HOUR)
+    assert await store.schedules.aim(replace(newest, next_fire_at=skipped[1].next_fire_at), NOON + HOUR)
     await rewrite(client, (key, "default:newest"), before=b'"mirror"', after=b'"skip"')
     found = await store.configs.find(DEFAULT_TENANT, "newest")
     assert found is not None

@@ -27,6 +27,7 @@ from rota.application.node import Node
 from rota.application.ports.store import fire_key_of
 from rota.application.reign import Reign
 from rota.application.steer import SteerTasks
+from rota.domain.broken import firing_failed, skip_unreadable
 from rota.domain.decisions import Decisions
 from rota.domain.errors import ConflictError, FencedError, InvalidError, NotFoundError
 from rota.domain.firing import (
@@ -35,10 +36,8 @@ from rota.domain.firing import (
     LastRun,
     Run,
     due_of,
-    firing_failed,
     firing_of,
     looks_back,
-    skip_unreadable,
 )
 from rota.domain.ids import TaskId
 from rota.domain.schedule import Occurrence, Overlap

@@ -142,7 +142,9 @@ class ManageCalendars:
         """Aim a schedule anew. One that fires or changes meanwhile is read again: what was found is not its own."""
         key = (config.tenant_id, config.type)
         for _ in range(MOST_TRIES):
-            calendars = {name: one for name, one in known.items() if config.schedule and name in config.schedule.calendars}
+            calendars = {
+                name: one for name, one in known.items() if config.schedule and name in config.schedule.calendars
+            }
             if await self._aim(config, CalendarChange({**calendars, before.name: before}, calendars)):
                 return
             seen, found = config, await self.node.store.configs.find_many([key])

@@ -6,8 +6,9 @@ import structlog
 
 from rota.application.calendars import calendars_of
 from rota.application.ports.store import Store
+from rota.domain.broken import firing_failed
 from rota.domain.errors import InvalidError
-from rota.domain.firing import firing_failed, skip_passed
+from rota.domain.firing import skip_passed
 from rota.domain.task_config import TaskConfig
 
 log = structlog.get_logger(__name__)

@@ -29,7 +29,6 @@ from rota.domain.task_config import TaskConfig, UnreadableConfig, check_payload
 from rota.domain.timetable import Planned, SkipReason, Timetable
 
 SHORTEST_LOOK = timedelta(seconds=1)  # between two looks at a run whose end is waited for
-ERROR_PAUSE = timedelta(minutes=1)  # until a schedule that cannot be read is looked at again
 MAX_REASON = 200
 _TICK = timedelta(microseconds=1)
 _QUEUED = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL)
@@ -187,7 +186,7 @@ class Run(Struct, frozen=True):
         return self.task_id
 
     def without(self, targets: Collection[datetime]) -> Firing:
-        return self if self.target not in targets else _full(self.config, self.next_fire_at)
+        return self if self.target not in targets else full_firing(self.config, self.next_fire_at)
 
 
 def already_in(firing: Firing, known: Mapping[datetime, Occurrence]) -> list[Occurrence]:
@@ -228,7 +227,7 @@ def first_fire_at(
     if schedule.at and (current is None or not config.has_targets_of(current)):
         # An instant that has passed while it was on its way is meant all the same, while it is known whether it fired.
         after = now - min(schedule.missed_grace, LEAST_OCCURRENCES)
-    return _due_after(Timetable(schedule, seed=config.type, calendars=calendars), after)
+    return due_after(Timetable(schedule, seed=config.type, calendars=calendars), after)
 
 
 def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calendars = NO_CALENDARS) -> Decision:
@@ -237,12 +236,12 @@ def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calen
     table = Timetable(schedule, seed=config.type, calendars=calendars)
     if schedule.after_end is not None:
         return _decide_after_end(table, config, now=now, last=last)
-    plans = table.plan_fires(_target_at(table, config, seen_at=seen_at) - _TICK, now, runs=config.runs)
+    plans = table.plan_fires(target_at(table, config, seen_at=seen_at) - _TICK, now, runs=config.runs)
     if not plans:  # it has run as often as it may, or its times are others now
-        return Decision(next_fire_at=None if _is_over(schedule, config.runs) else _due_after(table, now))
+        return Decision(next_fire_at=None if _is_over(schedule, config.runs) else due_after(table, now))
     decided = _without_overlaps(plans, schedule.overlap, last=last)
     fires = sum(plan.fires for plan in decided)
-    next_fire_at = _due_after(table, plans[-1].target)
+    next_fire_at = due_after(table, plans[-1].target)
     return Decision(
         plans=decided,
         next_fire_at=None if _is_over(schedule, config.runs + fires) else next_fire_at,
@@ -286,12 +285,12 @@ def skip_passed(
 def _skip_replaced(config: TaskConfig, now: datetime, *, calendars: Calendars) -> Firing | None:
     schedule, seen_at = _due(config)
     table = Timetable(schedule, seed=config.type, calendars=calendars)
-    first, last = _target_at(table, config, seen_at=seen_at), table.previous(now + _TICK)
+    first, last = target_at(table, config, seen_at=seen_at), table.previous(now + _TICK)
     if last is None or last < first:
         return None
     reason = SkipReason.REPLACED if config.can_fire else SkipReason.PAUSED
     plan = Planned(target=last, due_at=last, reason=reason, since=first)
-    return firing_of(config, Decision(plans=[plan], next_fire_at=_due_after(table, last)), task_ids=(), now=now)
+    return firing_of(config, Decision(plans=[plan], next_fire_at=due_after(table, last)), task_ids=(), now=now)
 
 
 def firing_of(config: TaskConfig, decision: Decision, *, task_ids: Sequence[TaskId], now: datetime) -> Firing:
@@ -314,7 +313,7 @@ def firing_of(config: TaskConfig, decision: Decision, *, task_ids: Sequence[Task
     )
     pairs = zip(decision.targets, task_ids, strict=True)
     tasks = tuple(task_for(config, target, task_id=task_id, now=now) for target, task_id in pairs)
-    return replace(_full(config, decision.next_fire_at), occurrences=occurrences, tasks=tasks)
+    return replace(full_firing(config, decision.next_fire_at), occurrences=occurrences, tasks=tasks)
 
 
 def task_for(config: TaskConfig, target: datetime, *, task_id: TaskId, now: datetime) -> Task:
@@ -341,25 +340,7 @@ def given_to(config: TaskConfig) -> tuple[str, int]:
     return payload, config.priority if schedule.priority is None else schedule.priority
 
 
-def firing_failed(config: TaskConfig, now: datetime, *, problem: str) -> Firing:
-    """No task can be made of this config: its target is skipped, on record, and it is looked at again later."""
-    return _skip_one(config, now=now, reason=f"{SkipReason.ERROR}: {problem}")
-
-
-def skip_unreadable(config: UnreadableConfig, now: datetime) -> Firing:
-    """What becomes of a config that only another release can read: the same."""
-    return _skip_one(config, now=now, reason=f"{SkipReason.UNREADABLE}: {config.problem}")
-
-
-def _skip_one(config: TaskConfig | UnreadableConfig, *, now: datetime, reason: str) -> Firing:
-    made = _full(config, None)
-    skipped = Occurrence(
-        task_type=config.type, tenant_id=config.tenant_id, fire_at=made.seen_at, reason=reason[:MAX_REASON]
-    )
-    return replace(made, next_fire_at=max(now, made.seen_at) + ERROR_PAUSE, occurrences=(skipped,))
-
-
-def _full(config: TaskConfig | UnreadableConfig, next_fire_at: datetime | None) -> FullFiring:
+def full_firing(config: TaskConfig | UnreadableConfig, next_fire_at: datetime | None) -> FullFiring:
     """A firing that moves a config on and notes nothing."""
     return FullFiring(
         tenant_id=config.tenant_id,
@@ -380,7 +361,7 @@ def _reason(plan: Planned) -> str:
     return f"{plan.reason or ''}: {plan.detail}"[:MAX_REASON] if plan.detail else plan.reason or ""
 
 
-def _target_at(table: Timetable, config: TaskConfig, *, seen_at: datetime) -> datetime:
+def target_at(table: Timetable, config: TaskConfig, *, seen_at: datetime) -> datetime:
     """The target that a next fire time stands for: itself, or with jitter the one before it.
 
     If neither is due then, the targets are others now. Where calendars move them, what the time stood for may be
@@ -418,7 +399,7 @@ def _due(config: TaskConfig) -> tuple[Schedule, datetime]:
     return schedule_of(config), due_of(config)
 
 
-def _due_after(table: Timetable, after: datetime) -> datetime | None:
+def due_after(table: Timetable, after: datetime) -> datetime | None:
     target = table.next(after)
     return None if target is None else table.due_at(target)
 
@@ -462,7 +443,7 @@ def _decide_after_end(table: Timetable, config: TaskConfig, *, now: datetime, la
     if last.is_live:
         return Decision(next_fire_at=look_at)
     if last.ended_at is not None:
-        due_at = _due_after(table, last.ended_at)
+        due_at = due_after(table, last.ended_at)
         if due_at is None or due_at > now:
             return Decision(next_fire_at=due_at)
     if _is_over(schedule, config.runs) or (schedule.end_at is not None and seen_at >= schedule.end_at):

@@ -9,7 +9,6 @@ from rota.domain.calendar import Calendar
 from rota.domain.decisions import Decisions
 from rota.domain.errors import InvalidError
 from rota.domain.firing import (
-    ERROR_PAUSE,
     SHORTEST_LOOK,
     Decision,
     FullFiring,
@@ -22,17 +21,15 @@ from rota.domain.firing import (
     count_failures,
     decide,
     due_of,
-    firing_failed,
     firing_of,
     first_fire_at,
     skip_passed,
-    skip_unreadable,
 )
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
 from rota.domain.realigning import aimed_anew
 from rota.domain.schedule import Occurrence, OnExcluded, OnMissed, Overlap, Schedule
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
-from rota.domain.task_config import TaskConfig, UnreadableConfig
+from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import SkipReason, Timetable
 from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, NOW, a_config
@@ -210,16 +207,6 @@ def test_a_firing_names_the_tasks_of_its_targets_in_order() -> None:
         replace(firing, next_fire_at=NOON)
 
 
-def test_a_config_that_is_broken_is_skipped_on_record() -> None:
-    firing = firing_failed(scheduled(), NOON + SECOND, problem="x" * 1000)
-    [skipped] = firing.occurrences
-    assert skipped.reason.startswith("error: x")
-    assert len(skipped.reason) == 200
-    assert firing.next_fire_at == NOON + SECOND + ERROR_PAUSE
-    with pytest.raises(InvalidError, match="has none"):
-        firing_failed(a_config(EMAIL), NOON, problem="x")
-
-
 def test_a_batch_has_one_firing_of_a_config() -> None:
     one = FullFiring(tenant_id=DEFAULT_TENANT, task_type=EMAIL, revision=1, seen_at=NOON, next_fire_at=None)
     check_one_firing_each([one, replace(one, task_type="other")])
@@ -332,15 +319,6 @@ def test_what_depends_on_the_config_itself_is_decided_for_each(schedule: Schedul
     for name, runs in (("a", 0), ("b", 2)):
         config = a_config(name, schedule=schedule, next_fire_at=NOON, runs=runs)
         assert decisions.about(config, LastRun()) == decide(config, NOON, last=LastRun())
-
-
-def test_what_only_a_newer_release_can_read_is_skipped_on_record_and_looked_at_again() -> None:
-    config = UnreadableConfig(
-        tenant_id=TenantId("t"), type="moon", next_fire_at=NOON, problem="moon is not known", revision=3
-    )
-    firing = skip_unreadable(config, NOON)
-    assert [one.reason for one in firing.occurrences] == ["unreadable: moon is not known"]
-    assert (firing.task_type, firing.seen_at, firing.next_fire_at) == ("moon", NOON, NOON + ERROR_PAUSE)
 
 
 def test_a_list_of_instants_is_made_up_for_from_its_first_one() -> None:
