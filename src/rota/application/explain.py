@@ -14,6 +14,7 @@ from rota.application.ports.store import ConfigStore, TaskStore
 from rota.application.store_time import CLOCK_SLACK
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import NodeId, TaskId, TenantId, WorkerId
+from rota.domain.schedule import Overlap
 from rota.domain.task import BLOCKED, PENDING, PROCESSING, RETRYING, Task, TaskStatus
 from rota.domain.task_config import LOCAL, TaskConfig
 from rota.domain.waiting import Reason
@@ -106,8 +107,9 @@ class ExplainTask:
 
     def _explain_due(self, scene: _Scene) -> Explanation:
         config, task_type = scene.config, scene.task.spec.type
+        reason, sentence = self._find_reason(scene)
         return replace(
-            _outline(scene.task, self._find_reason(scene)),
+            _outline(scene.task, (reason, sentence + _tell_skipping(scene))),
             workers=scene.crew.count_for(task_type, _executor_of(config)),
             room=scene.crew.room_for(task_type, _executor_of(config)),
             running=scene.running,
@@ -164,6 +166,18 @@ def _tell_lack(executor: str) -> str:
         return f", whose function is in the module {module}: {way}."
     way = f"start one that has it, with * or {types_by(executor)} among its worker.types"
     return f", which needs the executor {executor}: {way}."
+
+
+def _tell_skipping(scene: _Scene) -> str:
+    """What it is in the way of, if it is the last run of a schedule that skips meanwhile."""
+    config, task = scene.config, scene.task
+    if config is None or config.schedule is None or config.last_run != task.id or not config.can_fire:
+        return ""
+    if config.schedule.overlap is Overlap.SKIP:
+        return " Until it has ended, the targets of its schedule are skipped (overlap: skip)."
+    if config.schedule.overlap is Overlap.QUEUE_ONE and task.state.status is PENDING:
+        return " Until it begins, the targets of its schedule are skipped (overlap: queue_one)."
+    return ""
 
 
 def _explain_settled(task: Task) -> tuple[Reason, str] | None:

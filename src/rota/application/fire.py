@@ -41,7 +41,7 @@ from rota.domain.firing import (
 )
 from rota.domain.ids import TaskId
 from rota.domain.schedule import Occurrence, Overlap
-from rota.domain.task import PENDING
+from rota.domain.task import PENDING, TaskState
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 
 LONGEST_SLEEP = timedelta(seconds=1)  # a new schedule, or a clock that was set, is noticed by then
@@ -194,7 +194,7 @@ class FireSchedules:
         asked = [config for config in due if config.last_run is not None and looks_back(config.schedule)]
         ids = [config.last_run for config in asked if config.last_run is not None]
         live = await self.node.store.tasks.find_live(ids)
-        found = {one.id: LastRun(is_live=True, has_begun=one.state.status is not PENDING) for one in live}
+        found = {one.id: _stands(one.state) for one in live}
         waiting = [config.last_run for config in asked if config.schedule and config.schedule.after_end is not None]
         ended = await self.node.store.tasks.load([one for one in waiting if one is not None and one not in found])
         return found | {one: LastRun(ended_at=task.state.completed_at) for one, task in ended.items()}
@@ -215,6 +215,10 @@ class FireSchedules:
             if one.task_id is not None:
                 late = max((now - one.fire_at).total_seconds(), 0.0)
                 self.node.collector.observe(metrics.SCHEDULE_LATENESS_SECONDS, value=late)
+
+
+def _stands(state: TaskState) -> LastRun:
+    return LastRun(is_live=True, has_begun=state.status is not PENDING, was_tried=state.attempt > 0)
 
 
 def _skip(config: UnreadableConfig, now: datetime) -> Firing:

@@ -45,6 +45,7 @@ class LastRun:
 
     is_live: bool = False
     has_begun: bool = False  # and live: it runs, or is tried again
+    was_tried: bool = False  # and live: it was begun once, and perhaps given back
     ended_at: datetime | None = None
 
 
@@ -306,7 +307,7 @@ def firing_of(config: TaskConfig, decision: Decision, *, task_ids: Sequence[Task
             tenant_id=config.tenant_id,
             fire_at=plan.target,
             task_id=next(made) if plan.fires else None,
-            reason=_reason(plan),
+            reason=_reason(plan, config.last_run),
             since=plan.since,
         )
         for plan in decision.plans
@@ -357,8 +358,10 @@ def count_failures(statuses: Iterable[TaskStatus]) -> int:
     return sum(1 for _ in takewhile(lambda status: status is not SUCCESS, telling))
 
 
-def _reason(plan: Planned) -> str:
-    return f"{plan.reason or ''}: {plan.detail}"[:MAX_REASON] if plan.detail else plan.reason or ""
+def _reason(plan: Planned, last_run: TaskId | None) -> str:
+    # Not by the decision: it is shared by configs whose last runs stand alike.
+    detail = f"task {last_run} {plan.detail}" if plan.reason is SkipReason.OVERLAP and plan.detail else plan.detail
+    return f"{plan.reason or ''}: {detail}"[:MAX_REASON] if detail else plan.reason or ""
 
 
 def target_at(table: Timetable, config: TaskConfig, *, seen_at: datetime) -> datetime:
@@ -419,9 +422,10 @@ def _without_overlaps(plans: Sequence[Planned], overlap: Overlap, *, last: LastR
         newest = max((plan.target for plan in plans if plan.fires), default=None)
         return [replace(one, reason=SkipReason.OVERLAP) if one.fires and one.target != newest else one for one in plans]
     decided, room = [], _room(overlap, last, most=len(plans))
+    detail = "" if room else _tell_standing(last)
     for plan in plans:
         if plan.fires and room == 0:
-            decided.append(replace(plan, reason=SkipReason.OVERLAP))
+            decided.append(replace(plan, reason=SkipReason.OVERLAP, detail=detail))
             continue
         room -= plan.fires
         decided.append(plan)
@@ -435,6 +439,13 @@ def _room(overlap: Overlap, last: LastRun, *, most: int) -> int:
     if overlap is Overlap.QUEUE_ONE:  # one that runs and one that waits
         return 2 - last.is_live - (last.is_live and not last.has_begun)
     return most
+
+
+def _tell_standing(last: LastRun) -> str:
+    """Of a live one that is in the way."""
+    if last.has_begun:
+        return "goes on"
+    return "waits to be tried again" if last.was_tried else "never began"
 
 
 def _decide_after_end(table: Timetable, config: TaskConfig, *, now: datetime, last: LastRun) -> Decision:

@@ -44,7 +44,7 @@ class Planned:
     target: datetime
     due_at: datetime
     reason: SkipReason | None = None  # None: it fires
-    detail: str = ""  # which calendar, or what is wrong
+    detail: str = ""  # which calendar, what is wrong, or where the last run stands
     since: datetime | None = None
 
     @property

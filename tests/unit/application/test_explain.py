@@ -8,6 +8,7 @@ from rota.application.explain import ExplainTask, Explanation
 from rota.domain.attempt import TaskError
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, TenantId
+from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task import BLOCKED, CANCELLED, PENDING, PROCESSING
 from rota.domain.waiting import Reason
 from tests.support.builders import EMAIL, MINUTE, NOW, a_config, a_new_task, a_state, an_error
@@ -227,3 +228,26 @@ async def test_workers_that_have_the_executor_of_a_type_are_counted_once(stage: 
     await stage.submit(1)
     answer = await ask(stage, 1)
     assert (answer.reason, answer.workers, answer.room) == (Reason.QUEUED, 2, 7)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "words"),
+    [
+        (Overlap.SKIP, "Until it has ended, the targets of its schedule are skipped (overlap: skip)."),
+        (Overlap.QUEUE_ONE, "Until it begins, the targets of its schedule are skipped (overlap: queue_one)."),
+        (Overlap.ALLOW, "name one in its config as executor.function, module:name."),
+    ],
+)
+def test_a_run_that_cannot_begin_says_what_its_schedule_does_meanwhile(overlap: Overlap, words: str) -> None:
+    @staged
+    async def check(stage: Stage) -> None:
+        await crown(stage)
+        await stage.submit(1, type=REPORT)
+        schedule = Schedule(every=MINUTE, overlap=overlap)
+        config = a_config(REPORT, schedule=schedule, max_concurrent=1, last_run=TaskId(1))
+        await stage.truth.configs.put(config)
+        answer = await ask(stage, 1)
+        assert answer.reason is Reason.NO_WORKER
+        assert answer.sentence.endswith(words)
+
+    check()

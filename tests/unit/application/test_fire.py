@@ -305,7 +305,18 @@ async def test_while_a_run_goes_on_the_next_is_skipped() -> None:
         await pass_time(60)
         await leader.end(fired.task_id)
         await pass_time(60)
-    assert await leader.outcomes() == ["fired", "overlap", "fired"]
+    assert await leader.outcomes() == ["fired", f"overlap: task {fired.task_id} goes on", "fired"]
+
+
+@virtually
+async def test_a_run_that_never_began_is_named_by_those_that_are_skipped_for_it() -> None:
+    leader = await a_leader()
+    await leader.put(Schedule(every=MINUTE))
+    async with leader.firing():
+        await pass_time(181)
+    fired, *skipped = await leader.occurrences()
+    assert [one.reason for one in skipped] == [f"overlap: task {fired.task_id} never began"] * 2
+    assert leader.counted("overlap") == 2
 
 
 @virtually
@@ -317,7 +328,8 @@ async def test_one_run_waits_behind_the_one_that_goes_on() -> None:
         [fired] = await leader.occurrences()
         await leader.run(fired.task_id)
         await pass_time(120)
-    assert await leader.outcomes() == ["fired", "fired", "overlap"]
+    _, waits, skipped = await leader.occurrences()
+    assert (waits.reason, skipped.reason) == ("", f"overlap: task {waits.task_id} never began")
 
 
 @virtually
@@ -445,7 +457,7 @@ async def test_what_is_granted_meanwhile_is_live_for_the_next_decision() -> None
     assert await leader.truth.tasks.count_by_status(DEFAULT_TENANT) == {PROCESSING: 1}
     await pass_time(60)
     await leader.fire()
-    assert await leader.outcomes() == ["fired", "overlap"]
+    assert await leader.outcomes() == ["fired", f"overlap: task {fired.task_id} goes on"]
 
 
 KILLS = 50

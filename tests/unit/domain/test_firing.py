@@ -401,3 +401,27 @@ def test_a_decision_that_depends_on_when_the_config_was_created_is_its_own() -> 
 
     assert decisions.about(old, NONE).targets == (NOON - DAY,)
     assert decisions.about(new, NONE).targets == ()
+
+
+@pytest.mark.parametrize(
+    ("overlap", "last", "reason"),
+    [
+        (Overlap.SKIP, WAITS, "overlap: task 7 never began"),
+        (Overlap.SKIP, replace(WAITS, was_tried=True), "overlap: task 7 waits to be tried again"),
+        (Overlap.SKIP, RUNS, "overlap: task 7 goes on"),
+        (Overlap.QUEUE_ONE, WAITS, "overlap: task 7 never began"),
+    ],
+)
+def test_a_target_that_is_skipped_for_an_overlap_names_the_task_in_the_way(
+    overlap: Overlap, last: LastRun, reason: str
+) -> None:
+    config = replace(scheduled(overlap=overlap), last_run=TaskId(7))
+    firing = firing_of(config, decide(config, NOON, last=last), task_ids=[], now=NOON)
+    assert [one.reason for one in firing.occurrences] == [reason]
+
+
+def test_a_target_that_overlaps_one_of_the_same_moment_names_no_earlier_task() -> None:
+    config = replace(scheduled(cron="*/10 * * * * *"), last_run=TaskId(7))
+    decision = decide(config, NOON + 10 * SECOND, last=NONE)
+    firing = firing_of(config, decision, task_ids=[TaskId(8)], now=NOON + 10 * SECOND)
+    assert [one.reason for one in firing.occurrences] == ["", "overlap"]
