@@ -105,11 +105,12 @@ class ManageCalendars:
             calendar = replace(calendar, dates=calendar.dates | read.dates, periods=(*calendar.periods, *read.periods))
             origins.append("an iCalendar file")
         if sources.country is not None:
-            calendar = await self._with_country(calendar, sources, days=self.days)
-            origins.append(f"the {sources.days} of {sources.country} {sources.subdivision or ''}".rstrip())
+            calendar, known = await self._with_country(calendar, sources, days=self.days)
+            origins.append(f"the {sources.days} of {sources.country} {sources.subdivision or ''}".rstrip() + known)
         return replace(wanted, calendar=calendar, origin=", ".join(origins))
 
-    async def _with_country(self, calendar: Calendar, sources: Sources, *, days: DaySource) -> Calendar:
+    async def _with_country(self, calendar: Calendar, sources: Sources, *, days: DaySource) -> tuple[Calendar, str]:
+        """The calendar with the days of the country, and in words until when they are known, if that is not clear."""
         if calendar.business_days is not None:
             raise InvalidError("business_days", "cannot be given beside country")
         if calendar.years is not None:
@@ -120,9 +121,15 @@ class ManageCalendars:
         if not 0 <= last - first < MOST_YEARS:
             raise InvalidError("last_year", f"must be 0 to {MOST_YEARS - 1} years after first_year, {first}")
         found = await days.of_country(sources.country or "", range(first, last + 1), subdivision=sources.subdivision)
+        known = ""
+        if found.worked_until is not None:
+            known = f", with the days that are worked instead until {found.worked_until}"
+            if found.is_announced_yearly:
+                _check_announced(sources, found.worked_until, needed=max(first, min(this_year, last)))
+                last = found.worked_until
         if sources.days is CountryDays.HOLIDAYS:
-            return replace(calendar, dates=calendar.dates | found.holidays, years=(first, last))
-        return replace(calendar, business_days=found, years=(first, last))
+            return replace(calendar, dates=calendar.dates | found.days.holidays, years=(first, last)), known
+        return replace(calendar, business_days=found.days, years=(first, last)), known
 
     async def _find_readable(self, wanted: StoredCalendar) -> Calendar:
         """What is about to be replaced; the new one, where nobody can tell."""
@@ -181,3 +188,12 @@ class ManageCalendars:
             config.tenant_id, config.type, since=now - LONGEST_MOVE, limit=MOST_LOOKED_THROUGH
         )
         return {one.fire_at for one in runs}
+
+
+def _check_announced(sources: Sources, known_until: int, *, needed: int) -> None:
+    """Raise `InvalidError` for years that nobody knows yet; what nobody asked for by its number is left out instead."""
+    if sources.last_year is None and needed <= known_until:
+        return
+    where = "country" if sources.last_year is None else "last_year"
+    known = f"the days of {sources.country} are announced from year to year, and known here until {known_until}"
+    raise InvalidError(where, f"{known}; a newer release of the package holidays may know more")

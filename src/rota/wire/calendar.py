@@ -23,7 +23,7 @@ class PutCalendar(Request):
     subdivision: str | None = None  # such as BY
     country_days: str = "business_days"  # or holidays
     first_year: Year | None = None  # of the country's days; the one before this by default
-    last_year: Year | None = None  # the next by default
+    last_year: Year | None = None  # the next by default, as far as its days are announced
     ics: str | None = None  # the text of an iCalendar file
     revision: int | None = None  # what it is expected to replace; 0: it must be new
 

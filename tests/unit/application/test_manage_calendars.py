@@ -9,6 +9,7 @@ import pytest
 from rota.application.audit import Actor
 from rota.application.manage_calendars import CountryDays, ManageCalendars, Sources
 from rota.application.manage_configs import ManageConfigs
+from rota.application.ports.days import DaysOfCountry
 from rota.application.ports.store import CalendarKey
 from rota.application.submit import SubmitTasks
 from rota.domain.calendar import BusinessDays, Calendar, Period, StoredCalendar
@@ -29,11 +30,13 @@ class FewDays:
     """A source that knows one country, and remembers what it was asked."""
 
     def __init__(self) -> None:
+        self.worked_until: int | None = None
+        self.is_announced_yearly = True
         self.asked: list[tuple[str, list[int], str | None]] = []
 
-    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
+    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> DaysOfCountry:
         self.asked.append((country, list(years), subdivision))
-        return BusinessDays(holidays=HOLIDAYS)
+        return DaysOfCountry(BusinessDays(holidays=HOLIDAYS), self.worked_until, self.is_announced_yearly)
 
     async def of_ics(self, name: str, text: str) -> Calendar:
         return Calendar(name=name, dates=frozenset({date(2026, 5, 1)}), periods=(PERIOD,))
@@ -119,6 +122,32 @@ async def test_a_first_year_in_the_future_is_the_last_one_too() -> None:
     _, calendars, days = await a_manager()
     await calendars.put(a_calendar(), sources=Sources(country="CN", first_year=2090))
     assert days.asked == [("CN", [2090], None)]
+
+
+@virtually
+async def test_a_calendar_ends_with_the_last_year_that_is_announced() -> None:
+    bench, calendars, days = await a_manager()
+    days.worked_until = this_year = bench.node.time.now().year
+    stored = await calendars.put(a_calendar(), sources=Sources(country="CN"))
+    assert stored.calendar.years == (this_year - 1, this_year)
+    assert stored.origin == f"the business_days of CN, with the days that are worked instead until {this_year}"
+    with pytest.raises(InvalidError, match=f"known here until {this_year}") as caught:
+        await calendars.put(a_calendar(), sources=Sources(country="CN", last_year=this_year + 1))
+    assert caught.value.field == "last_year"
+    days.worked_until = this_year - 1
+    with pytest.raises(InvalidError, match=f"known here until {this_year - 1}") as caught:
+        await calendars.put(a_calendar(), sources=Sources(country="CN"))
+    assert caught.value.field == "country"
+
+
+@virtually
+async def test_a_country_that_need_not_announce_anything_has_all_years_and_says_what_is_known() -> None:
+    bench, calendars, days = await a_manager()
+    this_year = bench.node.time.now().year
+    days.worked_until, days.is_announced_yearly = this_year - 1, False
+    stored = await calendars.put(a_calendar(), sources=Sources(country="HU"))
+    assert stored.calendar.years == (this_year - 1, this_year + 1)
+    assert stored.origin.endswith(f"worked instead until {this_year - 1}")
 
 
 @pytest.mark.parametrize(

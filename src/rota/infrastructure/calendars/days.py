@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 
-from rota.domain.calendar import BusinessDays, Calendar
+from rota.application.ports.days import DaysOfCountry
+from rota.domain.calendar import Calendar
 from rota.domain.errors import ConfigError, InvalidError
-from rota.infrastructure.calendars.country import country_business_days
+from rota.infrastructure.calendars.country import days_of_country
 from rota.infrastructure.calendars.ics import calendar_from_ics
 
 
 class KnownDays:
-    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> BusinessDays:
+    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> DaysOfCountry:
         try:
-            return await asyncio.to_thread(country_business_days, country, years, subdivision=subdivision)
+            return await asyncio.to_thread(days_of_country, country, years, subdivision=subdivision)
         except ConfigError as exc:  # whoever asked over the API can be told, and somebody else can install it
             raise InvalidError("country", f"is not known to this server: {exc}") from exc
 

@@ -46,7 +46,7 @@ def calendar() -> None:
 @click.option("--country", metavar="CODE", help="Add the days of a country, such as CN; needs rota[calendars] there.")
 @click.option("--subdivision", metavar="CODE", help="Of a part of it, such as BY.")
 @click.option("--holidays", is_flag=True, help="Of the country its holidays, not its business days.")
-@click.option("--years", metavar="FIRST-LAST", help="Of the country.  [default: last year to next year]")
+@click.option("--years", metavar="FIRST-LAST", help="Of the country.  [default: last year to next year, if announced]")
 @click.option("--ics", metavar="FILE|-", help="Add the events of an iCalendar file.")
 @server_option
 def put(name: str, *, url: str | None, **given: Any) -> None:
