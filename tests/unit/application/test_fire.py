@@ -309,17 +309,6 @@ async def test_while_a_run_goes_on_the_next_is_skipped() -> None:
 
 
 @virtually
-async def test_a_run_that_never_began_is_named_by_those_that_are_skipped_for_it() -> None:
-    leader = await a_leader()
-    await leader.put(Schedule(every=MINUTE))
-    async with leader.firing():
-        await pass_time(181)
-    fired, *skipped = await leader.occurrences()
-    assert [one.reason for one in skipped] == [f"overlap: task {fired.task_id} never began"] * 2
-    assert leader.counted("overlap") == 2
-
-
-@virtually
 async def test_one_run_waits_behind_the_one_that_goes_on() -> None:
     leader = await a_leader()
     await leader.put(Schedule(every=MINUTE, overlap=Overlap.QUEUE_ONE), max_concurrent=1)

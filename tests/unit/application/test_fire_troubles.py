@@ -52,3 +52,14 @@ async def test_what_is_not_due_any_more_when_the_stores_clock_is_set_back_fires_
     await pass_time(30)
     await leader.fire()
     assert await leader.outcomes() == ["fired"]
+
+
+@virtually
+async def test_a_run_that_never_began_is_named_by_those_that_are_skipped_for_it() -> None:
+    leader = await a_leader()
+    await leader.put(Schedule(every=MINUTE))
+    async with leader.firing():
+        await pass_time(181)
+    fired, *skipped = await leader.occurrences()
+    assert [one.reason for one in skipped] == [f"overlap: task {fired.task_id} never began"] * 2
+    assert leader.counted("overlap") == 2
