@@ -26,5 +26,5 @@ class DaySource(Protocol):
         ...
 
     async def of_ics(self, name: str, text: str) -> Calendar:
-        """The calendar that an iCalendar file holds. Raises `InvalidError` that says which event cannot be read."""
+        """The calendar that an iCalendar file holds. Raises `InvalidError` that says which line cannot be read."""
         ...

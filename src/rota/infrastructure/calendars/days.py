@@ -18,4 +18,7 @@ class KnownDays:
             raise InvalidError("country", f"is not known to this server: {exc}") from exc
 
     async def of_ics(self, name: str, text: str) -> Calendar:
-        return await asyncio.to_thread(calendar_from_ics, name, text)
+        try:
+            return await asyncio.to_thread(calendar_from_ics, name, text)
+        except ConfigError as exc:
+            raise InvalidError("ics", f"has events that repeat, which this server cannot read: {exc}") from exc
