@@ -59,7 +59,7 @@ def test_a_crontab_becomes_definitions_and_notes() -> None:
         "stdin": "line one\nline two",
         "env": {"SHELL": "/bin/bash"},
     }
-    assert [note.place for note in found.notes] == [f"crontab:{number}" for number in (3, 7, 8, 9, 10)]
+    assert [note.place for note in found.notes] == [f"crontab:{number}" for number in (3, 7, 8, 9, 10)] + ["crontab"]
     assert notes(found)[1] == "its type is backup.sh-2: there is a backup.sh already"
     assert notes(found)[3].startswith("not translated: schedule.cron")
 
@@ -68,13 +68,43 @@ def test_the_zone_of_the_commands_of_a_crontab_is_not_that_of_its_times() -> Non
     found = read_crontab("TZ=America/New_York\n0 9 * * * /bin/x\n", zone="Europe/Berlin")
     assert [one["zone"] for one in schedules(found)] == ["Europe/Berlin"]
     assert found.definitions[0]["payload"]["env"] == {"TZ": "America/New_York"}
-    assert notes(found) == ["TZ is set for the commands alone: cron fires by CRON_TZ, or by its own zone"]
+    assert notes(found)[0] == "TZ is set for the commands alone: cron fires by CRON_TZ, or by its own zone"
+
+
+@pytest.mark.parametrize(
+    ("cron", "plain"),
+    [
+        ("0 22-2 * * *", "0 22,23,0,1,2 * * *"),
+        ("50-10/10 * * * *", "50,0,10 * * * *"),
+        ("0 0 * nov-feb fri-Mon,3", "0 0 * 11,12,1,2 5,6,0,1,3"),
+        ("0 0 30-2 * 6-7", "0 0 30,31,1,2 * 6-7"),
+    ],
+)
+def test_a_range_that_ends_before_it_begins_is_written_out(cron: str, plain: str) -> None:
+    found = read_crontab(f"{cron} /bin/x\n", zone="UTC")
+    assert [one["cron"] for one in schedules(found)] == [plain]
+    assert notes(found)[0] == f"{cron} is read as {plain}, as BusyBox does; other crons refuse the line"
+
+
+@pytest.mark.parametrize("cron", ["0 25-2 * * *", "0 22-2/0 * * *", "0 0 * * fri-moon", "0 0 1 1"])
+def test_what_is_no_range_is_noted_as_it_is(cron: str) -> None:
+    found = read_crontab(f"{cron} /bin/x\n", zone="UTC")
+    assert (found.definitions, len(found.notes)) == ([], 1)
+
+
+def test_a_crontab_says_that_nothing_limits_its_runs_and_what_else_is_lost() -> None:
+    found = read_crontab("RANDOM_DELAY=45\n* * * * * /bin/x\n", zone="UTC")
+    assert notes(found) == [
+        "RANDOM_DELAY is left out: give jitter_seconds, 45 minutes",
+        "cron sets no time limit; here a run ends after five minutes unless its timeout_seconds says otherwise",
+    ]
+    assert "env" not in found.definitions[0]["payload"]
 
 
 def test_a_crontab_of_the_system_has_users() -> None:
     found = read_crontab("17 * * * * root cd / && run-parts /etc/cron.hourly\n@daily root", zone="UTC", has_user=True)
     assert found.definitions[0]["payload"] == {"command": "cd / && run-parts /etc/cron.hourly"}
-    assert notes(found) == ["ran as root: who runs it now is up to the worker", "not translated: has no command"]
+    assert notes(found)[:2] == ["ran as root: who runs it now is up to the worker", "not translated: has no command"]
 
 
 @pytest.mark.parametrize(
@@ -129,8 +159,46 @@ def test_timers_know_their_service_their_delay_and_their_pace() -> None:
     assert schedules(found)[1:] == [{"every_seconds": 5400.0, **shared}, {"after_end_seconds": 10.0, **shared}]
     assert [one["type"] for one in found.definitions] == ["lonely", "sync", "sync-2"]
     assert found.definitions[1]["payload"] == {"command": "/bin/sync    --all"}
-    assert any("lonely.service is not among the files" in note for note in notes(found))
+    assert [note.text[:26] for note in found.notes if note.place == "lonely.service"] == ["is not among the files: it"]
     assert notes(read_timers({"a.service": ""}, zone="UTC")) == ["there is no .timer file"]
+
+
+def test_of_several_calendars_those_that_can_be_are_translated_and_all_are_told() -> None:
+    timer = "[Timer]\nOnCalendar=daily\nOnCalendar=2027-*-* 00:00\nOnCalendar=*:0/15\nRandomizedDelaySec=moon\n"
+    found = read_timers({"a.timer": timer, "a.service": "ExecStart=/bin/x\nRuntimeMaxSec=infinity\n"}, zone="UTC")
+    assert [one["cron"] for one in schedules(found)] == ["0 0 * * *", "0 0/15 * * * *"]
+    assert [one["payload"] for one in found.definitions] == [{"command": "/bin/x"}] * 2
+    assert notes(found) == [
+        "OnCalendar=2027-*-* 00:00 is not translated: '2027-*-* 00:00' names a year",
+        "RandomizedDelaySec is left out: 'moon' is no span of time that is known here",
+        "has 2 times: each is a type of its own, and does not wait for the others",
+        "sets no time limit; here a run ends after five minutes unless its timeout_seconds says otherwise",
+        "its type is a-2: there is a a already",
+    ]
+
+
+def test_all_commands_of_a_service_are_kept_and_the_rest_of_it_is_told() -> None:
+    service = (
+        "[Service]\nType=oneshot\nExecStart=/bin/a\nExecStart=-/bin/b --all\nTimeoutSec=1h\nTimeoutStartSec=90\n"
+        "Restart=on-failure\nUser=backup\nEnvironment=A=1\n[Install]\nWantedBy=timers.target\n"
+    )
+    found = read_timers({"a.timer": "OnCalendar=daily\nWakeSystem=true\n", "a.service": service}, zone="UTC")
+    [definition] = found.definitions
+    assert (definition["payload"], definition["timeout_seconds"]) == ({"command": "/bin/a && /bin/b --all"}, 90.0)
+    assert [(note.place, note.text) for note in found.notes] == [
+        ("a.timer", "left out: WakeSystem="),
+        ("a.service", "has 2 ExecStart: they are one command, with && between them, for a shell"),
+        ("a.service", "what stands before a command in ExecStart is left out: one of @-:+!|"),
+        ("a.service", "Restart=on-failure is left out: nothing is tried again; give retry"),
+        ("a.service", "left out: User=, Environment="),
+    ]
+
+
+def test_a_time_limit_that_is_not_known_is_told() -> None:
+    service = "ExecStart=/bin/a\nRuntimeMaxSec=2 moons\nTimeoutStartSec=1\n"
+    found = read_timers({"a.timer": "OnCalendar=daily\n", "a.service": service}, zone="UTC")
+    assert "timeout_seconds" not in found.definitions[0]
+    assert notes(found)[0] == "its time limit is left out: '2 moons' is no span of time that is known here"
 
 
 BEAT = """
@@ -193,8 +261,60 @@ def test_a_beat_schedule_is_read_without_running_it() -> None:
     first, second, third, _ = found.definitions
     assert (first["type"], first["executor"]) == ("add-every-30", {"type": "local", "function": "proj.tasks:add"})
     assert (first["payload"], second["payload"], third["executor"]) == ({"args": [16, 16]}, {"a": 1}, {"type": "local"})
+    assert {one["retry"]["max_retries"] for one in found.definitions} == {0}
     assert sum(note.startswith("not translated") for note in notes(found)) == UNTRANSLATABLE
-    assert len(found.notes) == UNTRANSLATABLE + 2
+    told = [note for note in notes(found) if not note.startswith("not translated")]
+    assert told == [
+        "add-every-30: positional arguments [16, 16] are in the payload as `args`; give them names",
+        "add-every-30: options is left out: {'queue': 'x'}",
+        "span: the module of clean is not known; give executor.function, module:name",
+        "wrapped: the module of clean is not known; give executor.function, module:name",
+        "fast: the module of clean is not known; give executor.function, module:name",
+        "Celery sets no time limit; here a run ends after five minutes unless its timeout_seconds says otherwise",
+        "nothing is tried again: what the tasks say of retries and time limits is not read; give retry",
+    ]
+
+
+PERIODIC = """
+from proj.tasks import add as plus
+from proj import jobs
+@app.on_after_configure.connect
+def setup_periodic_tasks(sender, **kwargs):
+    sender.add_periodic_task(10.0, plus.s(1, b=2), name="add every 10", expires=5)
+    sender.add_periodic_task(crontab(hour="22-2", minute=0), jobs.clean.si(), kwargs={"deep": True})
+    sender.add_periodic_task(30.0, sig=local.s())
+    sender.add_periodic_task(30.0, make())
+    sender.add_periodic_task(30.0, make().s())
+    sender.add_periodic_task(30.0, plus.s(*numbers))
+    sender.add_periodic_task(30.0, plus.s(**names))
+    sender.add_periodic_task(30.0)
+app.conf.beat_schedule = make_schedule()
+"""
+
+
+def test_calls_that_add_a_periodic_task_are_read() -> None:
+    found = read_beat(PERIODIC, zone="UTC", place="beat")
+    assert [(one["type"], one["executor"].get("function")) for one in found.definitions] == [
+        ("add-every-10", "proj.tasks:add"),
+        ("jobs.clean", "proj.jobs:clean"),
+        ("local", None),
+    ]
+    assert [one["payload"] for one in found.definitions] == [{"b": 2, "args": [1]}, {"deep": True}, {}]
+    assert [one.get("cron", one.get("every_seconds")) for one in schedules(found)] == [
+        10.0,
+        "0 22,23,0,1,2 * * *",
+        30.0,
+    ]
+    told = [(note.place, note.text) for note in found.notes]
+    assert told[:4] == [
+        ("beat:14", "not translated: make_schedule() is not written out as a dict"),
+        ("beat:6", "add every 10: positional arguments [1] are in the payload as `args`; give them names"),
+        ("beat:6", "add every 10: expires is left out: 5"),
+        ("beat:8", "local: the module of local is not known; give executor.function, module:name"),
+    ]
+    assert [place for place, text in told if text.startswith("not translated")] == [
+        *("beat:14", "beat:9", "beat:10", "beat:11", "beat:12", "beat:13")
+    ]
 
 
 @pytest.mark.parametrize(("source", "told"), [("def", "is no Python"), ("x = 1", "there is no beat_schedule")])
@@ -243,6 +363,21 @@ def test_what_xxl_job_has_beyond_that_is_noted() -> None:
     found = read_jobs(as_csv(odd, script, never, broken), zone="UTC")
     assert len(found.definitions) == 1
     assert len(found.notes) == 6
+    routed = job(
+        executor_route_strategy="ROUND", misfire_strategy="MAYBE", executor_fail_retry_count="-1", job_group="2"
+    )
+    found = read_jobs(
+        as_csv(routed, job(job_group="1", executor_block_strategy="LATER", executor_timeout="x")), zone="UTC"
+    )
+    assert [note for note in notes(found) if "its type is" not in note] == [
+        "ROUND is left out: which worker runs it is up to scheduler.balancer",
+        "misfire_strategy MAYBE is not known; it has on_missed: skip",
+        "executor_fail_retry_count -1 is left out: it is no number from 0",
+        "has no timeout; here it is five minutes unless timeout_seconds says otherwise",
+        "executor_block_strategy LATER is not known; it has overlap: queue_all",
+        "executor_timeout x is left out: it is no number from 0",
+        "has 2 groups of executors: which workers run a type is up to their worker.types",
+    ]
     assert notes(read_jobs("a,b\n1,2\n", zone="UTC"))[0].startswith("has no row of xxl_job_info")
 
 
@@ -250,7 +385,22 @@ def test_a_dump_names_its_columns_and_escapes_its_text() -> None:
     text = "INSERT INTO xxl_job_info (`id`, `job_cron`, `executor_handler`, `executor_param`)\n"
     text += r"VALUES (5, '0 0 1 * * ?', 'h', 'it\'s\n' 'x'), (6, '@daily', 'h', 'a''b');"
     found = read_jobs(text, zone="UTC")
-    assert [one["payload"]["param"] for one in found.definitions] == ["it's\n", "a'b"]
+    assert [one["payload"]["param"] for one in found.definitions] == ["it's\nx", "a'b"]
+
+
+@pytest.mark.parametrize(
+    ("dump", "told"),
+    [
+        (
+            "INSERT INTO xxl_job_info VALUES (5, 'a')",
+            "a row has 2 values for 24 columns; dump it with their names (mysqldump --complete-insert)",
+        ),
+        ("INSERT INTO xxl_job_info VALUES (5, 'it is cut off", 'an INSERT cannot be read from "\'it is cut off" on'),
+    ],
+)
+def test_a_dump_that_would_be_read_in_part_or_wrongly_is_not_translated(dump: str, told: str) -> None:
+    found = read_jobs(dump, zone="UTC")
+    assert (found.definitions, notes(found)) == ([], [f"not translated: {told}"])
 
 
 def test_names_are_made_of_whatever_there_is() -> None:

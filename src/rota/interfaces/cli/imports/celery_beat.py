@@ -1,19 +1,25 @@
-"""Celery's beat schedule, read from the Python file that has it. The file is parsed and never run.
+"""Celery's beat schedule, and its calls of `add_periodic_task`, read from the Python file that has them. The file is
+parsed and never run.
 
 A task becomes a type of its own for each entry, with the function that the task is most likely to be. Beat runs what is
-overdue once when it starts, and does not care whether runs overlap; both are kept. In Celery a weekday and a day of the
-month must both fit, which is no crontab: that is not translated.
+overdue once when it starts, and does not care whether runs overlap; both are kept. What a task says of its retries and
+its time limit stands elsewhere, and is not read. In Celery a weekday and a day of the month must both fit, which is no
+crontab: that is not translated. Its ranges may end before they begin, which crontab has as lists.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from rota.interfaces.cli.imports.translation import Translation, type_of
+from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, type_of, without_wrapping
 
 _SCHEDULES = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES = ("timezone", "CELERY_TIMEZONE")
+_READ = ("task", "schedule", "args", "kwargs")
+_ADDED = "add_periodic_task"
+_ADDED_WITH = ("schedule", "sig", "args", "kwargs", "name")
 _CRONTAB = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 _CELERYS_ORDER = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")
 _SPANS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
@@ -34,13 +40,29 @@ def read_beat(source: str, *, zone: str, place: str = "celery") -> Translation:
     for name, value in assigned:
         if name in _ZONES and isinstance(value, ast.Constant) and isinstance(value.value, str):
             zone = value.value
-    tables = [value for name, value in assigned if name in _SCHEDULES and isinstance(value, ast.Dict)]
-    if not tables:
-        found.note(place, f"there is no {_SCHEDULES[0]} that is written out as a dict")
+    tables = [value for name, value in assigned if name in _SCHEDULES]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == _ADDED]
+    if not tables and not calls:
+        found.note(place, f"there is no {_SCHEDULES[0]} that is written out as a dict, and no {_ADDED}()")
     for table in tables:
-        for key, entry in zip(table.keys, table.values, strict=True):
-            _read_entry(found, key, entry=entry, zone=zone, place=place)
+        _read_table(found, table, zone=zone, place=place)
+    imported = {name: origin for node in ast.walk(tree) for name, origin in _imported(node)}
+    for call in calls:
+        _read_call(found, call, zone=zone, where=f"{place}:{call.lineno}", imported=imported)
+    if found.definitions:
+        found.note(place, f"Celery {NO_LIMIT}")
+        found.note(
+            place, "nothing is tried again: what the tasks say of retries and time limits is not read; give retry"
+        )
     return found
+
+
+def _read_table(found: Translation, table: ast.expr, *, zone: str, place: str) -> None:
+    if not isinstance(table, ast.Dict):
+        found.note(f"{place}:{table.lineno}", f"not translated: {ast.unparse(table)[:80]} is not written out as a dict")
+        return
+    for key, entry in zip(table.keys, table.values, strict=True):
+        _read_entry(found, key, entry=entry, zone=zone, place=place)
 
 
 def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
@@ -66,14 +88,76 @@ def _read_entry(found: Translation, key: ast.expr | None, *, entry: ast.expr, zo
     except UntranslatableError as error:
         found.note(where, f"not translated: {error}")
         return
-    module, _, function = task.rpartition(".")
-    if args:
-        found.note(where, f"{name}: positional arguments {args} are in the payload as `args`; give them names")
-    if "options" in facts:
-        found.note(where, f"{name}: options are left out: {ast.unparse(facts['options'])}")
-    executor = {"type": "local", **({"function": f"{module}:{function}"} if module else {})}
-    payload = {**kwargs, **({"args": args} if args else {})}
-    definition = {"type": type_of(name or task), "description": f"was {task}", "executor": executor, "payload": payload}
+    left_out = {name: value for name, value in facts.items() if name not in _READ}
+    _add(found, where, schedule=schedule, run=_Run(name or task, task, args, kwargs, left_out))
+
+
+def _imported(node: ast.AST) -> list[tuple[str, str]]:
+    """What a piece of the program imports: the name it is known by here, and its own."""
+    if isinstance(node, ast.Import):
+        return [(one.asname, one.name) for one in node.names if one.asname is not None]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [(one.asname or one.name, f"{node.module}.{one.name}") for one in node.names]
+    return []
+
+
+def _read_call(found: Translation, call: ast.Call, *, zone: str, where: str, imported: Mapping[str, str]) -> None:
+    """`add_periodic_task(schedule, task.s(…), args, kwargs, name=…)`."""
+    facts = dict(zip(_ADDED_WITH, call.args, strict=False)) | {str(word.arg): word.value for word in call.keywords}
+    try:
+        written, args, kwargs = _signature(facts["sig"])
+        first, dot, rest = written.partition(".")
+        task = imported.get(first, first) + dot + rest
+        schedule = _schedule(facts["schedule"], zone)
+        more_args, more_kwargs = _arguments(facts)
+        name = str(_value(facts["name"])) if "name" in facts else written
+    except KeyError as error:
+        found.note(where, f"not translated: has no {error}")
+        return
+    except UntranslatableError as error:
+        found.note(where, f"not translated: {error}")
+        return
+    left_out = {name: value for name, value in facts.items() if name not in _ADDED_WITH}
+    run = _Run(name, task, [*more_args, *args], {**kwargs, **more_kwargs}, left_out)
+    _add(found, where, schedule=schedule, run=run)
+
+
+def _signature(given: ast.expr) -> tuple[str, list[Any], dict[str, Any]]:
+    """The task that a signature is of, by the name that the file has for it, and its arguments."""
+    made = given.func if isinstance(given, ast.Call) else None
+    task = _path(made.value) if isinstance(made, ast.Attribute) and made.attr in ("s", "si") else ""
+    if not isinstance(given, ast.Call) or not task:
+        raise UntranslatableError(f"{ast.unparse(given)[:80]} is no signature such as task.s(1)")
+    named = {str(word.arg): _value(word.value) for word in given.keywords if word.arg is not None}
+    if len(named) != len(given.keywords) or any(isinstance(one, ast.Starred) for one in given.args):
+        raise UntranslatableError(f"{ast.unparse(given)[:80]} has arguments that are not written out")
+    return task, [_value(one) for one in given.args], named
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    name: str
+    task: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    left_out: Mapping[str, ast.expr]
+
+
+def _add(found: Translation, where: str, *, schedule: Mapping[str, Any], run: _Run) -> None:
+    module, _, function = run.task.rpartition(".")
+    if not module:
+        found.note(where, f"{run.name}: the module of {run.task} is not known; give executor.function, module:name")
+    if run.args:
+        found.note(where, f"{run.name}: positional arguments {run.args} are in the payload as `args`; give them names")
+    for name, value in run.left_out.items():
+        found.note(where, f"{run.name}: {name} is left out: {ast.unparse(value)}")
+    definition = {
+        "type": type_of(run.name),
+        "description": f"was {run.task}"[:2000],
+        "executor": {"type": "local", **({"function": f"{module}:{function}"} if module else {})},
+        "retry": {"max_retries": 0},
+        "payload": {**run.kwargs, **({"args": list(run.args)} if run.args else {})},
+    }
     found.add(where, definition, schedule={**schedule, "overlap": "allow", "on_missed": "run_once"})
 
 
@@ -120,7 +204,7 @@ def _crontab(given: ast.Call) -> str:
         fields[name] = ",".join(map(str, plain)) if isinstance(plain, list | tuple | set) else str(plain)
     if fields["day_of_month"] != "*" and fields["day_of_week"] != "*":
         raise UntranslatableError("needs a weekday and a day of the month at once")
-    return " ".join(fields[name].replace(" ", "") for name in _CRONTAB)
+    return without_wrapping(" ".join(fields[name].replace(" ", "") for name in _CRONTAB))
 
 
 def _span(given: ast.Call) -> float:
@@ -141,3 +225,11 @@ def _value(given: ast.expr) -> Any:
 
 def _name(given: ast.expr) -> str:
     return given.attr if isinstance(given, ast.Attribute) else given.id if isinstance(given, ast.Name) else ""
+
+
+def _path(given: ast.expr) -> str:
+    """A name with dots; empty: it is something else."""
+    if isinstance(given, ast.Name):
+        return given.id
+    before = _path(given.value) if isinstance(given, ast.Attribute) else ""
+    return f"{before}.{_name(given)}" if before else ""

@@ -8,10 +8,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from rota.interfaces.cli.imports.translation import Translation, name_of_command
+from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, name_of_command, without_wrapping
 
 _SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 _ZONE = "CRON_TZ"
+_DELAY = "RANDOM_DELAY"
 _MAIL = ("MAILTO", "MAILFROM")
 FIELDS = 5
 
@@ -21,6 +22,8 @@ def read_crontab(text: str, *, zone: str, has_user: bool = False, place: str = "
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             reading.take(line.strip(), f"{place}:{number}")
+    if reading.found.definitions:
+        reading.found.note(place, f"cron {NO_LIMIT}")
     return reading.found
 
 
@@ -37,6 +40,8 @@ class _Reading:
             self._take_entry(line, where)
         elif setting[1] in _MAIL:
             self.found.note(where, f"{setting[1]}: output is kept with each task and sent to nobody")
+        elif setting[1] == _DELAY:
+            self.found.note(where, f"{_DELAY} is left out: give jitter_seconds, {setting[2]} minutes")
         else:
             if setting[1] == "TZ":
                 self.found.note(where, f"TZ is set for the commands alone: cron fires by {_ZONE}, or by its own zone")
@@ -55,6 +60,9 @@ class _Reading:
         if cron.lower() == "@reboot":
             self.found.note(where, "not translated: @reboot is no time; start it with the machine")
             return
+        unwrapped = without_wrapping(cron)
+        if unwrapped != cron:
+            self.found.note(where, f"{cron} is read as {unwrapped}, as BusyBox does; other crons refuse the line")
         definition = {
             "type": name_of_command(command),
             "description": f"from {where}: {command}"[:2000],
@@ -63,7 +71,7 @@ class _Reading:
             "payload": self._payload(command),
         }
         zone = self.settings.get(_ZONE, self.zone)
-        schedule = {"cron": cron, "zone": zone, "overlap": "allow", "on_missed": "skip"}
+        schedule = {"cron": unwrapped, "zone": zone, "overlap": "allow", "on_missed": "skip"}
         self.found.add(where, definition, schedule=schedule)
 
     def _payload(self, command: str) -> dict[str, Any]:

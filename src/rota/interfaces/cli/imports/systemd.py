@@ -6,11 +6,11 @@ missed. In systemd a weekday and a day of the month must both fit, which is no c
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from zoneinfo import available_timezones
 
-from rota.interfaces.cli.imports.translation import Translation, type_of
+from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, type_of
 
 _SHORT = {
     "minutely": "* * * * *", "hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * 1",
@@ -29,6 +29,19 @@ _UNITS = {
     "d": 86_400, "day": 86_400, "days": 86_400, "w": 604_800, "week": 604_800, "weeks": 604_800,
 }  # fmt: skip
 _SINCE_START = ("OnBootSec", "OnStartupSec", "OnActiveSec")
+_OF_TIMERS = ("Unit", "Persistent", "RandomizedDelaySec", "AccuracySec")
+_OF_SERVICES = ("ExecStart", "Type", "Restart", "TimeoutSec", "TimeoutStartSec", "RuntimeMaxSec")
+_OF_ALL = (
+    "Description",
+    "Documentation",
+    "After",
+    "Before",
+    "Wants",
+    "WantedBy",
+    "Alias",
+    "Also",
+)  # say nothing of runs
+_PREFIXES = "@-:+!|"  # before a command: how systemd is to run it
 Unit = Mapping[str, list[str]]
 
 
@@ -45,39 +58,80 @@ def read_timers(files: Mapping[str, str], *, zone: str) -> Translation:
         found.note("systemd", "there is no .timer file")
     for name, unit in sorted(timers.items()):
         service = (unit.get("Unit") or [f"{name.removesuffix('.timer')}.service"])[-1]
-        _read_timer(found, name, unit=unit, command=_last(units.get(service, {}), "ExecStart"), zone=zone)
-        if service not in units:
-            found.note(name, f"{service} is not among the files: its command is missing in the payload")
+        schedules = _read_schedules(found, name, unit=unit, zone=zone)
+        if not schedules:
+            found.note(name, "not translated: says no time that repeats")
+            continue
+        runs = _read_service(found, service, unit=units.get(service))
+        for schedule in schedules:
+            about = {
+                "type": type_of(name.removesuffix(".timer")),
+                "description": _last(unit, "Description") or f"from {name}",
+            }
+            found.add(name, {**about, **runs}, schedule=schedule)
     return found
 
 
-def _read_timer(found: Translation, name: str, *, unit: Unit, command: str, zone: str) -> None:
+def _read_schedules(found: Translation, name: str, *, unit: Unit, zone: str) -> list[dict[str, Any]]:
+    """One for each of its times; what is no time here is noted, and keeps none of the others back."""
     shared: dict[str, Any] = {"on_missed": "run_once" if _is_true(_last(unit, "Persistent")) else "skip"}
+    schedules: list[dict[str, Any]] = []
+    for key, read in _TIMES.items():
+        for given in unit.get(key, []):
+            try:
+                schedules.append({**read(given, zone), **shared})
+            except UntranslatableError as error:
+                found.note(name, f"{key}={given} is not translated: {error}")
     try:
         if delay := _seconds(_last(unit, "RandomizedDelaySec")):
-            shared["jitter_seconds"] = delay
-        schedules = [*_calendars(unit.get("OnCalendar", []), zone=zone), *_paces(unit)]
+            schedules = [{**one, "jitter_seconds": delay} for one in schedules]
     except UntranslatableError as error:
-        found.note(name, f"not translated: {error}")
-        return
+        found.note(name, f"RandomizedDelaySec is left out: {error}")
     for key in _SINCE_START:
         if key in unit:
             found.note(name, f"{key} is counted from a start of the machine and left out")
-    if not schedules:
-        found.note(name, "not translated: says no time that repeats")
-    for schedule in schedules:
-        definition = {
-            "type": type_of(name.removesuffix(".timer")),
-            "description": _last(unit, "Description") or f"from {name}",
-            "executor": {"type": "local"},
-            "retry": {"max_retries": 0},
-            "payload": {"command": command},
-        }
-        found.add(name, definition, schedule={**schedule, **shared})
+    _note_rest(found, name, unit=unit, known=(*_TIMES, *_SINCE_START, *_OF_TIMERS))
+    if len(schedules) > 1:
+        found.note(name, f"has {len(schedules)} times: each is a type of its own, and does not wait for the others")
+    return schedules
 
 
-def _calendars(given: Sequence[str], *, zone: str) -> list[dict[str, Any]]:
-    return [_calendar(one, zone) for one in given if one]
+def _read_service(found: Translation, name: str, *, unit: Unit | None) -> dict[str, Any]:
+    """What runs, for how long and how often."""
+    runs: dict[str, Any] = {"executor": {"type": "local"}, "retry": {"max_retries": 0}, "payload": {"command": ""}}
+    if unit is None:
+        found.note(name, "is not among the files: its command is missing in the payload, and so is its time limit")
+        return runs
+    commands = unit.get("ExecStart", [])
+    if len(commands) > 1:
+        found.note(name, f"has {len(commands)} ExecStart: they are one command, with && between them, for a shell")
+    if any(one[0] in _PREFIXES for one in commands):
+        found.note(name, f"what stands before a command in ExecStart is left out: one of {_PREFIXES}")
+    runs["payload"]["command"] = " && ".join(one.lstrip(_PREFIXES) for one in commands)
+    if timeout := _find_limit(found, name, unit=unit):
+        runs["timeout_seconds"] = timeout
+    else:
+        found.note(name, NO_LIMIT)
+    if _last(unit, "Restart") not in ("", "no"):
+        found.note(name, f"Restart={_last(unit, 'Restart')} is left out: nothing is tried again; give retry")
+    _note_rest(found, name, unit=unit, known=_OF_SERVICES)
+    return runs
+
+
+def _find_limit(found: Translation, name: str, *, unit: Unit) -> float:
+    """How long a run may take: what starts once is being started all the time; 0: no limit is set."""
+    keys = ("TimeoutSec", "TimeoutStartSec") if _last(unit, "Type") == "oneshot" else ("RuntimeMaxSec",)
+    given = next((_last(unit, key) for key in reversed(keys) if key in unit), "infinity")
+    try:
+        return 0.0 if given == "infinity" else _seconds(given)
+    except UntranslatableError as error:
+        found.note(name, f"its time limit is left out: {error}")
+        return 0.0
+
+
+def _note_rest(found: Translation, name: str, *, unit: Unit, known: Sequence[str]) -> None:
+    if rest := [f"{key}=" for key in unit if key not in (*known, *_OF_ALL)]:
+        found.note(name, f"left out: {', '.join(rest)}")
 
 
 def _calendar(given: str, zone: str) -> dict[str, Any]:
@@ -121,13 +175,12 @@ def _field(given: str, whole: str) -> str:
     return ",".join(str(part) for part in given.replace("..", "-").split(","))
 
 
-def _paces(unit: Unit) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    if (pace := _seconds(_last(unit, "OnUnitActiveSec"))) > 0:
-        found.append({"every_seconds": pace})
-    if (delay := _seconds(_last(unit, "OnUnitInactiveSec"))) > 0:
-        found.append({"after_end_seconds": delay})
-    return found
+def _pace(given: str, _: str) -> dict[str, Any]:
+    return {"every_seconds": _seconds(given)}
+
+
+def _delay(given: str, _: str) -> dict[str, Any]:
+    return {"after_end_seconds": _seconds(given)}
 
 
 def _seconds(given: str) -> float:
@@ -161,3 +214,10 @@ def _last(unit: Unit, key: str) -> str:
 
 def _is_true(value: str) -> bool:
     return value.lower() in ("1", "yes", "true", "on")
+
+
+_TIMES: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
+    "OnCalendar": _calendar,
+    "OnUnitActiveSec": _pace,
+    "OnUnitInactiveSec": _delay,
+}

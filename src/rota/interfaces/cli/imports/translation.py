@@ -1,7 +1,7 @@
 """What becomes of the schedules of another program: definitions, and notes of what could not be translated."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,12 @@ from rota.domain.errors import InvalidError
 from rota.domain.schedule_form import schedule_from
 
 LONGEST_TYPE = 60
+NO_LIMIT = "sets no time limit; here a run ends after five minutes unless its timeout_seconds says otherwise"
 _UNFIT = re.compile(r"[^A-Za-z0-9_.]+")
+_WRAPPING = re.compile(r"(?P<first>\w+)-(?P<last>\w+)(?:/(?P<step>\d{1,2}))?", re.ASCII)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS = ((0, 60, ()), (0, 24, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 7, _DAYS))  # the least, how many, their names
 Definition = dict[str, Any]
 
 
@@ -61,3 +66,31 @@ def name_of_command(command: str) -> str:
         if "=" not in word.partition("/")[0]:
             return type_of(word.rpartition("/")[2])
     return "job"
+
+
+def without_wrapping(cron: str) -> str:
+    """An expression of five fields; ranges that end before they begin, as `22-2`, as the values that they stand for."""
+    fields = cron.split()
+    if len(fields) != len(_FIELDS):
+        return cron
+    return " ".join(
+        ",".join(_unwrapped(item, known) for item in field.split(","))
+        for field, known in zip(fields, _FIELDS, strict=True)
+    )
+
+
+def _unwrapped(item: str, known: tuple[int, int, tuple[str, ...]]) -> str:
+    (least, size, names), found = known, _WRAPPING.fullmatch(item)
+    if found is None:
+        return item
+    first, last = (_number(found[end], least, names=names) for end in ("first", "last"))
+    step = int(found["step"] or 1)
+    if first is None or last is None or not least <= last < first < least + size or not step:
+        return item
+    return ",".join(str(least + (value - least) % size) for value in range(first, last + size + 1, step))
+
+
+def _number(text: str, least: int, *, names: Sequence[str]) -> int | None:
+    if text.isdigit():
+        return int(text)
+    return least + names.index(text.lower()) if text.lower() in names else None

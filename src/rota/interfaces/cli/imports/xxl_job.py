@@ -26,13 +26,25 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": ""}
 Row = Mapping[str, str]
 
 
+class _UnreadableError(Exception):
+    """A dump that would be read in part, or wrongly."""
+
+
 def read_jobs(text: str, *, zone: str, place: str = "xxl-job") -> Translation:
     found = Translation()
-    rows = list(_read_dump(text)) if _INSERT.search(text) else list(_read_csv(text))
+    try:
+        rows = list(_read_dump(text)) if _INSERT.search(text) else list(_read_csv(text))
+    except _UnreadableError as error:
+        found.note(place, f"not translated: {error}")
+        return found
     if not rows:
         found.note(place, "has no row of xxl_job_info, neither as CSV with a header nor as INSERT")
     for row in rows:
         _read_job(found, row, zone=zone, place=f"{place}: job {row.get('id') or '?'}")
+    if len(groups := {row.get("job_group", "") for row in rows}) > 1:
+        found.note(
+            place, f"has {len(groups)} groups of executors: which workers run a type is up to their worker.types"
+        )
     return found
 
 
@@ -75,6 +87,17 @@ def _note_rest(found: Translation, row: Row, *, place: str) -> None:
     route = row.get("executor_route_strategy", "")
     if route == "SHARDING_BROADCAST":
         found.note(place, "ran on all executors at once (SHARDING_BROADCAST); here one worker runs it")
+    elif route:
+        found.note(place, f"{route} is left out: which worker runs it is up to scheduler.balancer")
+    for name, known, taken in (
+        ("executor_block_strategy", _OVERLAP, "overlap: queue_all"),
+        ("misfire_strategy", _MISSED, "on_missed: skip"),
+    ):
+        if row.get(name) and row[name] not in known:
+            found.note(place, f"{name} {row[name]} is not known; it has {taken}")
+    for name in ("executor_timeout", "executor_fail_retry_count"):
+        if row.get(name) and not row[name].isdigit():
+            found.note(place, f"{name} {row[name]} is left out: it is no number from 0")
     if row.get("child_jobid"):
         found.note(place, f"children are left out: {row['child_jobid']}")
     if row.get("alarm_email"):
@@ -107,17 +130,22 @@ def _read_dump(text: str) -> Iterator[Row]:
         named = insert[1]
         columns = [name.strip(' `"\n') for name in named.split(",")] if named else list(COLUMNS)
         for values in _tuples(text, insert.end()):
-            yield dict(zip(columns, values, strict=False))
+            if len(values) != len(columns):
+                problem = f"a row has {len(values)} values for {len(columns)} columns"
+                raise _UnreadableError(f"{problem}; dump it with their names (mysqldump --complete-insert)")
+            yield dict(zip(columns, values, strict=True))
 
 
 def _tuples(text: str, position: int) -> Iterator[list[str]]:
     """The rows behind VALUES, until the end of the statement."""
     values: list[str] = []
+    is_going_on = False  # texts side by side are one
     while token := _TOKEN.match(text, position):
         position = token.end()
         quoted, bare, mark = token.groups()
         if quoted is not None:
-            values.append(re.sub(r"\\(.)|''", lambda one: _unescape(one[1]), quoted, flags=re.DOTALL))
+            text_before = values.pop() if is_going_on else ""
+            values.append(text_before + re.sub(r"\\(.)|''", lambda one: _unescape(one[1]), quoted, flags=re.DOTALL))
         elif bare is not None:
             values.append("" if bare.upper() == "NULL" else bare)
         elif mark == "(":
@@ -126,6 +154,9 @@ def _tuples(text: str, position: int) -> Iterator[list[str]]:
             yield values
         elif mark == ";":
             return
+        is_going_on = quoted is not None
+    if rest := text[position:].strip():
+        raise _UnreadableError(f"an INSERT cannot be read from {rest[:40]!r} on")
 
 
 def _unescape(given: str | None) -> str:
