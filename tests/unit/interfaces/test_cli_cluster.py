@@ -90,7 +90,9 @@ def test_the_example_in_the_help_of_apply_is_sound() -> None:
 def test_a_misspelt_field_is_told_with_the_one_that_may_be_meant(api: FakeApi, capsys: Printed) -> None:
     Path("types.yaml").write_text("type: email\ntimeout: 5", "utf-8")
     assert run(["config-type", "apply", "-f", "types.yaml"]) == 2
-    assert capsys.readouterr().err.startswith("error: email: timeout: is not known; did you mean timeout_seconds?")
+    assert capsys.readouterr().err.startswith(
+        "error: types.yaml:2: email: timeout: is not known; did you mean timeout_seconds?"
+    )
     assert not api.sent
 
 

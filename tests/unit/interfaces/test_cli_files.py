@@ -81,10 +81,23 @@ def test_a_plan_of_nothing_new_says_so(api: FakeApi, capsys: Printed) -> None:
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({"a": "type: x\n", "b": "type: x\n"}, "'x' is defined in types/a.yaml and in types/b.yaml"),
-        ({"a": "- type: x\n- type: x\n  priority: 5\n"}, "'x' is defined twice in types/a.yaml"),
+        ({"a": "type: x\n", "b": "type: x\n"}, "'x' is defined twice, in types/a.yaml:1 and in types/b.yaml:1"),
+        (
+            {"a": "- type: x\n- type: x\n  priority: 5\n"},
+            "'x' is defined twice, in types/a.yaml:1 and in types/a.yaml:2",
+        ),
         ({"a": "# nothing\n"}, "types defines nothing"),
-        ({"a": "type: x\nschedule: {cron: 0 0 30 2 *}\n"}, "schedule.cron"),
+        ({"a": "type: x\nschedule: {cron: 0 0 30 2 *}\n"}, "types/a.yaml:2: x: schedule.cron: "),
+        ({"a": "type: x\nschedule:\n  zone: UTC\n  cron: 0 0 30 2 *\n"}, "types/a.yaml:4: x: schedule.cron: "),
+        ({"a": "type: y\n---\ntype: x\n\ntimeout_seconds: soon\n"}, "types/a.yaml:5: x: timeout_seconds: "),
+        (
+            {"a": "- type: y\n- type: x\n  schedule:\n    at:\n    - 2026-01-01\n"},
+            "types/a.yaml:5: x: schedule.at[0]: ",
+        ),
+        ({"a": "- type: y\n- type: x\n  retries: 3\n"}, "types/a.yaml:3: x: retries"),
+        ({"a": "- type: y\n- name: x\n"}, "types/a.yaml:2: the definition has no `type`"),
+        ({"a": "type: y\n", "b": "\ntype: [x]\n"}, "types/b.yaml:2: the definition has no `type`"),
+        ({"a": "type: y\n---\nhello\n"}, "types/a.yaml:3: the definition has no `type`"),
     ],
 )
 def test_a_folder_with_a_mistake_changes_nothing(
@@ -109,10 +122,18 @@ def test_what_the_server_would_refuse_is_told_by_the_plan_and_keeps_all_from_bei
     for more in (["--plan"], []):
         assert run(["config-type", "apply", "-f", "types", *more]) == 2
         printed = capsys.readouterr()
-        assert "bb1: schedule.only: there is no calendar of bb1\n" in printed.err
-        assert "cc1: schedule.only: there is no calendar of cc1\n" in printed.err
+        assert "types/bb1.yaml:2: bb1: schedule.only: there is no calendar of bb1\n" in printed.err
+        assert "types/cc1.yaml:1: cc1: schedule.only: there is no calendar of cc1\n" in printed.err
     assert not api.bodies()
     assert len(api.checked) == 6
+
+
+def test_a_revision_that_is_not_the_current_one_is_told_with_its_line(api: FakeApi, capsys: Printed) -> None:
+    refused = {"type": "about:blank", "title": "x", "status": 409, "code": "revision_conflict", "detail": "is at 4"}
+    api.on("PUT /task-configs/aa1", httpx2.Response(409, json=refused))
+    write(aa1="type: aa1\npriority: 5\nrevision: 3\n")
+    assert run(["config-type", "apply", "-f", "types/aa1.yaml"]) != 0
+    assert "types/aa1.yaml:3: is at 4" in capsys.readouterr().err
 
 
 def test_an_executor_that_no_worker_has_is_told(api: FakeApi, capsys: Printed) -> None:

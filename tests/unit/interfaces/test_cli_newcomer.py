@@ -82,7 +82,7 @@ def test_a_mistake_in_a_file_names_the_type(api: FakeApi, capsys: Printed, more:
     api.on("GET /task-configs", page())
     Path("types.yaml").write_text("type: email\ntimeout: 5\n", "utf-8")
     assert run(["config-type", "apply", "-f", "types.yaml", *more]) == USAGE
-    assert capsys.readouterr().err.startswith("error: email: timeout: is not known; ")
+    assert capsys.readouterr().err.startswith("error: types.yaml:2: email: timeout: is not known; ")
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,57 @@ A set of files has a name, its source, which every definition that is applied fr
 no file any more may be pruned. Whatever was made in another way is never touched by that.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rota.domain.errors import InvalidError
+from rota.domain.errors import ConflictError, InvalidError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.interfaces.cli.input import read_text
 from rota.wire.changes import TOLD_ONLY, Change, changes
 from rota.wire.config import TaskConfig
 
+if TYPE_CHECKING:
+    import yaml
+
 MOST_BYTES = 4 * 1024**2  # of one file
 MOST_FILES = 10_000
 SUFFIXES = (".yaml", ".yml", ".json")
 DEFAULT_SOURCE = "files"
-Definition = dict[str, Any]
+_PART = re.compile(r"[^.\[\]]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a definition is written."""
+
+    file: str
+    node: "yaml.Node"
+
+    def of(self, field: str = "") -> str:
+        """The file and the line of one of its fields, or of what is around it."""
+        node, line = self.node, self.node.start_mark.line
+        for part in _PART.findall(field):
+            found = _find_child(node, part)
+            if found is None:
+                break
+            line, node = found
+        return f"{self.file}:{line + 1}"
+
+
+class Definition(dict[str, Any]):
+    """What a type is to be, and where that is written."""
+
+    def __init__(self, facts: Mapping[str, Any], place: Place) -> None:
+        super().__init__(facts)
+        self.place = place
+
+    @property
+    def type(self) -> str:
+        return str(self["type"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,34 +69,38 @@ class Step:
 
 def read_definitions(file: str) -> list[Definition]:
     """Those in a file, `-`, or in all files of a folder; a type may be there once."""
-    found: list[tuple[str, Definition]] = []
-    for one in _files(file):
-        found += [(one, definition) for definition in _read_file(one)]
+    found = [definition for one in _files(file) for definition in _read_file(one)]
     if not found:
         raise InvalidError("--file", f"{file} defines nothing")
-    seen: dict[str, str] = {}
-    for one, definition in found:
-        if (first := seen.get(definition["type"])) is not None:
-            places = f"twice in {one}" if first == one else f"in {first} and in {one}"
-            raise InvalidError("--file", f"{definition['type']!r} is defined {places}")
-        seen[definition["type"]] = one
-    return [{key: value for key, value in definition.items() if key not in _TOLD} for _, definition in found]
+    seen: dict[str, Place] = {}
+    for one in found:
+        if (first := seen.get(one.type)) is not None:
+            raise InvalidError("--file", f"{one.type!r} is defined twice, in {first.of()} and in {one.place.of()}")
+        seen[one.type] = one.place
+    return found
 
 
 def with_source(definitions: Sequence[Definition], source: str) -> list[Definition]:
-    return [{**definition, "source": source} for definition in definitions]
+    return [Definition({**definition, "source": source}, definition.place) for definition in definitions]
 
 
 @contextmanager
 def about(definition: Definition) -> Iterator[None]:
-    """Let a mistake name the type in whose definition it is."""
+    """Let a mistake name the type in whose definition it is, the file and the line."""
+    place, task_type = definition.place, definition.type
     try:
         yield
     except InvalidError as error:
-        parts = [InvalidError(f"{definition['type']}: {one.field}", one.problem) for one in error.parts or (error,)]
+        parts = [
+            InvalidError(f"{place.of(one.field)}: {task_type}: {one.field}", one.problem)
+            for one in error.parts or (error,)
+        ]
         named = InvalidError.of(parts)
         named.args = ("\n".join(map(str, parts)),)
         raise named from error
+    except ConflictError as error:
+        error.args = (f"{place.of('revision')}: {error}",)
+        raise
 
 
 def plan(definitions: Sequence[Definition], present: Mapping[str, TaskConfig], *, prune: str = "") -> list[Step]:
@@ -106,17 +144,44 @@ def _read_file(file: str) -> Iterator[Definition]:
 
     text = read_text("--file", file, most=MOST_BYTES)
     try:
-        documents = [part for part in yaml.safe_load_all(text) if part is not None]
+        parts = [one for node, value in _read_documents(text) for one in _list_parts(node, value)]
     except yaml.MarkedYAMLError as exc:
         line = f":{exc.problem_mark.line + 1}" if exc.problem_mark is not None else ""
         raise InvalidError("--file", f"{file}{line} is not YAML: {exc.problem or exc.context}") from exc
     except (yaml.YAMLError, ValueError, RecursionError) as exc:  # also a date that is none
         raise InvalidError("--file", f"{file} is not YAML: {exc}") from exc
-    found = [definition for part in documents for definition in (part if isinstance(part, list) else [part])]
-    for place, definition in enumerate(found, 1):
-        if not isinstance(definition, dict) or not isinstance(definition.get("type"), str):
-            raise InvalidError("--file", f"definition {place} in {file} has no `type`")
-        yield definition
+    for node, facts in parts:
+        place = Place(file, node)
+        if not isinstance(facts, dict) or not isinstance(facts.get("type"), str):
+            raise InvalidError("--file", f"{place.of('type')}: the definition has no `type`")
+        yield Definition({key: value for key, value in facts.items() if key not in _TOLD}, place)
+
+
+def _read_documents(text: str) -> "Iterator[tuple[yaml.Node, Any]]":
+    """As `safe_load_all`, each with what knows its lines."""
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    while loader.check_node() and (node := loader.get_node()) is not None:
+        yield node, loader.construct_document(node)
+
+
+def _list_parts(node: "yaml.Node", value: Any) -> "list[tuple[yaml.Node, Any]]":
+    """A document may be a list of definitions, or empty."""
+    if value is None:
+        return []
+    return list(zip(node.value, value, strict=True)) if isinstance(value, list) else [(node, value)]
+
+
+def _find_child(node: "yaml.Node", part: str) -> "tuple[int, yaml.Node] | None":
+    """The value that a node has under a name, or at a number, and its line."""
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        return next(((key.start_mark.line, value) for key, value in node.value if key.value == part), None)
+    if isinstance(node, yaml.SequenceNode) and part.isdigit() and int(part) < len(node.value):
+        return node.value[int(part)].start_mark.line, node.value[int(part)]
+    return None
 
 
 _TOLD = TOLD_ONLY - {"type", "revision"}  # in what `get` shows, which can be applied again
