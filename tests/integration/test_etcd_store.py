@@ -242,7 +242,8 @@ async def test_of_what_became_of_very_many_targets_only_what_is_asked_for_is_rea
 
     monkeypatch.setattr(client, "read", read_and_count)
     assert await store.schedules.list_occurrences(DEFAULT_TENANT, "report", limit=5) == list(noted[:-6:-1])
-    assert await store.schedules.list_runs(DEFAULT_TENANT, "report", since=times[-50], limit=5) == []
+    key = (DEFAULT_TENANT, "report")
+    assert await store.schedules.list_runs({key: times[-50]}, limit=5) == {key: []}
     assert await store.schedules.purge(fired_before=NOON, limit=100) == 0
     assert await store.schedules.purge(fired_before=times[2], limit=100) == 2
     assert len(read) < 200, "a few more than asked for: they are looked for by the time"

@@ -184,10 +184,9 @@ class ManageCalendars:
 
     async def _list_runs(self, config: TaskConfig, now: datetime) -> set[datetime]:
         """The targets that fired and that the calendar may have moved."""
-        runs = await self.node.store.schedules.list_runs(
-            config.tenant_id, config.type, since=now - LONGEST_MOVE, limit=MOST_LOOKED_THROUGH
-        )
-        return {one.fire_at for one in runs}
+        key = (config.tenant_id, config.type)
+        runs = await self.node.store.schedules.list_runs({key: now - LONGEST_MOVE}, limit=MOST_LOOKED_THROUGH)
+        return {one.fire_at for one in runs[key]}
 
 
 def _check_announced(sources: Sources, known_until: int, *, needed: int) -> None:

@@ -224,12 +224,10 @@ class FaultyScheduleStore:
         )
 
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
-    ) -> list[Occurrence]:
+        self, since: Mapping[ConfigKey, datetime], *, limit: int = 100
+    ) -> dict[ConfigKey, list[Occurrence]]:
         return await _around(
-            self._faults,
-            "schedules.list_runs",
-            call=lambda: self._inner.list_runs(tenant_id, task_type, since=since, limit=limit),
+            self._faults, "schedules.list_runs", call=lambda: self._inner.list_runs(since, limit=limit)
         )
 
     async def list_occurrences(self, tenant_id: TenantId, task_type: str, *, limit: int = 100) -> list[Occurrence]:

@@ -1,10 +1,12 @@
 """Schedules that pause themselves after failed runs, and runs that are ended hard."""
 
-from datetime import date, timedelta
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
 
 import pytest
 
 from rota.application import metrics
+from rota.application.failing import JUDGED_AT_ONCE
 from rota.application.manage_configs import ManageConfigs
 from rota.application.submit import SubmitTasks
 from rota.domain.attempt import TaskError
@@ -12,8 +14,8 @@ from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import NotFoundError
 from rota.domain.events import EventKind
 from rota.domain.ids import DEFAULT_TENANT, TaskId
-from rota.domain.schedule import Overlap, Schedule
-from rota.domain.task_config import TaskConfig
+from rota.domain.schedule import Occurrence, Overlap, Schedule
+from rota.domain.task_config import ConfigKey, TaskConfig
 from rota.domain.worker import kill_mark
 from rota.testing.faults import Fault
 from rota.testing.values import replace
@@ -201,3 +203,29 @@ async def test_a_target_that_a_calendar_excludes_is_skipped_and_the_calendar_nam
     assert await fire_next(leader) is not None
     assert await leader.outcomes() == ["calendar: in closed", "fired"]
     assert leader.counted("calendar") == 1
+
+
+@virtually
+async def test_the_runs_of_all_schedules_that_may_be_paused_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = await a_leader()
+    types = [f"type-{number}" for number in range(JUDGED_AT_ONCE + 1)]
+    for task_type in types:
+        await leader.put(replace(PAUSES, pause_after_failures=1), type=task_type)
+    await pass_time(60)
+    await leader.fire()
+    for task_type in types[1:]:
+        await fail(leader, (await leader.occurrences(task_type))[-1].task_id)
+    asked, list_runs = list[int](), leader.node.store.schedules.list_runs
+
+    async def list_and_note(since: Mapping[ConfigKey, datetime], **most: int) -> dict[ConfigKey, list[Occurrence]]:
+        asked.append(len(since))
+        return await list_runs(since, **most)
+
+    monkeypatch.setattr(leader.node.store.schedules, "list_runs", list_and_note)
+    await pass_time(60)
+    await leader.fire()
+    assert asked == [JUDGED_AT_ONCE, 1]
+    assert [await leader.outcomes(one) for one in types] == [
+        ["fired", "fired"],
+        *[["fired", "paused"]] * JUDGED_AT_ONCE,
+    ]

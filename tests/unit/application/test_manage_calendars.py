@@ -16,6 +16,7 @@ from rota.domain.calendar import BusinessDays, Calendar, Period, StoredCalendar
 from rota.domain.errors import CalendarInUseError, InvalidError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence, OnExcluded, Schedule
+from rota.domain.task_config import ConfigKey
 from tests.support.builders import EMAIL, HOUR, a_config
 from tests.support.virtual import Bench, a_bench, virtually
 
@@ -244,12 +245,12 @@ async def test_a_schedule_that_changes_while_it_follows_a_calendar_is_aimed_by_w
     store, wanted_at = bench.node.store, due_at + hours * HOUR
     list_runs = store.schedules.list_runs
 
-    async def change_and_list(*key: Any, **asked: Any) -> Sequence[Occurrence]:
+    async def change_and_list(*since: Any, **asked: Any) -> dict[ConfigKey, list[Occurrence]]:
         if (await configs.get(*KEY)).revision == 1:
             await store.configs.put(
                 a_config(EMAIL, schedule=moved(wanted_at), description="newer", next_fire_at=wanted_at)
             )
-        return await list_runs(*key, **asked)
+        return await list_runs(*since, **asked)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store.schedules, "list_runs", change_and_list)
@@ -288,10 +289,10 @@ async def test_of_two_changes_of_a_calendar_at_once_schedules_follow_the_last() 
     store = bench.node.store
     list_runs = store.schedules.list_runs
 
-    async def change_and_list(*key: Any, **asked: Any) -> Sequence[Occurrence]:
+    async def change_and_list(*since: Any, **asked: Any) -> dict[ConfigKey, list[Occurrence]]:
         patch.setattr(store.schedules, "list_runs", list_runs)
         await calendars.put(a_calendar(due_at.date() + DAY))  # it leaves the run where it is
-        return await list_runs(*key, **asked)
+        return await list_runs(*since, **asked)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store.schedules, "list_runs", change_and_list)

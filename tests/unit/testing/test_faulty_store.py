@@ -115,7 +115,7 @@ CALLS: dict[str, Call] = {
     "configs.find_revision": lambda s: s.configs.find_revision(DEFAULT_TENANT, EMAIL, revision=1),
     "configs.list_revisions": lambda s: s.configs.list_revisions(DEFAULT_TENANT, EMAIL, limit=1),
     "schedules.aim": lambda s: s.schedules.aim(a_config(EMAIL, next_fire_at=NOW), None),
-    "schedules.list_runs": lambda s: s.schedules.list_runs(DEFAULT_TENANT, EMAIL, since=NOW, limit=1),
+    "schedules.list_runs": lambda s: s.schedules.list_runs({(DEFAULT_TENANT, EMAIL): NOW}, limit=1),
     "schedules.find_occurrences": lambda s: s.schedules.find_occurrences(DEFAULT_TENANT, EMAIL, times=[NOW]),
     "calendars.put": lambda s: s.calendars.put(CALENDAR, expected_revision=0, audit=[ENTRY]),
     "calendars.find": lambda s: s.calendars.find(DEFAULT_TENANT, "closed"),

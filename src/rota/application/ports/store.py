@@ -243,9 +243,9 @@ class ScheduleStore(Protocol):
         ...
 
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
-    ) -> list[Occurrence]:
-        """Those of the occurrences from a moment on that made a task, newest first.
+        self, since: Mapping[ConfigKey, datetime], *, limit: int = 100
+    ) -> dict[ConfigKey, list[Occurrence]]:
+        """Of each of some schedules, those of the occurrences from a moment on that made a task, newest first.
 
         They are looked for among the newest `MOST_LOOKED_THROUGH` alone: a schedule may skip far more than it fires."""
         ...

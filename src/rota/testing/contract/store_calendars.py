@@ -200,16 +200,45 @@ class TestCalendarUse:
             tasks=tuple(tasks),
         )
         await store.schedules.fire([firing])
-        runs, key = store.schedules.list_runs, (DEFAULT_TENANT, "report")
-        assert await runs(*key, since=NOON) == [noted[3], noted[2], noted[0]]
-        assert await runs(*key, since=NOON, limit=1) == [noted[3]]
-        assert await runs(*key, since=NOON + 2 * HOUR + MICROSECOND) == [noted[3]]
-        assert await runs(OTHER_TENANT, "report", since=NOON) == []
+        runs, key, other = store.schedules.list_runs, (DEFAULT_TENANT, "report"), (OTHER_TENANT, "report")
+        assert await runs({key: NOON, other: NOON}) == {key: [noted[3], noted[2], noted[0]], other: []}
+        assert await runs({key: NOON}, limit=1) == {key: [noted[3]]}
+        assert await runs({key: NOON + 2 * HOUR + MICROSECOND}) == {key: [noted[3]]}
+        assert await runs({}) == {}
         times = [one.fire_at for one in noted[:2]]
         asked = [*times, *(NOON - number * HOUR for number in range(1, 1_200))]
         found = store.schedules.find_occurrences
         assert await found(*key, times=asked) == dict(zip(times, noted, strict=False))
         assert await found(*key, times=()) == await found(OTHER_TENANT, "report", times=times) == {}
+
+    async def test_the_runs_of_many_schedules_are_listed_together_also_behind_many_that_were_skipped(
+        self, backend: StoreBackend
+    ) -> None:
+        store = await backend.connect()
+        tasks, expected = iter(make_tasks(8)), {}
+        for number in range(4):
+            task_type, begin = f"report-{number}", NOON + number * MICROSECOND
+            await store.configs.put(TaskConfig(type=task_type, schedule=Schedule(every=HOUR), next_fire_at=begin))
+            runs = [next(tasks), next(tasks)]
+            ids = [runs[0].id, *([None] * 9 if number % 2 else []), runs[1].id, *([None] * 9 * number)]
+            noted = tuple(
+                Occurrence(
+                    task_type=task_type, fire_at=begin + hour * HOUR, task_id=one, reason="" if one else "paused"
+                )
+                for hour, one in enumerate(ids)
+            )
+            firing = FullFiring(
+                tenant_id=DEFAULT_TENANT,
+                task_type=task_type,
+                revision=1,
+                seen_at=begin,
+                next_fire_at=None,
+                occurrences=noted,
+                tasks=tuple(runs),
+            )
+            await store.schedules.fire([firing])
+            expected[DEFAULT_TENANT, task_type] = [one for one in noted[::-1] if one.task_id is not None]
+        assert await store.schedules.list_runs(dict.fromkeys(expected, NOON), limit=2) == expected
 
 
 def _stored(name: str = "office", *, calendar: Calendar | None = None, **facts: Any) -> StoredCalendar:

@@ -6,7 +6,8 @@ of all tasks are looked up before anything is written. What does not fit one req
 are added (`adding.py`): the longest config and the most targets that one firing may have do fit then.
 """
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -87,10 +88,21 @@ class EtcdScheduleStore:
         return {one.fire_at: one for one in map(_read, present(await self._space.find_all(keys)))}
 
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
-    ) -> list[Occurrence]:
-        newest = await self._list_newest((tenant_id, task_type), since=since, limit=MOST_LOOKED_THROUGH)
-        return [one for one in map(_read, newest) if one.task_id is not None][:limit]
+        self, since: Mapping[ConfigKey, datetime], *, limit: int = 100
+    ) -> dict[ConfigKey, list[Occurrence]]:
+        listed = await asyncio.gather(*(self._list_runs(key, since=at, limit=limit) for key, at in since.items()))
+        return dict(zip(since, listed, strict=True))
+
+    async def _list_runs(self, key: ConfigKey, *, since: datetime, limit: int) -> list[Occurrence]:
+        found: list[Occurrence] = []
+        before, page = LATEST, min(2 * limit, MOST_LOOKED_THROUGH)
+        for _ in range(0, MOST_LOOKED_THROUGH, page):
+            noted = list(map(_read, await self._list_newest(key, since=since, before=before, limit=page)))
+            found += [one for one in noted if one.task_id is not None]
+            if len(noted) < page or len(found) >= limit:
+                break
+            before = noted[-1].fire_at
+        return found[:limit]
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
         """All types that there ever were are asked how much they have of it, many at once: mostly it is nothing."""
@@ -107,11 +119,13 @@ class EtcdScheduleStore:
                 deleted += sum(answer.delete.deleted for answer in done)
         return deleted
 
-    async def _list_newest(self, key: ConfigKey, *, limit: int, since: datetime = EARLIEST) -> list[KV]:
-        """What is noted of a type since a moment, newest first, up to so many."""
+    async def _list_newest(
+        self, key: ConfigKey, *, limit: int, since: datetime = EARLIEST, before: datetime = LATEST
+    ) -> list[KV]:
+        """What is noted of a type since a moment and before another, newest first, up to so many."""
         window = FIRST_WINDOW * 1_000
         line = Line(partial(self._between, key=key), to_us(self._space.now()) + window, window)
-        below, least = to_us(LATEST), to_us(since)
+        below, least = to_us(before), to_us(since)
         found: list[KV] = []
         while below > least and len(found) < limit:
             part, below = await self._space.scan_latest(line, below=below, least=least, needed=limit - len(found))

@@ -1,6 +1,6 @@
 """Task configs and their schedules in memory."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -134,9 +134,12 @@ class MemoryScheduleStore:
         return {at: known[at] for at in times if at in known}
 
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
-    ) -> list[Occurrence]:
-        known = self._state.occurrences.get((tenant_id, task_type), {})
+        self, since: Mapping[ConfigKey, datetime], *, limit: int = 100
+    ) -> dict[ConfigKey, list[Occurrence]]:
+        return {key: self._list_runs(key, since=at, limit=limit) for key, at in since.items()}
+
+    def _list_runs(self, key: ConfigKey, *, since: datetime, limit: int) -> list[Occurrence]:
+        known = self._state.occurrences.get(key, {})
         times = sorted((at for at in known if since <= at), reverse=True)[:MOST_LOOKED_THROUGH]
         return [known[at] for at in times if known[at].task_id is not None][:limit]
 

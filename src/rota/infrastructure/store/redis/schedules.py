@@ -17,7 +17,7 @@ from rota.domain.ids import TenantId
 from rota.domain.paging import purge_limit
 from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
-from rota.domain.task_config import TaskConfig, UnreadableConfig
+from rota.domain.task_config import ConfigKey, TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.redis_client import Part
 from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.fire_times import read_due, read_fire_time, with_changes
@@ -84,11 +84,21 @@ class RedisScheduleStore:
         return {one.fire_at: one for one in noted}
 
     async def list_runs(
-        self, tenant_id: TenantId, task_type: str, *, since: datetime, limit: int = 100
-    ) -> list[Occurrence]:
-        asked = (self._key(tenant_id, task_type), "+inf", to_us(since), "LIMIT", 0, MOST_LOOKED_THROUGH)
-        newest = map(_OCCURRENCE.decode, await self._space.client.command("ZREVRANGEBYSCORE", *asked))
-        return [one for one in newest if one.task_id is not None][:limit]
+        self, since: Mapping[ConfigKey, datetime], *, limit: int = 100
+    ) -> dict[ConfigKey, list[Occurrence]]:
+        """A page of all of them at once; those of which it had too few runs, and that have more, are asked again."""
+        found: dict[ConfigKey, list[Occurrence]] = {key: [] for key in since}
+        below, page = dict.fromkeys(since, "+inf"), min(2 * limit, MOST_LOOKED_THROUGH)
+        for _ in range(0, MOST_LOOKED_THROUGH, page):
+            asked = [("ZREVRANGEBYSCORE", self._key(*key), end, to_us(since[key])) for key, end in below.items()]
+            answers = await self._space.client.batch([(*one, "LIMIT", 0, page) for one in asked])
+            for key, documents in zip(list(below), answers, strict=True):
+                noted = list(map(_OCCURRENCE.decode, documents))
+                found[key] += [one for one in noted if one.task_id is not None]
+                del below[key]
+                if len(noted) == page and len(found[key]) < limit:
+                    below[key] = f"({to_us(noted[-1].fire_at)}"
+        return {key: its[:limit] for key, its in found.items()}
 
     async def purge(self, *, fired_before: datetime, limit: int) -> int:
         left, before, total = purge_limit(limit), to_us(fired_before), 0
