@@ -21,7 +21,8 @@ from rota.domain.errors import (
     StoreUnavailableError,
 )
 from rota.domain.firing import NEVER_RAN, FullFiring, decide, firing_of
-from rota.domain.ids import DEFAULT_TENANT, TaskId, WorkerId
+from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, WorkerId
+from rota.domain.node import NodeInfo
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
@@ -126,7 +127,8 @@ async def test_a_batch_of_which_one_is_known_is_added_whole_and_once(store: Stor
 
 async def test_a_worker_that_has_nothing_to_do_asks_little(counting: CountingClient, prefix: str) -> None:
     node = etcd_coordinator(counting, SystemClock(), prefix=prefix)
-    registry = etcd_store(EtcdSpace(counting, SystemClock(), prefix=prefix)).workers
+    store = etcd_store(EtcdSpace(counting, SystemClock(), prefix=prefix))
+    registry = store.workers
     worker, lease = make_worker(), timedelta(minutes=1)
     for number in range(50):
         await registry.register(replace(worker, id=WorkerId(worker.id + number)))
@@ -138,14 +140,43 @@ async def test_a_worker_that_has_nothing_to_do_asks_little(counting: CountingCli
     counting.take()
     assert await node.pool.heartbeat(worker.id, Heartbeat(0), lease=lease)
     assert counting.take() == (1, 3), "nothing is written"
-    await registry.seen({worker.id: 0})
-    assert counting.take() == (1, 1), "what it wrote last is not read again"
-    [record] = await registry.list_all(after=WorkerId(worker.id - 1), limit=1)
-    assert (record.worker.id, counting.take()) == (worker.id, (1, 1))
+    await node.pool.register(worker, lease)
+    assert counting.take() == (1, 2), "what the pool knows is not written again"
+    assert await node.pool.list_beats() == {worker.id: Heartbeat(0)}
+    counting.take()
+    [record] = await registry.seen({worker.id: 0})
+    assert (record.worker.id, counting.take()) == (worker.id, (1, 1)), "what it wrote last is not read again"
     assert await node.deliveries.take(worker.id, 1, wait=SHORT) == []
     assert await node.deliveries.held(worker.id) == []
     assert await node.signals.find_cancelled([TaskId(worker.id)]) == frozenset()
     assert counting.take() == (0, 0), "the watches of before go on"
+
+
+async def test_a_process_that_says_that_it_lives_reads_nothing(counting: CountingClient, prefix: str) -> None:
+    store = etcd_store(EtcdSpace(counting, SystemClock(), prefix=prefix))
+    node, ttl = NodeInfo(id=NodeId("a")), timedelta(minutes=1)
+    lease = await store.slots.lease(node.id, ttl)
+    await store.nodes.seen(node)
+    assert await store.slots.renew(node.id, lease, ttl=ttl)
+    counting.take()
+    await store.nodes.seen(node)
+    assert await store.slots.renew(node.id, lease, ttl=ttl)
+    assert counting.take() == (2, 2)
+
+
+async def test_what_others_did_to_a_document_of_ones_own_is_seen(store: Store, client: EtcdClient, prefix: str) -> None:
+    other = etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
+    node, ttl = NodeInfo(id=NodeId("a")), timedelta(minutes=1)
+    lease = await store.slots.lease(node.id, ttl)
+    assert await store.slots.renew(node.id, lease, ttl=ttl)
+    await store.nodes.seen(node)
+    assert await other.slots.renew(node.id, lease, ttl=ttl)
+    await other.nodes.leave(node.id)
+    assert await store.slots.renew(node.id, lease, ttl=ttl)
+    await store.nodes.seen(node)
+    assert [record.node for record in await other.nodes.list_alive(since=NOON)] == [node]
+    await other.slots.lease(node.id, ttl)
+    assert not await store.slots.renew(node.id, lease, ttl=ttl)
 
 
 async def test_more_than_one_transaction_takes_is_refused_and_nothing_is_added(store: Store) -> None:

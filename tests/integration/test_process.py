@@ -156,6 +156,15 @@ def test_each_process_of_a_group_is_one_worker_with_a_name_of_its_own(
     assert len(group.commands) == 2
 
 
+def test_each_process_of_a_group_has_a_port_of_its_own_for_health_and_figures(
+    journal: Journal, group: type[RecordedGroup]
+) -> None:
+    for port, expected in (("8430", ["8430", "8431", "8432"]), ("0", ["0"] * 3)):
+        assert run(["worker", "--processes", "3", "--set", f"monitor.port={port}"]) == 0
+        ports = [part for command in group.commands for part in command if part.startswith("monitor.port=")]
+        assert ports == [f"monitor.port={one}" for one in expected]
+
+
 def test_processes_without_a_name_are_told_apart_as_well(journal: Journal, group: type[RecordedGroup]) -> None:
     assert run(["worker", "--set", "worker.processes=3"]) == 0
     names = {part for command in group.commands for part in command if part.startswith("worker.name=")}

@@ -1,16 +1,18 @@
 """The compose file under each of its topologies, with the variables that .env would bring."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
 from rota.domain.durations import parse_duration
-from tools.check_deploy.product import VERSION, Launch, check_launch, drains_within, settings_of
+from tools.check_deploy.product import VERSION, Launch, check_launch, drains_within, ports_of
 
+USUAL_PORT = 8420  # that `rota health` asks if it is told of none
 PASSWORD = {"DB_PASSWORD": "0" * 48}
 VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::(?P<sign>[-?])(?P<rest>[^{}]*))?\})")
 HOST = re.compile(r"^\w+://(?:[^@/]*@)?([\w.-]+)")
@@ -95,6 +97,7 @@ def _check_service(service: Service, place: str, *, topology: Topology) -> Itera
     yield from check_launch(launch)
     yield from drains_within(launch, parse_duration("stop_grace_period", service["stop_grace_period"]).total_seconds())
     yield from _check_ports(service, launch)
+    yield from _check_health(service.get("healthcheck", {}).get("test", ()), launch)
     for key in ("ROTA_STORE__URL", "ROTA_COORDINATOR__URL", "ROTA_URL"):
         host = HOST.match(launch.variables.get(key, ""))
         if host is not None and host[1] not in topology.services:
@@ -116,10 +119,19 @@ def _check_surroundings(service: Service, place: str, *, topology: Topology) -> 
 
 
 def _check_ports(service: Service, launch: Launch) -> Iterator[str]:
-    settings = settings_of(launch)
+    listening = ports_of(launch)
     for published in service.get("ports", ()):
         address, _, inside = published.rpartition(":")
-        if settings is not None and int(inside) not in (settings.api.port, settings.api.grpc_port):
+        if int(inside) not in listening.values():
             yield f"{launch.place}: nobody listens at its port {inside}"
         if not address.startswith("127.0.0.1:"):
             yield f"{launch.place}: {published} is reachable from other machines without TLS"
+
+
+def _check_health(test: Sequence[str], launch: Launch) -> Iterator[str]:
+    """Whoever is asked how it is listens there."""
+    if list(test[:3]) != ["CMD", "rota", "health"]:
+        return
+    asked = urlsplit(test[test.index("--url") + 1]).port if "--url" in test else USUAL_PORT
+    if asked not in ports_of(launch).values():
+        yield f"{launch.place}: its health check asks the port {asked}, where nobody listens"

@@ -5,7 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.check_deploy.product import METRICS, PROBES, VERSION, Launch, check_launch, drains_within, settings_of
+from tools.check_deploy.product import (
+    METRICS,
+    PROBES,
+    VERSION,
+    Launch,
+    check_launch,
+    drains_within,
+    is_monitored_from_outside,
+    ports_of,
+    settings_of,
+)
 
 Object = Mapping[str, Any]
 Secrets = Mapping[str, str]  # of the one Secret that the objects refer to, by key
@@ -88,15 +98,17 @@ def _pre_stop_s(container: Object) -> float:
 def _check_probes(container: Object, launch: Launch) -> Iterator[str]:
     settings = settings_of(launch)
     ports = {one["name"]: one["containerPort"] for one in container.get("ports", ())}
-    if settings is not None and ports not in ({}, {"http": settings.api.port, "grpc": settings.api.grpc_port}):
+    if settings is not None and ports != ports_of(launch):
         yield f"{launch.place}: its ports are {ports}, and the settings say otherwise"
+    if "monitor" in ports and not is_monitored_from_outside(launch):
+        yield f"{launch.place}: nobody outside of the pod reaches its port monitor"
     for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
         asked = container.get(kind, {}).get("httpGet", {})
         if asked and asked["path"] not in PROBES:
             yield f"{launch.place}: there is no {asked['path']} for its {kind}"
         if asked and asked["port"] not in ports:
             yield f"{launch.place}: its {kind} asks the port {asked['port']}"
-        hosts = settings.api.hosts if settings is not None else ()
+        hosts = settings.api.hosts if settings is not None and asked.get("port") == "http" else ()
         sent = {one["value"] for one in asked.get("httpHeaders", ()) if one["name"] == "Host"}
         if asked and hosts and not sent & set(hosts):
             yield f"{launch.place}: its {kind} is turned away, since api.hosts does not know the address of a pod"

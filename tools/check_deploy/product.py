@@ -9,7 +9,7 @@ import click
 
 from rota.__about__ import __version__
 from rota.application.metrics import CATALOGUE
-from rota.config.exposure import check_exposure
+from rota.config.exposure import check_exposure, is_loopback
 from rota.config.load import DIVIDER, PREFIX, SettingsError, Sources, load
 from rota.config.registry import Registries, check_names
 from rota.config.settings import SCHEMA, Settings
@@ -28,6 +28,7 @@ METRIC = re.compile(
     r"\brota_(?:queue|tasks|scheduler|workers?|attempts|schedules?|http|grpc|connections?|coordinator)_\w+"
 )
 WITH_API = frozenset({"api", "server"})
+PROCESSES = WITH_API | {"scheduler", "worker"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,22 @@ class Launch:
     @property
     def role(self) -> str:
         return self.words[0] if self.words else ""
+
+
+def ports_of(launch: Launch) -> dict[str, int]:
+    """Where it would listen, by name; nowhere if it would not start, or does not stay."""
+    settings = settings_of(launch)
+    if settings is None or launch.role not in PROCESSES:
+        return {}
+    api, monitor = settings.api, settings.monitor
+    ports = {"http": api.port, "grpc": api.grpc_port} if launch.role in WITH_API else {}
+    return {name: port for name, port in {**ports, "monitor": monitor.port}.items() if port}
+
+
+def is_monitored_from_outside(launch: Launch) -> bool:
+    """Whether others than its own machine, or container, can ask how it is."""
+    settings = settings_of(launch)
+    return settings is not None and settings.monitor.port is not None and not is_loopback(settings.monitor.host)
 
 
 def check_launch(launch: Launch) -> Iterator[str]:

@@ -96,6 +96,10 @@ class Roles:
     others: list[Callable[[], Part]] = field(default_factory=list)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
+    def is_open(self) -> bool:
+        """Whether it does what it is there for: it does not stop, and its worker, if it has one, is in the cluster."""
+        return not self._stopping.is_set() and (self.worker is None or self.worker.worker_id is not None)
+
     def stop(self) -> None:
         if self.worker is not None:
             self.worker.stop()

@@ -330,17 +330,21 @@ def examine_files(loaded: Loaded, settings_file: Path | None) -> Iterator[Findin
 def examine_network(settings: Settings) -> Iterator[Finding]:
     """Who else on the network may listen."""
     yield from _examine_bind(settings)
+    if settings.monitor.port is not None:
+        host = settings.monitor.host
+        readers = "this machine alone" if is_loopback(host) else "whoever reaches it, without a token"
+        yield Finding("monitor.host", f"{host}: health and figures for {readers}")
     for key, url in (("store.url", settings.store.url), ("coordinator.url", settings.coordinator.url)):
-        host = urlsplit(url).hostname
-        if host is None or is_loopback(host):
+        server = urlsplit(url).hostname
+        if server is None or is_loopback(server):
             continue
         if scheme_of(url) in REDIS_SCHEMES and not scheme_of(url).startswith("rediss"):
             fix = f"{scheme_of(url).replace('redis', 'rediss', 1)}:// in {key}, with TLS in Redis"
-            yield Finding(key, f"talks to {host} without TLS", fix=fix)
+            yield Finding(key, f"talks to {server} without TLS", fix=fix)
         elif scheme_of(url) == "etcd":
-            yield Finding(key, f"talks to {host} without TLS", fix=f"etcds:// in {key}, with TLS in etcd")
+            yield Finding(key, f"talks to {server} without TLS", fix=f"etcds:// in {key}, with TLS in etcd")
         else:
-            yield Finding(key, f"is on {host}")
+            yield Finding(key, f"is on {server}")
 
 
 def _examine_bind(settings: Settings) -> Iterator[Finding]:

@@ -12,15 +12,17 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
 from rota.application.ports.system import System
-from rota.application.roles import Part
+from rota.application.roles import Part, Roles
 from rota.config.exposure import check_exposure
 from rota.config.load import Loaded, Sources, load
 from rota.config.registry import Registries, check_names
 from rota.config.reload import POLL_EVERY, LiveSettings
+from rota.config.settings import MonitorSettings
 from rota.config.wiring import Blueprint, Built, FrontFactory, Role, TunableFront, build_roles, open_node
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.process_group import ProcessGroup
@@ -33,6 +35,17 @@ MOST_YOUNG_OBJECTS = 10_000  # before the garbage among them is looked for
 log = structlog.get_logger(__name__)
 
 
+class Monitor(Protocol):
+    """Listens already."""
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        ...
+
+
+MonitorFactory = Callable[[Roles, MonitorSettings], Monitor]
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
     """What a command line asked for."""
@@ -42,6 +55,7 @@ class ProcessPlan:
     app: str | None
     roles: tuple[Role, ...]
     open_front: FrontFactory | None = None  # where the role api is among them
+    open_monitor: "MonitorFactory | None" = None  # what serves health and figures, where the settings name a port
     welcome: Callable[[TunableFront], Awaitable[None]] | None = None  # once the API listens, before it serves
     beside: tuple[Callable[[], Part], ...] = ()  # what else runs in the process; cancelled when all roles have ended
 
@@ -72,6 +86,8 @@ async def _run(plan: ProcessPlan) -> None:
         live.subscribe(built.tune)
         built.roles.others.append(lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY))
         built.roles.others.extend(plan.beside)
+        if plan.open_monitor is not None and settings.monitor.port is not None:
+            built.roles.others.append(plan.open_monitor(built.roles, settings.monitor).run)
         _listen(built, live)
         if plan.welcome is not None and built.front is not None:
             await plan.welcome(built.front)
@@ -113,13 +129,14 @@ def _listen(built: Built, live: LiveSettings) -> None:
 
 
 def run_group(plan: ProcessPlan, flags: Mapping[str, str]) -> None:
-    """Run several worker processes, each under a name of its own; one that dies is replaced."""
-    worker = plan.loaded.settings.worker
+    """Run several worker processes, each under a name and at a port of its own; one that dies is replaced."""
+    worker, port = plan.loaded.settings.worker, plan.loaded.settings.monitor.port
     name = worker.name or f"{socket.gethostname()}-{os.getpid()}"
-    commands = [
-        _worker_command(plan, {**flags, "worker.processes": "1", "worker.name": f"{name}-{place}"})
-        for place in range(1, worker.processes + 1)
-    ]
+    commands = []
+    for place in range(1, worker.processes + 1):
+        own = {"worker.processes": "1", "worker.name": f"{name}-{place}"}
+        own |= {"monitor.port": str(port + place - 1)} if port else {}
+        commands.append(_worker_command(plan, {**flags, **own}))
     configure_logging(plan.loaded.settings.log.level, plan.loaded.settings.log.format)
     asyncio.run(ProcessGroup(commands, SystemClock()).run())
 

@@ -239,11 +239,16 @@ def http_settings(settings: Settings) -> HttpSettings:
 
 
 def list_own_servers(settings: Settings) -> list[tuple[str, int]]:
-    """Hosts and ports of the store, the coordinator and the API, which no executor may call."""
-    api = settings.api
-    hosts = (api.host, socket.gethostname()) if api.host in EVERY_ADDRESS else (api.host,)
-    listening = [(host, port) for port in (api.port, api.grpc_port) if port for host in hosts]
+    """Hosts and ports of the store, the coordinator, the API and the monitor, which no executor may call."""
+    api, monitor = settings.api, settings.monitor
+    own = ((api.host, api.port), (api.host, api.grpc_port), (monitor.host, monitor.port))
+    listening = [(name, port) for host, port in own if port for name in _names_of(host)]
     return [*_list_servers(settings.store.url), *_list_servers(settings.coordinator.url), *listening]
+
+
+def _names_of(host: str) -> tuple[str, ...]:
+    """The names by which whoever listens at this address is called here."""
+    return (host, socket.gethostname()) if host in EVERY_ADDRESS else (host,)
 
 
 def _list_servers(url: str) -> list[tuple[str, int]]:

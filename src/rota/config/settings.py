@@ -318,6 +318,23 @@ class MetricsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorSettings:
+    """A port of its own for health and figures, of a process of any role."""
+
+    host: str = setting(
+        "127.0.0.1",
+        kinds.host(),
+        text="The address to listen at. Whoever reaches it may read, without a token.",
+    )
+    port: int | None = setting(
+        None,
+        kinds.optional(kinds.whole(0, 65535)),
+        text="The port of `/livez`, `/readyz` and `/metrics` alone; 0 takes any free one, null none. Of several"
+        " `worker.processes` each takes the next one.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of them."""
 
@@ -332,6 +349,7 @@ class Settings:
     grpc: GrpcSettings = GrpcSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
+    monitor: MonitorSettings = MonitorSettings()
     plugins: tuple[PluginChoice, ...] = setting(
         (), kinds.plugins(), text="The plugins to run, in the order they start; each may have settings of its own."
     )
@@ -420,5 +438,6 @@ SECTIONS: Mapping[str, type[Any]] = {
     "grpc": GrpcSettings,
     "log": LogSettings,
     "metrics": MetricsSettings,
+    "monitor": MonitorSettings,
 }
 SCHEMA: Mapping[str, Entry] = {entry.key: entry for entry in _list_entries()}

@@ -1,6 +1,7 @@
 """Ports that are taken, and others in their place."""
 
 import socket
+from collections.abc import Collection
 
 from rota.config.settings import ApiSettings
 from rota.domain.errors import ConfigError
@@ -28,9 +29,13 @@ def suggest_ports(api: ApiSettings, *keys: str) -> str:
     used = {api.port, api.grpc_port}
     flags = []
     for key in keys:
-        first = int(getattr(api, key)) + 1
-        rest = range(first, min(first + MOST_TRIED, 65536))
-        port = next((port for port in rest if port not in used and not is_taken(api.host, port)), 0)
+        port = find_free(api.host, int(getattr(api, key)) + 1, besides=used)
         used.add(port)
         flags.append(f"--set api.{key}={port}")
     return " ".join(flags)
+
+
+def find_free(host: str, first: int, *, besides: Collection[int | None] = ()) -> int:
+    """A port from this one on that is free now; 0, which is any, where there is none."""
+    rest = range(first, min(first + MOST_TRIED, 65536))
+    return next((port for port in rest if port not in besides and not is_taken(host, port)), 0)

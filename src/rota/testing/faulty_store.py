@@ -293,8 +293,8 @@ class FaultyWorkerRegistry:
     async def register(self, worker: Worker) -> None:
         await _around(self._faults, "workers.register", call=lambda: self._inner.register(worker))
 
-    async def seen(self, loads: Mapping[WorkerId, int]) -> None:
-        await _around(self._faults, "workers.seen", call=lambda: self._inner.seen(loads))
+    async def seen(self, loads: Mapping[WorkerId, int]) -> list[WorkerRecord]:
+        return await _around(self._faults, "workers.seen", call=lambda: self._inner.seen(loads))
 
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
         await _around(self._faults, "workers.retire", call=lambda: self._inner.retire(worker_ids))

@@ -194,6 +194,11 @@ def test_the_api_is_no_target() -> None:
     assert list_own_servers(everywhere) == [(ANY, 80), (socket.gethostname(), 80)]
 
 
+def test_the_port_for_health_and_figures_is_no_target() -> None:
+    settings = with_values({"store.url": "memory://", "api.port": 0, "api.grpc_port": None, "monitor.port": 8422})
+    assert list_own_servers(settings) == [("127.0.0.1", 8422)]
+
+
 def test_a_server_that_is_none_is_told_without_its_password() -> None:
     with pytest.raises(ConfigError) as caught:
         list_own_servers(with_values({"store.url": "postgresql://u:hidden@db:many/rota"}))

@@ -307,3 +307,11 @@ def test_scheduled_types_that_no_worker_supports_are_named_with_the_cure(api: Fa
     api.on("GET /workers", {"items": [WORKER, {**WORKER, "types": ["@local.shop"]}], "next_cursor": None})
     assert run(["doctor"]) == 0
     assert "ok    scheduled types: a worker lives for each of them" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("host", "readers"), [("127.0.0.1", "this machine alone"), ("10.0.0.1", "without a token")])
+def test_who_may_read_health_and_figures_is_told(host: str, readers: str) -> None:
+    assert "monitor.host" not in {item.subject for item in examine_network(load(Sources()).settings)}
+    flags = {"monitor.host": host, "monitor.port": "8422"}
+    [found] = [item for item in examine_network(load(Sources(flags=flags)).settings) if item.subject == "monitor.host"]
+    assert readers in found.text

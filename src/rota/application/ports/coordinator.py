@@ -56,7 +56,8 @@ class WorkerPool(Protocol):
     async def register(self, worker: Worker, lease: timedelta) -> None:
         """Join the pool, or replace what is known of this worker (capacity, types, draining, load).
 
-        Its last heartbeat is forgotten. Atomic."""
+        Its last heartbeat is forgotten, but may be kept where the worker is known just so, with the same load.
+        Atomic."""
         ...
 
     async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:

@@ -301,8 +301,8 @@ class WorkerRegistry(Protocol):
         """
         ...
 
-    async def seen(self, loads: Mapping[WorkerId, int]) -> None:
-        """Note that workers are alive, by the store's clock, and how many attempts each runs."""
+    async def seen(self, loads: Mapping[WorkerId, int]) -> list["WorkerRecord"]:
+        """Note that workers live, by the store's clock, and their loads. The records of those not retired, by id."""
         ...
 
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:

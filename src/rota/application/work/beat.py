@@ -11,11 +11,12 @@ store gives no answer nothing that is handed over could be begun: the pool is to
 worker that is merely cut off from the store would look idle, and be given all the work. It is told the same while it
 gives no answer itself: it may hear this worker all the same, and nothing that it hands over would arrive.
 
-What operators ask of this incarnation stands in its record, which is read with each heartbeat, and at once when a
-signal says that there is something new (`cancel.py`). While the event loop of all this is held up, `deputy.py` speaks.
+What operators ask of this incarnation stands in its record, with which the store answers each heartbeat; one is sent at
+once when a signal says that there is something new (`cancel.py`). While the event loop of all this is held up,
+`deputy.py` speaks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -83,9 +84,9 @@ class Presence:
                 await self.ports.store.workers.register(self._loaded(worker))
                 self._in_registry = worker
             sent_at = self.ports.clock.monotonic()
-            await self.ports.store.workers.seen({worker.id: self.hands.load})
+            records = await self.ports.store.workers.seen({worker.id: self.hands.load})
             self._hear()
-            await self._look_up(worker, sent_at)
+            await self._follow(worker, records, sent_at=sent_at)
         await self.registry_nudge.wait(self.every)
 
     async def beat_pool(self) -> None:
@@ -154,14 +155,13 @@ class Presence:
         self.ports.collector.put(metrics.WORKER_LOAD, value=self.hands.load)
         self.ports.collector.put(metrics.WORKER_CAPACITY, value=self.standing.capacity)
 
-    async def _look_up(self, worker: Worker, sent_at: float) -> None:
+    async def _follow(self, worker: Worker, records: Sequence[WorkerRecord], *, sent_at: float) -> None:
         """Whether it is still this one, and what operators ask of it."""
-        record = await self._find_record(worker.id)
-        if record is None:
+        if not records:
             await self._start_over(worker)
         elif self._is_present(worker):
             self._note_heard(Witness.REGISTRY, sent_at)
-            self.standing.follow(record.orders)
+            self.standing.follow(records[0].orders)
 
     def _note_heard(self, witness: Witness, sent_at: float) -> None:
         was_held = self.lease.is_held

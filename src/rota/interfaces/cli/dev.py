@@ -19,6 +19,7 @@ from rota.domain.errors import ConfigError, UnauthenticatedError
 from rota.interfaces.cli.connect import PLACE_FILE, TOKEN_FILE, read_place_file
 from rota.interfaces.cli.dev_banner import MEMORY, Banner
 from rota.interfaces.cli.options import WholeNumber, load_settings, read_changes, set_option, sources_of
+from rota.interfaces.cli.run import open_monitor
 
 if TYPE_CHECKING:
     from rota.application.services import Services
@@ -158,6 +159,7 @@ def _plan(
         app=file or SAMPLES,
         roles=(Role.API, Role.SCHEDULER, Role.WORKER),
         open_front=serve_dev,
+        open_monitor=open_monitor,
         welcome=welcome,
         beside=() if service is None else (service.run,),
     )

@@ -3,7 +3,6 @@
 It listens on loopback, at a port of its own, and takes only what is signed with a secret that is made at every start.
 """
 
-import asyncio
 import base64
 import json
 import secrets
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.task_config import TaskConfig
-from rota.interfaces.http.server import Server, listen, plain_config
+from rota.interfaces.http.server import Server, listen, plain_config, serve_until_cancelled
 from rota.receive import ReceivedTask, Receiver
 from rota.sdk.control import Fail
 from rota.sdk.signing import PREFIX
@@ -58,13 +57,7 @@ class SampleService:
     async def run(self) -> None:
         app = Receiver(self.secret).asgi(greet)
         config = plain_config(app, limit_concurrency=MOST_CONNECTIONS, timeout_graceful_shutdown=1)
-        server = Server(config)
-        serving = asyncio.create_task(server.serve(sockets=list(self.sockets)))
-        try:
-            await asyncio.shield(serving)
-        finally:
-            server.should_exit = True
-            await serving
+        await serve_until_cancelled(Server(config), self.sockets)
 
     def list_flags(self, http: "HttpExecutorSettings") -> dict[str, str]:
         """The settings by which workers of this process may call it, and what they may call already."""

@@ -12,7 +12,9 @@ import click
 from rota.interfaces.cli.options import load_settings, process_options, read_changes, sources_of
 
 if TYPE_CHECKING:
-    from rota.config.process import ProcessPlan
+    from rota.application.roles import Roles
+    from rota.config.process import Monitor, ProcessPlan
+    from rota.config.settings import MonitorSettings
     from rota.config.wiring import FrontFactory
 
 
@@ -67,6 +69,7 @@ def _plan(config: Path | None, app: str | None, *, changes: Collection[str], rol
         app=app,
         roles=tuple(map(Role, roles)),
         open_front=_front_for(roles),
+        open_monitor=open_monitor,
     )
 
 
@@ -77,3 +80,10 @@ def _front_for(roles: Collection[str]) -> "FrontFactory | None":
     from rota.interfaces.front import serve_api
 
     return serve_api
+
+
+def open_monitor(roles: "Roles", settings: "MonitorSettings") -> "Monitor":
+    """What serves health and figures, imported only where it is served."""
+    from rota.interfaces.http.monitor import serve_monitor
+
+    return serve_monitor(roles, settings)

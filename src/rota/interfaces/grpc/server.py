@@ -87,7 +87,7 @@ def serve_grpc(http: HttpServer, api: ApiSettings, *, port: int, with_reflection
     """A server that has its port already, so that one that is taken is known before anything runs."""
     server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=api.max_connections)
     server.add_generic_rpc_handlers((TaskService(http.state, Admission(http.services.tokens, http.limiter)),))
-    health_pb2_grpc.add_HealthServicer_to_server(Health(Probes(http.state)), server)
+    health_pb2_grpc.add_HealthServicer_to_server(Health(Probes(http.services.node, http.state.is_open)), server)
     if with_reflection:
         reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     return GrpcServer(server, api.host, _listen(server, api, port=port))

@@ -1,15 +1,18 @@
 """The ASGI application: every operation as a route, the probes and the pages beside them, the gate in front."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rota.domain.access import Role
 from rota.interfaces.http.console import Asset, FrontPage, list_assets
-from rota.interfaces.http.endpoint import Endpoint, Methods, Plain
-from rota.interfaces.http.gate import HTTPS_ONLY, STRICT, Gate
+from rota.interfaces.http.endpoint import Endpoint, Methods, Plain, read_only
+from rota.interfaces.http.gate import HTTPS_ONLY, PRINCIPAL, STRICT, Gate
 from rota.interfaces.http.limiter import RateLimiter
 from rota.interfaces.http.pages import FILES, Page, serve_openapi
 from rota.interfaces.http.probes import Probes
@@ -79,25 +82,30 @@ def _list_operations(operations: Sequence[Operation], state: ServerState) -> Ite
 
 
 def _list_others(state: ServerState) -> Iterable[Route]:
-    probes = Probes(state)
-    others: dict[str, Any] = {"/livez": probes.livez, "/readyz": probes.readyz, "/metrics": probes.metrics}
+    probes = Probes(state.services.node, state.is_open)
+    others: dict[str, Any] = {"/livez": probes.livez, "/readyz": probes.readyz}
+    others["/metrics"] = _for_viewers(probes.metrics)
     others["/openapi.json"] = serve_openapi
     for path, answer in others.items():
-        yield Route(path, Methods(_read_only(Plain(answer))))
+        yield Route(path, Methods(read_only(Plain(answer))))
     for path, (file, media_type) in FILES.items():
-        yield Route(path, Methods(_read_only(Page(file, media_type))))
+        yield Route(path, Methods(read_only(Page(file, media_type))))
 
 
 def _list_console(assets: Sequence[Asset], sessions: SessionEndpoint) -> Iterable[Route]:
-    yield Route("/", Methods(_read_only(FrontPage())))
+    yield Route("/", Methods(read_only(FrontPage())))
     yield Route(LOGIN, Methods({"POST": sessions.log_in}))
     yield Route(SESSION, Methods({"GET": sessions.show, "DELETE": sessions.log_out}))
     for asset in assets:
-        yield Route(asset.path, Methods(_read_only(asset)))
+        yield Route(asset.path, Methods(read_only(asset)))
 
 
-def _read_only(app: ASGIApp) -> dict[str, ASGIApp]:
-    return {"GET": app, "HEAD": app}
+def _for_viewers(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer_viewer(request: Request) -> Response:
+        request.scope[PRINCIPAL].require(Role.VIEWER)
+        return await answer(request)
+
+    return answer_viewer
 
 
 async def _no_route(scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI

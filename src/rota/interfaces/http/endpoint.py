@@ -117,6 +117,11 @@ class Methods:
         await endpoint(scope, receive, send)
 
 
+def read_only(app: ASGIApp) -> dict[str, ASGIApp]:
+    """The methods of what can only be looked at."""
+    return {"GET": app, "HEAD": app}
+
+
 def _principal(scope: Scope) -> Principal:
     principal = scope[PRINCIPAL]
     assert isinstance(principal, Principal)  # noqa: S101 the gate lets nobody in without one

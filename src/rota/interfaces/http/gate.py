@@ -68,7 +68,7 @@ class Gate:
     headers: Sequence[tuple[bytes, bytes]] = STRICT
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # fixed signature: ASGI
-        answer = _Answer(send, self.headers)
+        answer = Answer(send, self.headers)
         try:
             await self._admit(scope)
             await self.app(scope, receive, answer.send)
@@ -111,7 +111,7 @@ class Gate:
     def _check_host(self, given: bytes) -> None:
         if self.hosts is None:
             return
-        name = _host_name(given)
+        name = host_name(given)
         if name not in self.hosts:
             raise HostError(
                 f"this server does not answer to {name[:100]!r}; add it to the setting api.hosts if it should"
@@ -135,10 +135,10 @@ class Gate:
             log.warning("api.unavailable", path=_path(scope), code=error.code, error=str(error))
 
 
-class _Answer:
+class Answer:
     """The way back to the client: every answer gets the strict headers."""
 
-    def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]] = STRICT) -> None:
         self._send = send
         self._headers = headers
         self._is_begun = False
@@ -157,7 +157,8 @@ class _Answer:
 
 
 @lru_cache(maxsize=64)  # every client says the same again and again
-def _host_name(given: bytes) -> str:
+def host_name(given: bytes) -> str:
+    """What a header `Host` names, without the port."""
     host = given.decode("latin-1").lower()
     name, _, port = host.rpartition(":")
     return name if port.isdigit() else host

@@ -4,6 +4,7 @@ Stopping: it is not ready any more, streams and long polls end, no connection is
 finished within a bound. Signals are the process's own: uvicorn's handlers are never installed.
 """
 
+import asyncio
 import errno
 import socket
 from collections.abc import Iterator, Sequence
@@ -58,8 +59,7 @@ class HttpServer:
     @property
     def address(self) -> str:
         """Where it listens: `http://127.0.0.1:8420`."""
-        host, port = self.sockets[0].getsockname()[:2]
-        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        return spell_address(self.scheme, self.sockets)
 
     @property
     def services(self) -> Services:
@@ -104,6 +104,22 @@ def serve_http(services: Services, api: ApiSettings) -> HttpServer:
     _load(config)
     scheme = "http" if api.tls_cert is None else "https"
     return HttpServer(state, limiter, _listen(api), Server(config), scheme)
+
+
+async def serve_until_cancelled(server: uvicorn.Server, sockets: Sequence[socket.socket]) -> None:
+    """Serve beside others, which end it by cancelling; what is under way is ended in good order."""
+    serving = asyncio.create_task(server.serve(sockets=list(sockets)))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def spell_address(scheme: str, sockets: Sequence[socket.socket]) -> str:
+    """Where somebody listens, as a URL."""
+    host, port = sockets[0].getsockname()[:2]
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def plain_config(app: ASGIApp, **more: Any) -> uvicorn.Config:
@@ -151,12 +167,13 @@ def _listen(api: ApiSettings) -> list[socket.socket]:
         raise ConfigError(exc.problem, fix=suggest_ports(api, "port", *(["grpc_port"] if has_both else []))) from exc
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets for every address of the host, or `ConfigError` with what to do."""
+def listen(host: str, port: int, *, section: str = "api") -> list[socket.socket]:
+    """Sockets for every address of the host, or `ConfigError` with what to do about this section of the settings."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as exc:
-        raise ConfigError(f"api.host: {host} is no address of this machine: {exc}", fix="api.host=127.0.0.1") from exc
+        problem = f"{section}.host: {host} is no address of this machine: {exc}"
+        raise ConfigError(problem, fix=f"{section}.host=127.0.0.1") from exc
     sockets: list[socket.socket] = []
     try:
         for family, _, _, _, address in dict.fromkeys(found):
@@ -164,7 +181,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     except OSError as exc:
         for made in sockets:
             made.close()
-        raise _unusable(host, port, exc=exc) from exc
+        raise _unusable(host, port, exc=exc, section=section) from exc
     return sockets
 
 
@@ -182,9 +199,9 @@ def _bind(family: int, address: tuple[object, ...], *, port: int) -> socket.sock
     return made
 
 
-def _unusable(host: str, port: int, *, exc: OSError) -> ConfigError:
+def _unusable(host: str, port: int, *, exc: OSError, section: str) -> ConfigError:
     if exc.errno == errno.EADDRINUSE:
-        return PortTakenError(f"port {port} of {host} is in use", fix="--set api.port=0")
+        return PortTakenError(f"port {port} of {host} is in use", fix=f"--set {section}.port=0")
     if exc.errno == errno.EACCES:
-        return ConfigError(f"port {port} needs more rights than this user has", fix="--set api.port=8420")
-    return ConfigError(f"cannot listen at {host} port {port}: {exc}", fix="--set api.host=127.0.0.1")
+        return ConfigError(f"port {port} needs more rights than this user has", fix=f"--set {section}.port=8420")
+    return ConfigError(f"cannot listen at {host} port {port}: {exc}", fix=f"--set {section}.host=127.0.0.1")

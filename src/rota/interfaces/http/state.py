@@ -29,6 +29,10 @@ class ServerState:
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.services.node, self.services.tokens)
 
+    def is_open(self) -> bool:
+        """Whether it takes requests."""
+        return not self.stopping.is_set()
+
     @contextmanager
     def streaming(self) -> Iterator[None]:
         """Room for one more stream, or `TooManyStreamsError`."""

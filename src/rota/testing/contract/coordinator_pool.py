@@ -223,6 +223,19 @@ class TestWorkerPool:
         await node.pool.register(make_worker(), LONG)
         assert await node.pool.list_beats() == {}
 
+    async def test_registering_again_as_it_is_known_may_keep_the_heartbeat(self, backend: CoordinatorBackend) -> None:
+        a, b = await backend.connect(), await backend.connect()
+        beat = Heartbeat(load=1, completed=5)
+        await a.pool.register(make_worker(), LONG)
+        await a.pool.heartbeat(WORKER_1, beat, lease=LONG)
+        await b.pool.register(make_worker(load=1), LONG)
+        assert await a.pool.list_alive() == [make_worker(load=1)]
+        assert await a.pool.list_beats() in ({}, {WORKER_1: beat})
+        await b.pool.register(replace(make_worker(load=1), is_draining=True), LONG)
+        assert await a.pool.list_beats() == {}
+        assert await a.pool.heartbeat(WORKER_1, beat, lease=LONG)
+        assert await b.pool.list_beats() == {WORKER_1: beat}
+
     async def test_the_heartbeat_of_a_worker_that_is_gone_is_not_shown(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
         for worker_id in (WORKER_1, WORKER_2):

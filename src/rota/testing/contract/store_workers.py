@@ -80,6 +80,24 @@ class TestWorkers:
         assert after[WORKER_1].seen_at > before[WORKER_1].seen_at
         assert after[WORKER_2] == before[WORKER_2]
 
+    async def test_whoever_is_seen_is_told_its_record_with_its_orders(self, backend: StoreBackend) -> None:
+        own, other = await backend.connect(), await backend.connect()
+        for worker_id in (WORKER_1, WORKER_2):
+            await own.workers.register(_worker(worker_id))
+        assert await own.workers.seen({WORKER_2: 1, UNKNOWN: 3, WORKER_1: 2}) == await other.workers.list_all()
+        assert await other.workers.order(WORKER_1, draining=True)
+        [told] = await own.workers.seen({WORKER_1: 5})
+        assert (told.orders.is_draining, told.worker.load) == (True, 5)
+        assert told == (await _records(other))[WORKER_1]
+
+    async def test_whoever_is_seen_after_its_end_is_told_nothing(self, backend: StoreBackend) -> None:
+        own, other = await backend.connect(), await backend.connect()
+        await own.workers.register(_worker())
+        assert len(await own.workers.seen({WORKER_1: 1})) == 1
+        await other.workers.retire([WORKER_1])
+        assert await own.workers.seen({WORKER_1: 1}) == []
+        assert await own.workers.seen({UNKNOWN: 1}) == []
+
     async def test_many_workers_are_seen_at_once(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         for number in range(1, 21):

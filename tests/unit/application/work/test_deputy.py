@@ -263,8 +263,9 @@ async def test_a_worker_whose_loop_is_held_up_right_after_it_joined_is_spoken_fo
 
 
 async def test_the_pool_is_told_while_the_store_does_not_answer() -> None:
-    async def never_answer(loads: Mapping[WorkerId, int]) -> None:
+    async def never_answer(loads: Mapping[WorkerId, int]) -> list[WorkerRecord]:
         await asyncio.get_running_loop().create_future()
+        return []
 
     clock = SystemClock()
     store, coordinator, told = memory_store(clock), memory_coordinator(clock), asyncio.Event()

@@ -3,7 +3,8 @@
 Every registration and removal writes one more key, whose revision tells the scheduler whether the list that it knows is
 still the list. A heartbeat lets the lease begin anew, which is no write, and writes the other two where they say
 something else; one of another duration than before binds all three to a new lease. Who registers again keeps the lease,
-if that runs and is of the same duration. What cannot be read is left out.
+if that runs and is of the same duration, and writes nothing where that would change nothing: workers repeat themselves,
+and every change lets the scheduler read the whole list. What cannot be read is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,11 +51,12 @@ class EtcdWorkerPool:
         self._keys = keys
 
     async def register(self, worker: Worker, lease: timedelta) -> None:
-        own, _, _ = self._keys.of_worker(worker.id)
-        before = (await self._client.read([get(own)])).answers[0].range.kvs
+        own, load, _ = self._keys.of_worker(worker.id)
+        before, busy = (one.range.kvs for one in (await self._client.read([get(own), get(load)])).answers)
         document = msgspec.json.encode(_describe(worker, seconds(lease)))
         for kv in before:
-            if await self._replace(worker.id, document, found=kv, lease=lease):
+            is_known = _to_worker(kv, _read_busy(busy[0]) if busy else None) == worker
+            if await self._replace(worker.id, None if is_known else document, found=kv, lease=lease):
                 return
         bound = await self._client.grant(lease)
         with suppress(LeaseGoneError):  # over before it was used: the next heartbeat is refused
@@ -101,11 +103,16 @@ class EtcdWorkerPool:
         beats = {_worker_of(kv): _to_beat(kv, holding.get(_worker_of(kv))) for kv in loads.range.kvs}
         return {one: beat for one, beat in beats.items() if one is not None and beat is not None}
 
-    async def _replace(self, worker_id: WorkerId, document: bytes, *, found: wire.KeyValue, lease: timedelta) -> bool:
-        """Keep the lease that it has, if that is of this duration and still runs."""
+    async def _replace(
+        self, worker_id: WorkerId, document: bytes | None, *, found: wire.KeyValue, lease: timedelta
+    ) -> bool:
+        """Keep the lease that it has, if that is of this duration and still runs; and what is found, if there is no
+        other document."""
         known = _read_worker(found)
         if known is None or known.ttl != seconds(lease) or not await self._client.keep_alive(found.lease):
             return False
+        if document is None:
+            return True
         own, _, _ = self._keys.of_worker(worker_id)
         changes = self._described(worker_id, document, bound=found.lease)
         with suppress(LeaseGoneError):

@@ -68,15 +68,14 @@ class EtcdSlotStore:
     async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
         key = self._space.key("slots", lease.slot)
 
-        def plan(found: Found) -> tuple[list[Op], bool]:
+        def plan(found: KV | None) -> tuple[bytes | None, bool]:
             now_us = to_us(self._space.now())
-            held = None if found[0] is None else _read_slot(found[0])
+            held = None if found is None else _read_slot(found)
             if held is None or (held.node, held.floor) != (node_id, lease.number) or held.until_us <= now_us:
-                return [], False
-            longer = msgspec.structs.replace(held, until_us=now_us + duration_us(ttl))
-            return [put(key, msgspec.json.encode(longer))], True
+                return None, False
+            return msgspec.json.encode(msgspec.structs.replace(held, until_us=now_us + duration_us(ttl))), True
 
-        return await self._space.decide([key], plan)
+        return await self._space.decide_own(key, plan)
 
     def _choose(self, node_id: NodeId, known: Sequence[KV]) -> tuple[SlotLease, KV | None]:
         """The slot to take, and whose it was: the node's own, one that has run out, or one more."""

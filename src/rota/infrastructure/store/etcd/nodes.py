@@ -9,8 +9,8 @@ from rota.application.ports.store import MOST_NODES, NodeRecord
 from rota.domain.ids import NodeId
 from rota.domain.node import NodeInfo
 from rota.domain.paging import purge_limit
-from rota.infrastructure.etcd.ops import Op, cut, delete, is_unchanged, put, when
-from rota.infrastructure.store.etcd.space import KV, EtcdSpace, Found
+from rota.infrastructure.etcd.ops import cut, delete, is_unchanged, when
+from rota.infrastructure.store.etcd.space import KV, EtcdSpace
 
 KIND = "processes"
 
@@ -22,11 +22,11 @@ class EtcdNodeRegistry:
     async def seen(self, node: NodeInfo) -> None:
         key, now = self._space.key(KIND, node.id), self._space.now()
 
-        def plan(found: Found) -> tuple[list[Op], None]:
-            known = NodeRecord(node, now, seen_at=now) if found[0] is None else _read(found[0])
-            return [put(key, msgspec.json.encode(replace(known, node=node, seen_at=now)))], None
+        def plan(found: KV | None) -> tuple[bytes, None]:
+            known = NodeRecord(node, now, seen_at=now) if found is None else _read(found)
+            return msgspec.json.encode(replace(known, node=node, seen_at=now)), None
 
-        await self._space.decide([key], plan)
+        await self._space.decide_own(key, plan)
 
     async def leave(self, node_id: NodeId) -> None:
         await self._space.client.write([delete(self._space.key(KIND, node_id))])

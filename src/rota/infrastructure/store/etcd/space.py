@@ -34,7 +34,7 @@ from rota.application.ports.system import Clock
 from rota.domain.errors import ConfigError
 from rota.domain.ids import MAX_ID, TaskId, TenantId, first_id_at
 from rota.infrastructure.etcd.client import EtcdClient
-from rota.infrastructure.etcd.ops import MOST_OPS, Op, Span, count, get, is_present, is_unchanged, scan, under
+from rota.infrastructure.etcd.ops import MOST_OPS, Op, Span, count, get, is_present, is_unchanged, put, scan, under
 
 T = TypeVar("T")
 KV = wire.KeyValue
@@ -67,6 +67,7 @@ class EtcdSpace:
         self.client = client
         self._clock = clock
         self._root = f"/{prefix}/"
+        self._own: dict[str, KV] = {}  # documents that hardly anybody else changes, as they were written last
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -149,6 +150,23 @@ class EtcdSpace:
             ops, answer = plan(found)
             if not ops or await self.write_if(keys, found, ops=ops):
                 return answer
+
+    async def decide_own(self, key: str, plan: Callable[[KV | None], tuple[bytes | None, T]]) -> T:
+        """`decide` for one document, which is hardly ever changed by others: it is not read while it is as this process
+        has written it last. The plan says what to write, if anything."""
+        known = self._own.pop(key, None)
+        is_read = known is None
+        while True:
+            found = await self.find(key) if is_read else known
+            value, answer = plan(found)
+            if value is not None:
+                done = await self.client.write([put(key, value)], when=[is_unchanged(key, revision_of(found))])
+                if done.is_met:
+                    self._own[key] = KV(key=key.encode(), value=value, mod_revision=done.revision)
+                    return answer
+            elif is_read:
+                return answer
+            is_read = True
 
     async def write_if(
         self, keys: Sequence[str], found: Found, *, ops: Sequence[Op], needed: Sequence[str] = ()

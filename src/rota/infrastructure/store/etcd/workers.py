@@ -39,12 +39,13 @@ class EtcdWorkerRegistry:
 
         await self._space.decide([key], plan)
 
-    async def seen(self, loads: Mapping[WorkerId, int]) -> None:
+    async def seen(self, loads: Mapping[WorkerId, int]) -> list[WorkerRecord]:
         now = self._space.now()
-        await self._change(
-            list(loads),
+        records = await self._change(
+            sorted(loads),
             lambda one: replace(one, worker=replace(one.worker, load=loads[one.worker.id]), seen_at=now),
         )
+        return [record for record in records if record.retired_at is None]
 
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
         now = self._space.now()
@@ -92,9 +93,12 @@ class EtcdWorkerRegistry:
         old = [kv for kv in found if (end := _read(kv).retired_at) is not None and end < retired_before]
         return await delete_unchanged(self._space, old[: purge_limit(limit)])
 
-    async def _change(self, worker_ids: Sequence[WorkerId], change: Callable[[WorkerRecord], WorkerRecord]) -> None:
-        """Change those that are known; one that somebody else changed meanwhile is read and changed again."""
-        left = [self._space.key(KIND, worker_id) for worker_id in worker_ids]
+    async def _change(
+        self, worker_ids: Sequence[WorkerId], change: Callable[[WorkerRecord], WorkerRecord]
+    ) -> list[WorkerRecord]:
+        """Change those that are known, and say how they are then; one that somebody else changed meanwhile is read and
+        changed again."""
+        left = keys = [self._space.key(KIND, worker_id) for worker_id in worker_ids]
         found: Seen = {key: self._last[key] for key in left if key in self._last}
         written: dict[str, tuple[int, WorkerRecord]] = {}
         while left:
@@ -103,6 +107,7 @@ class EtcdWorkerRegistry:
             found = {kv.key.decode(): (kv.mod_revision, _read(kv)) for kv in present(await self._space.find_all(left))}
             left = [key for key in left if key in found]
         self._last = written
+        return [written[key][1] for key in keys if key in written]
 
     async def _write(self, changed: Seen) -> Seen:
         """Write records where the one before was written at this revision; those that were."""

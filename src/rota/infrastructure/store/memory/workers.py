@@ -22,12 +22,15 @@ class MemoryWorkerRegistry:
         first = known or WorkerRecord(worker, now, seen_at=now, retired_at=None)
         self._state.workers[worker.id] = replace(first, worker=worker, seen_at=now)
 
-    async def seen(self, loads: Mapping[WorkerId, int]) -> None:
+    async def seen(self, loads: Mapping[WorkerId, int]) -> list[WorkerRecord]:
         now = self._state.clock.now()
-        for worker_id in loads.keys() & self._state.workers.keys():
-            known = self._state.workers[worker_id]
-            worker = replace(known.worker, load=loads[worker_id])
-            self._state.workers[worker_id] = replace(known, worker=worker, seen_at=now)
+        known = sorted(loads.keys() & self._state.workers.keys())
+        for worker_id in known:
+            before = self._state.workers[worker_id]
+            worker = replace(before.worker, load=loads[worker_id])
+            self._state.workers[worker_id] = replace(before, worker=worker, seen_at=now)
+        records = [self._state.workers[worker_id] for worker_id in known]
+        return [record for record in records if record.retired_at is None]
 
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
         now = self._state.clock.now()

@@ -212,16 +212,23 @@ class RedisSpace:
             if await self.commit(change):
                 return answer
 
-    async def change_documents(self, key: str, fields: Sequence[str], *, change: Callable[[bytes], bytes]) -> None:
-        """Change those fields of a hash that are there; what somebody else changed meanwhile is read anew."""
+    async def change_documents(
+        self, key: str, fields: Sequence[str], *, change: Callable[[bytes], bytes]
+    ) -> list[bytes]:
+        """Change those fields of a hash that are there, and say how they are then, in order; what somebody else changed
+        meanwhile is read anew."""
         while fields:
             found = zip(fields, await self.find_fields(key, fields), strict=True)
-            writing = Change()
+            writing, changed = Change(), list[bytes]()
             for field, value in found:
-                if value is not None and (wanted := change(value)) != value:
+                if value is None:
+                    continue
+                changed.append(wanted := change(value))
+                if wanted != value:
                     writing.expect((key, field), value).put((key, field), wanted)
             if writing.is_empty or await self.commit(writing):
-                return
+                return changed
+        return []
 
     async def delete_unchanged(self, key: str, documents: Mapping[str, bytes]) -> int:
         """Delete fields of a hash that are still as they were read; says how many."""

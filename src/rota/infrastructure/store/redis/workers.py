@@ -32,12 +32,13 @@ class RedisWorkerRegistry:
 
         await self._space.decide([place], plan)
 
-    async def seen(self, loads: Mapping[WorkerId, int]) -> None:
+    async def seen(self, loads: Mapping[WorkerId, int]) -> list[WorkerRecord]:
         now = await self._space.now()
-        await self._change(
-            list(loads),
+        records = await self._change(
+            sorted(loads),
             lambda one: replace(one, worker=replace(one.worker, load=loads[one.worker.id]), seen_at=now),
         )
+        return [record for record in records if record.retired_at is None]
 
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
         now = await self._space.now()
@@ -80,8 +81,12 @@ class RedisWorkerRegistry:
         old = sorted((field for field, end in ends.items() if end is not None and end < retired_before), key=int)
         return await self._space.delete_unchanged(self._key, {one: found[one] for one in old[: purge_limit(limit)]})
 
-    async def _change(self, worker_ids: Sequence[WorkerId], change: Callable[[WorkerRecord], WorkerRecord]) -> None:
+    async def _change(
+        self, worker_ids: Sequence[WorkerId], change: Callable[[WorkerRecord], WorkerRecord]
+    ) -> list[WorkerRecord]:
+        """Change those that are known; how they are then."""
         fields = [str(worker_id) for worker_id in worker_ids]
-        await self._space.change_documents(
+        changed = await self._space.change_documents(
             self._key, fields, change=lambda document: msgspec.json.encode(change(_RECORD.decode(document)))
         )
+        return [_RECORD.decode(document) for document in changed]

@@ -45,16 +45,18 @@ class SqlWorkerRegistry:
 
         await self._database.transact(work)
 
-    async def seen(self, loads: Mapping[WorkerId, int]) -> None:
+    async def seen(self, loads: Mapping[WorkerId, int]) -> list[WorkerRecord]:
         if not loads:
-            return
+            return []
+        alive = select(table).where(table.c.id.in_(sorted(loads)), table.c.retired_us == 0).order_by(table.c.id)
 
-        def work(connection: Connection) -> None:
+        def work(connection: Connection) -> Sequence[Any]:
             now_us = self._database.now_us(connection)
             rows = [(worker_id, load, now_us) for worker_id, load in sorted(loads.items())]
             self._database.bulk.update(connection, table, columns=("running", "seen_us"), rows=rows)
+            return connection.execute(alive).fetchall()
 
-        await self._database.transact(work)
+        return [_to_record(row) for row in await self._database.transact(work)]
 
     async def retire(self, worker_ids: Sequence[WorkerId]) -> None:
         def work(connection: Connection) -> None:
