@@ -110,6 +110,7 @@ async def _grant(settings: Mapping[str, Any], scene: Scene, *, pid: int) -> tupl
         before = precise_cpu_seconds(pid)
         await asyncio.gather(*(node.coordinator.pool.register(worker, LEASE) for worker in made))
         since = to_us(node.time.now())
+        await node.coordinator.queue.wake()  # as workers do that have come
         await _wait(node, wanted)
         return since, precise_cpu_seconds(pid) - before
 
