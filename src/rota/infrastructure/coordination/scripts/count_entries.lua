@@ -1,5 +1,5 @@
 -- Count what waits, and what the workers asked about have been handed; and say who is on the list of workers.
--- Reads only. One answer, however many workers there are: each answer costs the client as much as counting does here.
+-- Reads only. One answer, however many workers there are: the client reads answers one by one.
 -- KEYS[1]     workers        set of ids
 -- KEYS[2]     queue:delayed  sorted set
 -- KEYS[3..12] queue:normal, queue:1, … queue:urgent  lists for priorities 0 to 9

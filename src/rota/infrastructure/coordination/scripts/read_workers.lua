@@ -1,5 +1,5 @@
 -- Read some fields of the workers asked about; and say who is on the list of workers.
--- Reads only. One answer, however many workers there are: each answer costs the client as much as reading does here.
+-- Reads only. One answer, however many workers there are: the client reads answers one by one.
 -- KEYS[1]   workers      set of ids
 -- KEYS[2..] worker:<id>  hash, of each worker asked about
 -- ARGV      the names of the fields
