@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-MOST_OF_OTHERS = 0.15  # of the machine; more, and a figure says little
+MOST_OF_OTHERS = 0.15  # of the machine, with what the kernel does; more, and a figure says little
 QUICK = "One round of everything, and fewer tasks: the figures of a whole run are steadier."
 WHOLE = (
     "Rates, the scheduler's CPU and the shares of an empty database are medians of three rounds, but for the million of"

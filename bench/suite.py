@@ -5,16 +5,17 @@
 Composed of what the other programs in this folder measure one by one. Starts servers of its own on private ports,
 shows how far it is, prints a table, and writes Markdown, JSON and a picture into `bench/results/`: as `latest`, or as
 `quick` or `part` where it was not a whole run. About a quarter of an hour; a few minutes with `--quick`, which measures
-one round of everything and fewer tasks. What somebody else used of the machine while tasks were worked on is told where
-it was much: a run that was disturbed is worth little.
+one round of everything and fewer tasks. What somebody else used of the machine since a part began is told beside its
+figures where it was much: a run that was disturbed is worth little.
 """
 
 import argparse
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -27,7 +28,7 @@ from bench.end_to_end import say
 from bench.grounds import GROUNDS, ground
 from bench.outcome import Figure, Outcome
 from bench.peers import run as peers
-from bench.usage import MachineWatch
+from bench.usage import MachineWatch, cpu_seconds
 
 RESULTS = Path(__file__).with_name("results")
 MAIN = "redis+mariadb"
@@ -183,9 +184,11 @@ def run(names: Sequence[str], *, is_quick: bool) -> Outcome:
     outcome, size = Outcome(began_at, is_quick, is_whole=set(names) == set(PARTS)), Size(is_quick)
     for number, name in enumerate(names, start=1):
         say(f"[{number} of {len(names)}] {name}")
+        watch, before = MachineWatch(), cpu_seconds(os.getpid())
         try:
             for figure in PARTS[name](size):
-                outcome.add(figure)
+                others = watch.read(cpu_seconds(os.getpid()) - before).others  # all that is measured descends from here
+                outcome.add(replace(figure, others=max(figure.others, others)))
         except RuntimeError as exc:
             say(f"{name}: {exc}")
             outcome.add(Figure(name, "failed", 0.0, "", note=str(exc)[:300]))

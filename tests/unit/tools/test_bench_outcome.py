@@ -4,12 +4,14 @@ import json
 import os
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bench import suite
 from bench.outcome import Figure, Outcome, draw
-from bench.usage import MachineWatch, cpu_seconds, memory_bytes, precise_cpu_seconds
+from bench.usage import Machine, MachineWatch, cpu_seconds, memory_bytes, precise_cpu_seconds
 
 FIGURES = (
     Figure("End to end", "redis+mariadb, both", 7015.4, "tasks/s", 0.29, "the floor", "CPU 270 µs"),
@@ -41,6 +43,18 @@ def test_a_run_of_less_leaves_the_latest_whole_one_alone(
 ) -> None:
     Outcome("2026-11-16T01:02:03Z", is_quick, is_whole, list(FIGURES)).write(tmp_path)
     assert {path.stem for path in tmp_path.iterdir()} == {stem, "20261116T010203Z"}
+
+
+def test_every_figure_of_a_disturbed_part_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(_: suite.Size) -> Iterator[Figure]:
+        yield Figure("Growth", "200 workers", 24_866, "grants/s")
+        yield Figure("Growth", "1,000 types", 25_701, "grants/s", others=0.9)
+
+    monkeypatch.setattr(suite, "PARTS", {"growth": measure})
+    monkeypatch.setattr(suite, "RESULTS", tmp_path)
+    monkeypatch.setattr(MachineWatch, "read", lambda _watch, _own: Machine(others=0.5, idle=0.0))
+    outcome = suite.run(["growth"], is_quick=True)
+    assert [figure.remark for figure in outcome.figures] == [f"others used {n}% of the machine" for n in (50, 90)]
 
 
 def test_the_columns_of_the_table_are_as_wide_as_what_is_in_them(outcome: Outcome) -> None:
