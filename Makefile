@@ -165,7 +165,7 @@ chaos: setup servers ## Hurt real clusters for MINUTES=10 each, and judge them (
 		$(if $(FAULT),--fault "$(FAULT)") $(if $(LIST),--list)
 
 .PHONY: bench
-bench: setup servers ## Measure everything on this machine, beside a floor and other task queues (QUICK=1: in two minutes)
+bench: setup servers ## Measure everything on this machine, beside a floor and other task queues (QUICK=1: in a few minutes)
 	@$(PY) bench/suite.py $(if $(QUICK),--quick)
 
 .PHONY: docs

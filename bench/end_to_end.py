@@ -39,6 +39,7 @@ from bench.installation import (
     spare_garbage_collection,
     wait_until_done,
 )
+from bench.outcome import MOST_OF_OTHERS
 from bench.usage import Machine, MachineWatch, per_task
 from rota.infrastructure.event_loop import new_event_loop
 
@@ -46,7 +47,6 @@ NOOP = noop_app.noop  # its type is known once it is imported
 WARM_UP = 2_000  # tasks
 PARTS = ("drain", "both")
 CREATE = "create"  # of the floor alone: what it takes to create them, with nobody who works on them
-MOST_OF_OTHERS = 0.15  # of the machine; it also holds what this program itself uses, and what the kernel does
 
 
 @dataclass(slots=True)

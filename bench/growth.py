@@ -4,9 +4,10 @@
 
 On MariaDB and Redis. A real scheduler grants tasks to workers that are registered and do nothing else, so that their
 number costs no processes: 3, 50 or 200 of them, tasks of one type or of a thousand, just these tasks waiting or a
-hundred thousand (`--large`: a million). The rate is that of its grants, from the first one on. What a history of a
-million ended tasks (`--large`: ten million) costs the store is measured as in `bench/store.py`. Each is told as a share
-of the first.
+hundred thousand (`--large`: a million). The rate is that of its grants, from the first one on; the CPU is what the
+scheduler took for each of them; the memory is that of the scheduler and of Redis while all of it waits. What a history
+of a million ended tasks (`--large`: ten million) costs the store is measured as in `bench/store.py`. Each is told as a
+share of the first.
 """
 
 import argparse
@@ -20,17 +21,18 @@ from datetime import timedelta
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import noop_app, store
 from bench.end_to_end import say
 from bench.grounds import Ground, ground
-from bench.installation import opened
+from bench.installation import opened, redis_bytes
 from bench.life import plan_of
-from bench.usage import cpu_seconds
+from bench.usage import cpu_seconds, memory_bytes, precise_cpu_seconds
 from bench.workload import BATCH, PAYLOAD
+from rota.application.node import Node
 from rota.application.submit import SubmitTasks
 from rota.config.wiring import open_node
 from rota.domain.ids import WorkerId
@@ -42,7 +44,7 @@ from tests.support.cluster import a_cluster
 
 LEASE = timedelta(hours=1)
 TIMEOUT = timedelta(hours=1)
-LOOK_EVERY_S = 0.05
+LOOK_EVERY_S = 0.01
 SETTLED_S = 1.0
 FEWEST = 3  # workers
 MOST_S = 120.0
@@ -61,15 +63,23 @@ class Scene:
     granted: int = 0  # how many of the queued there is room for; 0: all
 
 
-def rate(where: Ground, scene: Scene) -> float:
-    """Grants a second."""
+class Found(NamedTuple):
+    """Of one scene: grants a second, what a grant took of the scheduler, and memory while all of it waits."""
+
+    rate: float
+    cpu_us: float
+    scheduler: float  # MiB
+    redis: float  # MiB
+
+
+def find(where: Ground, scene: Scene) -> Found:
     settings = asyncio.run(where.fresh())
-    wanted = scene.granted or scene.queued
     asyncio.run(_prepare(settings, scene))
-    with _scheduling(settings):
-        since = asyncio.run(_man(settings, scene.workers, room=-(-wanted // scene.workers)))
-        asyncio.run(_wait(settings, wanted))
-    return asyncio.run(_find_rate(settings, since))
+    with _scheduling(settings) as pid:
+        memory = memory_bytes(pid) / 2**20, asyncio.run(redis_bytes(where)) / 2**20
+        since, spent = asyncio.run(_grant(settings, scene, pid=pid))
+    rate = asyncio.run(_find_rate(settings, since))
+    return Found(rate, spent / (scene.granted or scene.queued) * 1e6, *memory)
 
 
 async def _prepare(settings: Mapping[str, Any], scene: Scene) -> None:
@@ -85,25 +95,33 @@ async def _prepare(settings: Mapping[str, Any], scene: Scene) -> None:
             )
 
 
-async def _man(settings: Mapping[str, Any], workers: int, *, room: int) -> int:
-    """Register workers; before, nothing can be granted. Microseconds since 1970 when all of them were there."""
+async def _grant(settings: Mapping[str, Any], scene: Scene, *, pid: int) -> tuple[int, float]:
+    """Let workers come to whom all can be granted, and wait until it is: microseconds since 1970 when all of them were
+    there, and CPU seconds of the scheduler from then on. Before the first one, nothing can be granted."""
+    wanted = scene.granted or scene.queued
     async with open_node(plan_of(settings)) as node:
+        room = -(-wanted // scene.workers)
         made = [
             Worker(id=WorkerId(node.ids.next()), name=f"worker-{number:03d}", capacity=room)
-            for number in range(workers)
+            for number in range(scene.workers)
         ]
         for worker in made:
             await node.store.workers.register(worker)
+        before = precise_cpu_seconds(pid)
         await asyncio.gather(*(node.coordinator.pool.register(worker, LEASE) for worker in made))
-        return to_us(node.time.now())
+        since = to_us(node.time.now())
+        await node.coordinator.queue.wake()  # as workers do that have come
+        await _wait(node, wanted)
+        return since, precise_cpu_seconds(pid) - before
 
 
 @contextmanager
-def _scheduling(settings: Mapping[str, Any]) -> Iterator[None]:
+def _scheduling(settings: Mapping[str, Any]) -> Iterator[int]:
+    """A scheduler's process."""
     with TemporaryDirectory() as folder, a_cluster(Path(folder), settings, app=Path(noop_app.__file__)) as cluster:
         scheduler = cluster.start("scheduler", "scheduler")
         _settle(scheduler.pid)
-        yield
+        yield scheduler.pid
 
 
 def _settle(pid: int) -> None:
@@ -117,14 +135,13 @@ def _settle(pid: int) -> None:
             return
 
 
-async def _wait(settings: Mapping[str, Any], wanted: int) -> None:
+async def _wait(node: Node, wanted: int) -> None:
     """Until so many are granted. Looks at the workers' queues: counting rows would take time itself."""
     deadline = time.monotonic() + MOST_S
-    async with open_node(plan_of(settings)) as node:
-        while (granted := sum((await node.coordinator.queue.depths()).assigned.values())) < wanted:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{granted} of {wanted} tasks were granted within {MOST_S:.0f} s")
-            await asyncio.sleep(LOOK_EVERY_S)
+    while (granted := sum((await node.coordinator.queue.depths()).assigned.values())) < wanted:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{granted} of {wanted} tasks were granted within {MOST_S:.0f} s")
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def _find_rate(settings: Mapping[str, Any], since: int) -> float:
@@ -147,19 +164,23 @@ def scenes(tasks: int, *, is_large: bool) -> dict[str, Scene]:
     return found | ({"1,000,000 queued": replace(first, queued=1_000_000, granted=first.queued)} if is_large else {})
 
 
-def measure(where: Ground, *, tasks: int, rounds: int, is_large: bool) -> dict[str, float]:
-    """Grants a second by scene."""
-    rates: dict[str, list[float]] = {}
+def measure(where: Ground, *, tasks: int, rounds: int, is_large: bool) -> dict[str, Found]:
+    """By scene."""
+    found: dict[str, list[Found]] = {}
     for number in range(1, rounds + 1):
         for name, scene in scenes(tasks, is_large=is_large and number == 1).items():
-            rates.setdefault(name, []).append(rate(where, scene))
-            say(f"growth, round {number} of {rounds}: {name}: {rates[name][-1]:,.0f} grants/s")
-    return {name: median(found) for name, found in rates.items()}
+            found.setdefault(name, []).append(find(where, scene))
+            say(f"growth, round {number} of {rounds}: {name}: {spell(found[name][-1])}")
+    return {name: Found(*map(median, zip(*each, strict=True))) for name, each in found.items()}
 
 
-def measure_history(where: Ground, *, tasks: int, history: int) -> dict[str, float]:
+def spell(found: Found) -> str:
+    return f"{found.rate:,.0f} grants/s, {found.cpu_us:.1f} µs of the scheduler's CPU for a grant"
+
+
+def measure_history(where: Ground, *, tasks: int, rounds: int, history: int) -> dict[str, float]:
     """For each phase of a life, the rate with a history as a share of that without."""
-    found = asyncio.run(store.measure(where.place, tasks=tasks, rounds=1, history=history, with_cpu=False))
+    found = asyncio.run(store.measure(where.place, tasks=tasks, rounds=rounds, history=history, with_cpu=False))
     return {phase: found.ratio("old", "store", phase=phase) for phase in store.PHASES}
 
 
@@ -170,11 +191,14 @@ def main() -> int:
     parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
     with ground("redis+mariadb") as where:
-        rates = measure(where, tasks=options.tasks, rounds=options.rounds, is_large=options.large)
-        for name, found in rates.items():
-            print(f"{name:24s}{found:10,.0f} grants/s{found / next(iter(rates.values())):8.0%}")
+        found = measure(where, tasks=options.tasks, rounds=options.rounds, is_large=options.large)
+        first = next(iter(found.values()))
+        for name, one in found.items():
+            shares = f"{one.rate / first.rate:6.0%} of the rate, {one.cpu_us / first.cpu_us:.2f} times the CPU"
+            print(f"{name:24s}{spell(one)}{shares}; scheduler {one.scheduler:.0f} MiB, Redis {one.redis:.0f} MiB")
         for history in (1_000_000, *((10_000_000,) if options.large else ())):
-            for phase, share in measure_history(where, tasks=options.tasks, history=history).items():
+            shares_of = measure_history(where, tasks=options.tasks, rounds=options.rounds, history=history)
+            for phase, share in shares_of.items():
                 print(f"{f'{history:,} ended, {phase}':32s}{share:8.0%} of an empty database")
     return 0
 

@@ -26,7 +26,7 @@ from rota.infrastructure.event_loop import new_event_loop
 SERVICE = "/rota.v1.TaskService"
 CALLS_OF_CHANNEL = 32  # a server takes no more than a hundred
 OWN = (("grpc.use_local_subchannel_pool", 1),)  # or all channels would share one connection
-PAYLOAD = '{"to": "ada@example.com", "subject": "hello", "lines": [1, 2, 3]}'
+PAYLOAD = '{"to": "ada@example.com", "subject": "hello", "body": "as real work has"}'
 
 
 class Wanted(NamedTuple):
@@ -47,7 +47,7 @@ def _load(address: str, secret: str, wanted: Wanted) -> float:  # fixed signatur
 
 
 async def _create(address: str, secret: str, *, wanted: Wanted) -> float:
-    one = pb.CreateTaskRequest(type="email", payload_json=PAYLOAD)
+    one = pb.CreateTaskRequest(type="noop", payload_json=PAYLOAD)
     request: Any = pb.CreateTasksRequest(tasks=[one] * wanted.batch) if wanted.batch else one
     name = "CreateTasks" if wanted.batch else "CreateTask"
     metadata = (("authorization", f"Bearer {secret}"),)

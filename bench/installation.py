@@ -24,6 +24,7 @@ from rota.application.ports.store import Store
 from rota.config.process import MOST_YOUNG_OBJECTS
 from rota.domain.paging import MAX_PAGE, TaskFilter
 from rota.domain.task import LIVE
+from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.store.redis.store import open_redis_store
@@ -171,6 +172,17 @@ async def opened(settings: Mapping[str, Any]) -> AsyncIterator[Callable[..., Awa
         yield ask
     finally:
         await database.close()
+
+
+async def redis_bytes(ground: Ground) -> int:
+    """What is in Redis takes so much; 0 where there is none."""
+    if ground.redis is None:
+        return 0
+    client = RedisClient(ground.redis.url())
+    answer: bytes = await client.command("INFO", "memory")
+    await client.close()
+    fields = dict(line.split(b":", 1) for line in answer.splitlines() if b":" in line)
+    return int(fields[b"used_memory"])
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from rota.infrastructure.event_loop import new_event_loop
 STAMP = noop_app.stamp  # its tasks are known once it is imported
 WARM_UP = 20
 LOADED = "under load"
-MOST_MS = {"mariadb + redis": (5.0, 20.0), "embedded": (2.0, None)}  # median, 99th percentile
+MOST_MS = {"mariadb + redis": (3.0, 10.0), "embedded": (1.0, None)}  # median, 99th percentile
 
 
 class Waits(NamedTuple):

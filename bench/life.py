@@ -5,6 +5,7 @@ One call after the other, so that what each sends can be written down (`bench/fl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,8 @@ class Life:
         await self._submit.submit_many([Submission(type="noop", payload=PAYLOAD)] * tasks)
         self.after_call()
 
-    async def grant(self, tasks: int) -> None:
-        """As a round of dispatch does it: all of them to one worker, another one each time."""
+    async def grant(self, tasks: int, *, workers: Sequence[WorkerId] = ()) -> None:
+        """As a round of dispatch does it: to these workers in turn; or all to one, another one each time."""
         node = self.node
         self._batches += 1
         taken = await self._call(node.coordinator.queue.take(tasks, order=ORDER))
@@ -77,7 +78,8 @@ class Life:
             raise RuntimeError(f"{len(lives)} of {tasks} tasks were in the queue")
         grants = Grants(node.store.tasks, node.coordinator, time=node.time, collector=node.collector)
         reign = Reign(Term(1, trusted_until=float("inf")), node.clock)
-        await self._call(grants.give(lives, {live.id: self._worker_id for live in lives}, reign=reign))
+        turns = cycle(workers or (self._worker_id,))
+        await self._call(grants.give(lives, {live.id: next(turns) for live in lives}, reign=reign))
 
     async def end(self) -> None:
         """As a worker does it: all that was granted last."""

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-MOST_OF_OTHERS = 0.15  # of the machine; more, and a figure says little
+MOST_OF_OTHERS = 0.15  # of the machine, with what the kernel does; more, and a figure says little
+QUICK = "One round of everything, and fewer tasks: the figures of a whole run are steadier."
+WHOLE = (
+    "Rates, the scheduler's CPU and the shares of an empty database are medians of three rounds, but for the million of"
+    " queued tasks, which are queued once. Waits are those of 300 tasks, one after the other; memory and idle CPU were"
+    " read once."
+)
 BAR, ROW, LEFT, WIDTH = 16, 24, 250, 760  # of the picture, in pixels
 
 
@@ -37,11 +43,19 @@ class Figure:
 
 @dataclass(slots=True)
 class Outcome:
-    """All figures of one run."""
+    """All figures of one run, of all parts or of some."""
 
     began_at: str
     is_quick: bool
+    is_whole: bool = True
     figures: list[Figure] = field(default_factory=list)
+
+    @property
+    def stem(self) -> str:
+        """What the files are called: a look at one part, or a quick one, does not take the place of a whole run."""
+        if self.is_quick:
+            return "quick"
+        return "latest" if self.is_whole else "part"
 
     def add(self, figure: Figure) -> None:
         self.figures.append(figure)
@@ -53,10 +67,10 @@ class Outcome:
         return found
 
     def write(self, folder: Path) -> None:
-        """`latest.md`, `latest.json` and `latest.svg`, and the same under the time of the run."""
+        """As Markdown, JSON and a picture, under the stem and under the time of the run."""
         folder.mkdir(parents=True, exist_ok=True)
         picture = draw([figure for figure in self.figures if figure.unit == "tasks/s" and figure.name.endswith("both")])
-        for stem in ("latest", self.began_at.replace(":", "").replace("-", "")):
+        for stem in (self.stem, self.began_at.replace(":", "").replace("-", "")):
             (folder / f"{stem}.md").write_text("\n".join(self.to_markdown(f"{stem}.svg")) + "\n", "utf-8")
             (folder / f"{stem}.json").write_text(json.dumps(self._document(), indent=2) + "\n", "utf-8")
             (folder / f"{stem}.svg").write_text(picture, "utf-8")
@@ -65,6 +79,7 @@ class Outcome:
         return {
             "began_at": self.began_at,
             "is_quick": self.is_quick,
+            "is_whole": self.is_whole,
             "machine": describe_machine(),
             "figures": [asdict(figure) for figure in self.figures],
         }
@@ -72,23 +87,28 @@ class Outcome:
     def to_markdown(self, picture: str) -> Iterator[str]:
         yield f"# Benchmarks, {self.began_at}"
         yield ""
-        rounds = "one round" if self.is_quick else "medians of three rounds"
-        yield f"{describe_machine()}. Everything runs on this one machine; {rounds}."
+        yield f"{describe_machine()}. Everything runs on this one machine. {QUICK if self.is_quick else WHOLE}"
         yield f"\n![Tasks per second, created and worked on at once]({picture})"
         for group, figures in self.groups().items():
             yield f"\n## {group}\n"
             yield "| | | share | |"
             yield "|---|--:|--:|---|"
             for figure in figures:
-                share = "" if figure.share is None else f"{figure.share:.0%} of {figure.of}"
-                yield f"| {figure.name} | {figure.shown} | {share} | {figure.remark} |"
+                yield f"| {' | '.join(_cells(figure))} | {figure.remark} |"
 
     def to_text(self) -> Iterator[str]:
+        cells = [_cells(figure) for figure in self.figures]
+        names, values, shares = (max((len(row[place]) for row in cells), default=0) for place in range(3))
         for group, figures in self.groups().items():
             yield f"\n{group}"
             for figure in figures:
-                share = "" if figure.share is None else f"{figure.share:.0%} of {figure.of}"
-                yield f"  {figure.name:44s}{figure.shown:>20s}  {share:32s}{figure.remark}".rstrip()
+                name, value, share = _cells(figure)
+                yield f"  {name:{names}s}  {value:>{values}s}  {share:{shares}s}  {figure.remark}".rstrip()
+
+
+def _cells(figure: Figure) -> tuple[str, str, str]:
+    share = "" if figure.share is None else f"{figure.share:.0%} of {figure.of}"
+    return figure.name, figure.shown, share
 
 
 def describe_machine() -> str:

@@ -4,7 +4,7 @@
 
 On MariaDB and Redis. The memory of each process when it has started, with so many tasks waiting, and after it has run
 them (shared pages counted once); what a waiting task takes in Redis and in the tables; and the CPU that a cluster of
-three pods (`rota server`, all roles) and its servers use while nobody asks for anything.
+three pods (`rota server`, all roles), ten more workers and its servers use while nobody asks for anything.
 """
 
 import argparse
@@ -19,12 +19,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import noop_app
 from bench.grounds import Ground, ground
-from bench.installation import Installation, installed, opened
+from bench.installation import Installation, installed, opened, redis_bytes
 from bench.usage import cpu_seconds, memory_bytes
-from rota.infrastructure.coordination.redis_client import RedisClient
 from tests.support.cluster import a_cluster
 
 PODS = 3
+WORKERS = 10  # beside those of the pods
 SETTLE_S = 6.0  # until an election, the first heartbeats and the first reconciliation are over
 SIZE = "SELECT SUM(file_size) FROM information_schema.innodb_sys_tablespaces WHERE name LIKE CONCAT(DATABASE(), '/%')"
 
@@ -52,26 +52,28 @@ def _memory(installation: Installation) -> dict[str, float]:
 async def _space(installation: Installation) -> dict[str, float]:
     """Bytes in the tables and in Redis."""
     async with opened(installation.settings) as ask:
-        tables = await ask(SIZE)
-    if installation.ground.redis is None:
-        return {"tables": tables}
-    client = RedisClient(installation.ground.redis.url())
-    answer: bytes = await client.command("INFO", "memory")
-    await client.close()
-    fields = dict(line.split(b":", 1) for line in answer.splitlines() if b":" in line)
-    return {"tables": tables, "redis": int(fields[b"used_memory"])}
+        return {"tables": await ask(SIZE), "redis": await redis_bytes(installation.ground)}
 
 
 def measure_idle_cpu(where: Ground, seconds: float) -> dict[str, float]:
-    """Share of a core that each pod and each server uses."""
+    """Share of a core: of the pod that leads, of the others, of the workers, of all these, and of each server."""
     settings = {**asyncio.run(where.fresh()), "api": {"port": 0, "grpc_port": 0}}
     with TemporaryDirectory() as folder, a_cluster(Path(folder), settings, app=Path(noop_app.__file__)) as cluster:
         pods = cluster.start_all("server", *(f"pod-{number + 1}" for number in range(PODS)))
+        workers = cluster.start_all("worker", *(f"worker-{number + 1}" for number in range(WORKERS)))
         time.sleep(SETTLE_S)
-        pids = {**{pod.name: pod.pid for pod in pods}, **where.pids}
+        pids = {**{process.name: process.pid for process in (*pods, *workers)}, **where.pids}
         before = {name: cpu_seconds(pid) for name, pid in pids.items()}
         time.sleep(seconds)
-        return {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
+        used = {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
+        leading = next((pod.name for pod in pods if pod.said("leader.won")), pods[0].name)
+    return {
+        "the pod that leads": used[leading],
+        f"the other {PODS - 1} pods": sum(used[pod.name] for pod in pods if pod.name != leading),
+        f"{WORKERS} workers": sum(used[worker.name] for worker in workers),
+        "all of Rota": sum(used[process.name] for process in (*pods, *workers)),
+        **{name: used[name] for name in where.pids},
+    }
 
 
 def main() -> int:

@@ -3,19 +3,23 @@
     python bench/suite.py [--quick] [--without peers] [--only growth]
 
 Composed of what the other programs in this folder measure one by one. Starts servers of its own on private ports,
-shows how far it is, prints a table, and writes Markdown, JSON and a picture into `bench/results/`. About ten minutes;
-two with `--quick`, which measures one round of everything and fewer tasks. What somebody else used of the machine
-meanwhile is told beside each figure: a run that was disturbed is worth little.
+shows how far it is, prints a table, and writes Markdown, JSON and a picture into `bench/results/`: as `latest`, or as
+`quick` or `part` where it was not a whole run. About a quarter of an hour; a few minutes with `--quick`, which measures
+one round of everything and fewer tasks. What somebody else used of the machine since a part began is told beside its
+figures where it was much: a run that was disturbed is worth little.
 """
 
 import argparse
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -24,7 +28,7 @@ from bench.end_to_end import say
 from bench.grounds import GROUNDS, ground
 from bench.outcome import Figure, Outcome
 from bench.peers import run as peers
-from bench.usage import MachineWatch
+from bench.usage import MachineWatch, cpu_seconds
 
 RESULTS = Path(__file__).with_name("results")
 MAIN = "redis+mariadb"
@@ -63,24 +67,44 @@ def measure_end_to_end(size: Size) -> Iterator[Figure]:
             yield Figure(group, f"floor of {name}, creating alone", size.floor, "tasks/s")
 
 
+class Form(NamedTuple):
+    """How tasks are created."""
+
+    lanes: int
+    batch: int = 0  # tasks in each request; 0: one, by itself
+    is_working: bool = False  # whether a scheduler and workers run
+
+    @property
+    def name(self) -> str:
+        name = f"batches of {self.batch:,}" if self.batch else f"one by one, {self.lanes} at once"
+        return f"{name}, worked on meanwhile" if self.is_working else name
+
+
+FORMS = (Form(1), Form(32), Form(128), Form(api.BATCH_LANES, batch=1000), Form(32, is_working=True))
+
+
 def measure_creates(size: Size) -> Iterator[Figure]:
+    for is_working, forms in groupby(FORMS, key=lambda form: form.is_working):
+        with ground(MAIN) as where, api.serving(where, is_working=is_working) as served:
+            for form in forms:
+                say(f"creating over HTTP and gRPC, {form.name} …")
+                yield from _creates(served, form, size=size)
+
+
+def _creates(served: api.Served, form: Form, *, size: Size) -> Iterator[Figure]:
     seconds = size.of(1.0, 2.0)
-    with ground(MAIN) as where, api.serving(where) as served:
-        load = api.Load(served.http, served.secret, seconds, served.pids)
-        for lanes, batch in ((1, 0), (32, 0), (128, 0), (api.BATCH_LANES, 1000)):
-            form = f"batches of {batch:,}" if batch else f"one by one, {lanes} at once"
-            say(f"creating over HTTP and gRPC, {form} …")
-            watch = MachineWatch()
-            rates = {
-                "HTTP": median(load.run(lanes, batch=batch).rate for _ in range(size.rounds)),
-                "gRPC": median(
-                    grpc_api.rate(served, grpc_api.Wanted(lanes, batch, seconds)) for _ in range(size.rounds)
-                ),
-            }
-            note = f"{watch.read(0).idle:.0%} of the machine was idle"
-            for protocol, rate in rates.items():
-                share = rate / size.floor if size.floor else None
-                yield Figure("Creating tasks", f"{protocol}, {form}", rate, "tasks/s", share, "creating alone", note)
+    load = api.Load(served.http, served.secret, seconds, served.pids)
+    wanted = grpc_api.Wanted(form.lanes, form.batch, seconds)
+    once: dict[str, Callable[[], float]] = {
+        "HTTP": lambda: load.run(form.lanes, batch=form.batch).rate,
+        "gRPC": lambda: grpc_api.rate(served, wanted),
+    }
+    for protocol, create in once.items():
+        watch = MachineWatch()
+        rate = median(create() for _ in range(size.rounds))
+        note = f"{watch.read(0).idle:.0%} of the machine was idle"
+        share = rate / size.floor if size.floor else None
+        yield Figure("Creating tasks", f"{protocol}, {form.name}", rate, "tasks/s", share, "creating alone", note)
 
 
 def measure_waits(size: Size) -> Iterator[Figure]:
@@ -110,7 +134,7 @@ def measure_resources(size: Size) -> Iterator[Figure]:
         for name, value in figures.items():
             yield Figure("Resources", f"{moment}: {name}", value, unit)
     for name, value in idle.items():
-        yield Figure("Resources", f"three idle pods: {name}", value * 100, "% of a core")
+        yield Figure("Resources", f"idle cluster: {name}", value * 100, "% of a core")
 
 
 def measure_peers(size: Size) -> Iterator[Figure]:
@@ -129,16 +153,19 @@ def measure_peers(size: Size) -> Iterator[Figure]:
 
 def measure_growth(size: Size) -> Iterator[Figure]:
     with ground(MAIN) as where:
-        rates = growth.measure(where, tasks=3_000, rounds=size.rounds, is_large=not size.is_quick)
-        first = next(iter(rates))
-        for name, rate in rates.items():
-            share = None if name == first else rate / rates[first]
-            yield Figure("Growth", name, rate, "grants/s", share, f"{first}")
+        found = growth.measure(where, tasks=3_000, rounds=size.rounds, is_large=not size.is_quick)
+        name_of_first, first = next(iter(found.items()))
+        for name, one in found.items():
+            cpu = f"{one.cpu_us:.1f} µs of the scheduler's CPU for a grant ({one.cpu_us / first.cpu_us:.2f} times)"
+            memory = f"scheduler {one.scheduler:.0f} MiB, Redis {one.redis:.0f} MiB"
+            share = None if one is first else one.rate / first.rate
+            yield Figure("Growth", name, one.rate, "grants/s", share, name_of_first, f"{cpu}; {memory}")
         for history in (1_000_000,) if size.is_quick else (1_000_000, 10_000_000):
             say(f"growth: a history of {history:,} tasks …")
-            found = growth.measure_history(where, tasks=int(size.of(5_000, 20_000)), history=history)
-            for phase, kept in found.items():
-                yield Figure("Growth", f"{history:,} ended tasks: {phase}", kept * 100, "% of empty")
+            tasks = int(size.of(5_000, 10_000))
+            kept = growth.measure_history(where, tasks=tasks, rounds=size.rounds, history=history)
+            for phase, share in kept.items():
+                yield Figure("Growth", f"{history:,} ended tasks: {phase}", share * 100, "% of empty")
 
 
 PARTS: dict[str, Callable[[Size], Iterator[Figure]]] = {
@@ -153,12 +180,15 @@ PARTS: dict[str, Callable[[Size], Iterator[Figure]]] = {
 
 def run(names: Sequence[str], *, is_quick: bool) -> Outcome:
     """Part by part; what a part found before it failed is kept, and the failure is told."""
-    outcome, size = Outcome(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), is_quick), Size(is_quick)
+    began_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    outcome, size = Outcome(began_at, is_quick, is_whole=set(names) == set(PARTS)), Size(is_quick)
     for number, name in enumerate(names, start=1):
         say(f"[{number} of {len(names)}] {name}")
+        watch, before = MachineWatch(), cpu_seconds(os.getpid())
         try:
             for figure in PARTS[name](size):
-                outcome.add(figure)
+                others = watch.read(cpu_seconds(os.getpid()) - before).others  # all that is measured descends from here
+                outcome.add(replace(figure, others=max(figure.others, others)))
         except RuntimeError as exc:
             say(f"{name}: {exc}")
             outcome.add(Figure(name, "failed", 0.0, "", note=str(exc)[:300]))
@@ -176,9 +206,8 @@ def main(arguments: Sequence[str]) -> int:
     names = [name for name in options.only or PARTS if name not in options.without]
     outcome = run(names, is_quick=options.quick)
     print("\n".join(outcome.to_text()))
-    print(
-        f"\nwritten to {RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS}/latest.md"
-    )
+    folder = RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS
+    print(f"\nwritten to {folder}/{outcome.stem}.md, and as {outcome.stem}.json and {outcome.stem}.svg (the picture)")
     return 1 if any(figure.name == "failed" for figure in outcome.figures) else 0
 
 

@@ -2,13 +2,16 @@
 
 import json
 import os
+import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bench import suite
 from bench.outcome import Figure, Outcome, draw
-from bench.usage import MachineWatch, cpu_seconds, memory_bytes
+from bench.usage import Machine, MachineWatch, cpu_seconds, memory_bytes, precise_cpu_seconds
 
 FIGURES = (
     Figure("End to end", "redis+mariadb, both", 7015.4, "tasks/s", 0.29, "the floor", "CPU 270 µs"),
@@ -30,6 +33,38 @@ def test_a_run_is_written_in_three_forms_under_its_time_and_as_the_latest(outcom
     assert names == {f"{stem}.{form}" for stem in stems for form in ("md", "json", "svg")}
     found = json.loads((tmp_path / "results" / "latest.json").read_text())
     assert [figure["value"] for figure in found["figures"]] == [figure.value for figure in FIGURES]
+
+
+@pytest.mark.parametrize(
+    ("is_quick", "is_whole", "stem"), [(True, True, "quick"), (True, False, "quick"), (False, False, "part")]
+)
+def test_a_run_of_less_leaves_the_latest_whole_one_alone(
+    tmp_path: Path, *, is_quick: bool, is_whole: bool, stem: str
+) -> None:
+    Outcome("2026-11-16T01:02:03Z", is_quick, is_whole, list(FIGURES)).write(tmp_path)
+    assert {path.stem for path in tmp_path.iterdir()} == {stem, "20261116T010203Z"}
+
+
+def test_every_figure_of_a_disturbed_part_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(_: suite.Size) -> Iterator[Figure]:
+        yield Figure("Growth", "200 workers", 24_866, "grants/s")
+        yield Figure("Growth", "1,000 types", 25_701, "grants/s", others=0.9)
+
+    monkeypatch.setattr(suite, "PARTS", {"growth": measure})
+    monkeypatch.setattr(suite, "RESULTS", tmp_path)
+    monkeypatch.setattr(MachineWatch, "read", lambda _watch, _own: Machine(others=0.5, idle=0.0))
+    outcome = suite.run(["growth"], is_quick=True)
+    assert [figure.remark for figure in outcome.figures] == [f"others used {n}% of the machine" for n in (50, 90)]
+
+
+def test_the_columns_of_the_table_are_as_wide_as_what_is_in_them(outcome: Outcome) -> None:
+    outcome.add(Figure("Waits", "a name that is longer than all of the others: create to result, p99", 145.0, "ms"))
+    rows = [line for line in outcome.to_text() if line.startswith("  ")]
+    assert (
+        len({line.index(figure.shown) + len(figure.shown) for line, figure in zip(rows, outcome.figures, strict=True)})
+        == 1
+    )
+    assert list(Outcome("2026-11-16T01:02:03Z", is_quick=False).to_text()) == []
 
 
 def test_each_figure_stands_with_its_share_and_with_what_disturbed_it(outcome: Outcome) -> None:
@@ -56,4 +91,5 @@ def test_what_this_process_uses_is_its_own() -> None:
     assert used > 0
     assert 0 <= watch.read(used).others <= 1.5, "shares of the machine; its clock ticks in hundredths"
     assert memory_bytes(os.getpid()) > 2**20
+    assert precise_cpu_seconds(os.getpid()) == pytest.approx(time.process_time(), abs=1.0)
     assert cpu_seconds(2**31 - 1) == memory_bytes(2**31 - 1) == 0, "there is no such process"

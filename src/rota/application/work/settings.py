@@ -76,7 +76,7 @@ class WorkerPorts:
 
     store: Store
     coordinator: Coordinator
-    store_time: StoreTime
+    store_time: StoreTime  # kept right by the node
     configs: ConfigCache
     clock: Clock
     random: Random

@@ -83,7 +83,8 @@ def _update_joined(table: Table, change: KeyedChange, *, rows: Sequence[Values])
     """Keys that are numbers: joined to a table of JSON, each found by the primary key. What all rows share is said
     once, not in each of them."""
     names = (*change.keys, *change.columns)
-    shared = _find_shared(rows, keys=[name in table.primary_key.columns for name in names])
+    values = list(zip(*rows, strict=True))
+    shared = _find_shared(values, keys=[name in table.primary_key.columns for name in names])
     kept = [place for place in range(len(names)) if place not in shared]
     shape = ",".join(f"c{place} BIGINT PATH '$[{number}]'" for number, place in enumerate(kept))
     told = [f"t.{name}={shared.get(place) or f'j.c{place}'}" for place, name in enumerate(names)]
@@ -92,7 +93,7 @@ def _update_joined(table: Table, change: KeyedChange, *, rows: Sequence[Values])
         f"UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ({shape})) j STRAIGHT_JOIN {table.name} t FORCE INDEX (PRIMARY)"
         f" ON {match} SET {changes}"
     )
-    return Statement(sql, (_json([tuple([row[place] for place in kept]) for row in rows]),))
+    return Statement(sql, (_json(list(zip(*(values[place] for place in kept), strict=True))),))
 
 
 def tie(insert: Insert, text: str) -> str | None:
@@ -112,7 +113,8 @@ def moving(table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> tupl
     differ, is the count twice the number of rows; else what it did is undone. It takes half of what a CASE of the same
     names in an UPDATE does, and a third of a join."""
     given = (*change.keys, *change.columns, *change.added)
-    shared = _find_shared(rows, keys=[name in table.primary_key.columns for name in given])
+    values = list(zip(*rows, strict=True))
+    shared = _find_shared(values, keys=[name in table.primary_key.columns for name in given])
     kept = [place for place in range(len(given)) if place not in shared]
     columns = _columns_of(table, change)
     told = [shared.get(place) or f"VALUES({columns[place]})" for place in range(len(given))]
@@ -129,13 +131,12 @@ def moving(table: Table, change: KeyedChange, *, rows: Sequence[Values]) -> tupl
     return insert._replace(filler=("",) * len(needed)), list(map(itemgetter(*kept), rows))
 
 
-def _find_shared(rows: Sequence[Values], *, keys: Sequence[bool]) -> dict[int, str]:
+def _find_shared(columns: Sequence[Values], *, keys: Sequence[bool]) -> dict[int, str]:
     """By place, the numbers that are the same in all rows; but for the keys by which the rows are found."""
-    firsts = enumerate(rows[0])
     return {
-        place: f"{first:d}"
-        for place, first in firsts
-        if not keys[place] and isinstance(first, int) and all(row[place] == first for row in rows)
+        place: f"{values[0]:d}"
+        for place, values in enumerate(columns)
+        if not keys[place] and isinstance(values[0], int) and values.count(values[0]) == len(values)
     }
 
 

@@ -55,6 +55,8 @@ class Homes:
         """The side to reach a worker on: its home, or the side in use if home is unknown or silent."""
         stays = self._stays.get(worker_id, {})
         active = self._switch.active
+        if len(stays) == 1 and active in stays:
+            return active  # nearly always; every batch asks for each of its workers
         present = {side: stay.since for side, stay in stays.items() if stay.since is not None}
         home = max(present, key=lambda side: (present[side], side is active), default=active)
         return home if self._switch.may_ask(home) else active

@@ -46,6 +46,10 @@ class RedisKeys:
     def in_flight(self, worker_id: WorkerId) -> str:
         return self._key(f"worker:{worker_id}:inflight")
 
+    def held(self, worker_id: WorkerId) -> tuple[str, str]:
+        """What is assigned to a worker, and what it has taken."""
+        return self.assigned(worker_id), self.in_flight(worker_id)
+
     def worker_wake(self, worker_id: WorkerId) -> str:
         return self._key(f"worker:{worker_id}:wake")
 

@@ -45,7 +45,7 @@ class RedisWorkerPool:
         self._register = load_script("register")
         self._heartbeat = load_script("heartbeat")
         self._prune = load_script("prune_workers")
-        self._roll = RollCall(client, keys)
+        self._roll = RollCall(client, keys, script=load_script("read_workers"))
 
     async def register(self, worker: Worker, lease: timedelta) -> None:
         fields = (part for field in _to_hash(worker).items() for part in field)
@@ -80,11 +80,7 @@ class RedisWorkerPool:
 
     async def _read_hashes(self, fields: Sequence[str]) -> dict[WorkerId, Values]:
         """These fields of all workers on the list, by id."""
-
-        def ask(worker_ids: Sequence[WorkerId]) -> list[list[str]]:
-            return [["HMGET", self._keys.worker(worker_id), *fields] for worker_id in worker_ids]
-
-        known, hashes = await self._roll.call(ask)
+        known, (hashes,) = await self._roll.call(lambda worker_id: (self._keys.worker(worker_id),), args=fields)
         return dict(zip(known, hashes, strict=True))
 
     async def _forget(self, expired: Sequence[WorkerId]) -> None:

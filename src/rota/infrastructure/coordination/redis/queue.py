@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
 from rota.application.ports.coordinator import NO_WAIT
-from rota.domain.ids import TaskId, WorkerId
+from rota.domain.ids import TaskId
 from rota.domain.priority import LEVELS
 from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
 from rota.infrastructure.coordination.redis.entries import find_all_ready, find_ready, to_ready
@@ -35,7 +35,7 @@ class RedisTaskQueue:
         self._find_generation = load_script("find_generation")
         self._begin_rebuild = load_script("begin_rebuild")
         self._name_generation = load_script("name_generation")
-        self._roll = RollCall(client, keys)
+        self._roll = RollCall(client, keys, script=load_script("count_entries"), others=(keys.delayed, *keys.levels))
 
     async def push(self, entries: Sequence[QueueEntry]) -> None:
         if not entries:
@@ -85,19 +85,12 @@ class RedisTaskQueue:
             await self._client.command("ZREM", self._keys.delayed, *map(_member, entries))
 
     async def depths(self) -> QueueDepths:
-        lengths = [*(["LLEN", level] for level in self._keys.levels), ["ZCARD", self._keys.delayed]]
-
-        def ask(worker_ids: Sequence[WorkerId]) -> list[list[str]]:
-            assigned = (["LLEN", self._keys.assigned(worker_id)] for worker_id in worker_ids)
-            return [*lengths, *assigned, *(["SCARD", self._keys.in_flight(worker_id)] for worker_id in worker_ids)]
-
-        workers, counts = await self._roll.call(ask)
-        ready, delayed, held = counts[: len(LEVELS)], counts[len(LEVELS)], counts[len(lengths) :]
+        workers, (ready, delayed, held) = await self._roll.call(self._keys.held)
         return QueueDepths(
             ready={level: count for level, count in zip(LEVELS, ready, strict=True) if count},
             delayed=delayed,
-            assigned={worker: n for worker, n in zip(workers, held[: len(workers)], strict=True) if n},
-            in_flight={worker: n for worker, n in zip(workers, held[len(workers) :], strict=True) if n},
+            assigned={worker: n for worker, n in zip(workers, held[::2], strict=True) if n},
+            in_flight={worker: n for worker, n in zip(workers, held[1::2], strict=True) if n},
         )
 
     async def find_generation(self) -> str | None:

@@ -151,31 +151,37 @@ class _Event(msgspec.Struct, omit_defaults=True, gc=False):
 _BATCH = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _EVENT = msgspec.json.Decoder(_Event)
-_MARK = b'"task_id":""'
+_TASK, _WORKER = b'"task_id":""', b'"worker_id":""'
 
 
 def _to_json(events: Sequence[Event]) -> bytes:
-    """As an array of `_Event`. The events of a batch differ in their tasks and little else: that is written once."""
-    forms: dict[tuple[object, ...], tuple[bytes, bytes]] = {}
+    """As an array of `_Event`. The events of a batch differ in their tasks and workers and little else: that is written
+    once."""
+    forms: dict[tuple[object, ...], tuple[bytes, bytes, bytes]] = {}
     texts = []
     for event in events:
         if event.task_id is None or event.progress is not None:
             texts.append(msgspec.json.encode(_to_wire(event)))
             continue
-        told = (event.kind, event.at, event.tenant_id, event.task_type, event.status, event.attempt, event.worker_id)
+        worker_id = event.worker_id
+        told = (event.kind, event.at, event.tenant_id, event.task_type, event.status, event.attempt, worker_id is None)
         form = forms.get(told)
         if form is None:
             form = forms[told] = _form_of(event)
-        texts.append(b'%b"task_id":"%d"%b' % (form[0], event.task_id, form[1]))
+        before, between, after = form
+        worker = b"" if worker_id is None else b'"worker_id":"%d"' % worker_id
+        texts.append(b'%b"task_id":"%d"%b%b%b' % (before, event.task_id, between, worker, after))
     return b"[%b]" % b",".join(texts)
 
 
-def _form_of(event: Event) -> tuple[bytes, bytes]:
-    """What comes before and after the id of its task."""
+def _form_of(event: Event) -> tuple[bytes, bytes, bytes]:
+    """What comes before, between and after the ids of its task and its worker."""
     wire = _to_wire(event)
     wire.task_id = ""
-    before, _, after = msgspec.json.encode(wire).partition(_MARK)  # text has its quotes escaped, so it is no mark
-    return before, after
+    wire.worker_id = None if event.worker_id is None else ""
+    before, _, rest = msgspec.json.encode(wire).partition(_TASK)  # text has its quotes escaped, so it is no mark
+    between, _, after = rest.partition(_WORKER)
+    return before, between, after
 
 
 def _split(batch: bytes) -> list[msgspec.Raw]:

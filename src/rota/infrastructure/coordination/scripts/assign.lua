@@ -10,9 +10,9 @@ local CHUNK = 1000 -- unpack fails near 8000
 local workers = #KEYS / 3
 local position = workers + 2
 
-local function find_new(queue, inflight, count)
+local function find_new(queued, inflight, count)
   local known, new = {}, {}
-  for _, entry in ipairs(redis.call("LRANGE", queue, 0, -1)) do
+  for _, entry in ipairs(queued) do
     known[entry] = true
   end
   for first = position, position + count - 1, CHUNK do
@@ -32,13 +32,14 @@ end
 for worker = 1, workers do
   local queue, inflight, wake = KEYS[3 * worker - 2], KEYS[3 * worker - 1], KEYS[3 * worker]
   local count = tonumber(ARGV[worker + 1])
-  local new = find_new(queue, inflight, count)
+  local queued = redis.call("LRANGE", queue, 0, -1)
+  local new = find_new(queued, inflight, count)
   position = position + count
   for first = 1, #new, CHUNK do
     redis.call("RPUSH", queue, unpack(new, first, math.min(first + CHUNK - 1, #new)))
   end
   redis.call("PEXPIRE", queue, ARGV[1])
-  if redis.call("EXISTS", queue) == 1 and redis.call("EXISTS", wake) == 0 then
+  if #queued + #new > 0 and redis.call("EXISTS", wake) == 0 then
     redis.call("RPUSH", wake, 1)
     redis.call("PEXPIRE", wake, ARGV[1])
   end

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Column, Connection, select, update
+from sqlalchemy import Column, Connection, Select, bindparam, select, update
 
 from rota.domain.errors import InvalidError
 from rota.domain.ids import WorkerId
@@ -27,6 +27,16 @@ T = TypeVar("T")
 LEFTOVERS_KEPT = timedelta(hours=1)
 _COLUMNS = ("id", "running", "expires_us", "worker_json", "beat_json")
 _NOTHING = ""  # no heartbeat yet
+
+
+def _whose_lease_runs(column: Column[Any]) -> Select[int, int, str]:
+    """Id, load and one document of each worker whose lease runs."""
+    alive = table.c.expires_us > bindparam("now_us")
+    return select(table.c.id, table.c.running, column).where(alive, column != _NOTHING).order_by(table.c.id)
+
+
+# Made once: beside another coordinator too, the leader asks every second.
+_WORKERS, _BEATS = _whose_lease_runs(table.c.worker_json), _whose_lease_runs(table.c.beat_json)
 _WORKER = msgspec.json.Decoder(Worker)
 _BEAT = msgspec.json.Decoder(Heartbeat)
 
@@ -61,18 +71,16 @@ class SqlWorkerPool:
         await self._database.transact(lambda connection: self._drop(connection, worker_ids))
 
     async def list_alive(self) -> list[Worker]:
-        rows = await self._database.read(partial(self._list_rows, column=table.c.worker_json))
+        rows = await self._database.read(partial(self._list_rows, query=_WORKERS))
         return [replace(worker, load=load) for _, load, worker in _decode(rows, _WORKER)]
 
     async def list_beats(self) -> dict[WorkerId, Heartbeat]:
-        rows = await self._database.read(partial(self._list_rows, column=table.c.beat_json))
+        rows = await self._database.read(partial(self._list_rows, query=_BEATS))
         return {worker_id: beat for worker_id, _, beat in _decode(rows, _BEAT)}
 
-    def _list_rows(self, connection: Connection, *, column: Column[Any]) -> list[tuple[int, int, str]]:
-        """Id, load and one document of each worker whose lease runs."""
-        alive = table.c.expires_us > self._database.now_us(connection)
-        query = select(table.c.id, table.c.running, column).where(alive, column != _NOTHING).order_by(table.c.id)
-        return [(worker_id, load, document) for worker_id, load, document in connection.execute(query)]
+    def _list_rows(self, connection: Connection, *, query: Select[int, int, str]) -> list[tuple[int, int, str]]:
+        found = connection.execute(query, {"now_us": self._database.now_us(connection)})
+        return [(worker_id, load, document) for worker_id, load, document in found]
 
     def _drop(self, connection: Connection, worker_ids: Sequence[int]) -> None:
         if worker_ids:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from sqlalchemy import Connection, case, func, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, case, func, insert, or_, select, update
 
 from rota.application.ports.store import SlotLease
 from rota.domain.errors import ConfigError, ConflictError
@@ -10,6 +10,10 @@ from rota.domain.ids import NODE_SLOTS, NodeId
 from rota.infrastructure.database.database import Database, DuplicateKeyError
 from rota.infrastructure.database.schema import leadership, node_slot
 from rota.infrastructure.instants import duration_us, from_us
+
+_CONFIRM = (  # made once: the leader asks every two seconds
+    update(leadership).where(leadership.c.term == bindparam("number")).values(confirmed_us=bindparam("now_us"))
+)
 
 
 class SqlTermStore:
@@ -29,9 +33,8 @@ class SqlTermStore:
 
     async def confirm(self, number: int) -> bool:
         def work(connection: Connection) -> bool:
-            touch = update(leadership).where(leadership.c.term == number)
-            now_us = self._database.now_us(connection)
-            return connection.execute(touch.values(confirmed_us=now_us)).rowcount == 1
+            wanted = {"number": number, "now_us": self._database.now_us(connection)}
+            return connection.execute(_CONFIRM, wanted).rowcount == 1
 
         return await self._database.transact(work)
 

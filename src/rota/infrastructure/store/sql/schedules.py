@@ -12,7 +12,21 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, or_, select, tuple_, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    tuple_,
+    union_all,
+    update,
+)
 
 from rota.application.ports.store import MOST_LOOKED_THROUGH, FireKey
 from rota.domain.errors import IdTakenError
@@ -34,6 +48,16 @@ _MOST_NAMED = 500  # times in one statement
 _TYPES_AT_ONCE = 50  # in one statement about the runs of several
 _PAGES_PURGED = 5  # of types in one purge: a tenth of a second where nothing is old
 _FIRST: ConfigKey = (TenantId(""), "")  # before all types
+# Asked for every second: a statement that is made once need not be put together, nor recognised, each time.
+_DUE = (
+    select(task_config)
+    .where(task_config.c.is_enabled == ENABLED, task_config.c.next_fire_us.between(1, bindparam("until")))
+    .order_by(task_config.c.next_fire_us, task_config.c.tenant_id, task_config.c.type)
+    .limit(bindparam("most", type_=Integer))
+)
+_NEXT = select(func.min(task_config.c.next_fire_us)).where(
+    task_config.c.is_enabled == ENABLED, task_config.c.next_fire_us > 0
+)
 
 _Known = Mapping[tuple[str, str], Mapping[datetime, Occurrence]]
 
@@ -46,15 +70,11 @@ class SqlScheduleStore:
     async def list_due(
         self, limit: int, *, by: datetime | None = None, after: FireKey | None = None
     ) -> list[TaskConfig | UnreadableConfig]:
-        table = task_config.c
+        query = _DUE if after is None else _DUE.where(_is_behind(after))
 
         def work(connection: Connection) -> Sequence[Any]:
             until = self._database.now_us(connection) if by is None else to_us(by)
-            query = select(task_config).where(table.is_enabled == ENABLED, table.next_fire_us.between(1, until))
-            if after is not None:
-                query = query.where(_is_behind(after))
-            page = query.order_by(table.next_fire_us, table.tenant_id, table.type).limit(limit)
-            return connection.execute(page).fetchall()
+            return connection.execute(query, {"until": until, "most": limit}).fetchall()
 
         return [to_due(row) for row in await self._database.read(work)]
 
@@ -72,9 +92,7 @@ class SqlScheduleStore:
         return found[:limit]
 
     async def find_next(self) -> datetime | None:
-        going = (task_config.c.is_enabled == ENABLED, task_config.c.next_fire_us > 0)
-        query = select(func.min(task_config.c.next_fire_us)).where(*going)
-        return find_us(await self._database.read(lambda connection: int(connection.execute(query).scalar() or 0)))
+        return find_us(await self._database.read(lambda connection: int(connection.execute(_NEXT).scalar() or 0)))
 
     async def fire(self, firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
         check_one_firing_each(firings)

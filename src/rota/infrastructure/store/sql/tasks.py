@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, select, text
+from sqlalchemy import Connection, Select, TextClause, delete, func, select, text
 
 from rota.application.ports.store import Added, Written
 from rota.application.ports.system import Random
@@ -191,7 +191,7 @@ class SqlTaskStore:
         )
 
     async def _select_live(self, where: str, *, limit: int | None = None, **parameters: int) -> list[LiveTask]:
-        query = text(f"{SELECT_LIVE} WHERE {where}{'' if limit is None else f' LIMIT {limit:d}'}")
+        query = _live_where(where, limit)
 
         def work(connection: Connection) -> list[LiveTask]:
             bound = parameters | ({"now": self._database.now_us(connection)} if ":now" in where else {})
@@ -212,6 +212,12 @@ class SqlTaskStore:
         with bulk.together(connection) as batch:
             TransitionWriter(bulk, shard=PURGED_SHARD).count(batch, {key: -ends[key] for key in ends})
         return len(ids)
+
+
+@lru_cache(maxsize=64)
+def _live_where(where: str, limit: int | None) -> TextClause:
+    """Made once: the leader asks some of these every second, always with the same limits."""
+    return text(f"{SELECT_LIVE} WHERE {where}{'' if limit is None else f' LIMIT {limit:d}'}")
 
 
 def _oldest_ended(completed_before: datetime, limit: int) -> Select[tuple[int, str, int]]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, Integer, bindparam, delete, select, update
 
 from rota.application.ports.store import WorkerRecord
 from rota.domain.audit import AuditEntry
@@ -29,6 +29,13 @@ _COLUMNS = (
     "labels_json",
     "seen_us",  # not retired_us: who was retired stays so
 )
+
+# Every worker asks for its own record with each heartbeat, and the leader for all of them every second: statements that
+# are made once need not be put together, nor recognised, each time.
+_KNOWN = (
+    select(table).where(table.c.id > bindparam("after")).order_by(table.c.id).limit(bindparam("most", type_=Integer))
+)
+_ALIVE = _KNOWN.where(table.c.retired_us == 0)
 
 
 class SqlWorkerRegistry:
@@ -91,10 +98,8 @@ class SqlWorkerRegistry:
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list[WorkerRecord]:
-        query = select(table).where(table.c.id > (after or 0)).order_by(table.c.id).limit(limit)
-        if alive_only:
-            query = query.where(table.c.retired_us == 0)
-        rows = await self._database.read(lambda connection: connection.execute(query).fetchall())
+        query, wanted = _ALIVE if alive_only else _KNOWN, {"after": after or 0, "most": limit}
+        rows = await self._database.read(lambda connection: connection.execute(query, wanted).fetchall())
         return [_to_record(row) for row in rows]
 
     async def purge(self, *, retired_before: datetime, limit: int) -> int:
