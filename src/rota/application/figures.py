@@ -90,6 +90,8 @@ class ClusterFigures:
     coordinator: str
     version: str
     now: datetime
+    store_seconds: float  # how long the answer to one question took
+    coordinator_seconds: float | None  # None: there was none
 
 
 class Figures:
@@ -154,12 +156,15 @@ class Figures:
 
     async def _measure_cluster(self) -> ClusterFigures:
         store, coordinator = self._kinds
-        leader = await self._find_leader()
+        leader, coordinator_seconds = await self._find_leader()
+        began_at = self._node.clock.monotonic()
+        term = await self._node.store.terms.find_last()
+        store_seconds = self._node.clock.monotonic() - began_at
         now = self._node.time.now()
         records = await self._node.store.nodes.list_alive(since=now - ALIVE_FOR)
         return ClusterFigures(
             leader=leader,
-            term=await self._node.store.terms.find_last(),
+            term=term,
             nodes=tuple(
                 NodeFigures(
                     id=record.node.id,
@@ -176,13 +181,18 @@ class Figures:
             coordinator=coordinator,
             version=__version__,
             now=now,
+            store_seconds=store_seconds,
+            coordinator_seconds=coordinator_seconds,
         )
 
-    async def _find_leader(self) -> NodeId | None:
+    async def _find_leader(self) -> tuple[NodeId | None, float | None]:
+        """Who leads, and how long it took to learn that; without an answer neither is known."""
+        began_at = self._node.clock.monotonic()
         try:
-            return await self._node.coordinator.election.find_leader()
+            leader = await self._node.coordinator.election.find_leader()
         except CoordinatorUnavailableError:
-            return None
+            return None, None
+        return leader, self._node.clock.monotonic() - began_at
 
 
 async def _nothing() -> None:
