@@ -14,6 +14,7 @@ from rota.interfaces.operations.catalogue import OPERATIONS
 
 WEB = Path(__file__).resolve().parents[3] / "web"
 LOCALES = WEB / "src" / "locales"
+APPLICATION = WEB.parent / "src" / "rota" / "application"
 INTERFACE = re.compile(r"export interface (\w+)(?:<\w+>)? \{(.*?)\n\}", re.DOTALL)
 OWN = {"Page", "Session"}  # made of others, or no operation of the API
 BLANK = re.compile(r"\{\{(\w+)\}\}")
@@ -58,6 +59,13 @@ def test_every_reason_to_wait_is_told_in_chinese() -> None:
     assert words.keys() == {*Reason, "not_due_retrying", "not_due_returned"}
     known = {*build_document(OPERATIONS)["components"]["schemas"]["Explanation"]["properties"], "at", "error", "type"}
     assert {blank for text in words.values() for blank in BLANK.findall(text)} <= known
+
+
+def test_everything_that_the_audit_log_notes_has_words() -> None:
+    words = {key.removeprefix("audit.actions.") for key in read("en") if key.startswith("audit.actions.")}
+    code = "\n".join(path.read_text("utf-8") for path in APPLICATION.rglob("*.py"))
+    noted = set(re.findall(r"action=\"([a-z_]+\.[a-z_]+)\"", code)) | {"task.complete", "task.fail"}  # by callback
+    assert words == noted
 
 
 def test_no_key_is_left_that_nobody_says() -> None:
