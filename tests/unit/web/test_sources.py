@@ -104,6 +104,25 @@ def test_versions_are_exact() -> None:
     assert not {name: version for name, version in wanted.items() if not re.fullmatch(r"\d+\.\d+\.\d+", version)}
 
 
+MADE_OF_OTHERS = {
+    "Box",
+    "CopyButton",
+    "MultiSelect",
+    "NativeSelect",
+    "TableScrollContainer",
+    "TextInput",
+    "Textarea",
+}  # or bare
+
+
+def test_every_component_has_its_styles() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in (WEB / "src").rglob("*.tsx"))
+    names = re.findall(r"[A-Za-z]+", " ".join(re.findall(r'import \{([^}]*)\} from "@mantine/core"', code)))
+    used = {name for name in names if name[0].isupper()} - {"Bar", "MantineProvider"} - MADE_OF_OTHERS
+    listed = set(re.findall(r"styles/(\w+)\.css", (WEB / "src" / "mantine.css").read_text("utf-8")))
+    assert used <= listed, "web/src/mantine.css names the styles of each component that is used"
+
+
 def test_nothing_is_written_into_the_page_as_markup() -> None:
     code = "\n".join(path.read_text("utf-8") for path in (WEB / "src").rglob("*.ts*"))
     assert not re.findall(

@@ -42,11 +42,11 @@ export default function Overview(): ReactNode {
     if (stats.data) addSample(stats.dataUpdatedAt / 1000, stats.data);
   }, [stats.data, stats.dataUpdatedAt]);
 
-  if (stats.isPending) return <Loading />;
   return (
     <Stack>
       <PageHead title={t("nav.overview")} />
       <ProblemAlert error={stats.error ?? waiting.error ?? failed.error ?? report.error} onRetry={() => void stats.refetch()} />
+      {stats.isPending && <Loading />}
       {stats.data && <Counts stats={stats.data} />}
       <Figures stats={stats.data} waiting={waiting.data} report={report.data} />
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
@@ -120,7 +120,7 @@ function Figures({ stats, waiting, report }: { stats?: Stats; waiting?: QueueTyp
   const reports = "/reports?range=24h";
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, lg: 6 }} spacing="sm">
-      <Figure label={t("overview.throughput")} value={t("overview.per_second", { rate: rate(stats?.completed_per_second ?? 0) })} note={t("overview.created_rate", { rate: rate(stats?.created_per_second ?? 0) })} to={reports} />
+      <Figure label={t("overview.throughput")} value={t("overview.per_second", { rate: stats ? rate(stats.completed_per_second) : "–" })} note={t("overview.created_rate", { rate: stats ? rate(stats.created_per_second) : "–" })} to={reports} />
       <Figure label={t("overview.success")} value={totals?.success_rate == null ? "–" : percent(totals.success_rate)} note={totals && ended(totals) > 0 ? t("overview.ended_today", { number: count(ended(totals)) }) : t("overview.today")} to={FAILED} />
       <Figure label={t("overview.median")} value={run(totals?.run.p50_seconds)} note={t("overview.today")} to={reports} />
       <Figure label={t("overview.p95")} value={run(totals?.run.p95_seconds)} note={`p99 ${run(totals?.run.p99_seconds)}`} to={reports} />
