@@ -56,7 +56,12 @@ def define(client: rota.Client) -> None:
     client.configs.put("shop.archive", {"executor": {"type": "local"}, "max_concurrent": 1})
     client.configs.pause("shop.archive")
     client.configs.put(
-        "shop.tick", {"name": "Stock check", "executor": {"type": "local"}, "schedule": {"every_seconds": 30}}
+        "shop.tick",
+        {
+            "name": "Stock check",
+            "executor": {"type": "local", "function": "console_app:greet"},
+            "schedule": {"every_seconds": 30},
+        },
     )
     client.configs.put("shop.nightly", {"executor": {"type": "local"}, "schedule": {"cron": "0 2 * * *"}})
     client.configs.put("shop.nobody", {"name": "Nobody takes this", "executor": {"type": "local"}})

@@ -75,7 +75,7 @@ function Deed({ action }: { action: string }): ReactNode {
   const known = action as "task.create";
   return (
     <>
-      {i18n.exists(`audit.actions.${known}`) && <div>{t(`audit.actions.${known}`)}</div>}
+      {i18n.exists(`audit.actions.${known}`) && <div className="nowrap">{t(`audit.actions.${known}`)}</div>}
       <Text size="xs" c="dimmed" span className="mono nowrap">{action}</Text>
     </>
   );

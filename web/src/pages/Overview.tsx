@@ -14,9 +14,11 @@ import { type Cluster, type Page, type QueueTypes, type Report, STATUSES, type S
 
 const RateChart = lazy(() => import("../components/RateChart"));
 const BarChart = lazy(() => import("../components/BarChart"));
-const GROUPED = 200; // failures that are looked at
+const GROUPED = 100; // failures that are looked at
 const DAY_MS = 86_400_000;
-const OFTEN_MS = 10_000;
+const WAITING_MS = 15_000; // not at every event, as the next two: they are the heaviest questions here
+const FAILED_MS = 20_000;
+const REPORT_MS = 60_000;
 const SAMPLE_MS = 3_000;
 const LAG_SECONDS = 60;
 const LATE_MS = 10_000; // a fire that is so long overdue is not about to happen
@@ -28,16 +30,16 @@ export default function Overview(): ReactNode {
   const every = (ms: number): number | false => (state === "paused" ? false : ms);
   const stats = useQuery({ queryKey: ["stats"], queryFn: ({ signal }) => get<Stats>("/stats", {}, signal), refetchInterval: every(SAMPLE_MS) });
   const waiting = useQuery({
-    queryKey: ["waiting"], // not at every event, as the next: they are the heaviest questions here
+    queryKey: ["waiting"],
     queryFn: ({ signal }) => get<QueueTypes>("/queues/types", {}, signal),
-    refetchInterval: every(OFTEN_MS),
+    refetchInterval: every(WAITING_MS),
   });
   const failed = useQuery({
     queryKey: ["failed"],
     queryFn: ({ signal }) => get<Page<Task>>("/tasks", { limit: GROUPED, status: ["FAILED", "TIMEOUT"], created_after: new Date(Date.now() - DAY_MS).toISOString() }, signal),
-    refetchInterval: every(OFTEN_MS),
+    refetchInterval: every(FAILED_MS),
   });
-  const report = useReport({ range: "24h", zone: LOCAL, type: "" });
+  const report = useReport({ range: "24h", zone: LOCAL, type: "" }, REPORT_MS);
   useEffect(() => {
     if (stats.data) addSample(stats.dataUpdatedAt / 1000, stats.data);
   }, [stats.data, stats.dataUpdatedAt]);
