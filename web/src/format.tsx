@@ -94,8 +94,10 @@ export const between = (from: string, to: string | number): number =>
   ((typeof to === "number" ? to : new Date(to).getTime()) - new Date(from).getTime()) / 1000;
 
 export const count = (value: number): string => new Intl.NumberFormat(language()).format(value);
-export const rate = (value: number): string =>
-  new Intl.NumberFormat(language(), { maximumFractionDigits: value < 10 ? 1 : 0 }).format(value);
+export function rate(value: number): string {
+  const format = new Intl.NumberFormat(language(), { maximumFractionDigits: value < 10 ? 1 : 0 });
+  return value > 0 && value < 0.05 ? `< ${format.format(0.1)}` : format.format(value); // little is not nothing
+}
 export const percent = (value: number): string =>
   new Intl.NumberFormat(language(), { style: "percent", maximumFractionDigits: 1 }).format(value);
 

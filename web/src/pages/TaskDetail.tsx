@@ -18,6 +18,7 @@ import { oneLine, python, shell } from "../text";
 import type { Explanation, LogLine, Task, TaskStatus } from "../types";
 
 const WAITING: readonly TaskStatus[] = ["PENDING", "RETRYING"];
+const LAST_PLACE = 99.4; // percent: what took no time at the end is seen all the same
 const ENDED: readonly TaskStatus[] = ["SUCCESS", "FAILED", "TIMEOUT", "CANCELLED"];
 
 export default function TaskDetail({ id }: { id: string }): ReactNode {
@@ -349,7 +350,7 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
       <div className="lane" role="img" aria-label={t("task.timeline")}>
         {drawn.map((one) => {
           const length = between(one.from, one.to ?? until);
-          const left = (between(first.from, one.from) / total) * 100;
+          const left = Math.min((between(first.from, one.from) / total) * 100, LAST_PLACE);
           return (
             <Tooltip key={one.from + one.status} label={`${t(`status.${one.status}`)} · ${duration(length)}`}>
               <div className="lane-part" style={{ left: `${left}%`, width: `${Math.max((length / total) * 100, 0.3)}%`, background: paint(one.status), opacity: one.status === "PENDING" ? 0.35 : 1 }} />
