@@ -55,14 +55,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("what", choices=["up", "down", "keep"], help="keep is what up leaves behind")
     parser.add_argument("--app", type=Path, default=SAMPLES, help="the file with the tasks (default: the samples)")
     parser.add_argument("--topology", choices=TOPOLOGIES, default=DEFAULT_TOPOLOGY, help="which servers it runs on")
+    parser.add_argument("--port", type=int, default=FIRST_PORT, help=f"the first port to try ({FIRST_PORT})")
     options = parser.parse_args(arguments)
     match options.what:
         case "up":
-            return up(options.app.resolve(), options.topology)
+            return up(options.app.resolve(), options.topology, port=options.port)
         case "down":
             return down()
         case _:
-            return keep(options.app.resolve(), options.topology)
+            return keep(options.app.resolve(), options.topology, port=options.port)
 
 
 @contextmanager
@@ -126,7 +127,7 @@ SERVERS = {  # what each of them starts
 DEFAULT_TOPOLOGY = "redis+mysql"
 
 
-def up(app: Path, topology: str) -> int:
+def up(app: Path, topology: str, *, port: int) -> int:
     if (state := read_state()) is not None:
         print(f"a cluster is up already (process {state['pid']}); end it first with: make down")
         return 1
@@ -136,9 +137,10 @@ def up(app: Path, topology: str) -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)  # what an earlier one left
     FOLDER.mkdir(parents=True)
     print(f"starting {SERVERS[topology]}, and three pods …", flush=True)
+    words = ["keep", "--app", str(app), "--topology", topology, "--port", str(port)]
     with LOG.open("wb") as log:
         keeper = subprocess.Popen(  # noqa: S603 ourselves
-            [sys.executable, "-m", "tools.try_cluster", "keep", "--app", str(app), "--topology", topology],
+            [sys.executable, "-m", "tools.try_cluster", *words],
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -229,19 +231,20 @@ def is_kept() -> bool:
     return False
 
 
-def keep(app: Path, topology: str) -> int:
+def keep(app: Path, topology: str, *, port: int) -> int:
     for number in ENDING:
         signal.signal(number, end)
-    ports = choose_ports()
     lock = LOCK.open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends, however it does
     with TOPOLOGIES[topology]() as settings:
         token = make_token(settings["store"]["url"])
         with a_cluster(FOLDER.resolve(), settings, app=app) as cluster:
-            pods = [
-                cluster.launch("server", f"pod-{place}", "--set", f"api.port={port}", "--set", "api.grpc_port=0")
-                for place, port in enumerate(ports, start=1)
-            ]
+            ports = choose_ports(port)
+            with unbroken():
+                pods = [
+                    cluster.launch("server", f"pod-{place}", "--set", f"api.port={port}", "--set", "api.grpc_port=0")
+                    for place, port in enumerate(ports, start=1)
+                ]
             for pod in pods:
                 pod.wait_for("node.ready")
             urls = [f"http://127.0.0.1:{port}" for port in ports]
@@ -260,6 +263,20 @@ def end(*_: object) -> NoReturn:
     sys.exit(0)
 
 
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """A signal that comes meanwhile is heeded afterwards: a process that just began would be nobody's."""
+    heard: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: heard.append(number)) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if heard:
+        end()
+
+
 def make_token(store_url: str) -> str:
     settings = load(Sources(flags={"store.url": store_url}, folder=FOLDER)).settings
     return asyncio.run(issue_token(settings, "make up", role="admin", expires_in=None))[1]
@@ -272,9 +289,9 @@ def write_state(state: dict[str, Any]) -> None:
     draft.replace(STATE)
 
 
-def choose_ports() -> list[int]:
+def choose_ports(first: int) -> list[int]:
     """One for each pod, where nobody listens."""
-    ports = [find_port(FIRST_PORT)]
+    ports = [find_port(first)]
     while len(ports) < PODS:
         ports.append(find_port(ports[-1] + PORT_STEP))
     return ports

@@ -10,17 +10,17 @@ import pytest
 import rota
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence
-from tests.support import schedule_app
-from tests.support.cluster import a_cluster, eventually
+from tests.support.cluster import REPOSITORY, a_cluster, eventually
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.slow]
 TICK = "tick"
+TICKS = REPOSITORY / "tests/support/schedule_app.py"  # not imported: it would tick in every Rota of this process
 FIRST, LAST = 3, 25  # occurrences before the first leader is killed, and at the end
 
 
 async def test_every_target_is_fired_once_although_leaders_are_killed(tmp_path: Path) -> None:
     settings = {"store": {"url": f"sqlite:///{tmp_path}/rota.db"}, "coordinator": {"url": "sql://"}}
-    with a_cluster(tmp_path, settings, app=Path(schedule_app.__file__)) as cluster:
+    with a_cluster(tmp_path, settings, app=TICKS) as cluster:
         cluster.start_all("scheduler", "scheduler-1", "scheduler-2", "scheduler-3")
         cluster.start("worker", "worker")
         async with rota.Rota(settings, roles=()) as client:

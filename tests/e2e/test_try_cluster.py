@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.cluster import REPOSITORY, bare_environment, wait_until
 from tests.support.require import require_server
+from tests.support.servers.process import free_port
 from tools.try_cluster import INTERRUPTED, SERVERS, TOPOLOGIES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -65,7 +66,7 @@ def test_every_topology_is_known_by_its_servers() -> None:
 def test_a_topology_comes_up_works_as_it_says_and_goes(topology: str, tmp_path: Path) -> None:
     for server in NEEDS[topology]:
         require_server(server)
-    up = try_cluster(tmp_path, "up", "--topology", topology)
+    up = try_cluster(tmp_path, "up", "--topology", topology, "--port", str(free_port()))
     try:
         assert up.returncode == 0, up.stdout + up.stderr
         said = dict(re.findall(r"(ROTA_URL|ROTA_TOKEN)=(\S+)", up.stdout))
@@ -82,7 +83,7 @@ def test_a_topology_comes_up_works_as_it_says_and_goes(topology: str, tmp_path: 
 
 
 def test_ctrl_c_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tools.try_cluster", "up", "--topology", "sqlite"]
+    command = [sys.executable, "-m", "tools.try_cluster", "up", "--topology", "sqlite", "--port", str(free_port())]
     variables = {**bare_environment(), "PYTHONPATH": str(REPOSITORY)}
     with subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, text=True) as up:  # noqa: S603 the same
         wait_until(lambda: list(tmp_path.glob(".rota/cluster/pod-1.log")), "the first pod to be started")

@@ -400,8 +400,7 @@ class Dispatcher:
         if room < batch or not self._has_more or self._parking or self._places is not None:
             return
         self._muster.estimate(crew.given(chosen))
-        if order := self._heads.order(float("-inf")):
-            self._taking.begin(batch, order, read=self._tasks.find_live)
+        self._taking.begin(batch, self._heads.order(float("-inf")), read=self._tasks.find_live)
 
     def _unpark(self, lives: Iterable[LiveTask]) -> None:
         if self._parking:

@@ -3,7 +3,7 @@
 A node campaigns for the coordinator's lease. The winner asks the store for a term, a number greater than all before,
 and leads while it can trust that term: until the moment it *asked* for its lease, plus the lease, less a margin. Every
 renewal asks both the coordinator (is the lease still mine?) and the store (is the term still the newest, and can you be
-written?). One that says no, or gives no answer twice in a row, ends the reign, and so does a trust that runs out meanwhile.
+written?). One that says no, or twice in a row nothing, ends the reign, and so does a trust that runs out meanwhile.
 
 What each failure does:
 
@@ -118,8 +118,8 @@ class Leadership:
             reign.extend(self._term(reign.number, asked_at=asked_at))
 
     async def _ask_twice(self, reign: Reign, lease: int) -> str:
-        """Why the reign is over, if it is. One answer that got lost says nothing: a network that loses a few would change
-        leaders all the time. A second one says that this node is cut off."""
+        """Why the reign is over, if it is. One answer that got lost is no reason: a network that loses a few would
+        change leaders all the time. A second one says that this node is cut off."""
         try:
             return await self._ask(reign, lease)
         except UnavailableError as exc:

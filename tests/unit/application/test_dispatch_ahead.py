@@ -1,11 +1,14 @@
 """While a grant is written, the next batch is taken and read, and the workers are known without asking."""
 
+from datetime import timedelta
 from functools import partial
 
 from rota.application.dispatch import DispatchSettings
 from rota.application.muster import ESTIMATE_KEPT
+from rota.application.taking import Taking
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.ids import TaskId, WorkerId
+from rota.domain.priority import LEVELS
 from rota.testing.faults import Fault
 from tests.support.stage import Stage, staged
 
@@ -43,6 +46,26 @@ async def test_one_question_about_the_workers_does_for_many_batches(stage: Stage
     async with stage.reigning():
         assert len(await stage.granted()) == 8 * BATCH
         assert stage.calls[ASKED] <= 3, "for the first batch, the second, and in advance for what comes alone"
+
+
+@staged
+async def test_the_workers_are_asked_for_each_batch_while_the_queues_may_not_know_what_they_run(stage: Stage) -> None:
+    await prepare(stage, tasks=4 * BATCH)
+    stage.dispatcher.distrust_depths(timedelta(seconds=10))
+    async with stage.reigning():
+        assert len(await stage.granted()) == 4 * BATCH
+        assert stage.calls[ASKED] >= 4
+
+
+@staged
+async def test_a_second_take_is_not_begun_while_one_is_under_way(stage: Stage) -> None:
+    await stage.submit(1, 2, 3)
+    taking = Taking(stage.coordinator.queue)
+    for _ in range(2):
+        taking.begin(2, LEVELS, read=stage.store.tasks.find_live)
+    await stage.settle()
+    assert list(await taking.catch()) == [1, 2]
+    assert await stage.queued() == [3]
 
 
 @staged

@@ -226,10 +226,9 @@ async def test_a_leader_that_misses_one_answer_goes_on_leading(operation: str, f
     scene = await a_scene()
     court = Court(scene.clock)
     running = asyncio.create_task(a_node(scene, "a").run(court.lead("a")))
-    for _ in range(3):
-        await scene.pass_time(5)
-        scene.faults.inject(operation, fault, times=1)
     await scene.pass_time(5)
+    scene.faults.inject(operation, fault, times=1)
+    await scene.pass_time(10)
     assert {number for _, _, number in court.acts} == {1}
     await stop(running)
 
