@@ -22,7 +22,7 @@ FOLDER = ROOT / "screenshots"
 IMAGES = ROOT / "docs" / "images"
 LANGUAGES = {"en": "en-GB", "zh": "zh-CN"}
 PHONE = 390  # pixels
-BUSY_SECONDS = 45  # of load, for a chart with something in it
+BUSY_SECONDS = 75  # of load, for a chart with something in it, and figures from the first reports
 SETTLE_MS = 1_200  # charts and lists have drawn themselves
 
 

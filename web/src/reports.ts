@@ -9,7 +9,8 @@ import type { Report, ReportFigures } from "./types";
 
 const HOUR_MS = 3_600_000;
 const REFRESH_MS = 30_000;
-const FIRST_MS = 10_000; // until there is something to see
+const SOON_MS = 10_000;
+const SMALL = 100; // items: a report of so few costs next to nothing, and changes soonest
 export const RANGES = { "24h": 24, "7d": 7 * 24, "30d": 30 * 24, "365d": 365 * 24 } as const; // hours
 export type Range = keyof typeof RANGES;
 export const LOCAL = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
@@ -30,7 +31,7 @@ export function useReport(wish: Wish, every = REFRESH_MS): UseQueryResult<Report
   return useQuery({
     queryKey: ["report", wish.range, wish.zone, wish.type], // not at every event: sums are made every few seconds
     queryFn: ({ signal }) => get<Report>("/reports", asked(wish), signal),
-    refetchInterval: ({ state: { data } }) => (state === "paused" ? false : data && data.types.length > 0 ? every : FIRST_MS),
+    refetchInterval: ({ state: { data } }) => (state === "paused" ? false : data && data.items.length > SMALL ? every : Math.min(every, SOON_MS)),
   });
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rota.config.settings import SCHEMA
+from rota.domain.timetable import SkipReason
 from rota.domain.waiting import Reason
 from rota.interfaces.http.openapi import build_document
 from rota.interfaces.operations.catalogue import OPERATIONS
@@ -59,6 +60,11 @@ def test_every_reason_to_wait_is_told_in_chinese() -> None:
     assert words.keys() == {*Reason, "not_due_retrying", "not_due_returned"}
     known = {*build_document(OPERATIONS)["components"]["schemas"]["Explanation"]["properties"], "at", "error", "type"}
     assert {blank for text in words.values() for blank in BLANK.findall(text)} <= known
+
+
+def test_every_reason_to_skip_a_fire_has_words() -> None:
+    words = {key.removeprefix("configs.reasons.") for key in read("en") if key.startswith("configs.reasons.")}
+    assert words == set(SkipReason)
 
 
 def test_everything_that_the_audit_log_notes_has_words() -> None:
