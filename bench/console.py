@@ -42,8 +42,9 @@ LIVE = 5_000  # the newest of the tasks
 PATIENCE_S = 60.0
 OVERVIEW = {  # what the page asks for, and every how many seconds
     "/stats": 3.0,
-    "/queues": 15.0,
-    "/tasks?limit=100&status=SUCCESS&status=FAILED&status=TIMEOUT": 10.0,
+    "/queues/types": 15.0,
+    "/tasks?limit=100&status=FAILED&status=TIMEOUT&created_after={day_ago}": 20.0,
+    "/reports?from={day_ago}&by=hour&zone=UTC": 10.0,  # every minute where there is much in it
     "/task-configs?limit=1000": 15.0,
     "/cluster": 15.0,
     "/workers?limit=1000": 15.0,
@@ -183,7 +184,9 @@ async def watch(visit: Visit, pid: int, *, consoles: int, seconds: float) -> tup
 async def _look(visit: Visit, client: httpx2.AsyncClient, *, ready: asyncio.Event) -> None:
     async with visit.client() as own, own.stream("GET", "/events", headers={"Accept": "text/event-stream"}) as stream:
         stream.raise_for_status()
-        asking = [asyncio.create_task(_ask(client, path, every=every)) for path, every in OVERVIEW.items()]
+        day_ago = (SystemClock().now() - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        paths = {path.format(day_ago=day_ago): every for path, every in OVERVIEW.items()}
+        asking = [asyncio.create_task(_ask(client, path, every=every)) for path, every in paths.items()]
         ready.set()
         try:
             async for _ in stream.aiter_bytes():

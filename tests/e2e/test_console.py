@@ -109,7 +109,7 @@ def test_the_first_page_is_small_and_all_from_this_server(browser: Browser, dev:
         page.on("request", lambda request: asked.add(request.url))
         page.on("response", lambda answer: sizes.update({answer.url: int(answer.headers.get("content-length", "0"))}))
         visitor.log_in(dev.token)
-        expect(page.get_by_role("img", name="Rates")).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("Tasks that ended|Rates"))).to_be_visible()
     loaded = {url: size for url, size in sizes.items() if re.search(r"\.(js|css)$", url)}
     assert 50_000 < sum(loaded.values()) <= MOST_BYTES, loaded
     assert all(url.startswith(dev.url) for url in asked), asked

@@ -6,7 +6,8 @@ import { Activity, BookOpen, CalendarClock, ChartColumn, ClipboardList, KeyRound
 import { lazy, type ReactNode, Suspense, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { Empty, Loading, TextLink } from "./components/bits";
-import { ProblemAlert } from "./components/problem";
+import { Boundary, ProblemAlert } from "./components/problem";
+import { useListKeys } from "./keys";
 import { LiveProvider, useLive } from "./live";
 import { Palette } from "./Palette";
 import { Login } from "./pages/Login";
@@ -75,6 +76,7 @@ function Frame(): ReactNode {
   const [isOpen, { toggle, close }] = useDisclosure();
   const [isPaletteOpen, palette] = useDisclosure();
   useHotkeys([["mod+K", palette.toggle]], []);
+  useListKeys();
   useEffect(close, [path, close]);
   useEffect(() => {
     const entry = [...ENTRIES].reverse().find((one) => path.startsWith(one.to));
@@ -115,9 +117,11 @@ function Frame(): ReactNode {
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1} style={{ outline: "none" }}>
         <Box maw={1400} mx="auto">
-          <Suspense fallback={<Loading />}>
-            <Route path={path} />
-          </Suspense>
+          <Boundary key={path}>
+            <Suspense fallback={<Loading />}>
+              <Route path={path} />
+            </Suspense>
+          </Boundary>
         </Box>
       </AppShell.Main>
       <Palette opened={isPaletteOpen} onClose={palette.close} />
@@ -172,7 +176,7 @@ function Navigation({ path }: { path: string }): ReactNode {
 function LiveIndicator(): ReactNode {
   const { t } = useTranslation();
   const { state, isPaused, setPaused } = useLive();
-  const color = { live: "teal", reconnecting: "yellow", paused: "gray.5" }[state];
+  const color = { live: "teal.6", reconnecting: "yellow.6", paused: "gray.5" }[state];
   return (
     <Group gap={4} wrap="nowrap">
       <Badge variant="dot" color={color} tt="none" data-testid="live" data-state={state} role="status">

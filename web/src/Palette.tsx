@@ -95,6 +95,9 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
       <Text size="xs" c="dimmed" mt="xs">
         <Kbd size="xs">↑</Kbd> <Kbd size="xs">↓</Kbd> {t("palette.choose")} · <Kbd size="xs">Enter</Kbd> {t("palette.go")} · <Kbd size="xs">Esc</Kbd> {t("common.close")}
       </Text>
+      <Text size="xs" c="dimmed" mt={4} visibleFrom="sm">
+        {t("palette.in_lists")} <Kbd size="xs">J</Kbd> <Kbd size="xs">K</Kbd> {t("palette.step")} · <Kbd size="xs">X</Kbd> {t("palette.choose")} · <Kbd size="xs">/</Kbd> {t("palette.find")}
+      </Text>
     </Modal>
   );
 }

@@ -63,7 +63,7 @@ const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
 export function relative(iso: string, now: number): string {
   const seconds = (new Date(iso).getTime() - now) / 1000;
   const [unit, size] = UNITS.find(([, least]) => Math.abs(seconds) >= least) ?? ["second", 1];
-  return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(Math.round(seconds / size), unit);
+  return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(Math.trunc(seconds / size), unit); // never "in 60 minutes"
 }
 
 const SPANS = {
@@ -87,12 +87,17 @@ function parts(value: number, size: number, large: string, small: string): strin
   return `${Math.floor(value / size)} ${large}${rest > 0 ? ` ${rest} ${small}` : ""}`;
 }
 
+/** What was measured: a thing that took no time at all took less than can be told. */
+export const taken = (seconds: number): string => (seconds < 0.0005 ? `< 1 ${SPANS[language()].ms}` : duration(seconds));
+
 export const between = (from: string, to: string | number): number =>
   ((typeof to === "number" ? to : new Date(to).getTime()) - new Date(from).getTime()) / 1000;
 
 export const count = (value: number): string => new Intl.NumberFormat(language()).format(value);
-export const rate = (value: number): string =>
-  new Intl.NumberFormat(language(), { maximumFractionDigits: value < 10 ? 1 : 0 }).format(value);
+export function rate(value: number): string {
+  const format = new Intl.NumberFormat(language(), { maximumFractionDigits: value < 10 ? 1 : 0 });
+  return value > 0 && value < 0.05 ? `< ${format.format(0.1)}` : format.format(value); // little is not nothing
+}
 export const percent = (value: number): string =>
   new Intl.NumberFormat(language(), { style: "percent", maximumFractionDigits: 1 }).format(value);
 
@@ -115,7 +120,7 @@ export function Relative({ at }: { at: string }): ReactNode {
 /** How long something has gone on, counting while it does. */
 export function Elapsed({ from, to }: { from: string | null; to: string | null }): ReactNode {
   if (from === null) return "–";
-  return to === null ? <Counting from={from} /> : duration(between(from, to));
+  return to === null ? <Counting from={from} /> : taken(between(from, to));
 }
 
 function Counting({ from }: { from: string }): ReactNode {

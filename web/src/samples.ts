@@ -1,5 +1,5 @@
-// The rates that were seen since the console was opened, for the chart of the overview. What happened before is not kept
-// by the server yet.
+// The rates that were seen since the console was opened, for the chart of the overview. What happened before is kept by
+// the hour, in reports.
 
 import type { Stats } from "./types";
 

@@ -126,6 +126,17 @@ export interface TaskConfig {
   updated_by: string;
 }
 
+export interface CalendarSummary {
+  name: string;
+  tenant: string;
+  description: string;
+  origin: string;
+  years: number[];
+  revision: number;
+  created_at: string | null;
+  updated_at: string | null;
+}
+
 export interface CalendarEffect {
   fire_at: string;
   effect: string;
@@ -247,6 +258,9 @@ export interface Cluster {
   coordinator: string;
   version: string;
   now: string;
+  store_seconds: number | null;
+  coordinator_seconds: number | null;
+  coordinator_answers: boolean;
 }
 
 export interface Event {

@@ -12,8 +12,9 @@ What they cost, with a million tasks in the store:
   is what lives and what has ended, so two looks tell all three rates. Where nobody has asked for a minute there is only
   one look; another follows a second later.
 
-An answer is shared by all who ask within a second of it, and for ten times as long as it took. So the figures never
-keep the store busy for more than a tenth of the time, whatever there is to count and however many look at them.
+An answer is shared by all who ask within a second of it (tasks by type: five), and for ten times as long as it took.
+So the figures never keep the store busy for more than a tenth of the time, whatever there is to count and however many
+look at them.
 """
 
 import asyncio
@@ -34,6 +35,7 @@ from rota.domain.priority import LEVELS
 from rota.domain.task import FAILED, SUCCESS, TIMEOUT, WAITING, TaskStatus
 
 KEPT = timedelta(seconds=1)
+BACKLOG_KEPT = timedelta(seconds=5)  # it is the dearest: thousands of rows, and every open overview asks for it
 REST = 10  # times as long as an answer took
 RATE_WINDOW = timedelta(minutes=1)
 FIRST_WINDOW = timedelta(seconds=1)
@@ -90,6 +92,8 @@ class ClusterFigures:
     coordinator: str
     version: str
     now: datetime
+    store_seconds: float  # how long the answer to one question took
+    coordinator_seconds: float | None  # None: there was none
 
 
 class Figures:
@@ -100,7 +104,7 @@ class Figures:
         self._kinds = (store, coordinator)
         self._queues = _Kept(node.clock, self._measure_queues)
         self._cluster = _Kept(node.clock, self._measure_cluster)
-        self._backlog = _Kept(node.clock, self._measure_backlog)
+        self._backlog = _Kept(node.clock, self._measure_backlog, kept=BACKLOG_KEPT)
         self._tenants: OrderedDict[TenantId, _Kept[TaskFigures]] = OrderedDict()
 
     async def queues(self) -> QueueFigures:
@@ -154,12 +158,15 @@ class Figures:
 
     async def _measure_cluster(self) -> ClusterFigures:
         store, coordinator = self._kinds
-        leader = await self._find_leader()
+        leader, coordinator_seconds = await self._find_leader()
+        began_at = self._node.clock.monotonic()
+        term = await self._node.store.terms.find_last()
+        store_seconds = self._node.clock.monotonic() - began_at
         now = self._node.time.now()
         records = await self._node.store.nodes.list_alive(since=now - ALIVE_FOR)
         return ClusterFigures(
             leader=leader,
-            term=await self._node.store.terms.find_last(),
+            term=term,
             nodes=tuple(
                 NodeFigures(
                     id=record.node.id,
@@ -176,13 +183,18 @@ class Figures:
             coordinator=coordinator,
             version=__version__,
             now=now,
+            store_seconds=store_seconds,
+            coordinator_seconds=coordinator_seconds,
         )
 
-    async def _find_leader(self) -> NodeId | None:
+    async def _find_leader(self) -> tuple[NodeId | None, float | None]:
+        """Who leads, and how long it took to learn that; without an answer neither is known."""
+        began_at = self._node.clock.monotonic()
         try:
-            return await self._node.coordinator.election.find_leader()
+            leader = await self._node.coordinator.election.find_leader()
         except CoordinatorUnavailableError:
-            return None
+            return None, None
+        return leader, self._node.clock.monotonic() - began_at
 
 
 async def _nothing() -> None:
@@ -196,6 +208,7 @@ class _Kept(Generic[T]):
     clock: Clock
     make: Callable[[], Awaitable[T]]
     prepare: Callable[[], Awaitable[None]] = _nothing  # what it takes is no burden
+    kept: timedelta = KEPT
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _answer: T | None = None
     _problem: UnavailableError | None = None
@@ -219,7 +232,7 @@ class _Kept(Generic[T]):
             rest = (self.clock.monotonic() - began_at) * REST
         except UnavailableError as exc:
             self._problem = exc
-        self._until = self.clock.monotonic() + max(KEPT.total_seconds(), rest)
+        self._until = self.clock.monotonic() + max(self.kept.total_seconds(), rest)
 
 
 @dataclass(frozen=True, slots=True)

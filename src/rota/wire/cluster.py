@@ -84,6 +84,8 @@ class Node(Answer):
 
 
 class Cluster(Answer):
+    """Who leads, and how what it stands on is doing. A server of an earlier release tells nothing of the latter."""
+
     leader: str | None
     term: int
     nodes: list[Node]
@@ -91,6 +93,9 @@ class Cluster(Answer):
     coordinator: str
     version: str
     now: datetime
+    store_seconds: float | None = None  # how long the answer to one question took
+    coordinator_seconds: float | None = None
+    coordinator_answers: bool = True  # false: nobody is known to lead
 
 
 class Setting(Answer):

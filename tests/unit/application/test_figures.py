@@ -251,6 +251,8 @@ async def test_the_cluster_shows_who_leads_and_who_lives() -> None:
     assert (leader.id, leader.roles, leader.is_leader, leader.version) == (node.id, ("api", "scheduler"), True, "7")
     assert (other.id, other.is_leader) == ("z", False)
     assert leader.started_at == leader.seen_at <= cluster.now
+    assert cluster.store_seconds >= 0
+    assert cluster.coordinator_seconds is not None
 
 
 @virtually
@@ -258,7 +260,8 @@ async def test_without_a_coordinator_nobody_is_known_to_lead() -> None:
     bench, figures = await an_observatory()
     await bench.node.coordinator.election.campaign(bench.node.id, MINUTE)
     bench.faults.inject("election.find_leader", Fault.GONE)
-    assert (await figures.cluster()).leader is None
+    cluster = await figures.cluster()
+    assert (cluster.leader, cluster.coordinator_seconds) == (None, None)
 
 
 @virtually

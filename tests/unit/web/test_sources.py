@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from rota.config.settings import SCHEMA
+from rota.domain.timetable import SkipReason
 from rota.domain.waiting import Reason
 from rota.interfaces.http.openapi import build_document
 from rota.interfaces.operations.catalogue import OPERATIONS
 
 WEB = Path(__file__).resolve().parents[3] / "web"
 LOCALES = WEB / "src" / "locales"
+APPLICATION = WEB.parent / "src" / "rota" / "application"
 INTERFACE = re.compile(r"export interface (\w+)(?:<\w+>)? \{(.*?)\n\}", re.DOTALL)
 OWN = {"Page", "Session"}  # made of others, or no operation of the API
 BLANK = re.compile(r"\{\{(\w+)\}\}")
@@ -60,6 +62,18 @@ def test_every_reason_to_wait_is_told_in_chinese() -> None:
     assert {blank for text in words.values() for blank in BLANK.findall(text)} <= known
 
 
+def test_every_reason_to_skip_a_fire_has_words() -> None:
+    words = {key.removeprefix("configs.reasons.") for key in read("en") if key.startswith("configs.reasons.")}
+    assert words == set(SkipReason)
+
+
+def test_everything_that_the_audit_log_notes_has_words() -> None:
+    words = {key.removeprefix("audit.actions.") for key in read("en") if key.startswith("audit.actions.")}
+    code = "\n".join(path.read_text("utf-8") for path in APPLICATION.rglob("*.py"))
+    noted = set(re.findall(r"action=\"([a-z_]+\.[a-z_]+)\"", code)) | {"task.complete", "task.fail"}  # by callback
+    assert words == noted
+
+
 def test_no_key_is_left_that_nobody_says() -> None:
     code = "\n".join(path.read_text("utf-8") for path in (WEB / "src").rglob("*.ts*"))
     spelt = set(re.findall(r"[\"`]([a-z_]+(?:\.[A-Za-z0-9_]+)+)[\"`]", code))
@@ -94,6 +108,25 @@ def test_versions_are_exact() -> None:
     package = json.loads((WEB / "package.json").read_text("utf-8"))
     wanted = package["dependencies"] | package["devDependencies"] | package["overrides"]
     assert not {name: version for name, version in wanted.items() if not re.fullmatch(r"\d+\.\d+\.\d+", version)}
+
+
+MADE_OF_OTHERS = {
+    "Box",
+    "CopyButton",
+    "MultiSelect",
+    "NativeSelect",
+    "TableScrollContainer",
+    "TextInput",
+    "Textarea",
+}  # or bare
+
+
+def test_every_component_has_its_styles() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in (WEB / "src").rglob("*.tsx"))
+    names = re.findall(r"[A-Za-z]+", " ".join(re.findall(r'import \{([^}]*)\} from "@mantine/core"', code)))
+    used = {name for name in names if name[0].isupper()} - {"Bar", "MantineProvider"} - MADE_OF_OTHERS
+    listed = set(re.findall(r"styles/(\w+)\.css", (WEB / "src" / "mantine.css").read_text("utf-8")))
+    assert used <= listed, "web/src/mantine.css names the styles of each component that is used"
 
 
 def test_nothing_is_written_into_the_page_as_markup() -> None:

@@ -1,15 +1,16 @@
 // Define a type, or change it. What the server would refuse is refused by the server, and shown at its field; what it
 // would fire is shown while the schedule is typed.
 
-import { Button, Group, NativeSelect, NumberInput, SegmentedControl, SimpleGrid, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { Button, Group, MultiSelect, NativeSelect, NumberInput, SegmentedControl, SimpleGrid, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { ApiError, part, post, put } from "../api";
+import { ApiError, get, part, post, put } from "../api";
 import { parse } from "../pages/TaskDetail";
-import type { SchedulePreview, TaskConfig } from "../types";
-import { PageHead, Panel } from "./bits";
+import { oneLine } from "../text";
+import type { CalendarSummary, Page, SchedulePreview, TaskConfig } from "../types";
+import { Command, PageHead, Panel } from "./bits";
 import { notifyDone, ProblemAlert } from "./problem";
 import { SchedulePreviewBox } from "./SchedulePreview";
 
@@ -20,6 +21,8 @@ const EXECUTORS: Record<string, object> = {
 };
 const MODES = ["none", "cron", "every_seconds", "after_end_seconds", "at"] as const;
 type Mode = (typeof MODES)[number];
+const REPLACED = new Set(["dialect", "only", "exclude", "on_excluded"]); // by what the form says
+const MOST_CALENDARS = 1000;
 const MONO = { input: { fontFamily: "var(--mantine-font-family-monospace)" } };
 
 interface Draft {
@@ -44,6 +47,9 @@ interface Draft {
   dialect: string;
   overlap: string;
   onMissed: string;
+  only: string[]; // calendars
+  exclude: string[];
+  onExcluded: string;
 }
 
 function toDraft(config: TaskConfig | null): Draft {
@@ -73,17 +79,23 @@ function toDraft(config: TaskConfig | null): Draft {
     dialect: String(schedule?.dialect ?? "vixie"),
     overlap: String(schedule?.overlap ?? "skip"),
     onMissed: String(schedule?.on_missed ?? "run_once"),
+    only: names(schedule?.only),
+    exclude: names(schedule?.exclude),
+    onExcluded: String(schedule?.on_excluded ?? "skip"),
   };
 }
+
+const names = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
 
 /** The schedule that the draft spells; keys that the form does not show stay as they are. */
 function toSchedule(draft: Draft, before: TaskConfig["schedule"]): Record<string, unknown> | null {
   if (draft.mode === "none") return null;
-  const kept = Object.fromEntries(Object.entries(before ?? {}).filter(([key]) => !(MODES as readonly string[]).includes(key) && key !== "dialect"));
+  const kept = Object.fromEntries(Object.entries(before ?? {}).filter(([key]) => !(MODES as readonly string[]).includes(key) && !REPLACED.has(key)));
   const times = draft.when.split(/\s+/).filter(Boolean);
   const value = { cron: draft.when.trim(), at: times, every_seconds: Number(draft.when), after_end_seconds: Number(draft.when) }[draft.mode];
   const schedule: Record<string, unknown> = { ...kept, [draft.mode]: value, zone: draft.zone || "UTC", overlap: draft.overlap, on_missed: draft.onMissed };
   if (draft.mode === "cron") schedule.dialect = draft.dialect;
+  if (draft.only.length + draft.exclude.length > 0) return { ...schedule, only: draft.only, exclude: draft.exclude, on_excluded: draft.onExcluded };
   return schedule;
 }
 
@@ -149,6 +161,7 @@ export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDo
           <What draft={draft} set={set} faults={faults} />
           <Limits draft={draft} set={set} faults={faults} />
         </SimpleGrid>
+        <Button type="submit" loading={isBusy} disabled={!isWellFormed} hiddenFrom="sm">{t("configs.store")}</Button>
       </Stack>
     </form>
   );
@@ -223,7 +236,7 @@ function WhenFields({ draft, set, faults, config }: Part & { config: TaskConfig 
       <Stack gap="sm">
         <SegmentedControl fullWidth size="xs" data={MODES.map((value) => ({ value, label: t(`configs.mode_${value}`) }))} value={draft.mode} onChange={(value) => setDraftMode(value as Mode, set)} aria-label={t("configs.schedule")} />
         {draft.mode === "none" ? (
-          <Text size="sm" c="dimmed">{t("configs.no_schedule_text")}</Text>
+          <Text size="sm" c="dimmed">{t("configs.no_schedule_yet")}</Text>
         ) : (
           <>
             {draft.mode === "at" ? (
@@ -239,11 +252,40 @@ function WhenFields({ draft, set, faults, config }: Part & { config: TaskConfig 
               <NativeSelect label={t("configs.overlap")} data={["skip", "allow", "queue_one", "queue_all", "cancel_running"].map((value) => ({ value, label: t(`configs.overlap_${value as "skip"}`) }))} value={draft.overlap} onChange={(event) => set("overlap", event.currentTarget.value)} error={faults("schedule.overlap")} />
               <NativeSelect label={t("configs.on_missed")} data={["run_once", "run_all", "skip"].map((value) => ({ value, label: t(`configs.missed_${value as "skip"}`) }))} value={draft.onMissed} onChange={(event) => set("onMissed", event.currentTarget.value)} />
             </Group>
+            <Calendars draft={draft} set={set} faults={faults} />
             <Preview draft={draft} config={config} />
           </>
         )}
       </Stack>
     </Panel>
+  );
+}
+
+/** The days that it keeps to, and those that it keeps out of. */
+function Calendars({ draft, set, faults }: Part): ReactNode {
+  const { t } = useTranslation();
+  const found = useQuery({ queryKey: ["calendars"], queryFn: ({ signal }) => get<Page<CalendarSummary>>("/calendars", { limit: MOST_CALENDARS }, signal) });
+  const known = new Set([...(found.data?.items ?? []).map((one) => one.name), ...draft.only, ...draft.exclude]);
+  if (known.size === 0) {
+    if (found.isPending) return null;
+    return (
+      <div>
+        <Text size="xs" c="dimmed">{t("configs.no_calendars")}</Text>
+        <Command text="rota calendar put holidays --country CN --holidays" />
+      </div>
+    );
+  }
+  const data = [...known].map((value) => ({ value, label: oneLine(value, 60) }));
+  return (
+    <>
+      <Group grow align="flex-start">
+        <MultiSelect label={t("configs.only")} data={data} value={draft.only} onChange={(only) => set("only", only)} error={faults("schedule.only")} searchable />
+        <MultiSelect label={t("configs.exclude")} data={data} value={draft.exclude} onChange={(exclude) => set("exclude", exclude)} error={faults("schedule.exclude")} searchable />
+      </Group>
+      {draft.only.length + draft.exclude.length > 0 && (
+        <NativeSelect label={t("configs.on_excluded")} data={(["skip", "run_before", "run_after"] as const).map((value) => ({ value, label: t(`configs.excluded_${value}`) }))} value={draft.onExcluded} onChange={(event) => set("onExcluded", event.currentTarget.value)} error={faults("schedule.on_excluded")} />
+      )}
+    </>
   );
 }
 

@@ -6,6 +6,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { Download, Search } from "lucide-react";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { styled } from "../ansi";
 import { at, part } from "../api";
 import { count, useTimeKind } from "../format";
 import { language } from "../i18n";
@@ -19,6 +20,7 @@ import { ProblemAlert } from "./problem";
 const MOST_LINES = 100_000; // of a longer record the first ones are let go
 const DRAW_MS = 100;
 const LONGEST = 20_000; // characters of one line that are drawn
+const BACK_KEYS = new Set(["ArrowUp", "PageUp", "Home"]);
 
 export interface TaskRecord {
   lines: readonly LogLine[];
@@ -101,6 +103,7 @@ export function LogView({ record, name }: { record: TaskRecord; name: string }):
     if (isFollowing && shown.length > 0) rows.scrollToIndex(shown.length - 1, { align: "end" });
   }, [isFollowing, shown.length, rows]);
 
+  const stay = (): void => setFollowing(false); // whoever reads further up is not taken away from it
   const write = (): void => save(name, record.lines.map(toText).join("\n"));
   return (
     <Stack gap="xs">
@@ -111,7 +114,7 @@ export function LogView({ record, name }: { record: TaskRecord; name: string }):
           <Switch size="xs" label={t("log.own")} checked={isOwnOnly} onChange={(event) => setOwnOnly(event.currentTarget.checked)} />
         </Group>
         <Group gap="xs">
-          <Badge variant="dot" color={record.state === "live" ? "teal" : record.state === "reconnecting" ? "yellow" : "gray.5"} tt="none" data-testid="log-state" data-state={record.state}>
+          <Badge variant="dot" color={record.state === "live" ? "teal.6" : record.state === "reconnecting" ? "yellow.6" : "gray.5"} tt="none" data-testid="log-state" data-state={record.state}>
             {t(`log.${record.state}`)}
           </Badge>
           <Text size="xs" c="dimmed">{t("log.lines", { number: count(shown.length) })}</Text>
@@ -122,7 +125,7 @@ export function LogView({ record, name }: { record: TaskRecord; name: string }):
       </Group>
       {record.dropped > 0 && <Text size="xs" c="dimmed">{t("log.dropped", { number: count(record.dropped) })}</Text>}
       <ProblemAlert error={record.error} />
-      <div className="log" ref={box} tabIndex={0} role="log" aria-label={t("task.logs")}>
+      <div className="log" ref={box} tabIndex={0} role="log" aria-label={t("task.logs")} onWheel={(event) => event.deltaY < 0 && stay()} onTouchMove={stay} onKeyDown={(event) => BACK_KEYS.has(event.key) && stay()}>
         {shown.length === 0 && <Empty title={record.lines.length === 0 ? t("log.empty") : t("log.none_match")} />}
         <div style={{ height: rows.getTotalSize(), position: "relative" }}>
           {rows.getVirtualItems().map((row) => {
@@ -154,11 +157,16 @@ function Line({ line }: { line: LogLine }): ReactNode {
             → {t(`status.${line.to_status}`)}{line.message ? ": " : ""}
           </Text>
         )}
-        <Text span inherit style={{ color: line.to_status ? undefined : color }}>{clip(visible(line.message), LONGEST)}</Text>
-        {isShort(line.detail) ? <span className="log-dim"> {visible(line.detail)}</span> : <pre>{clip(visible(line.detail), LONGEST)}</pre>}
+        <Text span inherit style={{ color: line.to_status ? undefined : color }}><Styled text={line.message} /></Text>
+        {isShort(line.detail) ? <span className="log-dim"> {visible(line.detail)}</span> : <pre><Styled text={line.detail} /></pre>}
       </div>
     </div>
   );
+}
+
+/** What a program wrote, in the colours that it chose. */
+function Styled({ text }: { text: string }): ReactNode {
+  return styled(clip(text, LONGEST)).map((piece, place) => (piece.look ? <span key={place} className={piece.look}>{piece.text}</span> : piece.text));
 }
 
 const isShort = (detail: string): boolean => detail.length < 300 && !detail.includes("\n");

@@ -62,7 +62,7 @@ export function Revisions({ type, current }: { type: string; current: number | n
   return (
     <Panel title={t(current === null ? "revisions.of_deleted" : "revisions.title")}>
       <Table.ScrollContainer minWidth={760}>
-        <Table data-testid="revisions">
+        <Table data-testid="revisions" className="cards">
           <Table.Thead>
             <Table.Tr>
               <Table.Th>{t("configs.revision")}</Table.Th>
@@ -76,9 +76,9 @@ export function Revisions({ type, current }: { type: string; current: number | n
             {all.slice(0, limit).map((one, place) => (
               <Table.Tr key={one.revision} data-revision={one.revision}>
                 <Table.Td><Group gap="xs" wrap="nowrap"><span className="number">{one.revision}</span>{one.revision === current && <Badge variant="light" tt="none" miw="max-content">{t("revisions.current")}</Badge>}</Group></Table.Td>
-                <Table.Td><Time at={one.updated_at} /></Table.Td>
-                <Table.Td miw={110}>{one.updated_by ? <Foreign text={one.updated_by} most={40} /> : <Text size="sm" c="dimmed">{t("revisions.program")}</Text>}</Table.Td>
-                <Table.Td miw={160}><Summary before={all[place + 1]} after={one} /></Table.Td>
+                <Table.Td data-label={t("revisions.when")}><Time at={one.updated_at} /></Table.Td>
+                <Table.Td miw={110} data-label={t("revisions.who")}>{one.updated_by ? <Foreign text={one.updated_by} most={40} /> : <Text size="sm" c="dimmed">{t("revisions.program")}</Text>}</Table.Td>
+                <Table.Td miw={160} data-label={t("revisions.what")}><Summary before={all[place + 1]} after={one} /></Table.Td>
                 <Table.Td>
                   <Group gap="xs" justify="flex-end" wrap="nowrap">
                     {all.length > 1 && <Button size="compact-xs" variant="default" leftSection={<GitCompareArrows size={12} />} onClick={() => setCompared(one.revision)}>{t("revisions.compare")}</Button>}
@@ -139,7 +139,7 @@ function Compare({ all, chosen, onClose }: { all: readonly TaskConfig[]; chosen:
         {changes.length === 0 ? (
           <Text size="sm" c="dimmed">{t("revisions.nothing")}</Text>
         ) : (
-          <Table data-testid="diff" layout="fixed">
+          <Table data-testid="diff" layout="fixed" className="cards">
             <Table.Thead>
               <Table.Tr>
                 <Table.Th w="22%">{t("revisions.field")}</Table.Th>
@@ -151,8 +151,8 @@ function Compare({ all, chosen, onClose }: { all: readonly TaskConfig[]; chosen:
               {changes.map((change) => (
                 <Table.Tr key={change.field}>
                   <Table.Td className="diff-field"><Foreign text={change.field} /></Table.Td>
-                  <Table.Td className="diff-before"><Value value={change.before} name={`${change.field}-${before}`} /></Table.Td>
-                  <Table.Td className="diff-after"><Value value={change.after} name={`${change.field}-${after}`} /></Table.Td>
+                  <Table.Td className="diff-before" data-label={t("revisions.before")}><Value value={change.before} name={`${change.field}-${before}`} /></Table.Td>
+                  <Table.Td className="diff-after" data-label={t("revisions.after")}><Value value={change.after} name={`${change.field}-${after}`} /></Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>

@@ -16,32 +16,42 @@ import {
 import { Check, Copy } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { count } from "../format";
+import { count, Elapsed } from "../format";
 import { Link } from "../router";
 import { clip, oneLine, save, visible } from "../text";
-import type { TaskStatus } from "../types";
+import type { Task, TaskStatus } from "../types";
 
+/** Seen on either ground, and told apart: what waits is pale, what runs is deep. */
 export const COLORS: Record<TaskStatus, string> = {
-  PENDING: "cyan",
-  BLOCKED: "grape",
-  PROCESSING: "blue",
-  RETRYING: "yellow",
-  SUCCESS: "teal",
-  FAILED: "red",
-  TIMEOUT: "orange",
+  PENDING: "blue.3",
+  BLOCKED: "grape.6",
+  PROCESSING: "blue.7",
+  RETRYING: "yellow.6",
+  SUCCESS: "teal.6",
+  FAILED: "red.6",
+  TIMEOUT: "orange.6",
   CANCELLED: "gray.6",
 };
 
 /** The colour of a state as CSS has it. */
-export function paint(status: TaskStatus): string {
-  const [name = "gray", shade] = COLORS[status].split(".");
-  return `var(--mantine-color-${name}-${shade ?? "filled"})`;
-}
+export const paint = (status: TaskStatus): string => `var(--mantine-color-${COLORS[status].replace(".", "-")})`;
 
 /** The same for words, which must be read on either ground. */
 export function ink(status: TaskStatus): string {
-  const [name = "gray"] = COLORS[status].split(".");
-  return `light-dark(var(--mantine-color-${name}-9), var(--mantine-color-${name}-4))`;
+  const name = hue(status);
+  return `light-dark(color-mix(in srgb, var(--mantine-color-${name}-9), black 30%), var(--mantine-color-${name}-4))`;
+}
+
+/** The name of its colour alone. */
+export const hue = (status: TaskStatus): string => COLORS[status].split(".")[0] ?? "gray";
+
+/** What a colour stands for, below a chart. */
+export function Key({ color, children }: { color: string; children: ReactNode }): ReactNode {
+  return (
+    <Badge variant="dot" color={color} tt="none" bd="none" bg="transparent">
+      {children}
+    </Badge>
+  );
 }
 
 export function StatusBadge({ status }: { status: TaskStatus }): ReactNode {
@@ -56,7 +66,7 @@ export function StatusBadge({ status }: { status: TaskStatus }): ReactNode {
 export function PageHead({ title, children, note }: { title: ReactNode; children?: ReactNode; note?: ReactNode }): ReactNode {
   return (
     <Group justify="space-between" align="flex-start" wrap="wrap">
-      <Stack gap={2}>
+      <Stack gap={2} flex="1 1 10rem" miw={0}>
         <Title order={1} size="h2">
           {title}
         </Title>
@@ -185,12 +195,18 @@ export function Foreign({ text, most = 120 }: { text: string; most?: number }): 
   );
 }
 
-export function TextLink({ to, children, ...rest }: { to: string; children: ReactNode; className?: string }): ReactNode {
+export function TextLink({ to, children, ...rest }: { to: string; children: ReactNode; className?: string; title?: string }): ReactNode {
   return (
     <Anchor component={Link} to={to} size="sm" {...rest}>
       {children}
     </Anchor>
   );
+}
+
+/** How long the last attempt of a task took, or has taken so far; nothing while it waits for one. */
+export function TaskDuration({ task }: { task: Task }): ReactNode {
+  if (task.status !== "PROCESSING" && task.completed_at === null) return "–";
+  return <Elapsed from={task.started_at} to={task.completed_at} />;
 }
 
 export function Field({ label, children }: { label: string; children: ReactNode }): ReactNode {

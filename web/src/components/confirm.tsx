@@ -37,10 +37,10 @@ export function ConfirmProvider({ children }: { children: ReactNode }): ReactNod
             {asked?.text}
           </Text>
           <Group justify="flex-end">
-            <Button variant="default" onClick={() => close(false)}>
+            <Button variant="default" onClick={() => close(false)} data-autofocus>
               {t("common.back")}
             </Button>
-            <Button color="red" onClick={() => close(true)} data-autofocus>
+            <Button color="red" onClick={() => close(true)}>
               {asked?.action}
             </Button>
           </Group>

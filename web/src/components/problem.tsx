@@ -3,7 +3,7 @@
 import { Alert, Button, List, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import i18next from "i18next";
-import { type ReactNode } from "react";
+import { Component, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError } from "../api";
 import { clip, visible } from "../text";
@@ -74,6 +74,34 @@ export function ProblemAlert({ error, onRetry }: { error: unknown; onRetry?: () 
           {t("common.try_again")}
         </Button>
       )}
+    </Alert>
+  );
+}
+
+/** Where a part of the console breaks, the rest of it stays, with a way to go on. */
+export class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
+  override state = { error: null };
+
+  static getDerivedStateFromError(error: unknown): { error: unknown } {
+    return { error };
+  }
+
+  override render(): ReactNode {
+    if (this.state.error === null) return this.props.children;
+    return <Broken error={this.state.error} />;
+  }
+}
+
+/** Most often the server is of a newer release than the page, and its files have other names. */
+function Broken({ error }: { error: unknown }): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <Alert color="red" title={t("problem.broken.title")} role="alert">
+      <Text size="sm">{t("problem.broken.advice")}</Text>
+      <Text size="sm" className="foreign">{clip(visible(String(error)), 500)}</Text>
+      <Button mt="sm" size="xs" variant="light" color="red" onClick={() => window.location.reload()}>
+        {t("common.reload")}
+      </Button>
     </Alert>
   );
 }

@@ -48,7 +48,7 @@ export default function Audit(): ReactNode {
                       <Text size="xs" c="dimmed" className="nowrap" visibleFrom="sm"><Foreign text={[entry.address, entry.token_id].filter(Boolean).join(" · ")} /></Text>
                     </Table.Td>
                     <Table.Td>
-                      <span className="mono nowrap">{entry.action}</span>
+                      <Deed action={entry.action} />
                       <Text component="div" size="xs" hiddenFrom="sm"><Subject entry={entry} /><div><Foreign text={entry.detail} most={300} /></div></Text>
                     </Table.Td>
                     <Table.Td visibleFrom="sm"><Subject entry={entry} /></Table.Td>
@@ -69,9 +69,21 @@ export default function Audit(): ReactNode {
   );
 }
 
+/** What was done, in words where there are some. */
+function Deed({ action }: { action: string }): ReactNode {
+  const { t, i18n } = useTranslation();
+  const known = action as "task.create";
+  return (
+    <>
+      {i18n.exists(`audit.actions.${known}`) && <div className="nowrap">{t(`audit.actions.${known}`)}</div>}
+      <Text size="xs" c="dimmed" span className="mono nowrap">{action}</Text>
+    </>
+  );
+}
+
 function Subject({ entry }: { entry: AuditEntry }): ReactNode {
   if (/^task\./.test(entry.action) && /^\d+$/.test(entry.object)) return <TextLink to={`/tasks/${entry.object}`}><span className="mono nowrap">{entry.object}</span></TextLink>;
-  if (/^config\./.test(entry.action)) return <TextLink to={`/task-configs/${part(entry.object)}`}><Foreign text={entry.object} /></TextLink>;
+  if (/^(config|schedule)\./.test(entry.action)) return <TextLink to={`/task-configs/${part(entry.object)}`}><Foreign text={entry.object} /></TextLink>;
   if (/^\d+$/.test(entry.object)) return <span className="mono nowrap">{entry.object}</span>;
   return <Foreign text={entry.object} />;
 }

@@ -1,15 +1,17 @@
-import { Alert, Badge, Group, Paper, SimpleGrid, Stack, Table, Text } from "@mantine/core";
+import { Alert, Badge, Group, Paper, SimpleGrid, Stack, Table } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { get } from "../api";
 import { Field, Foreign, Loading, PageHead, Panel } from "../components/bits";
+import { Levels } from "../components/Levels";
 import { ProblemAlert } from "../components/problem";
-import { between, count, duration, Time } from "../format";
+import { between, count, duration, taken, Time } from "../format";
 import { useLive } from "../live";
-import type { Cluster as Found, Queues } from "../types";
+import type { Cluster as Found, Queues, QueueTypes } from "../types";
 
 const SKEW_SECONDS = 5;
+const SLOW_SECONDS = 0.5; // to answer one small question
 
 export default function Cluster(): ReactNode {
   const { t } = useTranslation();
@@ -17,30 +19,35 @@ export default function Cluster(): ReactNode {
   const often = state === "paused" ? (false as const) : 3_000;
   const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => get<Found>("/cluster", {}, signal), refetchInterval: often });
   const queues = useQuery({ queryKey: ["queues"], queryFn: ({ signal }) => get<Queues>("/queues", {}, signal), refetchInterval: often });
+  const types = useQuery({ queryKey: ["queues", "types"], queryFn: ({ signal }) => get<QueueTypes>("/queues/types", {}, signal), refetchInterval: often });
   if (cluster.isPending) return <Loading />;
   const found = cluster.data;
   const skew = found ? Math.abs(between(found.now, cluster.dataUpdatedAt)) : 0;
   return (
     <Stack>
       <PageHead title={t("nav.cluster")} />
-      <ProblemAlert error={cluster.error ?? queues.error} onRetry={() => void cluster.refetch()} />
+      <ProblemAlert error={cluster.error ?? queues.error ?? types.error} onRetry={() => void cluster.refetch()} />
       {found && (
         <>
-          {found.leader === null && <Alert color="yellow" title={t("cluster.no_leader")}>{t("cluster.no_leader_text")}</Alert>}
+          {!found.coordinator_answers ? (
+            <Alert color="red" title={t("cluster.silent")}>{t("cluster.silent_text")}</Alert>
+          ) : (
+            found.leader === null && <Alert color="yellow" title={t("cluster.no_leader")}>{t("cluster.no_leader_text")}</Alert>
+          )}
           {skew > SKEW_SECONDS && <Alert color="yellow">{t("cluster.skew", { by: duration(skew) })}</Alert>}
           <Panel>
             <SimpleGrid cols={{ base: 2, sm: 3 }}>
               <Field label={t("cluster.leader")}>{found.leader ?? "–"}</Field>
               <Field label={t("cluster.term")}>{count(found.term)}</Field>
-              <Field label={t("cluster.store")}>{found.store}</Field>
-              <Field label={t("cluster.coordinator")}>{found.coordinator}</Field>
+              <Field label={t("cluster.store")}><Health kind={found.store} seconds={found.store_seconds} /></Field>
+              <Field label={t("cluster.coordinator")}><Health kind={found.coordinator} seconds={found.coordinator_seconds} isSilent={!found.coordinator_answers} /></Field>
               <Field label={t("cluster.version")}>{found.version}</Field>
               <Field label={t("cluster.clock")}><Time at={found.now} /></Field>
             </SimpleGrid>
           </Panel>
           <Paper withBorder>
             <Table.ScrollContainer minWidth={480}>
-              <Table data-testid="nodes">
+              <Table data-testid="nodes" className="cards">
                 <Table.Thead>
                   <Table.Tr>
                     <Table.Th>{t("cluster.node")}</Table.Th>
@@ -53,9 +60,9 @@ export default function Cluster(): ReactNode {
                   {found.nodes.map((node) => (
                     <Table.Tr key={node.id}>
                       <Table.Td><Group gap="xs"><Foreign text={node.id} />{node.is_leader && <Badge variant="light" tt="none">{t("cluster.leader")}</Badge>}</Group></Table.Td>
-                      <Table.Td><Group gap={4}>{node.roles.map((role) => <Badge key={role} variant="outline" color="gray" tt="none">{role}</Badge>)}</Group></Table.Td>
-                      <Table.Td>{node.version}</Table.Td>
-                      <Table.Td><Time at={node.seen_at} /></Table.Td>
+                      <Table.Td data-label={t("cluster.roles")}><Group gap={4}>{node.roles.map((role) => <Badge key={role} variant="outline" color="gray" tt="none">{role}</Badge>)}</Group></Table.Td>
+                      <Table.Td data-label={t("cluster.version")}>{node.version}</Table.Td>
+                      <Table.Td data-label={t("cluster.seen")}><Time at={node.seen_at} /></Table.Td>
                     </Table.Tr>
                   ))}
                 </Table.Tbody>
@@ -64,37 +71,23 @@ export default function Cluster(): ReactNode {
           </Paper>
         </>
       )}
-      {queues.data && <Waiting queues={queues.data} />}
+      {queues.data && types.data && <Levels queues={queues.data} due={types.data.items.reduce((sum, one) => sum + one.ready, 0)} />}
     </Stack>
   );
 }
 
-function Waiting({ queues }: { queues: Queues }): ReactNode {
+/** What kind it is, and whether and how fast it answers. */
+function Health({ kind, seconds, isSilent = false }: { kind: string; seconds: number | null; isSilent?: boolean }): ReactNode {
   const { t } = useTranslation();
-  const levels = queues.items.filter((queue) => queue.ready > 0);
+  const isSlow = seconds !== null && seconds > SLOW_SECONDS;
   return (
-    <Panel title={t("cluster.waiting")}>
-      <SimpleGrid cols={{ base: 2, sm: 4 }} mb="sm">
-        <Field label={t("cluster.ready")}>{count(queues.items.reduce((sum, queue) => sum + queue.ready, 0))}</Field>
-        <Field label={t("cluster.delayed")}>{count(queues.delayed)}</Field>
-        <Field label={t("cluster.assigned")}>{count(queues.assigned)}</Field>
-        <Field label={t("cluster.running")}>{count(queues.running)}</Field>
-      </SimpleGrid>
-      {levels.length === 0 ? (
-        <Text size="sm" c="dimmed">{t("cluster.nothing_waits")}</Text>
-      ) : (
-        <Table>
-          <Table.Tbody>
-            {levels.map((queue) => (
-              <Table.Tr key={queue.priority}>
-                <Table.Td>{t("tasks.priority")} {queue.priority}</Table.Td>
-                <Table.Td className="number">{count(queue.ready)}</Table.Td>
-                <Table.Td>{queue.oldest_age_seconds === null ? "–" : t("cluster.oldest", { age: duration(queue.oldest_age_seconds) })}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
+    <Group gap="xs">
+      {kind}
+      {(isSilent || seconds !== null) && (
+        <Badge variant="dot" color={isSilent ? "red.6" : isSlow ? "yellow.6" : "teal.6"} tt="none">
+          {isSilent || seconds === null ? t("cluster.no_answer") : t("cluster.answers", { time: taken(seconds) })}
+        </Badge>
       )}
-    </Panel>
+    </Group>
   );
 }

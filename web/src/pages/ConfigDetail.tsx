@@ -33,11 +33,12 @@ export default function ConfigDetail({ type }: { type: string }): ReactNode {
   if (type === NEW) return <ConfigForm config={null} onDone={(stored) => go(stored ? `/task-configs/${part(stored.type)}` : "/task-configs")} />;
   if (config.isPending) return <Loading />;
   if (!config.data) {
+    const isGone = config.error instanceof ApiError && config.error.problem.status === 404;
     return (
       <Stack>
-        <ProblemAlert error={config.error} onRetry={() => void config.refetch()} />
+        <ProblemAlert error={config.error} onRetry={isGone ? undefined : () => void config.refetch()} />
         <TextLink to="/task-configs">{t("nav.configs")}</TextLink>
-        {config.error instanceof ApiError && config.error.problem.status === 404 && <Revisions type={type} current={null} />}
+        {isGone && <Revisions type={type} current={null} />}
       </Stack>
     );
   }
@@ -182,9 +183,9 @@ function Occurrences({ type }: { type: string }): ReactNode {
           <Table.Tbody>
             {items.map((one) => (
               <Table.Tr key={one.fire_at}>
-                <Table.Td><Time at={one.fire_at} /></Table.Td>
-                <Table.Td><Badge variant="dot" color={one.status === "FIRED" ? "teal" : "gray.5"} tt="none">{t(one.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge></Table.Td>
-                <Table.Td>{one.task_id ? <TextLink to={`/tasks/${one.task_id}`}><span className="mono">{one.task_id}</span></TextLink> : <Foreign text={one.reason} />}</Table.Td>
+                <Table.Td>{one.since && <><Time at={one.since} /> – </>}<Time at={one.fire_at} /></Table.Td>
+                <Table.Td><Badge variant="dot" color={one.status === "FIRED" ? "teal.6" : "gray.5"} tt="none">{t(one.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge></Table.Td>
+                <Table.Td>{one.task_id ? <TextLink to={`/tasks/${one.task_id}`}><span className="mono">{one.task_id}</span></TextLink> : <Reason text={one.reason} />}</Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>
@@ -192,4 +193,13 @@ function Occurrences({ type }: { type: string }): ReactNode {
       )}
     </Panel>
   );
+}
+
+/** Why a target was skipped: a word of ours, and what else there is to say of it. */
+function Reason({ text }: { text: string }): ReactNode {
+  const { t, i18n } = useTranslation();
+  const [code = "", ...more] = text.split(": ");
+  const known = code as "overlap";
+  const word = i18n.exists(`configs.reasons.${known}`) ? t(`configs.reasons.${known}`) : code;
+  return <Foreign text={[word, ...more].join(": ")} />;
 }

@@ -42,7 +42,7 @@ export default function Configs(): ReactNode {
       </PageHead>
       <ProblemAlert error={configs.error} onRetry={() => void configs.refetch()} />
       {all.length > 0 && (
-        <TextInput maw={320} leftSection={<Search size={14} />} placeholder={t("configs.search")} aria-label={t("configs.search")} value={query.get("q") ?? ""} onChange={(event) => change({ q: event.currentTarget.value })} />
+        <TextInput data-search maw={320} leftSection={<Search size={14} />} placeholder={t("configs.search")} aria-label={t("configs.search")} value={query.get("q") ?? ""} onChange={(event) => change({ q: event.currentTarget.value })} />
       )}
       <Paper withBorder>
         {configs.isPending ? (
@@ -53,7 +53,7 @@ export default function Configs(): ReactNode {
           <Empty title={t("tasks.none_match")} />
         ) : (
           <Table.ScrollContainer minWidth={560}>
-            <Table highlightOnHover data-testid="configs">
+            <Table highlightOnHover data-testid="configs" className="cards">
               <Table.Thead>
                 <Table.Tr>
                   <Table.Th>{t("configs.type")}</Table.Th>
@@ -74,9 +74,9 @@ export default function Configs(): ReactNode {
                       </Group>
                       {(config.name || config.description) && <Text size="xs" c="dimmed" lineClamp={1}><Foreign text={config.name || config.description} /></Text>}
                     </Table.Td>
-                    <Table.Td><Badge variant="outline" color="gray" tt="none">{oneLine(String(config.executor.type ?? ""), 30)}</Badge></Table.Td>
-                    <Table.Td><span className="mono">{describeSchedule(config.schedule)}</span></Table.Td>
-                    <Table.Td>{config.next_fire_at && config.enabled ? <Text size="sm"><Relative at={config.next_fire_at} /><Text size="xs" c="dimmed"><Time at={config.next_fire_at} /></Text></Text> : "–"}</Table.Td>
+                    <Table.Td data-label={t("configs.executor")}><Badge variant="outline" color="gray" tt="none">{oneLine(String(config.executor.type ?? ""), 30)}</Badge></Table.Td>
+                    <Table.Td data-label={t("configs.schedule")}><span className="mono">{describeSchedule(config.schedule)}</span></Table.Td>
+                    <Table.Td data-label={t("configs.next_fire")}>{config.next_fire_at && config.enabled ? <Text size="sm" component="div"><Relative at={config.next_fire_at} /><Text size="xs" c="dimmed"><Time at={config.next_fire_at} /></Text></Text> : "–"}</Table.Td>
                     <Table.Td visibleFrom="md" className="number">{duration(config.timeout_seconds)}</Table.Td>
                     <Table.Td ta="right">
                       {can("operator") && (

@@ -1,12 +1,12 @@
-import { Alert, Badge, Button, Group, MultiSelect, SegmentedControl, SimpleGrid, Stack, Table, Text, Tooltip } from "@mantine/core";
+import { Alert, Button, Group, MultiSelect, SegmentedControl, SimpleGrid, Stack, Table, Text, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ArrowLeft } from "lucide-react";
 import { type ReactNode, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part } from "../api";
-import { Empty, Field, Foreign, Loading, PageHead, Panel, TextLink } from "../components/bits";
+import { Empty, Field, Foreign, Key, Loading, PageHead, Panel, TextLink } from "../components/bits";
 import { ProblemAlert } from "../components/problem";
-import { absolute, between, count, duration, rate, Time, useTimeKind } from "../format";
+import { absolute, between, count, duration, rate, taken, Time, useTimeKind } from "../format";
 import { language } from "../i18n";
 import { useLive } from "../live";
 import { useQueryState } from "../router";
@@ -110,7 +110,7 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
         <Panel><Empty title={t("forecast.empty")} text={t("forecast.empty_text")} command="rota schedule preview '*/5 * * * *'" /></Panel>
       ) : (
         <>
-          <Panel title={t("forecast.load")} aside={<Legend />}>
+          <Panel title={t("forecast.load")} aside={<Legend found={found} room={room} />}>
             {span.name === "7d" || span.name === "30d" ? <Calendar found={found} room={room} choose={choose} /> : <Bars found={found} room={room} />}
           </Panel>
           <Types found={found} choose={choose} />
@@ -120,17 +120,28 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
   );
 }
 
-function Legend(): ReactNode {
+type Fit = "fits" | "beyond" | "unknown";
+const FITS: Record<Fit, string> = { fits: "indigo.5", beyond: "orange.6", unknown: "gray.6" };
+
+/** Whether the workers have room for what begins then; unknown as long as none of it has run. */
+function fitOf(bucket: ForecastBucket, room: number): Fit {
+  if (bucket.work_seconds === 0) return "unknown";
+  return room > 0 && bucket.busy > room ? "beyond" : "fits";
+}
+
+const tint = (bucket: ForecastBucket, room: number): string => `var(--mantine-color-${FITS[fitOf(bucket, room)].replace(".", "-")})`;
+
+function Legend({ found, room }: { found: Found; room: number }): ReactNode {
   const { t } = useTranslation();
+  const seen = new Set(found.buckets.filter((bucket) => bucket.runs > 0).map((bucket) => fitOf(bucket, room)));
   return (
     <Group gap="sm">
-      <Badge variant="dot" color="indigo" tt="none" bd="none">{t("forecast.fits")}</Badge>
-      <Badge variant="dot" color="orange" tt="none" bd="none">{t("forecast.beyond")}</Badge>
+      {(Object.keys(FITS) as Fit[]).filter((fit) => seen.has(fit)).map((fit) => (
+        <Key key={fit} color={FITS[fit]}>{t(`forecast.${fit}`)}</Key>
+      ))}
     </Group>
   );
 }
-
-const tint = (bucket: ForecastBucket, room: number): string => (room > 0 && bucket.busy > room ? "var(--mantine-color-orange-6)" : "var(--mantine-color-indigo-5)");
 
 function useSay(): (bucket: ForecastBucket) => string {
   const { t } = useTranslation();
@@ -210,7 +221,7 @@ interface Day {
 
 /** The hours of each day as the clock on the wall shows them. */
 function byDay(buckets: readonly ForecastBucket[], timeZone: string | undefined): Day[] {
-  const dayOf = new Intl.DateTimeFormat(language(), { weekday: "short", month: "2-digit", day: "2-digit", timeZone });
+  const dayOf = new Intl.DateTimeFormat(language(), { weekday: "short", month: "short", day: "numeric", timeZone });
   const hourOf = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", hourCycle: "h23", timeZone });
   const days = new Map<string, Day>();
   for (const bucket of buckets) {
@@ -232,7 +243,7 @@ function Types({ found, choose }: { found: Found; choose: Choose }): ReactNode {
     <Panel title={t("forecast.types")}>
       {rows.length > 0 && (
         <Table.ScrollContainer minWidth={560}>
-          <Table data-testid="forecast-types">
+          <Table data-testid="forecast-types" className="cards">
             <Table.Thead>
               <Table.Tr>
                 <Table.Th>{t("configs.type")}</Table.Th>
@@ -247,10 +258,10 @@ function Types({ found, choose }: { found: Found; choose: Choose }): ReactNode {
               {rows.map((one) => (
                 <Table.Tr key={one.type}>
                   <Table.Td miw={140}><TextLink to={`/task-configs/${part(one.type)}`}><Foreign text={one.type} most={60} /></TextLink></Table.Td>
-                  <Table.Td ta="right" className="number nowrap">{count(one.runs)}</Table.Td>
-                  <Table.Td><Time at={one.first} /></Table.Td>
-                  <Table.Td><Time at={one.last} /></Table.Td>
-                  <Table.Td ta="right" className="number nowrap">{one.run_seconds === null ? "–" : duration(one.run_seconds)}</Table.Td>
+                  <Table.Td ta="right" className="number nowrap" data-label={t("forecast.runs")}>{count(one.runs)}</Table.Td>
+                  <Table.Td data-label={t("forecast.first")}><Time at={one.first} /></Table.Td>
+                  <Table.Td data-label={t("forecast.last")}><Time at={one.last} /></Table.Td>
+                  <Table.Td ta="right" className="number nowrap" data-label={t("forecast.takes")}>{one.run_seconds === null ? "–" : taken(one.run_seconds)}</Table.Td>
                   <Table.Td ta="right"><Button size="compact-xs" variant="subtle" onClick={() => choose({ type: [one.type] })}>{t("forecast.only")}</Button></Table.Td>
                 </Table.Tr>
               ))}

@@ -55,7 +55,7 @@ export function Login(): ReactNode {
                 value={token}
                 onChange={(event) => setToken(event.currentTarget.value)}
                 visibilityToggleButtonProps={{ "aria-label": t("login.show") }}
-                data-autofocus
+                autoFocus
               />
               <Button type="submit" loading={isBusy} disabled={!token.trim()}>
                 {t("login.enter")}

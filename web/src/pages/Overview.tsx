@@ -1,54 +1,84 @@
-import { Alert, Badge, Group, Paper, SimpleGrid, Stack, Table, Text, UnstyledButton } from "@mantine/core";
+import { Alert, Badge, Group, Paper, SegmentedControl, SimpleGrid, Stack, Table, Text, UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, type ReactNode, Suspense, useEffect, useMemo } from "react";
+import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part } from "../api";
-import { Empty, Foreign, Loading, PageHead, paint, Panel, TextLink } from "../components/bits";
+import { Empty, Foreign, ink, Loading, PageHead, paint, Panel, TextLink } from "../components/bits";
 import { ProblemAlert } from "../components/problem";
-import { between, count, duration, percent, rate, Relative, Time } from "../format";
+import { count, duration, percent, rate, Relative, taken, Time } from "../format";
 import { useLive } from "../live";
+import { ended, gather, hour, LOCAL, useReport } from "../reports";
 import { Link } from "../router";
 import { addSample } from "../samples";
-import { type Cluster, type Page, type Queues, STATUSES, type Stats, type Task, type TaskConfig, type Worker } from "../types";
+import { type Cluster, type Page, type QueueTypes, type Report, STATUSES, type Stats, type Task, type TaskConfig, type Worker } from "../types";
 
 const RateChart = lazy(() => import("../components/RateChart"));
-const RECENT = 100;
-const RECENT_MS = 10_000;
+const BarChart = lazy(() => import("../components/BarChart"));
+const GROUPED = 100; // failures that are looked at
+const DAY_MS = 86_400_000;
+const WAITING_MS = 15_000; // not at every event, as the next two: they are the heaviest questions here
+const FAILED_MS = 20_000;
+const REPORT_MS = 60_000;
 const SAMPLE_MS = 3_000;
+const LAG_SECONDS = 60;
+const LATE_MS = 10_000; // a fire that is so long overdue is not about to happen
+const FAILED = "/tasks?status=FAILED&status=TIMEOUT&since=24h";
 
 export default function Overview(): ReactNode {
   const { t } = useTranslation();
-  const { every, state } = useLive();
-  const often = state === "paused" ? (false as const) : SAMPLE_MS;
-  const stats = useQuery({ queryKey: ["stats"], queryFn: ({ signal }) => get<Stats>("/stats", {}, signal), refetchInterval: often });
-  const queues = useQuery({ queryKey: ["queues"], queryFn: ({ signal }) => get<Queues>("/queues", {}, signal), refetchInterval: every });
-  const recent = useQuery({
-    queryKey: ["recent"], // not at every event: it is the heaviest question here
-    queryFn: ({ signal }) => get<Page<Task>>("/tasks", { limit: RECENT, status: ["SUCCESS", "FAILED", "TIMEOUT"] }, signal),
-    refetchInterval: state === "paused" ? false : RECENT_MS,
+  const { state } = useLive();
+  const every = (ms: number): number | false => (state === "paused" ? false : ms);
+  const stats = useQuery({ queryKey: ["stats"], queryFn: ({ signal }) => get<Stats>("/stats", {}, signal), refetchInterval: every(SAMPLE_MS) });
+  const waiting = useQuery({
+    queryKey: ["waiting"],
+    queryFn: ({ signal }) => get<QueueTypes>("/queues/types", {}, signal),
+    refetchInterval: every(WAITING_MS),
   });
+  const failed = useQuery({
+    queryKey: ["failed"],
+    queryFn: ({ signal }) => get<Page<Task>>("/tasks", { limit: GROUPED, status: ["FAILED", "TIMEOUT"], created_after: new Date(Date.now() - DAY_MS).toISOString() }, signal),
+    refetchInterval: every(FAILED_MS),
+  });
+  const report = useReport({ range: "24h", zone: LOCAL, type: "" }, REPORT_MS);
   useEffect(() => {
     if (stats.data) addSample(stats.dataUpdatedAt / 1000, stats.data);
   }, [stats.data, stats.dataUpdatedAt]);
 
-  if (stats.isPending) return <Loading />;
   return (
     <Stack>
       <PageHead title={t("nav.overview")} />
-      <ProblemAlert error={stats.error ?? queues.error ?? recent.error} onRetry={() => void stats.refetch()} />
+      <ProblemAlert error={stats.error ?? waiting.error ?? failed.error ?? report.error} onRetry={() => void stats.refetch()} />
+      {stats.isPending && <Loading />}
       {stats.data && <Counts stats={stats.data} />}
-      <Figures stats={stats.data} queues={queues.data} recent={recent.data?.items ?? []} />
+      <Figures stats={stats.data} waiting={waiting.data} report={report.data} />
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
-        <Panel title={t("overview.rates")} aside={<Text size="xs" c="dimmed">{t("overview.rates_note")}</Text>}>
-          <Suspense fallback={<Loading />}>
-            <RateChart version={stats.dataUpdatedAt} />
-          </Suspense>
-        </Panel>
-        <Failures tasks={recent.data?.items ?? []} />
+        <Activity report={report.data} version={stats.dataUpdatedAt} />
+        <Failures tasks={failed.data?.items ?? []} hasMore={(failed.data?.next_cursor ?? null) !== null} />
         <NextFires />
         <Nodes />
       </SimpleGrid>
     </Stack>
+  );
+}
+
+/** What ended in each of the last hours, or what happens while one looks on. */
+function Activity({ report, version }: { report: Report | undefined; version: number }): ReactNode {
+  const { t, i18n } = useTranslation();
+  const [isLive, setLive] = useState<boolean | null>(null); // null: not known yet which has something to show
+  const bars = useMemo(() => (report ? gather(report) : null), [report]);
+  useEffect(() => {
+    if (report) setLive((before) => before ?? report.types.length === 0);
+  }, [report]);
+  const name = useCallback((seconds: number) => hour(seconds * 1000), [i18n.language]);
+  return (
+    <Panel
+      title={t(isLive ? "overview.rates" : "reports.chart")}
+      aside={<SegmentedControl size="xs" aria-label={t("overview.time")} value={isLive ? "live" : "24h"} onChange={(value) => setLive(value === "live")} data={[{ value: "24h", label: t("overview.by_hour") }, { value: "live", label: t("overview.live") }]} />}
+    >
+      <Suspense fallback={<Loading />}>
+        {isLive ? <RateChart version={version} /> : bars && isLive === false ? <BarChart bars={bars} name={name} /> : <Loading />}
+      </Suspense>
+    </Panel>
   );
 }
 
@@ -80,52 +110,44 @@ function Counts({ stats }: { stats: Stats }): ReactNode {
   );
 }
 
-function Figures({ stats, queues, recent }: { stats?: Stats; queues?: Queues; recent: Task[] }): ReactNode {
+function Figures({ stats, waiting, report }: { stats?: Stats; waiting?: QueueTypes; report?: Report }): ReactNode {
   const { t } = useTranslation();
-  const ended = recent.filter((task) => task.started_at && task.completed_at);
-  const times = ended.map((task) => between(task.started_at ?? "", task.completed_at ?? "")).sort((a, b) => a - b);
-  const good = recent.filter((task) => task.status === "SUCCESS").length;
-  const ready = queues?.items.reduce((sum, queue) => sum + queue.ready, 0) ?? 0;
-  const oldest = Math.max(0, ...(queues?.items.map((queue) => queue.oldest_age_seconds ?? 0) ?? []));
-  const of = t("overview.of_last", { number: recent.length });
+  const totals = report?.totals;
+  const run = (seconds: number | null | undefined): string => (seconds == null ? "–" : taken(seconds));
+  const number = (value: number): string => (waiting?.complete === false ? `≥ ${count(value)}` : count(value));
+  const types = waiting?.items ?? [];
+  const due = types.reduce((sum, one) => sum + one.ready, 0);
+  const later = types.reduce((sum, one) => sum + one.delayed, 0);
+  const oldest = Math.max(0, ...types.map((one) => one.oldest_age_seconds ?? 0));
+  const reports = "/reports?range=24h";
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, lg: 6 }} spacing="sm">
-      <Figure label={t("overview.throughput")} value={t("overview.per_second", { rate: rate(stats?.completed_per_second ?? 0) })} note={t("overview.created_rate", { rate: rate(stats?.created_per_second ?? 0) })} />
-      <Figure label={t("overview.success")} value={recent.length ? percent(good / recent.length) : "–"} note={of} to="/tasks?status=FAILED&status=TIMEOUT" />
-      <Figure label={t("overview.median")} value={quantile(times, 0.5)} note={of} />
-      <Figure label={t("overview.p95")} value={quantile(times, 0.95)} note={`p99 ${quantile(times, 0.99)}`} />
-      <Figure label={t("overview.lag")} value={ready > 0 ? duration(oldest) : duration(0)} note={t("overview.ready", { number: count(ready) })} to="/tasks?status=PENDING" />
-      <Figure label={t("overview.later")} value={count(queues?.delayed ?? 0)} note={t("overview.later_note")} to="/tasks?status=PENDING&status=RETRYING" />
+      <Figure label={t("overview.throughput")} value={t("overview.per_second", { rate: stats ? rate(stats.completed_per_second) : "–" })} note={t("overview.created_rate", { rate: stats ? rate(stats.created_per_second) : "–" })} to={reports} />
+      <Figure label={t("overview.success")} value={totals?.success_rate == null ? "–" : percent(totals.success_rate)} note={totals && ended(totals) > 0 ? t("overview.ended_today", { number: count(ended(totals)) }) : t("overview.today")} to={FAILED} />
+      <Figure label={t("overview.median")} value={run(totals?.run.p50_seconds)} note={t("overview.today")} to={reports} />
+      <Figure label={t("overview.p95")} value={run(totals?.run.p95_seconds)} note={`p99 ${run(totals?.run.p99_seconds)}`} to={reports} />
+      <Figure label={t("overview.lag")} value={duration(Math.floor(oldest))} note={t("overview.due", { number: number(due) })} to="/queues" isBad={oldest > LAG_SECONDS} />
+      <Figure label={t("overview.later")} value={number(later)} note={t("overview.later_note")} to="/tasks?status=PENDING&status=RETRYING" />
     </SimpleGrid>
   );
 }
 
-function Figure({ label, value, note, to }: { label: string; value: string; note: string; to?: string }): ReactNode {
-  const inside = (
-    <Paper withBorder p="sm" h="100%">
-      <Text size="xs" c="dimmed">
-        {label}
-      </Text>
-      <Text size="lg" fw={700} className="number">
-        {value}
-      </Text>
-      <Text size="xs" c="dimmed">
-        {note}
-      </Text>
-    </Paper>
-  );
-  return to ? (
+function Figure({ label, value, note, to, isBad = false }: { label: string; value: string; note: string; to: string; isBad?: boolean }): ReactNode {
+  return (
     <UnstyledButton component={Link} to={to}>
-      {inside}
+      <Paper withBorder p="sm" h="100%">
+        <Text size="xs" c="dimmed">
+          {label}
+        </Text>
+        <Text size="lg" fw={700} className="number" style={{ color: isBad ? ink("FAILED") : undefined }}>
+          {value}
+        </Text>
+        <Text size="xs" c="dimmed">
+          {note}
+        </Text>
+      </Paper>
     </UnstyledButton>
-  ) : (
-    inside
   );
-}
-
-function quantile(sorted: number[], part: number): string {
-  const found = sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
-  return found === undefined ? "–" : duration(found);
 }
 
 interface Group {
@@ -136,33 +158,33 @@ interface Group {
   last: Task;
 }
 
-function Failures({ tasks }: { tasks: Task[] }): ReactNode {
+function Failures({ tasks, hasMore }: { tasks: Task[]; hasMore: boolean }): ReactNode {
   const { t } = useTranslation();
   const groups = useMemo(() => groupFailures(tasks), [tasks]);
   return (
-    <Panel title={t("overview.failures")} aside={<TextLink to="/tasks?status=FAILED&status=TIMEOUT">{t("overview.all_failures")}</TextLink>}>
+    <Panel title={t("overview.failures")} aside={<TextLink to={FAILED}>{t("overview.all_failures")}</TextLink>}>
       {groups.length === 0 ? (
-        <Empty title={t("overview.no_failures")} text={t("overview.of_last", { number: tasks.length })} />
+        <Empty title={t("overview.no_failures")} text={t("overview.today")} />
       ) : (
         <Table.ScrollContainer minWidth={320}>
           <Table>
             <Table.Tbody>
               {groups.slice(0, 8).map((group) => (
                 <Table.Tr key={`${group.type} ${group.code}`}>
-                  <Table.Td w={50}>
-                    <Badge color="red" variant="light">
+                  <Table.Td w={1}>
+                    <Badge color="red" variant="light" miw="max-content">
                       {count(group.times)}
                     </Badge>
                   </Table.Td>
                   <Table.Td>
-                    <TextLink to={`/tasks?status=FAILED&status=TIMEOUT&type=${part(group.type)}`}>
+                    <TextLink to={`${FAILED}&type=${part(group.type)}`}>
                       <Foreign text={group.type} most={60} />
                     </TextLink>
                     <Text size="xs" c="dimmed" lineClamp={2}>
                       <b>{group.code}</b> <Foreign text={group.message} />
                     </Text>
                   </Table.Td>
-                  <Table.Td ta="right">
+                  <Table.Td ta="right" className="nowrap">
                     <TextLink to={`/tasks/${group.last.id}`}>{group.last.completed_at ? <Relative at={group.last.completed_at} /> : ""}</TextLink>
                   </Table.Td>
                 </Table.Tr>
@@ -171,6 +193,7 @@ function Failures({ tasks }: { tasks: Task[] }): ReactNode {
           </Table>
         </Table.ScrollContainer>
       )}
+      {hasMore && <Text size="xs" c="dimmed">{t("overview.newest_failures", { number: count(tasks.length) })}</Text>}
     </Panel>
   );
 }
@@ -178,7 +201,6 @@ function Failures({ tasks }: { tasks: Task[] }): ReactNode {
 function groupFailures(tasks: Task[]): Group[] {
   const groups = new Map<string, Group>();
   for (const task of tasks) {
-    if (task.status === "SUCCESS") continue;
     const code = task.error?.code ?? task.status;
     const key = `${task.type} ${code}`;
     const known = groups.get(key);
@@ -201,7 +223,7 @@ function NextFires(): ReactNode {
     .sort((a, b) => (a.next_fire_at ?? "").localeCompare(b.next_fire_at ?? ""))
     .slice(0, 8);
   return (
-    <Panel title={t("overview.next")} aside={<TextLink to="/task-configs">{t("nav.configs")}</TextLink>}>
+    <Panel title={t("overview.next")} aside={<TextLink to="/forecast">{t("nav.forecast")}</TextLink>}>
       {coming.length === 0 ? (
         <Empty title={t("overview.no_schedule")} text={t("overview.no_schedule_text")} command={'rota schedule preview "*/5 * * * *"'} />
       ) : (
@@ -215,7 +237,7 @@ function NextFires(): ReactNode {
                   </TextLink>
                 </Table.Td>
                 <Table.Td ta="right">
-                  <Text size="sm">{config.next_fire_at && <Relative at={config.next_fire_at} />}</Text>
+                  <Text size="sm" style={{ color: isLate(config) ? ink("FAILED") : undefined }}>{config.next_fire_at && <Relative at={config.next_fire_at} />}</Text>
                 </Table.Td>
                 <Table.Td ta="right" visibleFrom="xs">
                   <Text size="sm" c="dimmed">
@@ -230,6 +252,8 @@ function NextFires(): ReactNode {
     </Panel>
   );
 }
+
+const isLate = (config: TaskConfig): boolean => Date.now() - new Date(config.next_fire_at ?? Date.now()).getTime() > LATE_MS;
 
 function Nodes(): ReactNode {
   const { t } = useTranslation();
@@ -250,9 +274,7 @@ function Nodes(): ReactNode {
       <Stack gap="xs">
         {(cluster.data?.nodes ?? []).slice(0, 8).map((node) => (
           <Group key={node.id} justify="space-between" gap="xs">
-            <Text size="sm" className="foreign">
-              {node.id}
-            </Text>
+            <TextLink to="/cluster"><Foreign text={node.id} /></TextLink>
             <Group gap={4}>
               {node.is_leader && <Badge variant="light" tt="none">{t("cluster.leader")}</Badge>}
               {node.roles.map((role) => (

@@ -1,12 +1,13 @@
-import { Alert, Badge, Button, Group, NumberInput, Paper, Popover, Progress, SimpleGrid, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Alert, Badge, Button, Group, NumberInput, Paper, Popover, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Pause, Play, SlidersHorizontal } from "lucide-react";
+import { Pause, Pencil, Play } from "lucide-react";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part, post } from "../api";
-import { Empty, Field, Foreign, Loading, PageHead, Panel, TextLink } from "../components/bits";
+import { Empty, Foreign, Loading, PageHead, Panel, TextLink } from "../components/bits";
 import { redefine } from "../components/configs";
 import { useConfirm } from "../components/confirm";
+import { Levels } from "../components/Levels";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
 import { count, duration } from "../format";
 import { useLive } from "../live";
@@ -55,7 +56,7 @@ export default function Queues(): ReactNode {
         title={t("queues.by_type")}
         aside={
           <Group gap="sm">
-            <TextInput size="xs" placeholder={t("configs.search")} aria-label={t("configs.search")} value={text} onChange={(event) => setText(event.currentTarget.value)} />
+            <TextInput data-search size="xs" placeholder={t("configs.search")} aria-label={t("configs.search")} value={text} onChange={(event) => setText(event.currentTarget.value)} />
             <Switch label={t("queues.all")} checked={isAll} onChange={(event) => setAll(event.currentTarget.checked)} />
           </Group>
         }
@@ -73,51 +74,17 @@ export default function Queues(): ReactNode {
   );
 }
 
-/** `due`: what could run by its time. What is not in the queue all the same was set aside by the leader. */
-function Levels({ queues, due }: { queues: Found; due: number }): ReactNode {
-  const { t } = useTranslation();
-  const levels = queues.items.filter((queue) => queue.ready > 0);
-  const most = Math.max(1, ...levels.map((queue) => queue.ready));
-  const ready = queues.items.reduce((sum, queue) => sum + queue.ready, 0);
-  return (
-    <Panel title={t("queues.by_priority")}>
-      <SimpleGrid cols={{ base: 2, sm: 4 }} mb="sm">
-        <Field label={t("cluster.ready")}>{count(ready)}</Field>
-        <Field label={t("cluster.delayed")}>{count(queues.delayed)}</Field>
-        <Field label={t("cluster.assigned")}>{count(queues.assigned)}</Field>
-        <Field label={t("cluster.running")}>{count(queues.running)}</Field>
-      </SimpleGrid>
-      {levels.length === 0 ? (
-        <Text size="sm" c="dimmed">{due > 0 ? t("queues.set_aside", { number: count(due) }) : t("cluster.nothing_waits")}</Text>
-      ) : (
-        <Table data-testid="levels">
-          <Table.Tbody>
-            {levels.map((queue) => (
-              <Table.Tr key={queue.priority}>
-                <Table.Td w={110}><TextLink to={`/tasks?status=PENDING&status=RETRYING&priority=${queue.priority}`}>{t("tasks.priority")} {queue.priority}</TextLink></Table.Td>
-                <Table.Td><Progress value={(queue.ready / most) * 100} aria-label={`${t("tasks.priority")} ${queue.priority}`} /></Table.Td>
-                <Table.Td w={90} ta="right" className="number">{count(queue.ready)}</Table.Td>
-                <Table.Td w={190}>{queue.oldest_age_seconds === null ? "–" : t("cluster.oldest", { age: duration(queue.oldest_age_seconds) })}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      )}
-    </Panel>
-  );
-}
-
 function Types({ rows }: { rows: readonly Row[] }): ReactNode {
   const { t } = useTranslation();
   return (
     <Paper>
-      <Table.ScrollContainer minWidth={820}>
-        <Table data-testid="queue-types">
+      <Table.ScrollContainer minWidth={760}>
+        <Table data-testid="queue-types" className="cards">
           <Table.Thead>
             <Table.Tr>
               <Table.Th>{t("configs.type")}</Table.Th>
               <Table.Th ta="right">{t("cluster.ready")}</Table.Th>
-              <Table.Th>{t("queues.oldest")}</Table.Th>
+              <Table.Th ta="right">{t("queues.oldest")}</Table.Th>
               <Table.Th ta="right">{t("cluster.delayed")}</Table.Th>
               <Table.Th ta="right">{t("cluster.running")}</Table.Th>
               <Table.Th>{t("queues.limits")}</Table.Th>
@@ -142,33 +109,39 @@ function TypeRow({ row }: { row: Row }): ReactNode {
     value === 0 ? "0" : <TextLink to={`${tasks}${states}`}><span className="number">{count(value)}</span></TextLink>;
   return (
     <Table.Tr data-type={row.type}>
-      <Table.Td miw={200}>
+      <Table.Td miw={140}>
         <Group gap="xs" wrap="nowrap">
           <TextLink to={`/task-configs/${part(row.type)}`}><Foreign text={row.type} most={60} /></TextLink>
           {row.config && !row.config.enabled && <Badge color="gray" variant="light" tt="none" miw="max-content">{t("configs.paused")}</Badge>}
         </Group>
       </Table.Td>
-      <Table.Td ta="right">{linked(row.ready, "&status=PENDING&status=RETRYING")}</Table.Td>
-      <Table.Td className="number nowrap">{row.oldest_age_seconds === null ? "–" : duration(row.oldest_age_seconds)}</Table.Td>
-      <Table.Td ta="right">{linked(row.delayed + row.blocked, "&status=PENDING&status=RETRYING&status=BLOCKED")}</Table.Td>
-      <Table.Td ta="right">{linked(row.running, "&status=PROCESSING")}</Table.Td>
-      <Table.Td className="nowrap"><Limits config={row.config} /></Table.Td>
-      <Table.Td ta="right">{row.config && <Actions config={row.config} />}</Table.Td>
+      <Table.Td ta="right" data-label={t("cluster.ready")}>{linked(row.ready, "&status=PENDING&status=RETRYING")}</Table.Td>
+      <Table.Td ta="right" className="number nowrap" data-label={t("queues.oldest")}>{row.oldest_age_seconds === null ? "–" : duration(row.oldest_age_seconds)}</Table.Td>
+      <Table.Td ta="right" data-label={t("cluster.delayed")}>{linked(row.delayed + row.blocked, "&status=PENDING&status=RETRYING&status=BLOCKED")}</Table.Td>
+      <Table.Td ta="right" data-label={t("cluster.running")}>{linked(row.running, "&status=PROCESSING")}</Table.Td>
+      <Table.Td className="nowrap" data-label={t("queues.limits")}><Limits config={row.config} /></Table.Td>
+      <Table.Td ta="right">{row.config && <PauseButton config={row.config} />}</Table.Td>
     </Table.Tr>
   );
 }
 
 function Limits({ config }: { config: TaskConfig | undefined }): ReactNode {
   const { t } = useTranslation();
+  const { can } = useSession();
   if (!config) return <Text size="sm" c="dimmed">{t("queues.undefined")}</Text>;
   const said = [
     config.max_concurrent === null ? null : t("queues.at_once", { number: count(config.max_concurrent) }),
     config.rate_per_second === null ? null : t("queues.per_second", { number: count(config.rate_per_second) }),
   ].filter((one) => one !== null);
-  return <Text size="sm" c={said.length === 0 ? "dimmed" : undefined}>{said.length === 0 ? t("configs.no_limit") : said.join(" · ")}</Text>;
+  return (
+    <Group gap={4} wrap="nowrap">
+      <Text size="sm" c={said.length === 0 ? "dimmed" : undefined}>{said.length === 0 ? t("configs.no_limit") : said.join(" · ")}</Text>
+      {can("admin") && <LimitsEditor config={config} />}
+    </Group>
+  );
 }
 
-function Actions({ config }: { config: TaskConfig }): ReactNode {
+function PauseButton({ config }: { config: TaskConfig }): ReactNode {
   const { t } = useTranslation();
   const { can } = useSession();
   const confirm = useConfirm();
@@ -184,15 +157,11 @@ function Actions({ config }: { config: TaskConfig }): ReactNode {
     }
     void queries.invalidateQueries({ queryKey: ["configs"] });
   };
+  if (!can("operator")) return null;
   return (
-    <Group gap="xs" justify="flex-end" wrap="nowrap">
-      {can("admin") && <LimitsEditor config={config} />}
-      {can("operator") && (
-        <Button size="compact-xs" variant="default" leftSection={config.enabled ? <Pause size={12} /> : <Play size={12} />} onClick={() => void flip()}>
-          {t(config.enabled ? "configs.pause" : "configs.resume")}
-        </Button>
-      )}
-    </Group>
+    <Button size="compact-xs" variant="default" leftSection={config.enabled ? <Pause size={12} /> : <Play size={12} />} onClick={() => void flip()}>
+      {t(config.enabled ? "configs.pause" : "configs.resume")}
+    </Button>
   );
 }
 
@@ -224,7 +193,7 @@ function LimitsEditor({ config }: { config: TaskConfig }): ReactNode {
   return (
     <Popover opened={isOpen} onChange={setOpen} withArrow trapFocus width={280} position="bottom-end">
       <Popover.Target>
-        <Button size="compact-xs" variant="default" leftSection={<SlidersHorizontal size={12} />} onClick={open}>{t("queues.limits")}</Button>
+        <ActionIcon size="sm" variant="subtle" color="gray" onClick={open} aria-label={t("queues.limits")} title={t("queues.change_limits")}><Pencil size={14} /></ActionIcon>
       </Popover.Target>
       <Popover.Dropdown>
         <form onSubmit={(event) => void store(event)}>

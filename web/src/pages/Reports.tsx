@@ -1,61 +1,34 @@
 import { Box, Button, Group, NativeSelect, Paper, SegmentedControl, SimpleGrid, Stack, Table, Text } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { get, getText, part } from "../api";
+import { getText, part } from "../api";
 import type { Bars } from "../components/BarChart";
 import { Empty, Foreign, ink, Loading, PageHead, Panel, TextLink } from "../components/bits";
 import { ProblemAlert } from "../components/problem";
-import { count, duration, percent, Time } from "../format";
-import { language } from "../i18n";
-import { useLive } from "../live";
+import { count, percent, taken as told, Time } from "../format";
+import { asked, ended, failures, gather, LOCAL, type Range, RANGES, title, useReport, type Wish } from "../reports";
 import { useQueryState } from "../router";
 import { save } from "../text";
 import type { Durations, Report, ReportFigures, ReportItem } from "../types";
 
 const BarChart = lazy(() => import("../components/BarChart"));
-const HOUR_MS = 3_600_000;
-const REFRESH_MS = 30_000;
-const RANGES = { "24h": 24, "7d": 7 * 24, "30d": 30 * 24, "365d": 365 * 24 } as const; // hours
-type Range = keyof typeof RANGES;
-const LOCAL = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
-
-interface Wish {
-  range: Range;
-  zone: string;
-  type: string;
-}
 
 function readWish(query: URLSearchParams): Wish {
-  const asked = query.get("range") ?? "";
-  const range = asked in RANGES ? (asked as Range) : "7d";
+  const given = query.get("range") ?? "";
+  const range = Object.hasOwn(RANGES, given) ? (given as Range) : "7d";
   // Only days of UTC are kept for longer than some weeks.
   return { range, zone: range === "365d" ? "UTC" : (query.get("zone") ?? LOCAL), type: query.get("type") ?? "" };
 }
 
-function asked({ range, zone, type }: Wish): Record<string, string> {
-  const from = new Date(Date.now() - RANGES[range] * HOUR_MS).toISOString();
-  return { from, by: range === "24h" ? "hour" : "day", zone, ...(type ? { task_type: type } : {}) };
-}
-
-const ended = (one: ReportFigures): number => one.succeeded + one.failed + one.timed_out + one.cancelled;
-const failures = (one: ReportFigures): number => one.failed + one.timed_out;
-const taken = (seconds: number | null): string => (seconds === null ? "–" : duration(seconds));
-const whole = (text: string): string => text.replaceAll(" ", "\u00a0"); // one line, or the next
-const tail = (one: Durations): string => `${whole(`p95 ${taken(one.p95_seconds)}`)} · ${whole(`p99 ${taken(one.p99_seconds)}`)}`;
+const taken = (seconds: number | null): string => (seconds === null ? "–" : told(seconds));
 const share = (rate: number | null): string => (rate === null ? "–" : percent(rate));
 
 export default function Reports(): ReactNode {
   const { t } = useTranslation();
-  const { state } = useLive();
   const [query] = useQueryState();
   const wish = readWish(query);
-  const report = useQuery({
-    queryKey: ["report", wish.range, wish.zone, wish.type], // not at every event: sums are made every few seconds
-    queryFn: ({ signal }) => get<Report>("/reports", asked(wish), signal),
-    refetchInterval: state === "paused" ? false : REFRESH_MS,
-  });
+  const report = useReport(wish);
   const found = report.data;
   return (
     <Stack>
@@ -156,48 +129,16 @@ function Chosen({ type }: { type: string }): ReactNode {
   );
 }
 
-function title(ms: number, by: string, zone: string): string {
-  const parts: Intl.DateTimeFormatOptions = by === "day" ? { month: "short", day: "numeric" } : { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-  const noon = by === "day" ? 12 * HOUR_MS : 0; // a day may begin an hour early or late
-  return new Intl.DateTimeFormat(language(), { ...parts, timeZone: zone }).format(ms + noon);
-}
-
-/** Sums of all types by piece of time, also of those in which nothing happened. */
-function gather(report: Report): Bars {
-  const step = report.by === "hour" ? HOUR_MS : 24 * HOUR_MS;
-  const sums = new Map<number, { ended: number; failed: number }>();
-  for (const item of report.items) {
-    const start = new Date(item.start).getTime();
-    const sum = sums.get(start) ?? { ended: 0, failed: 0 };
-    sums.set(start, { ended: sum.ended + ended(item), failed: sum.failed + failures(item) });
-  }
-  const known = [...sums.keys()].sort((a, b) => a - b);
-  let at = new Date(report.begin).getTime();
-  const end = new Date(report.end).getTime();
-  while (at < end) {
-    const near = known.find((start) => Math.abs(start - at) <= step / 8); // a day has 23 hours when the clocks change
-    at = near ?? at;
-    if (near === undefined) sums.set(at, { ended: 0, failed: 0 });
-    at += step;
-  }
-  const starts = [...sums.keys()].sort((a, b) => a - b);
-  return {
-    starts: starts.map((start) => start / 1000),
-    ended: starts.map((start) => sums.get(start)?.ended ?? 0),
-    failed: starts.map((start) => sums.get(start)?.failed ?? 0),
-  };
-}
-
 function Totals({ report }: { report: Report }): ReactNode {
   const { t } = useTranslation();
   const { totals } = report;
-  const figures: [string, string, string][] = [
+  const figures: [string, string, ReactNode][] = [
     [t("reports.ended"), count(ended(totals)), t("reports.submitted_note", { number: count(totals.submitted) })],
     [t("reports.success_rate"), share(totals.success_rate), t("reports.cancelled_note", { number: count(totals.cancelled) })],
     [t("reports.failed"), count(failures(totals)), t("reports.quarantined_note", { number: count(totals.quarantined) })],
     [t("reports.retries"), count(totals.retries), t("reports.attempts_note", { number: count(totals.attempts) })],
-    [t("reports.run"), taken(totals.run.p50_seconds), tail(totals.run)],
-    [t("reports.wait"), taken(totals.wait.p50_seconds), tail(totals.wait)],
+    [t("reports.run"), taken(totals.run.p50_seconds), <Tail key="run" of={totals.run} />],
+    [t("reports.wait"), taken(totals.wait.p50_seconds), <Tail key="wait" of={totals.wait} />],
   ];
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, lg: 6 }} spacing="sm" data-testid="report-totals">
@@ -209,7 +150,7 @@ function Totals({ report }: { report: Report }): ReactNode {
           <Text size="lg" fw={700} className="number">
             {value}
           </Text>
-          <Text size="xs" c="dimmed">
+          <Text size="xs" c="dimmed" component="div">
             {note}
           </Text>
         </Paper>
@@ -218,18 +159,28 @@ function Totals({ report }: { report: Report }): ReactNode {
   );
 }
 
+function Tail({ of }: { of: Durations }): ReactNode {
+  return (
+    <Group gap="0 8px">
+      <span className="nowrap">p95 {taken(of.p95_seconds)}</span>
+      <span className="nowrap">p99 {taken(of.p99_seconds)}</span>
+    </Group>
+  );
+}
+
 function Numbers({ one }: { one: ReportFigures }): ReactNode {
+  const { t } = useTranslation();
   return (
     <>
-      <Table.Td ta="right">{count(ended(one))}</Table.Td>
-      <Table.Td ta="right" style={{ color: one.success_rate !== null && one.success_rate < 0.95 ? ink("FAILED") : undefined }}>
+      <Table.Td ta="right" data-label={t("reports.ended")}>{count(ended(one))}</Table.Td>
+      <Table.Td ta="right" data-label={t("reports.success_rate")} style={{ color: one.success_rate !== null && one.success_rate < 0.95 ? ink("FAILED") : undefined }}>
         {share(one.success_rate)}
       </Table.Td>
-      <Table.Td ta="right">{count(failures(one))}</Table.Td>
-      <Table.Td ta="right">{count(one.retries)}</Table.Td>
-      <Table.Td ta="right">{taken(one.run.p50_seconds)}</Table.Td>
-      <Table.Td ta="right">{taken(one.run.p95_seconds)}</Table.Td>
-      <Table.Td ta="right">{taken(one.run.p99_seconds)}</Table.Td>
+      <Table.Td ta="right" data-label={t("reports.failed")}>{count(failures(one))}</Table.Td>
+      <Table.Td ta="right" data-label={t("reports.retries")}>{count(one.retries)}</Table.Td>
+      <Table.Td ta="right" className="nowrap" data-label="p50">{taken(one.run.p50_seconds)}</Table.Td>
+      <Table.Td ta="right" className="nowrap" data-label="p95">{taken(one.run.p95_seconds)}</Table.Td>
+      <Table.Td ta="right" className="nowrap" data-label="p99">{taken(one.run.p99_seconds)}</Table.Td>
     </>
   );
 }
@@ -259,7 +210,7 @@ function Types({ report, starts }: { report: Report; starts: number[] }): ReactN
   return (
     <Panel title={t("reports.by_type")}>
       <Table.ScrollContainer minWidth={760}>
-        <Table data-testid="report-types">
+        <Table data-testid="report-types" className="cards">
           <Table.Thead>
             <Table.Tr>
               <Table.Th>{t("reports.type")}</Table.Th>
@@ -276,7 +227,7 @@ function Types({ report, starts }: { report: Report; starts: number[] }): ReactN
                   </TextLink>
                 </Table.Td>
                 <Numbers one={one} />
-                <Table.Td>
+                <Table.Td data-label={t("reports.trend")}>
                   <Button size="compact-xs" variant="subtle" onClick={() => change({ type: one.type })} aria-label={t("reports.only", { type: one.type })}>
                     <Spark values={starts.map((start) => trends.get(one.type)?.get(start) ?? 0)} />
                   </Button>
@@ -359,7 +310,7 @@ function Pieces({ report, bars, name, type }: { report: Report; bars: Bars; name
               const item = items.get(row.start);
               return (
                 <Table.Tr key={row.start}>
-                  <Table.Td>{name(row.start)}</Table.Td>
+                  <Table.Td className="nowrap">{name(row.start)}</Table.Td>
                   {item ? (
                     <Numbers one={item} />
                   ) : (

@@ -3,11 +3,12 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Copy, Pencil, RotateCcw, XCircle } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { get, part, patch, post } from "../api";
-import { COLORS, CopyIcon, Empty, Field, Foreign, JsonView, Loading, PageHead, paint, Panel, StatusBadge, TextLink, TextView } from "../components/bits";
+import { ApiError, get, part, patch, post } from "../api";
+import { COLORS, CopyIcon, Empty, Field, Foreign, hue, JsonView, Key, Loading, PageHead, paint, Panel, StatusBadge, TaskDuration, TextLink, TextView } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { useWorkerNames, WorkerName } from "../components/WorkerName";
 import { absolute, between, duration, Elapsed, percent, Time, useNow, useTimeKind } from "../format";
 import { useServerWords } from "../i18n";
 import { useLive } from "../live";
@@ -17,6 +18,7 @@ import { oneLine, python, shell } from "../text";
 import type { Explanation, LogLine, Task, TaskStatus } from "../types";
 
 const WAITING: readonly TaskStatus[] = ["PENDING", "RETRYING"];
+const LAST_PLACE = 99.4; // percent: what took no time at the end is seen all the same
 const ENDED: readonly TaskStatus[] = ["SUCCESS", "FAILED", "TIMEOUT", "CANCELLED"];
 
 export default function TaskDetail({ id }: { id: string }): ReactNode {
@@ -29,7 +31,15 @@ export default function TaskDetail({ id }: { id: string }): ReactNode {
   });
   const record = useRecord(id);
   if (task.isPending) return <Loading />;
-  if (task.isError && !task.data) return <ProblemAlert error={task.error} onRetry={() => void task.refetch()} />;
+  if (task.isError && !task.data) {
+    const isGone = task.error instanceof ApiError && task.error.problem.status === 404;
+    return (
+      <Stack>
+        <ProblemAlert error={task.error} onRetry={isGone ? undefined : () => void task.refetch()} />
+        <TextLink to="/tasks">{t("nav.tasks")}</TextLink>
+      </Stack>
+    );
+  }
   const shown = task.data;
   if (!shown) return null;
   return (
@@ -97,7 +107,7 @@ function Head({ task }: { task: Task }): ReactNode {
   const isEnded = ENDED.includes(task.status);
 
   const act = async (action: "cancel" | "retry"): Promise<void> => {
-    if (action === "cancel" && !(await confirm({ title: t("tasks.cancel_title"), text: t("task.cancel_text"), action: t("tasks.cancel") }))) return;
+    if (action === "cancel" && !(await confirm({ title: t("task.cancel_title"), text: t("task.cancel_text"), action: t("task.cancel_action") }))) return;
     try {
       const changed = await post<Task>(`/tasks/${task.id}:${action}`);
       notifyDone(t(action === "cancel" ? "task.cancelled" : "task.retried"));
@@ -216,12 +226,15 @@ function Why({ task }: { task: Task }): ReactNode {
   });
   const words = useServerWords(loadWhy);
   const kind = useTimeKind();
+  const nameOf = useWorkerNames();
   if (!why.data) return null;
   const reason = why.data.reason as "running";
-  const sentence = explain(why.data, task, { words, zone: kind === "utc" ? "UTC" : undefined });
+  const said = explain(why.data, task, { words, zone: kind === "utc" ? "UTC" : undefined });
+  const worker = why.data.worker_id;
+  const sentence = worker === null ? said : said.replaceAll(worker, oneLine(nameOf(worker) ?? worker, 60));
   const title = i18n.exists(`why.${reason}`) ? t(`why.${reason}`) : why.data.reason;
   return (
-    <Alert role="note" variant="light" color={COLORS[task.status]} title={`${t("task.why")} ${title}`} data-testid="why">
+    <Alert role="note" variant="light" color={hue(task.status)} title={`${t("task.why")} ${title}`} data-testid="why">
       <Text size="sm" className="foreign">{sentence}</Text>
       {why.data.reason === "no_worker_for_type" && <Text size="sm" className="mono" mt={4}>rota worker --app FILE.py</Text>}
     </Alert>
@@ -249,10 +262,10 @@ function Facts({ task }: { task: Task }): ReactNode {
     <Panel>
       <SimpleGrid cols={{ base: 2, sm: 3, md: 5 }}>
         <Field label={t("tasks.attempt")}>{task.attempt} / {task.max_retries + 1}</Field>
-        <Field label={t("tasks.duration")}><Elapsed from={task.started_at} to={task.status === "PROCESSING" ? null : (task.completed_at ?? task.started_at)} /></Field>
+        <Field label={t("tasks.duration")}><TaskDuration task={task} /></Field>
         <Field label={t("task.timeout")}>{duration(task.timeout_seconds)}</Field>
         <Priority task={task} />
-        <Field label={t("tasks.worker")}>{task.worker_id ? <TextLink to={`/tasks?worker=${task.worker_id}`}><span className="mono">{task.worker_id}</span></TextLink> : "–"}</Field>
+        <Field label={t("tasks.worker")}><WorkerName id={task.worker_id} /></Field>
         <Field label={t("tasks.created")}><Time at={task.created_at} /></Field>
         <Field label={t("task.scheduled")}><Time at={task.scheduled_at} /></Field>
         <Field label={t("task.started")}><Time at={task.started_at} /></Field>
@@ -337,7 +350,7 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
       <div className="lane" role="img" aria-label={t("task.timeline")}>
         {drawn.map((one) => {
           const length = between(one.from, one.to ?? until);
-          const left = (between(first.from, one.from) / total) * 100;
+          const left = Math.min((between(first.from, one.from) / total) * 100, LAST_PLACE);
           return (
             <Tooltip key={one.from + one.status} label={`${t(`status.${one.status}`)} · ${duration(length)}`}>
               <div className="lane-part" style={{ left: `${left}%`, width: `${Math.max((length / total) * 100, 0.3)}%`, background: paint(one.status), opacity: one.status === "PENDING" ? 0.35 : 1 }} />
@@ -347,12 +360,12 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
       </div>
       <Group gap="md" mt="xs">
         {[...new Set(drawn.map((one) => one.status))].map((status) => (
-          <Badge key={status} variant="dot" color={COLORS[status]} tt="none" bd="none">{t(`status.${status}`)}</Badge>
+          <Key key={status} color={COLORS[status]}>{t(`status.${status}`)}</Key>
         ))}
       </Group>
       {attempts.length > 0 && (
         <Table.ScrollContainer minWidth={480}>
-          <Table mt="xs" data-testid="attempts">
+          <Table mt="xs" data-testid="attempts" className="cards">
             <Table.Thead>
               <Table.Tr>
                 <Table.Th>{t("tasks.attempt")}</Table.Th>
@@ -367,11 +380,11 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
                 const next = all[all.indexOf(one) + 1];
                 return (
                   <Table.Tr key={one.from}>
-                    <Table.Td className="number">{one.attempt}</Table.Td>
-                    <Table.Td><Time at={one.from} /></Table.Td>
-                    <Table.Td className="number"><Elapsed from={one.from} to={one.to} /></Table.Td>
-                    <Table.Td>{one.worker ? <span className="mono">…{one.worker.slice(-6)}</span> : "–"}</Table.Td>
-                    <Table.Td>
+                    <Table.Td className="number">#{one.attempt}</Table.Td>
+                    <Table.Td data-label={t("task.started")}><Time at={one.from} /></Table.Td>
+                    <Table.Td className="number" data-label={t("tasks.duration")}><Elapsed from={one.from} to={one.to} /></Table.Td>
+                    <Table.Td data-label={t("tasks.worker")}><WorkerName id={one.worker} /></Table.Td>
+                    <Table.Td data-label={t("task.outcome")}>
                       <StatusBadge status={next?.status ?? "PROCESSING"} />
                       {one.message && <Text size="xs" c="dimmed"><Foreign text={one.message} /></Text>}
                     </Table.Td>

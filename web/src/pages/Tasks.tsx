@@ -5,12 +5,13 @@ import { ArrowUpDown, ChevronRight, ChevronsLeft, RotateCcw, Search, SlidersHori
 import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, post } from "../api";
-import { Empty, Foreign, ink, Loading, PageHead, StatusBadge, TextLink } from "../components/bits";
+import { Empty, Foreign, ink, Loading, PageHead, StatusBadge, TaskDuration, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
 import { SavedViews } from "../components/SavedViews";
 import { TaskExport } from "../components/TaskExport";
-import { count, Elapsed, Time } from "../format";
+import { WorkerName } from "../components/WorkerName";
+import { absolute, count, Time } from "../format";
 import { useLive } from "../live";
 import { go, useQueryState } from "../router";
 import { useSession } from "../session";
@@ -35,7 +36,8 @@ interface Filter {
 }
 
 function readFilter(query: URLSearchParams): Filter {
-  const since = SINCE[query.get("since") as keyof typeof SINCE];
+  const given = query.get("since") ?? "";
+  const since = Object.hasOwn(SINCE, given) ? SINCE[given as keyof typeof SINCE] : undefined;
   const facts = query.getAll("fact").map((fact) => [fact.slice(0, fact.indexOf("=")), fact.slice(fact.indexOf("=") + 1)] as const);
   return {
     status: query.getAll("status"),
@@ -227,6 +229,7 @@ function Typed({ label, hint, value, onChange, icon }: { label: string; hint: st
       value={text}
       maxLength={200}
       leftSection={icon ? <Search size={14} /> : undefined}
+      data-search={icon}
       onChange={(event) => {
         setText(event.currentTarget.value);
         tell(event.currentTarget.value);
@@ -278,10 +281,10 @@ function List({ items, columns, chosen, onChoose }: ListProps): ReactNode {
               <TextLink to={`/tasks/${task.id}`}>
                 <Foreign text={task.name || task.type} most={80} />
               </TextLink>
-              <Text size="xs" c="dimmed">
-                {task.name && columns.has("type") ? <><Foreign text={task.type} most={60} /> · </> : null}
+              <Group gap="0 8px" fz="xs" c="dimmed">
+                {task.name && columns.has("type") && <Foreign text={task.type} most={60} />}
                 <span className="mono">{task.id}</span>
-              </Text>
+              </Group>
               {task.error && task.status !== "SUCCESS" && (
                 <Text size="xs" style={{ color: ink("FAILED") }} lineClamp={1} visibleFrom="md">
                   <Foreign text={`${task.error.code}: ${task.error.message}`} />
@@ -292,8 +295,8 @@ function List({ items, columns, chosen, onChoose }: ListProps): ReactNode {
               <StatusBadge status={task.status} />
             </Table.Td>
             {columns.has("attempt") && <Table.Td visibleFrom="sm" className="number">{task.attempt === 0 ? "–" : `${task.attempt} / ${task.max_retries + 1}`}</Table.Td>}
-            {columns.has("duration") && <Table.Td visibleFrom="sm" className="number"><Elapsed from={task.started_at} to={task.status === "PROCESSING" ? null : (task.completed_at ?? task.started_at)} /></Table.Td>}
-            {columns.has("worker") && <Table.Td visibleFrom="sm">{task.worker_id ? <TextLink to={`/tasks?worker=${task.worker_id}`}><span className="mono">…{task.worker_id.slice(-6)}</span></TextLink> : "–"}</Table.Td>}
+            {columns.has("duration") && <Table.Td visibleFrom="sm" className="number"><TaskDuration task={task} /></Table.Td>}
+            {columns.has("worker") && <Table.Td visibleFrom="sm"><WorkerName id={task.worker_id} /></Table.Td>}
             {columns.has("priority") && <Table.Td visibleFrom="sm" className="number">{task.priority}</Table.Td>}
             {columns.has("created") && <Table.Td visibleFrom="sm"><Text size="sm"><Time at={task.created_at} /></Text></Table.Td>}
           </Table.Tr>
@@ -321,6 +324,7 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
   const queries = useQueryClient();
   const [isAll, setAll] = useState(false);
   const [isBusy, setBusy] = useState(false);
+  const describe = useDescribe();
   const isNothing = !isAll && chosen.size === 0;
 
   /** What would be done, in words, with the number of tasks; null where there is nothing to do. */
@@ -329,7 +333,7 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
     const found = await countMatching(filter, action);
     if (found.number === 0 && !found.hasMore) return null;
     const number = found.number > 0 ? t(found.hasMore ? "tasks.matching_least" : "tasks.matching", { number: count(found.number) }) : "";
-    return `${number} ${t(`tasks.${action}_all_text`, { level })} ${describe(filter, t("tasks.everything"))}`;
+    return `${number} ${t(`tasks.${action}_all_text`, { level })} ${describe(filter)}`;
   };
 
   const run = async (action: Action, level = ""): Promise<void> => {
@@ -337,7 +341,7 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
     try {
       const text = await ask(action, level);
       if (text === null) return notifyNothing(t("tasks.none_fit"));
-      const words = action === "reprioritise" ? t("tasks.reprioritise_action", { level }) : t(`tasks.${action}`);
+      const words = action === "retry" ? t("tasks.retry") : t(`tasks.${action}_action`, { level });
       if (!(await confirm({ title: t(`tasks.${action}_title`), text, action: words }))) return;
       const wanted = isAll ? selection(filter) : { ids: [...chosen] };
       const done = await apply(action, level ? { ...wanted, new_priority: Number(level) } : wanted);
@@ -355,7 +359,7 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
     <Group gap="xs">
       <Switch label={t("tasks.all_that_match")} checked={isAll} onChange={(event) => setAll(event.currentTarget.checked)} />
       <Text size="sm" c="dimmed">
-        {isAll ? describe(filter, t("tasks.everything")) : t("tasks.chosen", { number: count(chosen.size) })}
+        {isAll ? describe(filter) : t("tasks.chosen", { number: count(chosen.size) })}
       </Text>
       <Button size="xs" variant="light" leftSection={<RotateCcw size={14} />} disabled={isNothing} loading={isBusy} onClick={() => void run("retry")}>
         {t("tasks.retry")}
@@ -385,11 +389,22 @@ function selection(filter: Filter): object {
   return { ...filter, worker: filter.worker || null, priority: filter.priority.map(Number) };
 }
 
-function describe(filter: Filter, everything: string): string {
-  const parts = Object.entries(toQuery(filter))
-    .filter(([, value]) => value !== undefined && value.length > 0)
-    .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join("|") : value}`);
-  return oneLine(parts.length > 0 ? parts.join(" ") : everything, 200);
+/** What a filter says, in the words of the page. */
+function useDescribe(): (filter: Filter) => string {
+  const { t } = useTranslation();
+  return ({ status, type, worker, priority, q, metadata, created_after: after }) => {
+    const named: [string, string][] = [
+      [t("tasks.search"), q],
+      [t("tasks.status"), status.map((one) => t(`status.${one as TaskStatus}`, one)).join(" | ")],
+      [t("tasks.type"), type.join(" | ")],
+      [t("tasks.since"), after ? `≥ ${absolute(after)}` : ""],
+      [t("tasks.priority"), priority.join(" | ")],
+      [t("tasks.worker"), worker],
+      [t("tasks.metadata"), Object.entries(metadata).map(([key, value]) => `${key}=${value}`).join(" ")],
+    ];
+    const said = named.filter(([, value]) => value !== "").map(([name, value]) => `${name}: ${value}`);
+    return oneLine(said.length > 0 ? said.join("; ") : t("tasks.everything"), 200);
+  };
 }
 
 /** How many an action is for, as far as one look goes. */

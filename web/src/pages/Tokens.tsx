@@ -36,7 +36,7 @@ export default function Tokens(): ReactNode {
           <Empty title={t("tokens.empty")} command="rota token create NAME --role operator" />
         ) : (
           <Table.ScrollContainer minWidth={640}>
-            <Table data-testid="tokens">
+            <Table data-testid="tokens" className="cards">
               <Table.Thead>
                 <Table.Tr>
                   <Table.Th>{t("tokens.name")}</Table.Th>
@@ -84,10 +84,10 @@ function Row({ token }: { token: Token }): ReactNode {
         <Group gap="xs"><Foreign text={token.name} />{isOwn && <Badge size="sm" variant="light" tt="none">{t("tokens.yours")}</Badge>}</Group>
         <span className="mono log-dim">{token.id}</span>
       </Table.Td>
-      <Table.Td>{t(`role.${token.role}`)}</Table.Td>
-      <Table.Td><Time at={token.created_at} /></Table.Td>
-      <Table.Td>{token.revoked_at ? <Badge color="gray" variant="light" tt="none">{t("tokens.is_revoked")}</Badge> : token.expires_at ? <Time at={token.expires_at} /> : t("tokens.never")}</Table.Td>
-      <Table.Td><Time at={token.last_used_at} /></Table.Td>
+      <Table.Td data-label={t("tokens.role")}>{t(`role.${token.role}`)}</Table.Td>
+      <Table.Td data-label={t("tasks.created")}><Time at={token.created_at} /></Table.Td>
+      <Table.Td data-label={t("tokens.expires")}>{token.revoked_at ? <Badge color="gray" variant="light" tt="none">{t("tokens.is_revoked")}</Badge> : token.expires_at ? <Time at={token.expires_at} /> : t("tokens.never")}</Table.Td>
+      <Table.Td data-label={t("tokens.last_used")}><Time at={token.last_used_at} /></Table.Td>
       <Table.Td ta="right">{!isOver && <Button size="compact-xs" color="red" variant="light" onClick={() => void revoke()}>{t("tokens.revoke")}</Button>}</Table.Td>
     </Table.Tr>
   );

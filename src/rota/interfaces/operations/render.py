@@ -295,6 +295,9 @@ def cluster_answer(found: figures.ClusterFigures) -> cluster.Cluster:
         coordinator=found.coordinator,
         version=found.version,
         now=found.now,
+        store_seconds=found.store_seconds,
+        coordinator_seconds=found.coordinator_seconds,
+        coordinator_answers=found.coordinator_seconds is not None,
     )
 
 

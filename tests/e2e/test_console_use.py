@@ -1,0 +1,184 @@
+"""What people do all day in the console: look at the figures, go through lists by keyboard, read logs, plan."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Route, expect
+
+import rota
+from tests.support.console import Visitor
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
+
+
+def test_the_overview_counts_what_is_due_though_nobody_takes_it_and_shows_whole_numbers(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("late.nobody", {"executor": {"type": "local"}})
+    client.submit_many("late.nobody", [{} for _ in range(7)])
+    for handle in client.submit_many("shop.charge", [{"order": number} for number in range(1200, 1212)]):
+        handle.wait("60s")
+    visitor.go("/")
+    page = visitor.page
+    lag = page.get_by_role("link", name=re.compile("Queue lag"))
+    expect(lag).to_contain_text(re.compile(r"([7-9]|\d\d+) due but waiting"))  # other tests leave some, too
+    failures = page.get_by_role("row", name=re.compile(r"shop\.charge ValueError"))
+    number = failures.get_by_role("cell").first.locator(".mantine-Badge-label")
+    assert int(number.inner_text().replace(",", "")) >= 12
+    assert number.evaluate("label => label.scrollWidth <= label.clientWidth"), "no digit is cut off"
+    page.get_by_text("Live", exact=True).last.click()
+    expect(page.get_by_role("img", name="Rates per second")).to_be_visible()
+    lag.click()
+    expect(page.locator("[data-type='late.nobody']")).to_contain_text("7")
+    visitor.go("/cluster")
+    expect(page.get_by_text("Nothing waits for a worker")).to_have_count(0)
+
+
+def test_success_and_durations_are_those_of_the_reports(visitor: Visitor) -> None:
+    durations = {"count": 9, "mean_seconds": 2.0, "min_seconds": 1.0, "max_seconds": 9.0}
+    quantiles = {"p50_seconds": 1.5, "p95_seconds": 8.0, "p99_seconds": 9.0}
+    counts = {"submitted": 1000, "succeeded": 987, "failed": 13, "timed_out": 0, "cancelled": 0, "quarantined": 0}
+    more = {
+        "attempts": 1000,
+        "retries": 0,
+        "success_rate": 0.987,
+        "run": durations | quantiles,
+        "wait": durations | quantiles,
+    }
+    figures = counts | more
+    hour = {"start": "2026-01-31T08:00:00Z", "end": "2026-01-31T09:00:00Z", "type": "shop.greet"}
+    lists = {"items": [hour | figures], "types": [{"type": "shop.greet"} | figures], "slowest": [], "most_failing": []}
+    span = {"begin": hour["start"], "end": hour["end"], "by": "hour", "zone": "UTC", "complete_until": None}
+
+    def answer(route: Route) -> None:
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(span | lists | {"totals": figures}))
+
+    visitor.page.route("**/api/v1/reports?*", answer)
+    visitor.go("/")
+    success = visitor.page.get_by_role("link", name=re.compile("Success rate"))
+    expect(success).to_contain_text("98.7%")
+    expect(success).to_contain_text("1,000 ended in 24 hours")
+    expect(visitor.page.get_by_role("link", name=re.compile("Duration, median"))).to_contain_text("1.5 s")
+    expect(visitor.page.get_by_role("link", name=re.compile("Duration, p95"))).to_contain_text("p99 9 s")
+
+
+def test_a_list_is_gone_through_by_keyboard(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("keys.nobody", {"executor": {"type": "local"}})
+    handles = client.submit_many("keys.nobody", [{} for _ in range(3)])
+    page = visitor.page
+    visitor.go("/tasks?type=keys.nobody")
+    newest, next_one = (page.locator(f"[data-task='{handle.id}']") for handle in (handles[2], handles[1]))
+    expect(newest).to_be_visible()
+    page.keyboard.press("j")
+    expect(newest.get_by_role("link").first).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(next_one.get_by_role("checkbox")).to_be_checked()
+    page.keyboard.press("k")
+    expect(newest.get_by_role("link").first).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_role("textbox", name="Search")).to_be_focused()
+    expect(page.get_by_role("textbox", name="Search")).to_have_value("")
+    page.get_by_role("textbox", name="Search").blur()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"/tasks/{handles[2].id}$"))
+
+
+def test_a_log_has_the_colours_of_the_program_and_stays_where_one_reads(visitor: Visitor, client: rota.Client) -> None:
+    task = client.submit("shop.export", {"rows": 300})
+    page = visitor.page
+    visitor.go(f"/tasks/{task.id}")
+    expect(page.get_by_role("log")).to_contain_text("299")
+    follow = page.get_by_role("switch", name="Follow")
+    expect(follow).to_be_checked()
+    page.get_by_role("log").hover()
+    page.mouse.wheel(0, -300)
+    expect(follow).not_to_be_checked()
+    page.get_by_label("Search the log").fill("opened")
+    opened = page.get_by_role("log").locator(".ansi-green")
+    expect(opened).to_have_text("opened")
+    expect(opened).to_have_class(re.compile("ansi-bold"))
+    expect(page.get_by_role("log").locator(".ansi-yellow")).to_have_text("2 sheets are protected")
+    expect(page.get_by_role("log")).not_to_contain_text("[0m")
+    client.tasks.cancel(task.id)
+
+
+def test_a_schedule_keeps_out_of_a_calendar_that_is_chosen(visitor: Visitor, client: rota.Client) -> None:
+    page = visitor.page
+    visitor.go("/task-configs/+new")
+    page.get_by_label("Type").fill("planned.report")
+    page.get_by_text("cron", exact=True).click()
+    expect(page.get_by_text("rota calendar put holidays")).to_be_visible()
+    client.calendars.put("weekends", {"windows": [{"weekdays": [6, 7]}]})
+    page.reload()
+    page.get_by_label("Type").fill("planned.report")
+    page.get_by_text("cron", exact=True).click()
+    page.get_by_label("Cron expression").fill("0 9 * * *")
+    page.get_by_role("combobox", name="Never within calendars").click()
+    page.get_by_role("option", name="weekends").click()
+    page.get_by_label("Fires that a calendar forbids").select_option("run_after")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="planned.report")).to_be_visible()
+    schedule = client.configs.get("planned.report").schedule
+    assert schedule is not None
+    assert (schedule["exclude"], schedule["on_excluded"]) == (["weekends"], "run_after")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Name").fill("Report")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="Report", exact=True)).to_be_visible()
+    stored = client.configs.get("planned.report")
+    assert stored.schedule == schedule, "what the form shows is what it stores again"
+    client.configs.delete("planned.report")
+    client.calendars.delete("weekends")
+
+
+def test_workers_are_known_by_name_with_their_version_and_what_they_hold(visitor: Visitor, client: rota.Client) -> None:
+    task = client.submit("shop.export", {"rows": 1})
+    page = visitor.page
+    (worker,) = client.workers.list()
+    visitor.go("/workers")
+    row = page.locator(f"[data-worker='{worker.id}']")
+    expect(row).to_contain_text(rota.__version__)
+    expect(row).to_contain_text("every http type")
+    row.get_by_title("The tasks that it runs").click()
+    expect(page).to_have_url(re.compile(f"worker={worker.id}&status=PROCESSING"))
+    expect(page.locator(f"[data-task='{task.id}']").get_by_role("link", name=worker.name)).to_be_visible()
+    visitor.go(f"/tasks/{task.id}")
+    expect(page.get_by_test_id("why")).to_contain_text(worker.name)
+    client.tasks.cancel(task.id)
+
+
+def test_the_cluster_tells_whether_its_store_and_coordinator_answer(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go("/cluster")
+    expect(page.get_by_text(re.compile("answers in "))).to_have_count(2)
+
+    def silence(route: Route) -> None:
+        found = route.fetch().json()
+        silent = {"leader": None, "coordinator_seconds": None, "coordinator_answers": False}
+        route.fulfill(json=found | silent)
+
+    page.route("**/api/v1/cluster", silence)
+    expect(page.get_by_role("alert")).to_contain_text("The coordinator gives no answer")
+    expect(page.get_by_text("No node leads")).to_have_count(0)
+
+
+def test_a_page_that_breaks_leaves_the_menu_and_says_what_to_do(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go("/")
+    visitor.wait_until_live()
+    page.route(re.compile(r"/assets/Workers-.*\.js$"), lambda route: route.abort())
+    page.get_by_role("link", name="Workers", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("This page cannot be shown")
+    page.get_by_role("link", name="Queues", exact=True).click()
+    expect(page.get_by_role("heading", name="Queues")).to_be_visible()
+    visitor.complaints.clear()  # of what did not come
+
+
+@pytest.mark.parametrize("address", ["/tasks?since=toString", "/reports?range=constructor", "/forecast?span=valueOf"])
+def test_an_address_that_somebody_made_up_shows_the_page_all_the_same(visitor: Visitor, address: str) -> None:
+    visitor.go(address)
+    expect(visitor.page.locator("main h1")).to_be_visible()
+    expect(visitor.page.get_by_role("alert")).to_have_count(0)
