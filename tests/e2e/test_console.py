@@ -280,11 +280,11 @@ def test_everybody_can_use_it(
 ) -> None:
     if not AXE.exists():
         pytest.skip("axe-core is not there: make console")
-    task = client.submit("shop.charge", {"order": 1}).wait("30s")
+    tasks = [client.submit("shop.charge", {"order": 1}).wait("30s"), client.submit("shop.sync").wait("60s")]
     faults: list[str] = []
     with a_visitor(browser, dev.url, session=session) as visitor:
         visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-        for path in (*PAGES, f"/tasks/{task.id}", "/task-configs/shop.greet"):
+        for path in (*PAGES, *(f"/tasks/{task.id}" for task in tasks), "/task-configs/shop.greet"):
             visitor.go(path)
             visitor.wait_until_live()
             expect(visitor.page.locator("main h1")).to_be_visible()

@@ -17,6 +17,7 @@ from rota.domain.errors import ConflictError, InvalidError, NotFoundError, Revis
 from rota.domain.firing import check_schedule, first_fire_at
 from rota.domain.ids import TenantId
 from rota.domain.paging import MAX_PAGE
+from rota.domain.realigning import aimed_anew
 from rota.domain.submission import Submission
 from rota.domain.task_config import TaskConfig
 
@@ -71,7 +72,7 @@ class ManageConfigs:
                     raise
                 continue
             self.node.configs.forget(config.tenant_id, config.type)
-            return stored
+            return await self._follow_calendars(stored)
         raise _changing(config.type)
 
     async def check_put(self, config: TaskConfig, *, expected_revision: int | None = None) -> TaskConfig:
@@ -160,6 +161,20 @@ class ManageConfigs:
         if current is None or not config.has_targets_of(current):
             check_fires(config, now, calendars=calendars)
         return config, current
+
+    async def _follow_calendars(self, stored: TaskConfig) -> TaskConfig:
+        """Its next fire time by its calendars as they are: a change of one since it was asked has passed it by."""
+        schedule = stored.schedule
+        if schedule is None or not schedule.moves:
+            return stored
+        calendars = await calendars_of(self.node.store.calendars, stored.tenant_id, schedule=schedule)
+        try:
+            next_fire_at = aimed_anew(stored, self.node.time.now(), calendars=calendars)
+        except InvalidError:  # it cannot be read any more; firing says so, on record
+            return stored
+        if next_fire_at == stored.next_fire_at or not await self.node.store.schedules.aim(stored, next_fire_at):
+            return stored
+        return replace(stored, next_fire_at=next_fire_at)
 
     async def _find_readable(self, tenant_id: TenantId, task_type: str) -> TaskConfig | None:
         """The one that is about to be replaced. What was due of one that cannot be read is on record already."""

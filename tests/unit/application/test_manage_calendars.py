@@ -16,7 +16,7 @@ from rota.domain.calendar import BusinessDays, Calendar, Period, StoredCalendar
 from rota.domain.errors import CalendarInUseError, InvalidError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence, OnExcluded, Schedule
-from rota.domain.task_config import ConfigKey
+from rota.domain.task_config import ConfigKey, TaskConfig
 from tests.support.builders import EMAIL, HOUR, a_config
 from tests.support.virtual import Bench, a_bench, virtually
 
@@ -280,6 +280,28 @@ async def test_a_schedule_that_is_gone_or_never_stands_still_holds_up_no_change_
         patch.setattr(store.configs, "find_many", delete_and_find)
         await calendars.put(a_calendar(due_at.date(), date(2026, 1, 1)))
     assert await store.configs.find(*KEY) is None
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+@virtually
+async def test_a_schedule_that_is_put_while_its_calendar_changes_follows_it(is_gone: bool) -> None:
+    bench, calendars, _ = await a_manager()
+    configs, due_at = await a_moved_schedule(bench, calendars)
+    store, wanted_at = bench.node.store, due_at + 2 * HOUR
+    put = store.configs.put
+
+    async def change_and_put(config: TaskConfig, **asked: Any) -> TaskConfig:
+        await calendars.put(a_calendar(due_at.date()))
+        stored = await put(config, **asked)
+        if is_gone:
+            forget_calendar(bench, "closed")
+        return stored
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.configs, "put", change_and_put)
+        stored = await configs.put(a_config(EMAIL, schedule=moved(wanted_at)))
+    assert stored == await configs.get(*KEY)
+    assert stored.next_fire_at == (wanted_at if is_gone else wanted_at + DAY)
 
 
 @virtually

@@ -121,6 +121,9 @@ CLUSTER = {
     "coordinator": "memory",
     "version": "0.1.0",
     "now": "2030-06-01T12:00:06Z",
+    "store_seconds": 0.002,
+    "coordinator_seconds": 0.001,
+    "coordinator_answers": True,
 }
 SETTINGS = {
     "node": "pod-1-77",
