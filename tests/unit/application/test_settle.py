@@ -9,8 +9,8 @@ import pytest
 from rota.application.manage_configs import ManageConfigs
 from rota.application.submit import SubmitTasks
 from rota.domain.calendar import Calendar, StoredCalendar
-from rota.domain.firing import Firing
-from rota.domain.ids import DEFAULT_TENANT
+from rota.domain.firing import NEVER_RAN, Firing, decide, due_of, firing_of
+from rota.domain.ids import DEFAULT_TENANT, TaskId
 from rota.domain.schedule import Occurrence, OnMissed, Overlap, Schedule
 from tests.support.builders import EMAIL, HOUR, MINUTE, SECOND, a_config
 from tests.support.virtual import pass_time, virtually
@@ -158,3 +158,25 @@ async def test_what_is_overdue_is_on_record_though_the_config_changed_while_it_w
 
     assert stored.revision == 3
     assert await noted(leader) == [("replaced", 540.0)]
+
+
+@virtually
+async def test_what_is_overdue_is_on_record_though_a_leader_fires_while_it_is_replaced() -> None:
+    leader = await a_leader()
+    await leader.put(EVERY_MINUTE)
+    await pass_time(600)
+    schedules, fire = leader.node.store.schedules, leader.node.store.schedules.fire
+
+    async def fire_before(firings: Sequence[Firing]) -> list[Sequence[Occurrence]]:
+        """As a leader does that looked nine minutes ago, and was slow."""
+        patch.setattr(schedules, "fire", fire)
+        config = await configs_of(leader).get(*KEY)
+        decision = decide(config, due_of(config), last=NEVER_RAN)
+        await fire([firing_of(config, decision, task_ids=[TaskId(7)], now=due_of(config))])
+        return await fire(firings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedules, "fire", fire_before)
+        await configs_of(leader).put(a_config(EMAIL, schedule=Schedule(every=2 * MINUTE)))
+
+    assert await noted(leader) == [("fired", 0.0), ("replaced", 480.0)]
