@@ -156,6 +156,7 @@ class FireSchedules:
             writing.create_task(self._write(part, reign)).add_done_callback(lambda _: self._room.release())
 
     def _batches(self, skipped: Sequence[Firing], decided: Sequence[Decided]) -> Iterator[Sequence[Firing]]:
+        """There is at least one of either."""
         now, part, weight = self.node.time.now(), list(skipped), sum(one.weight for one in skipped)
         waiting: list[Decided] = []
         for one in decided:
@@ -165,8 +166,7 @@ class FireSchedules:
                 part, waiting, weight = [], [], 0
             waiting.append(one)
             weight += added
-        if weight:
-            yield [*part, *self._make(waiting, now)]
+        yield [*part, *self._make(waiting, now)]
 
     def _make(self, decided: Sequence[Decided], now: datetime) -> Iterator[Firing]:
         """With ids that are taken together: a row of them without a gap is named by its ends."""

@@ -139,6 +139,16 @@ async def test_a_process_is_seen_from_start_to_stop() -> None:
 
 
 @virtually
+@pytest.mark.parametrize("roles", [(Role.SCHEDULER,), (Role.WORKER,)])
+async def test_a_process_is_open_from_when_its_worker_has_joined_until_it_stops(roles: Sequence[Role]) -> None:
+    process = await a_process(roles)
+    assert process.roles.is_open() is (Role.WORKER not in roles)
+    async with running(process):
+        assert process.roles.is_open()
+    assert not process.roles.is_open()
+
+
+@virtually
 async def test_it_says_when_it_is_ready_and_when_it_has_stopped() -> None:
     process = await a_process(BOTH)
     with capture_logs() as lines:
