@@ -159,7 +159,7 @@ def test_a_plan_refuses_what_apply_refuses_and_apply_then_changes_nothing(
     text = f'type: aa1\nschedule: {{cron: "0 0 * * *"}}\n---\ntype: bb1\nschedule: {schedule}\n'
     (server.folder / "refused.yaml").write_text(text, "utf-8")
     planned = typed("config-type", "apply", "-f", "refused.yaml", "--plan")
-    assert (planned[0], "error: bb1: schedule." in planned[2]) == (2, True), planned
+    assert (planned[0], "error: refused.yaml:5: bb1: schedule." in planned[2]) == (2, True), planned
     assert typed("config-type", "apply", "-f", "refused.yaml")[0] == 2
     assert typed("config-type", "get", "aa1")[0] == 3
 

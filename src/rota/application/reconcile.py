@@ -134,14 +134,13 @@ class ReconcileDeliveries:
         """Whether to look again soon."""
         settled = await self._list_settled()
         pool = [worker.id for worker in await self.coordinator.pool.list_alive()]
-        depths = await self.coordinator.queue.depths()
         leftovers: list[Attempt] = []
         for worker_id in pool:
             if worker_id in settled:
                 await self._assign_again(worker_id, settled[worker_id], reign=reign)
-            if depths.in_flight.get(worker_id):  # else there was nothing a moment ago that could be left over
-                leftovers += await self._list_leftover(worker_id)
+            leftovers += await self._list_leftover(worker_id)
         await self._forget(leftovers, reign)
+        depths = await self.coordinator.queue.depths()
         leftover = (depths.assigned.keys() | depths.in_flight.keys()) - set(pool)
         strangers = settled.keys() - set(pool)
         if strangers or leftover:

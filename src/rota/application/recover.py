@@ -147,12 +147,11 @@ class RecoverLostWorkers:
 
     async def _list_registered(self) -> list[WorkerRecord]:
         records: list[WorkerRecord] = []
-        while True:
-            after = records[-1].worker.id if records else None
-            page = await self.store.workers.list_all(after=after, limit=PAGE)
+        after: WorkerId | None = None
+        while page := await self.store.workers.list_all(after=after, limit=PAGE):
             records += page
-            if len(page) < PAGE:  # every second, and hardly anybody has more: not asked for once more to find none
-                return records
+            after = page[-1].worker.id
+        return records
 
     async def _bury(self, worker: Worker, reign: Reign) -> None:
         now = self.time.now()

@@ -9,11 +9,10 @@ from rota.application.rebuild import RebuildQueues
 from rota.application.reconcile import LATE, REBUILD_SELDOM, SETTLED, ReconcileDeliveries, ReconcileQueue
 from rota.application.reign import Reign
 from rota.domain.attempt import TaskResult
-from rota.domain.errors import CoordinatorUnavailableError, FencedError
+from rota.domain.errors import FencedError
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING, PROCESSING
 from rota.domain.term import Term
-from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, HOUR, an_attempt, an_entry
 from tests.support.scene import LEASE, Scene, a_scene, ids
 from tests.support.virtual import virtually
@@ -287,18 +286,6 @@ async def test_an_attempt_that_ended_while_we_looked_is_not_assigned_again() -> 
     await scene.actual_store.tasks.advance([settled[0].state.succeeded(TaskResult(), at=scene.clock.now())])
     await check._assign_again(WORKER, settled, reign=scene.reign)
     assert await scene.actual.deliveries.list_assigned(WORKER) == []
-
-
-@virtually
-async def test_a_worker_with_nothing_in_flight_is_not_asked_for_it() -> None:
-    scene = await a_scene()
-    await scene.join(1)
-    scene.faults.inject("deliveries.held", Fault.TIMEOUT)
-    assert not await a_delivery_check(scene)(scene.reign)
-    await scene.add(7)
-    await scene.run_at(1, 7, within=HOUR)
-    with pytest.raises(CoordinatorUnavailableError):
-        await a_delivery_check(scene)(scene.reign)
 
 
 @virtually

@@ -323,30 +323,6 @@ def test_nobody_is_given_up_right_after_an_outage(operation: str) -> None:
     story()
 
 
-@pytest.mark.parametrize(("workers", "pages"), [(0, 1), (1, 1), (2, 2), (5, 3)])
-def test_every_page_of_the_registry_is_read_and_none_behind_the_last(
-    workers: int, pages: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rota.application.recover.PAGE", 2)
-    read: list[str] = []
-
-    @virtually
-    async def story() -> None:
-        scene = await a_scene()
-        for number in range(workers):
-            await scene.join(1 + number)
-
-        async def note() -> None:
-            read.append("a page")
-
-        noting = replace(scene.store, workers=_LeftBefore(scene.store.workers, note))
-        seen = await replace(a_recovery(scene), store=noting)._list_registered()
-        assert [record.worker.id for record in seen] == list(range(1, 1 + workers))
-
-    story()
-    assert len(read) == pages
-
-
 @virtually
 async def test_a_new_leader_gives_nobody_up_before_it_can_see() -> None:
     scene = await a_scene()

@@ -17,7 +17,7 @@ from rota.interfaces.cli.connect import PLACE_FILE
 from rota.interfaces.cli.errors import FAILURE, UNAVAILABLE, USAGE
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
-from tests.unit.interfaces.fake_api import CLUSTER, FakeApi, page, task_like
+from tests.unit.interfaces.fake_api import CLUSTER, WORKER, FakeApi, page, task_like
 from tests.unit.interfaces.test_cli_tasks import EXPLAINED
 
 Printed = pytest.CaptureFixture[str]
@@ -29,6 +29,7 @@ class Bench:
 
     def __init__(self, api: FakeApi) -> None:
         self.api = api
+        self.worker_id: Any = None
         self.tasks: list[dict[str, Any]] = []
         api.on("POST /tasks", lambda request: self._create(json.loads(request.content), status=201))
         api.on("POST /tasks:batch", self._create_many)
@@ -41,6 +42,7 @@ class Bench:
             type="sample_noop",
             status="SUCCESS",
             metadata=wish["metadata"],
+            worker_id=self.worker_id,
             created_at=moment(number),
             started_at=moment(number, 10),
             completed_at=moment(number, 30),
@@ -94,6 +96,17 @@ def test_people_read_lines(bench: Bench, capsys: Printed) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["created", "completed", *["create"] * 4]
     assert "p50      10.0 ms   p99      10.0 ms" in lines[2]
+
+
+def test_who_ran_the_tasks_and_how_many_at_once_stands_beside_the_rates(bench: Bench, capsys: Printed) -> None:
+    bench.worker_id = WORKER["id"]
+    bench.api.on("GET /workers", page(WORKER, {**WORKER, "id": "999", "capacity": 700}))
+    assert run(["bench", "-n", "5"]) == 0
+    line = capsys.readouterr().out.splitlines()[2]
+    assert " ".join(line.split()) == f"workers 1 hold {WORKER['capacity']} tasks at once (worker.capacity)"
+    assert run(["bench", "-n", "5", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["workers"], found["capacity"]) == (1, WORKER["capacity"])
 
 
 def test_somebody_who_looks_sees_two_bars(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

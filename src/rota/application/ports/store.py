@@ -325,7 +325,7 @@ class WorkerRegistry(Protocol):
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list["WorkerRecord"]:
-        """A page of the incarnations known, by id; one that is not full is the last."""
+        """A page of the incarnations known, by id."""
         ...
 
     async def purge(self, *, retired_before: datetime, limit: int) -> int:

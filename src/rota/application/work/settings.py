@@ -76,7 +76,7 @@ class WorkerPorts:
 
     store: Store
     coordinator: Coordinator
-    store_time: StoreTime  # kept right by the node
+    store_time: StoreTime
     configs: ConfigCache
     clock: Clock
     random: Random

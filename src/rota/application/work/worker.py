@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from rota.application.loop import Loops
+from rota.application.store_time import RESYNC_EVERY
 from rota.application.work import watchdog
 from rota.application.work.beat import Presence
 from rota.application.work.cancel import StopCancelled
@@ -146,6 +147,7 @@ class WorkerService:
     def _list_loops(self) -> list[Coroutine[Any, Any, None]]:
         loops = self._loops
         steps: list[tuple[str, Step, timedelta | None]] = [
+            ("worker.time", self._ports.store_time.sync, RESYNC_EVERY),
             ("worker.registry", self._presence.beat_registry, None),
             ("worker.heartbeat", self._presence.beat_pool, None),
             ("worker.lease", self._unheard, None),

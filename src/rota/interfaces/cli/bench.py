@@ -96,10 +96,20 @@ def _lines(figures: Figures) -> list[str]:
     return [
         f"created           {figures.created_per_second:10,.0f} tasks/s   by this client, {many}",
         f"completed         {figures.completed_per_second:10,.0f} tasks/s   from the first create to the last result",
+        *_crew(figures),
         f"create to start   {_spread(figures.lone_start)}   {alone}",
         f"create to result  {_spread(figures.lone_result)}   {alone}",
         f"create to start   {_spread(figures.start)}   {many}: most of it is waiting in the queue",
         f"create to result  {_spread(figures.result)}   {many}",
+    ]
+
+
+def _crew(figures: Figures) -> list[str]:
+    """Few places are what limits most installations, and no rate shows it."""
+    if figures.capacity is None:
+        return []
+    return [
+        f"workers           {figures.workers:10,d}           hold {figures.capacity:,} tasks at once (worker.capacity)"
     ]
 
 

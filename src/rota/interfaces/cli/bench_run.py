@@ -7,7 +7,7 @@ the rate at which this client created. Whatever ends a run before its time, what
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,8 @@ class Figures:
     tasks: int
     batch: int
     succeeded: int
+    workers: int  # that ran them …
+    capacity: int | None  # … and how many tasks they hold at once, all together; None: the server does not tell
     created_per_second: float
     completed_per_second: float
     lone_start: Spread
@@ -90,10 +92,11 @@ class Run:
                 self.client.tasks.wait(task_id, self._left())
                 tell(self.tasks, created)
             many = self._collect(lone)
+            capacity = self._find_capacity(many)
         if not many:
             problem = f"the server has none of the {count_tasks(self.tasks)} on record any more"
             raise CheckFailedError(problem, fix=f"rota task ls --type {TYPE}")
-        return _figures(self, lone, many=many, seconds=seconds)
+        return replace(_figures(self, lone, many=many, seconds=seconds), capacity=capacity)
 
     def _probe(self) -> "TaskView":
         """The first task, which shows whether there is anybody to run it."""
@@ -135,6 +138,13 @@ class Run:
         listed = self.client.tasks.list(page_size=PAGE, type=TYPE, metadata={MARK: self._mark}, created_after=since)
         found = [task for task in listed if task.id not in known]
         return [task if task.status.is_final else self.client.tasks.wait(task.id, self._left()) for task in found]
+
+    def _find_capacity(self, ran: Sequence["TaskView"]) -> int | None:
+        ids = {task.worker_id for task in ran}
+        try:
+            return sum(worker.capacity for worker in self.client.workers.list() if worker.id in ids) or None
+        except RotaError:  # it is there to explain the others, and they are worth more
+            return None
 
     def _left(self) -> timedelta:
         left = self._until - self.clock.monotonic()
@@ -185,6 +195,8 @@ def _figures(run: Run, lone: Sequence["TaskView"], *, many: Sequence["TaskView"]
         tasks=len(many),
         batch=run.batch,
         succeeded=sum(task.status == "SUCCESS" for task in many),
+        workers=len({task.worker_id for task in many} - {None}),
+        capacity=None,
         created_per_second=len(many) / max(seconds, 1e-6),
         completed_per_second=len(many) / max(whole, 1e-6),
         lone_start=Spread.of(_waits(lone, "started_at")),
