@@ -10,12 +10,12 @@ figures where it was much: a run that was disturbed is worth little.
 """
 
 import argparse
-import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -25,10 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import api, end_to_end, growth, grpc_api, latency, resources
 from bench.end_to_end import say
+from bench.gathering import gather
 from bench.grounds import GROUNDS, ground
 from bench.outcome import Figure, Outcome
 from bench.peers import run as peers
-from bench.usage import MachineWatch, cpu_seconds
+from bench.usage import MachineWatch
 
 RESULTS = Path(__file__).with_name("results")
 MAIN = "redis+mariadb"
@@ -178,24 +179,6 @@ PARTS: dict[str, Callable[[Size], Iterator[Figure]]] = {
 }
 
 
-def run(names: Sequence[str], *, is_quick: bool) -> Outcome:
-    """Part by part; what a part found before it failed is kept, and the failure is told."""
-    began_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    outcome, size = Outcome(began_at, is_quick, is_whole=set(names) == set(PARTS)), Size(is_quick)
-    for number, name in enumerate(names, start=1):
-        say(f"[{number} of {len(names)}] {name}")
-        watch, before = MachineWatch(), cpu_seconds(os.getpid())
-        try:
-            for figure in PARTS[name](size):
-                others = watch.read(cpu_seconds(os.getpid()) - before).others  # all that is measured descends from here
-                outcome.add(replace(figure, others=max(figure.others, others)))
-        except RuntimeError as exc:
-            say(f"{name}: {exc}")
-            outcome.add(Figure(name, "failed", 0.0, "", note=str(exc)[:300]))
-        outcome.write(RESULTS)  # after each part: an interrupted run leaves what it has
-    return outcome
-
-
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
@@ -204,7 +187,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that every server and process is ended
     names = [name for name in options.only or PARTS if name not in options.without]
-    outcome = run(names, is_quick=options.quick)
+    began_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    outcome = Outcome(began_at, options.quick, is_whole=set(names) == set(PARTS))
+    gather({name: partial(PARTS[name], Size(options.quick)) for name in names}, outcome, folder=RESULTS, say=say)
     print("\n".join(outcome.to_text()))
     folder = RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS
     print(f"\nwritten to {folder}/{outcome.stem}.md, and as {outcome.stem}.json and {outcome.stem}.svg (the picture)")

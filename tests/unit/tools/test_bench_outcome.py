@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import suite
+from bench.gathering import gather
 from bench.outcome import Figure, Outcome, draw
 from bench.usage import Machine, MachineWatch, cpu_seconds, memory_bytes, precise_cpu_seconds
 
@@ -46,14 +46,13 @@ def test_a_run_of_less_leaves_the_latest_whole_one_alone(
 
 
 def test_every_figure_of_a_disturbed_part_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(_: suite.Size) -> Iterator[Figure]:
+    def measure() -> Iterator[Figure]:
         yield Figure("Growth", "200 workers", 24_866, "grants/s")
         yield Figure("Growth", "1,000 types", 25_701, "grants/s", others=0.9)
 
-    monkeypatch.setattr(suite, "PARTS", {"growth": measure})
-    monkeypatch.setattr(suite, "RESULTS", tmp_path)
     monkeypatch.setattr(MachineWatch, "read", lambda _watch, _own: Machine(others=0.5, idle=0.0))
-    outcome = suite.run(["growth"], is_quick=True)
+    outcome = Outcome("2026-11-16T01:02:03Z", is_quick=True)
+    gather({"growth": measure}, outcome, folder=tmp_path, say=lambda _: None)
     assert [figure.remark for figure in outcome.figures] == [f"others used {n}% of the machine" for n in (50, 90)]
 
 

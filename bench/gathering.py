@@ -1,0 +1,26 @@
+"""Run the parts of a benchmark one after the other, and write down what they find."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from bench.outcome import Figure, Outcome
+from bench.usage import MachineWatch, cpu_seconds
+
+Part = Callable[[], Iterator[Figure]]
+
+
+def gather(parts: Mapping[str, Part], outcome: Outcome, *, folder: Path, say: Callable[[str], None]) -> None:
+    """What a part found before it failed is kept, and the failure is told."""
+    for number, (name, measure) in enumerate(parts.items(), start=1):
+        say(f"[{number} of {len(parts)}] {name}")
+        watch, before = MachineWatch(), cpu_seconds(os.getpid())
+        try:
+            for figure in measure():
+                others = watch.read(cpu_seconds(os.getpid()) - before).others  # all that is measured descends from here
+                outcome.add(replace(figure, others=max(figure.others, others)))
+        except RuntimeError as exc:
+            say(f"{name}: {exc}")
+            outcome.add(Figure(name, "failed", 0.0, "", note=str(exc)[:300]))
+        outcome.write(folder)  # after each part: an interrupted run leaves what it has
