@@ -124,11 +124,6 @@ def _no_comparison_soon(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lead, "UNSETTLED_FOR", 0.0)
 
 
-def _no_end_of_ghosts(patch: pytest.MonkeyPatch) -> None:
-    """Whom the pool knows, and the store has retired, stays in the pool until its lease there is over."""
-    patch.setattr(recover, "_find_ghosts", lambda _in_pool, _records: [])
-
-
 def _no_count_of_what_runs(patch: pytest.MonkeyPatch) -> None:
     """A new leader takes it that nothing runs yet."""
 
@@ -184,9 +179,6 @@ SAFEGUARDS = (
         _no_comparison_soon,
         frozenset({"L2", "L4", "L5"}),
         first=675,
-    ),
-    Safeguard(
-        "a worker that the store has retired is removed from the pool", _no_end_of_ghosts, frozenset({"L4"}), first=119
     ),
     Safeguard("a new leader counts what runs", _no_count_of_what_runs, frozenset({"I15"}), first=1),
     Safeguard("a lost memory is no evidence of death", _no_second_witness, frozenset({"I29"}), first=5),
