@@ -101,6 +101,12 @@ def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: s
     ("name", "old", "new", "problem"),
     [
         ("server.yaml", "path: /readyz", "path: /healthz", "there is no /healthz for its readinessProbe"),
+        (
+            "server.yaml",
+            "value: /etc/rota/rota.yaml",
+            "value: /etc/rota.yaml",
+            "ROTA_CONFIG does not name its settings",
+        ),
         ("server.yaml", "containerPort: 8420", "containerPort: 8080", "the settings say otherwise"),
         ("server.yaml", "terminationGracePeriodSeconds: 50", "terminationGracePeriodSeconds: 45", "may need 45 s"),
         ("server.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "lacks readOnlyRoot"),
