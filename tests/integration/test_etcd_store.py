@@ -339,6 +339,40 @@ class OvertakenClient(EtcdClient):
         return await super().write(ops, when=when, otherwise=otherwise, may_repeat=may_repeat)
 
 
+class InterruptedClient(EtcdClient):
+    """After its first read, something happens."""
+
+    def __init__(self, server: EtcdServer, event: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(server.url(), unavailable=StoreUnavailableError)
+        self._events = [event]
+
+    async def read(self, ops: Sequence[Op]) -> Done:
+        done = await super().read(ops)
+        while self._events:
+            await self._events.pop()()
+        return done
+
+
+async def test_what_ends_between_two_looks_does_not_end_the_list_of_what_runs(
+    store: Store, etcd_server: EtcdServer, prefix: str
+) -> None:
+    *ended, longer = await grant(store, await add(store, make_tasks(3)))
+    client = InterruptedClient(etcd_server, lambda: end(store, ended))
+    slower = etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
+    assert [live.id for live in await slower.tasks.list_running(after=None, limit=2)] == [longer.id]
+    await client.close()
+
+
+async def test_what_is_granted_between_two_looks_is_not_listed_as_due(
+    store: Store, etcd_server: EtcdServer, prefix: str
+) -> None:
+    granted, waiting = await add(store, make_tasks(2))
+    client = InterruptedClient(etcd_server, lambda: grant(store, [granted]))
+    slower = etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
+    assert [live.id for live in await slower.tasks.list_due(10)] == [waiting.id]
+    await client.close()
+
+
 @asynccontextmanager
 async def overtaken(server: EtcdServer, prefix: str, *, by: Callable[[], Awaitable[object]]) -> AsyncIterator[Store]:
     client = OvertakenClient(server, by)
