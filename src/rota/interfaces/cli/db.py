@@ -19,7 +19,7 @@ def db() -> None:
 @config_option
 @set_option
 def upgrade(config: Path | None, *, changes: tuple[str, ...]) -> None:
-    """Bring the schema to this release; does nothing when it is there, or when the store needs none."""
+    """Bring the schema to this release, if the store has one."""
     from rota.config.schema import has_schema, upgrade_schema
 
     settings = load_settings(config, read_changes(changes)).settings
