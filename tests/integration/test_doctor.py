@@ -104,5 +104,15 @@ async def test_sentinels_that_could_not_help_in_time_are_findings(loaded: Loaded
         assert "start the Sentinels" in found["redis primary"].fix
 
 
+async def test_a_replica_that_is_dead_could_not_take_over(loaded: Loaded) -> None:
+    with RedisSentinels(down_after=timedelta(seconds=2), replicas=1) as servers:
+        servers.nodes[1].kill()
+        found = by_subject(await examine(with_coordinator(loaded, servers.url())))
+        while found["redis primary"].is_sound:  # until Sentinels have noticed
+            found = by_subject(await examine(with_coordinator(loaded, servers.url())))
+        assert "0 replicas" in found["redis primary"].text
+        assert "nobody could take over" in found["redis primary"].text
+
+
 def with_coordinator(loaded: Loaded, url: str) -> Loaded:
     return load(Sources(flags={"store.url": loaded.settings.store.url, "coordinator.url": url}))

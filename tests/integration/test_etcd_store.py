@@ -1,5 +1,6 @@
 """What the store and the coordinator on etcd do beyond their contracts."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -41,8 +42,10 @@ from rota.testing.contract.store_backend import HOUR, NOON, add, end, grant, mak
 from tests.support.builders import a_config
 from tests.support.names import fresh_name
 from tests.support.patience import PATIENCE_S
+from tests.support.require import require_server
+from tests.support.servers.binaries import find_binary
 from tests.support.servers.etcd import EtcdServer
-from tests.support.servers.process import free_port
+from tests.support.servers.process import free_port, run_tool
 
 SHORT = timedelta(milliseconds=10)
 OFFICE = StoredCalendar(calendar=Calendar(name="office"))
@@ -336,6 +339,40 @@ class OvertakenClient(EtcdClient):
         return await super().write(ops, when=when, otherwise=otherwise, may_repeat=may_repeat)
 
 
+class InterruptedClient(EtcdClient):
+    """After its first read, something happens."""
+
+    def __init__(self, server: EtcdServer, event: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(server.url(), unavailable=StoreUnavailableError)
+        self._events = [event]
+
+    async def read(self, ops: Sequence[Op]) -> Done:
+        done = await super().read(ops)
+        while self._events:
+            await self._events.pop()()
+        return done
+
+
+async def test_what_ends_between_two_looks_does_not_end_the_list_of_what_runs(
+    store: Store, etcd_server: EtcdServer, prefix: str
+) -> None:
+    *ended, longer = await grant(store, await add(store, make_tasks(3)))
+    client = InterruptedClient(etcd_server, lambda: end(store, ended))
+    slower = etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
+    assert [live.id for live in await slower.tasks.list_running(after=None, limit=2)] == [longer.id]
+    await client.close()
+
+
+async def test_what_is_granted_between_two_looks_is_not_listed_as_due(
+    store: Store, etcd_server: EtcdServer, prefix: str
+) -> None:
+    granted, waiting = await add(store, make_tasks(2))
+    client = InterruptedClient(etcd_server, lambda: grant(store, [granted]))
+    slower = etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
+    assert [live.id for live in await slower.tasks.list_due(10)] == [waiting.id]
+    await client.close()
+
+
 @asynccontextmanager
 async def overtaken(server: EtcdServer, prefix: str, *, by: Callable[[], Awaitable[object]]) -> AsyncIterator[Store]:
     client = OvertakenClient(server, by)
@@ -414,11 +451,34 @@ async def test_the_doctor_looks_at_an_etcd(etcd_server: EtcdServer, prefix: str)
     found = (await examine(load(Sources(flags={"store.url": url, "coordinator.url": url})))).findings
     said = {finding.subject: finding for finding in found}
     assert all(finding.is_sound for finding in found), found
-    assert {"nodes", "coordinator", "etcd space", "etcd members", "etcd version"} <= set(said)
+    assert {"nodes", "coordinator", "schedules", "etcd space", "etcd members", "etcd version"} <= set(said)
+
+
+async def test_the_doctor_tells_of_one_etcd_once_whatever_the_prefixes(etcd_server: EtcdServer, prefix: str) -> None:
+    flags = {"store.url": etcd_server.url(prefix), "coordinator.url": etcd_server.url("").rstrip("/")}
+    found = (await examine(load(Sources(flags=flags)))).findings
+    assert [finding.subject for finding in found].count("etcd version") == 1
+
+
+@pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")
+async def test_the_doctor_does_not_praise_an_etcd_that_wants_a_login() -> None:
+    require_server("etcd")
+    with EtcdServer() as server:
+        tool = [str(find_binary("etcdctl")), f"--endpoints=127.0.0.1:{server.port}"]
+        for words in (["user", "add", "root:secret"], ["auth", "enable"]):
+            await asyncio.to_thread(run_tool, [*tool, *words], server.directory)
+        found = (await examine(load(Sources(flags={"store.url": server.url()})))).findings
+        wrong = {finding.subject: finding.text for finding in found if not finding.is_sound}
+        assert "user name is empty" in wrong["schedules"]
+        known = server.url().replace("//", "//root:secret@")
+        found = (await examine(load(Sources(flags={"store.url": known})))).findings
+        assert all(finding.is_sound for finding in found), found
 
 
 @pytest.mark.slow  # the deadline of a call has to pass
 async def test_an_etcd_that_is_away_is_a_finding() -> None:
     url = f"etcd://127.0.0.1:{free_port()}"
     found = (await examine(load(Sources(flags={"store.url": url, "coordinator.url": "memory://"})))).findings
-    assert [finding.subject for finding in found if not finding.is_sound] == ["store etcd"]
+    wrong = {finding.subject: finding for finding in found if not finding.is_sound}
+    assert list(wrong) == ["store etcd", "coordinator"]
+    assert wrong["coordinator"].fix == f"coordinator.url: {url}"  # memory is for one process

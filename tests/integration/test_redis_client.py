@@ -423,3 +423,13 @@ async def test_a_url_cannot_bring_the_retries_back(proxy: FaultyProxy, direct: R
     assert await direct.command("GET", key) == b"1"
     proxy.heal()
     await client.close()
+
+
+@pytest.mark.parametrize("login", ["", ":wrong@", "nobody:wrong@"])
+async def test_a_login_that_is_refused_is_told_as_that(login: str) -> None:
+    require_server("redis")
+    with RedisServer(options=("--requirepass", "secret")) as server:
+        client = RedisClient(f"redis://{login}127.0.0.1:{server.port}/0", PATIENT_REDIS)
+        with pytest.raises(CoordinatorUnavailableError, match="another user or password than the url has"):
+            await client.command("PING")
+        await client.close()

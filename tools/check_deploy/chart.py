@@ -22,6 +22,11 @@ VARIANTS: Mapping[str, Sequence[str]] = {
     "with names": ("settings.api.hosts={rota.example.com}",),
     "on etcd": ("upgrade.enabled=false",),
     "open to others": ("networkPolicy.from[0].namespaceSelector.matchLabels.name=ingress", "image.tag=" + VERSION),
+    "with files": (
+        "env[0].name=SHOP,env[0].value=one",
+        "volumes[0].name=tls,volumes[0].secret.secretName=tls",
+        "volumeMounts[0].name=tls,volumeMounts[0].mountPath=/etc/rota-tls",
+    ),
     "placed": ("nodeSelector.disk=ssd", "image.pullSecrets[0].name=mine", "podAnnotations.a=b"),
 }
 

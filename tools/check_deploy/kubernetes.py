@@ -53,6 +53,8 @@ def _check_pod(pod: Object, place: str, *, objects: Sequence[Object], secrets: S
         file = _write_settings(pod, objects, folder=Path(folder))
         launch = Launch(place, container["args"], given, file)
         yield from check_launch(launch)
+        if file is not None and not _reads_settings(container, given):
+            yield f"{place}: ROTA_CONFIG does not name its settings, so that commands beside it would read others"
         if "terminationGracePeriodSeconds" in pod:
             yield from drains_within(launch, pod["terminationGracePeriodSeconds"] - _pre_stop_s(container))
         yield from _check_probes(container, launch)
@@ -88,6 +90,12 @@ def _write_settings(pod: Object, objects: Sequence[Object], *, folder: Path) -> 
             file.write_text(one["data"]["rota.yaml"], "utf-8")
             return file
     return None
+
+
+def _reads_settings(container: Object, variables: Mapping[str, str]) -> bool:
+    """Whether every command in the container finds the settings that are mounted."""
+    folders = {one["mountPath"] for one in container["volumeMounts"] if one["name"] == "settings"}
+    return variables.get("ROTA_CONFIG") in {f"{folder}/rota.yaml" for folder in folders}
 
 
 def _pre_stop_s(container: Object) -> float:

@@ -81,7 +81,7 @@ def drains_within(launch: Launch, seconds: float) -> Iterator[str]:
     if settings is None:
         return
     needed = settings.worker.drain_timeout.total_seconds() + LEAVING_S
-    if seconds < needed:
+    if seconds <= needed:
         yield f"{launch.place}: it is killed after {seconds:g} s, but may need {needed:g} s to drain"
 
 

@@ -70,6 +70,7 @@ class Exchange(Generic[T]):
         patience = place.connect_within
         self._connected_by = self._deadline if patience is None else now + patience.total_seconds()
         self._tries = 0
+        self._said: UnavailableError | None = None  # by the server, the last time it answered at all
 
     def begin(self, now: float) -> float:
         """Another try: the seconds that it may take."""
@@ -82,6 +83,8 @@ class Exchange(Generic[T]):
         problem = UnavailableError(told) if was_sent else UnreachableError(told)
         if was_sent and not self._call.may_repeat:
             raise problem from error
+        if was_sent and self._said is not None:  # it is there, and has told what is wrong: time alone has run out
+            problem = self._said
         return self._pause(problem, now=now, until=self._deadline if was_sent else self._connected_by)
 
     def answered(self, reply: Reply, *, now: float) -> Done[T] | timedelta:
@@ -90,7 +93,8 @@ class Exchange(Generic[T]):
             return Done(self._call.read(reply.body))
         error = error_from(reply)
         is_refused = isinstance(error, RateLimitedError)  # before anything was done
-        if is_refused or (isinstance(error, UnavailableError) and self._call.may_repeat):
+        self._said = error if isinstance(error, UnavailableError) else None
+        if is_refused or (self._said is not None and self._call.may_repeat):
             return self._pause(error, now=now, until=self._deadline, least=retry_after(reply.headers))
         raise error
 

@@ -10,6 +10,9 @@ from rota.config.registry import ETCD_SCHEMES, REDIS_SCHEMES, SQL_SCHEMES, schem
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError
 from rota.infrastructure.file_lock import try_lock
+from rota.infrastructure.telemetry.redact import redact_text
+
+SHARED = (*SQL_SCHEMES, *ETCD_SCHEMES, *REDIS_SCHEMES)
 
 
 class InUseError(ConfigError):
@@ -21,17 +24,25 @@ class InUseError(ConfigError):
         self.holder = holder
 
 
+def find_refusal(settings: Settings) -> ConfigError | None:
+    """Why these settings are for one process, and their store is not; None: they go together."""
+    store = settings.store.url
+    if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) not in SHARED or sqlite_file(store):
+        return None
+    own = "sql://" if scheme_of(store) in SQL_SCHEMES else redact_text(store)
+    problem = "coordinator.url: memory:// is for one process, and a store on a server is for many"
+    return ConfigError(problem, fix=f"coordinator.url: {own}")
+
+
 @contextmanager
 def alone(settings: Settings) -> Iterator[None]:
     """Make sure that nobody shares the store of a process that coordinates in memory."""
-    store, shared = settings.store.url, (*SQL_SCHEMES, *ETCD_SCHEMES, *REDIS_SCHEMES)
-    if scheme_of(settings.coordinator.url) != "memory" or scheme_of(store) not in shared:
+    refusal, path = find_refusal(settings), sqlite_file(settings.store.url)
+    if refusal is not None:
+        raise refusal
+    if scheme_of(settings.coordinator.url) != "memory" or path is None:
         yield
         return
-    path = sqlite_file(store)
-    if path is None:
-        problem = "coordinator.url: memory:// is for one process, and a store on a server is for many"
-        raise ConfigError(problem, fix=f"coordinator.url: {'sql://' if scheme_of(store) in SQL_SCHEMES else store}")
     locked = path.with_name(f"{path.name}.lock")
     lock = try_lock(locked)
     if lock is None:

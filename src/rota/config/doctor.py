@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from rota.__about__ import __version__
 from rota.application.attend import ALIVE_FOR
+from rota.config.alone import find_refusal
 from rota.config.exposure import check_exposure, is_loopback
 from rota.config.load import Loaded
 from rota.config.registry import ETCD_SCHEMES, REDIS_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
@@ -91,11 +92,18 @@ async def _examine_store(settings: Settings) -> list[Finding]:
     if schema is not None and not schema.is_sound:
         return [schema]  # it is away, or would be made by looking at its clock
     if scheme_of(settings.store.url) in ETCD_SCHEMES:
-        return await _examine_etcd("store", settings.store.url)  # it has no clock of its own
+        return await _examine_etcd_store(settings)
     clock = await _try("clock", _examine_clock(settings))
     schedules = await _try("schedules", _examine_schedules(settings))
     redis = await _examine_redis_store(settings.store.url, _redis_key(settings))
     return [*([] if schema is None else [schema]), clock, schedules, *redis]
+
+
+async def _examine_etcd_store(settings: Settings) -> list[Finding]:
+    """It has no clock of its own. How it is it tells everybody, so what is ours is read as well: that takes a login."""
+    found = await _examine_etcd("store", settings.store.url)
+    is_away = len(found) == 1
+    return found if is_away else [*found, await _try("schedules", _examine_schedules(settings))]
 
 
 async def _find_nodes(settings: Settings) -> Mapping[str, frozenset[str]] | None:
@@ -148,9 +156,11 @@ async def _examine_schedules(settings: Settings) -> Finding:
 async def _examine_coordinator(settings: Settings) -> list[Finding]:
     scheme = scheme_of(settings.coordinator.url)
     if scheme == "memory":
-        return [Finding("coordinator", "in memory, for one process alone")]
+        refusal = find_refusal(settings)
+        text = "in memory, for one process alone" if refusal is None else refusal.problem
+        return [Finding("coordinator", text, fix="" if refusal is None else refusal.fix)]
     coordinator = await _try("coordinator", _examine_leader(settings))
-    if scheme in ETCD_SCHEMES and settings.store.url != settings.coordinator.url and coordinator.is_sound:
+    if scheme in ETCD_SCHEMES and not _is_one_etcd(settings) and coordinator.is_sound:
         return [coordinator, *await _examine_etcd("coordinator", settings.coordinator.url)]
     if not coordinator.is_sound or scheme not in REDIS_SCHEMES:
         return [coordinator]
@@ -161,6 +171,12 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
         return found if is_store_too else [*found, *await _examine_redis(url, key)]
     except RotaError as error:
         return [coordinator, Finding("redis", str(error), fix=LOOK_AT_SETTINGS)]
+
+
+def _is_one_etcd(settings: Settings) -> bool:
+    """Whether the store's findings tell of the coordinator's servers, too; prefixes aside."""
+    store, coordinator = (urlsplit(url) for url in (settings.store.url, settings.coordinator.url))
+    return store.scheme in ETCD_SCHEMES and store.netloc == coordinator.netloc
 
 
 async def _examine_leader(settings: Settings) -> Finding:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from rota.config.file import read_file
 from rota.config.settings import SCHEMA, SECTIONS, Entry, Settings, list_conflicts, values_of, with_values
@@ -25,6 +26,7 @@ ENVIRONMENT_ORIGIN = "environment "
 FILE_ORIGIN = re.compile(r":\d+$")  # the line; no other origin ends so
 PREFIX = "ROTA_"
 SERVER_SCHEMES = ("mysql", "mariadb", "postgresql")
+ETCD_SCHEMES = ("etcd", "etcds")
 IN_MEMORY_RETENTION = timedelta(days=7)  # of a store that holds all its tasks in memory
 DIVIDER = "__"  # `ROTA_URL` and `ROTA_TOKEN` are the client's: only names with a section are settings
 
@@ -132,9 +134,10 @@ def load(sources: Sources) -> Loaded:
         origins[given.key] = given.origin
     if problems:
         raise SettingsError(problems)
-    for key, value in _defaults_for(values.get("store.url", "")).items():
-        if key not in values:
-            values[key], origins[key] = value, "default for such a store"
+    for usual in (_defaults_for_store, _defaults_for_coordinator):
+        for key, value in usual(values).items():
+            if key not in values:
+                values[key], origins[key] = value, "default for such a store"
     settings = with_values(values)
     problems = [_explain(error, origins[error.field]) for error in list_conflicts(settings)]
     if problems:
@@ -142,14 +145,22 @@ def load(sources: Sources) -> Loaded:
     return Loaded(settings, origins)
 
 
-def _defaults_for(store_url: str) -> dict[str, Any]:
+def _defaults_for_store(values: Mapping[str, Any]) -> dict[str, Any]:
     """What is usual with such a store: the coordinator in memory is one process's own, and a server is for many."""
+    store_url = values.get("store.url", "")
     scheme = store_url.partition("://")[0].lower()
     if scheme in SERVER_SCHEMES:
         return {"coordinator.url": "sql://"}
     if scheme.partition("+")[0] in ("redis", "rediss"):
         return {"coordinator.url": store_url, "task.retention": IN_MEMORY_RETENTION}
-    return {}
+    return {"coordinator.url": store_url} if scheme in ETCD_SCHEMES else {}
+
+
+def _defaults_for_coordinator(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The path of an etcd is the prefix of its keys: whoever says it for two clusters means two."""
+    parts = urlsplit(values.get("coordinator.url", ""))
+    path = unquote(parts.path).strip("/")
+    return {"coordinator.prefix": path} if parts.scheme in ETCD_SCHEMES and path else {}
 
 
 def _explain(error: InvalidError, origin: str, *, entry: Entry | None = None) -> str:

@@ -5,7 +5,7 @@ Alembic is imported when it is used: it takes longer than most commands run.
 
 from typing import TYPE_CHECKING
 
-from rota.config.registry import SQL_SCHEMES, scheme_of
+from rota.config.registry import SQL_SCHEMES, Registries, scheme_of
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError
 
@@ -37,6 +37,13 @@ async def prepare_schema(settings: Settings) -> None:
         if not now.is_current:
             problem = f"the store's schema is at {now.current or 'nothing'}, this release needs {now.newest}"
             raise ConfigError(problem, fix="rota db upgrade")
+
+
+def has_schema(settings: Settings) -> bool:
+    """Whether the store is one that has a schema to look after. Raises `ConfigError` when there is no such store."""
+    scheme = scheme_of(settings.store.url)
+    Registries().stores.get(scheme)
+    return scheme in SQL_SCHEMES
 
 
 def _sql_url(settings: Settings) -> str:

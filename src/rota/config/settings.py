@@ -46,9 +46,14 @@ class CoordinatorSettings:
         kinds.url("redis://localhost:6379/0", "etcd://localhost:2379"),
         text="`memory://` for one process, `sql://` for the store's own database (the default where the store is one on"
         " a server), `redis://…`, `redis+sentinel://…/service`, `redis+cluster://…` (`rediss…` with TLS), `etcd://…` or"
-        " `etcds://…`; where the store is a Redis, that one.",
+        " `etcds://…`; where the store is a Redis or an etcd, that one.",
     )
-    prefix: str = setting("rota", kinds.name(), text="Begins every key, so that clusters can share a Redis or an etcd.")
+    prefix: str = setting(
+        "rota",
+        kinds.name(),
+        text="Begins every key, so that clusters can share a Redis or an etcd; where `coordinator.url` is an etcd with"
+        " a path, that path by default.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,12 @@ def test_a_retry_after_that_is_a_date_or_nonsense_counts_as_none(dial: Dial) -> 
     assert dial.clock.pauses == [0.1, 0.2, 0.4]
 
 
+def test_when_time_has_run_out_what_the_server_said_is_told(dial: Dial) -> None:
+    silent = [httpx2.ReadTimeout("timed out")] * 50
+    with pytest.raises(UnavailableError, match="the store is away"):
+        dial.ask(lambda client: client.tasks.get("7"), AWAY, *silent, timeout="10s")
+
+
 def test_all_tries_share_one_deadline(dial: Dial) -> None:
     with pytest.raises(UnavailableError, match="the store is away"):
         dial.ask(lambda client: client.tasks.get("7"), *[AWAY] * 50, timeout="10s")

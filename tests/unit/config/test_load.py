@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rota.config.alone import alone
 from rota.config.load import Loaded, SettingsError, Sources, load
 from rota.config.settings import SCHEMA, Settings, values_of, with_values
 from rota.domain.errors import ConfigError
@@ -227,3 +228,28 @@ def test_a_store_in_redis_is_coordinated_by_it_and_keeps_tasks_for_a_week(url: s
 
 def test_an_embedded_store_is_coordinated_in_memory(tmp_path: Path) -> None:
     assert load(Sources(folder=tmp_path)).settings.coordinator.url == "memory://"
+
+
+@pytest.mark.parametrize("url", ["etcd://a:2379,b:2379/shop", "etcds://user:secret@a/shop/?ca=FILE"])
+def test_a_store_in_etcd_is_coordinated_by_it_under_the_same_prefix(url: str, tmp_path: Path) -> None:
+    alone = load(Sources(flags={"store.url": url}, folder=tmp_path))
+    assert alone.settings.coordinator.url == url
+    assert alone.settings.coordinator.prefix == "shop"
+    assert alone.origins["coordinator.prefix"] == "default for such a store"
+    chosen = load(Sources(flags={"store.url": url, "coordinator.prefix": "other"}, folder=tmp_path))
+    assert chosen.settings.coordinator.prefix == "other"
+
+
+def test_the_path_of_an_etcd_that_coordinates_is_its_prefix_with_any_store(tmp_path: Path) -> None:
+    flags = {"store.url": "mysql://db/rota", "coordinator.url": "etcd://a/shop"}
+    assert load(Sources(flags=flags, folder=tmp_path)).settings.coordinator.prefix == "shop"
+    flags["coordinator.url"] = "etcd://a"
+    assert load(Sources(flags=flags, folder=tmp_path)).settings.coordinator.prefix == "rota"
+
+
+@pytest.mark.parametrize("url", ["etcd://user:secret@a/shop", "redis://:secret@cache"])
+def test_what_is_said_against_a_coordinator_in_memory_has_no_password(url: str, tmp_path: Path) -> None:
+    settings = load(Sources(flags={"store.url": url, "coordinator.url": "memory://"}, folder=tmp_path)).settings
+    with pytest.raises(ConfigError, match="for one process") as refused, alone(settings):
+        pass
+    assert "secret" not in str(refused.value)

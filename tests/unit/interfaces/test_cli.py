@@ -119,8 +119,24 @@ def test_a_store_without_a_schema_is_said_to_have_none(
 ) -> None:
     monkeypatch.setenv("ROTA_STORE__URL", "memory://")
 
-    assert run(["db", "upgrade"]) == 2
+    assert run(["db", "status"]) == 2
     assert "a memory:// store has no schema" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("url", ["memory://", "redis://127.0.0.1:1/0", "etcd://127.0.0.1:1"])
+def test_whatever_upgrades_before_each_release_need_not_know_the_store(
+    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_STORE__URL", url)
+
+    assert run(["db", "upgrade"]) == 0
+    assert "no schema" in capsys.readouterr().out
+
+
+def test_a_store_that_there_is_not_is_not_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTA_STORE__URL", "etdc://127.0.0.1:1")
+
+    assert run(["db", "upgrade"]) == 2
 
 
 @pytest.mark.parametrize(

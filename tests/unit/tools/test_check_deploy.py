@@ -101,8 +101,14 @@ def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: s
     ("name", "old", "new", "problem"),
     [
         ("server.yaml", "path: /readyz", "path: /healthz", "there is no /healthz for its readinessProbe"),
+        (
+            "server.yaml",
+            "value: /etc/rota/rota.yaml",
+            "value: /etc/rota.yaml",
+            "ROTA_CONFIG does not name its settings",
+        ),
         ("server.yaml", "containerPort: 8420", "containerPort: 8080", "the settings say otherwise"),
-        ("server.yaml", "terminationGracePeriodSeconds: 50", "terminationGracePeriodSeconds: 45", "may need 45 s"),
+        ("server.yaml", "terminationGracePeriodSeconds: 55", "terminationGracePeriodSeconds: 50", "may need 45 s"),
         ("server.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "lacks readOnlyRoot"),
         ("worker.yaml", "key: store-url", "key: store", "nothing says the value of ROTA_STORE__URL"),
         ("worker.yaml", "component: worker\n  template", "component: works\n  template", "chooses no pod"),

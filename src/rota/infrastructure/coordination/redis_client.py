@@ -33,6 +33,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     MovedError,
@@ -348,6 +349,8 @@ class RedisClient:
             await self._drop_connections()
         if isinstance(error, AskError) and not isinstance(self._guide, ClusterGuide):
             return self._unavailable("redis: this is a node of a cluster; try redis+cluster:// in the url")
+        if isinstance(error, AuthenticationError):  # what it says itself is for those who wrote a client
+            return self._unavailable(f"redis: it wants another user or password than the url has ({error})")
         return self._unavailable(f"redis: {str(error) or 'no answer in time'}")
 
     async def _drop_connections(self) -> None:

@@ -17,6 +17,7 @@ from rota.infrastructure.coordination.redis_guides import ask_once, to_server
 WITHIN = timedelta(seconds=1)
 ONE_POOL = 1
 FLAGS = 2  # their place in a line about a node
+AWAY = frozenset({b"s_down", b"o_down"})  # what a Sentinel says of a replica that could not take over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,7 @@ def _find_owner(ranges: Sequence[Any], key: str) -> Sequence[Any]:
 async def _ask_sentinels(url: str, address: RedisAddress, *, least: int | None) -> RedisWatch:
     connections = RedisConnections(url, within=WITHIN, most=ONE_POOL)
     told: dict[bytes, bytes] = {}
+    followers: Sequence[Any] = ()
     answering, disagreement = 0, ""
     for sentinel in address.servers:
         try:
@@ -81,8 +83,9 @@ async def _ask_sentinels(url: str, address: RedisAddress, *, least: int | None) 
         except (RedisError, OSError):
             continue
         answering += 1
-        told = dict(zip(answer[::2], answer[1::2], strict=True))
+        told = _pair(answer)
         try:
+            (followers,) = await _ask(connections, sentinel, "REPLICAS", address.service)
             await _ask(connections, sentinel, "CKQUORUM", address.service)
         except (RedisError, OSError) as exc:
             disagreement = f"{sentinel}: {exc}"
@@ -91,7 +94,7 @@ async def _ask_sentinels(url: str, address: RedisAddress, *, least: int | None) 
     return RedisWatch(
         topology=Topology.SENTINEL,
         primary=str(to_server(told[b"ip"], told[b"port"])),
-        replicas=int(told[b"num-slaves"]),
+        replicas=sum(AWAY.isdisjoint(_pair(one)[b"flags"].split(b",")) for one in followers),
         least_replicas=least,
         silent_for=timedelta(milliseconds=int(told[b"down-after-milliseconds"])),
         service=address.service,
@@ -100,6 +103,10 @@ async def _ask_sentinels(url: str, address: RedisAddress, *, least: int | None) 
         quorum=int(told[b"quorum"]),
         disagreement=disagreement,
     )
+
+
+def _pair(answer: Sequence[bytes]) -> dict[bytes, bytes]:
+    return dict(zip(answer[::2], answer[1::2], strict=True))
 
 
 async def _ask(connections: RedisConnections, sentinel: Server, *question: str) -> list[Any]:

@@ -27,7 +27,7 @@ from rota.application.ports.system import Clock
 from rota.domain.errors import InvalidError, UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.doubts import Doubts, Waiting
-from rota.infrastructure.etcd.endpoints import Endpoints, Link
+from rota.infrastructure.etcd.endpoints import Endpoints, Link, NotConnectedError
 from rota.infrastructure.etcd.ops import MOST_TAKEN, Answer, Condition, Op, Span, cut, pack, transaction, unpack
 from rota.infrastructure.system import SystemClock
 
@@ -186,7 +186,7 @@ class EtcdClient:
                 if exc.code() is grpc.StatusCode.UNAUTHENTICATED:
                     self._token = None
                 raise self._translate(exc) from exc
-            except (asyncio.InvalidStateError, grpc.aio.UsageError) as exc:
+            except (asyncio.InvalidStateError, NotConnectedError, grpc.aio.UsageError) as exc:
                 raise self._unavailable(f"etcd: {exc}") from exc
             finally:
                 if stream is not None and stream is not self._kept:
@@ -294,7 +294,7 @@ class EtcdClient:
             if exc.code() in ELSEWHERE:
                 self._end_apart()
             raise self._translate(exc) from exc
-        except (TimeoutError, GivenUpError, grpc.aio.UsageError) as exc:
+        except (TimeoutError, GivenUpError, NotConnectedError, grpc.aio.UsageError) as exc:
             self._end_apart()
             if isinstance(exc, TimeoutError) and isinstance(problem, grpc.aio.AioRpcError):
                 raise self._translate(problem) from exc
@@ -377,7 +377,7 @@ class EtcdClient:
             if link is not None:
                 self._note(exc, link)
             raise self._translate(exc) from exc
-        except (TimeoutError, asyncio.InvalidStateError, grpc.aio.UsageError) as exc:
+        except (TimeoutError, asyncio.InvalidStateError, NotConnectedError, grpc.aio.UsageError) as exc:
             if isinstance(exc, TimeoutError) and not deadline.expired():
                 raise
             raise self._unavailable(f"etcd: {str(exc) or 'no answer in time'}") from exc

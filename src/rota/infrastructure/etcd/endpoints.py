@@ -31,6 +31,11 @@ OPTIONS: Sequence[tuple[str, Any]] = (
     ("grpc.use_local_subchannel_pool", 1),  # or closing one client's channel would leave its connection to others
 )
 READY = grpc.ChannelConnectivity.READY
+CONNECTED_WITHIN = 0.9  # of the deadline of a call, so that its caller still hears what was missing
+
+
+class NotConnectedError(Exception):
+    """No member could be connected to in time, so nothing was asked."""
 
 
 class Link(Member):
@@ -65,14 +70,14 @@ class Endpoints:
         self._current = 0
 
     async def pick(self, within: timedelta) -> Link:
-        """A member that is connected; `TimeoutError` when none is so soon."""
+        """A member that is connected; `NotConnectedError` when none is well before the time is over."""
         links = self._links or self._open()
         for offset in range(len(links)):
             place = (self._current + offset) % len(links)
             if links[place].channel.get_state(try_to_connect=True) is READY:
                 self._current = place
                 return links[place]
-        return await self._await_one(within)
+        return await self._await_one(within * CONNECTED_WITHIN)
 
     def skip(self, link: Link) -> None:
         """This member did not answer: ask another one next."""
@@ -93,7 +98,8 @@ class Endpoints:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
         if not done:
-            raise TimeoutError
+            way = " by TLS" if self._address.has_tls else ""
+            raise NotConnectedError(f"cannot connect to {', '.join(self._address.endpoints)}{way}")
         return waits[done.pop()]
 
     def _open(self) -> list[Link]:

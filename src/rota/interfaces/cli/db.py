@@ -19,10 +19,13 @@ def db() -> None:
 @config_option
 @set_option
 def upgrade(config: Path | None, *, changes: tuple[str, ...]) -> None:
-    """Bring the schema to this release; does nothing when it is there."""
-    from rota.config.schema import upgrade_schema
+    """Bring the schema to this release, if the store has one."""
+    from rota.config.schema import has_schema, upgrade_schema
 
     settings = load_settings(config, read_changes(changes)).settings
+    if not has_schema(settings):
+        click.echo("this store has no schema: there is nothing to do")
+        return
     with spinner("the schema is being upgraded"):
         now = asyncio.run(upgrade_schema(settings))
     click.echo(f"schema is at {now.current}")

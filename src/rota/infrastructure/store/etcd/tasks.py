@@ -42,6 +42,7 @@ from rota.infrastructure.store.etcd.documents import (
     ResultDocument,
     encode,
     mark,
+    place_in_time,
     read_result,
     read_state,
     result_document,
@@ -107,12 +108,17 @@ class EtcdTaskStore:
     async def list_held(self, worker_id: WorkerId) -> list[LiveTask]:
         running = await self._space.scan(self._space.all("due", "r"))
         held = sorted(id_of(kv) for kv in running if _marked(kv)[2] == str(worker_id))
-        return [live for live in await self.find_live(held) if live.state.worker_id == worker_id]
+        return [live for live in await self._find_in("r", held) if live.state.worker_id == worker_id]
 
     async def list_running(self, *, after: TaskId | None, limit: int) -> list[LiveTask]:
         running = await self._space.scan(self._space.all("due", "r"))
         ids = sorted(task_id for task_id in map(id_of, running) if task_id > (after or 0))
-        return await self.find_live(ids[:limit])
+        found: list[LiveTask] = []
+        for start in range(0, len(ids), limit):  # what ends between the two looks must not make a page look the last
+            found += await self._find_in("r", ids[start : start + limit])
+            if len(found) >= limit:
+                break
+        return found[:limit]
 
     async def list_page(self, wanted: TaskFilter) -> Page[Task]:
         return await list_page(self._space, wanted, load=load_tasks)
@@ -146,7 +152,11 @@ class EtcdTaskStore:
         until = f"{self._space.key('due', place)}/{spell_time(to_us(self._space.now()))}`"  # the sign after _
         span = self._space.all("due", place)
         found = await self._space.scan(Span(span.start, until.encode()), limit)
-        return await self.find_live([id_of(kv) for kv in found])
+        return await self._find_in(place, [id_of(kv) for kv in found])
+
+    async def _find_in(self, place: str, task_ids: Sequence[TaskId]) -> list[LiveTask]:
+        """Those of the tasks that a list by time had which have not left it since."""
+        return [live for live in await self.find_live(task_ids) if place_in_time(live.state) == place]
 
     async def _with_types(self, states: Sequence[TaskState]) -> list[LiveTask]:
         [specs] = await self._space.find_ids(["tasks"], [state.id for state in states])
