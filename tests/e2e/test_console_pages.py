@@ -64,10 +64,10 @@ def test_the_forecast_shows_when_what_fires_and_is_looked_at_closer(visitor: Vis
     visitor.go("/forecast")
     page = visitor.page
     row = page.get_by_test_id("forecast-types").get_by_role("row", name="foreseen.hourly")
-    expect(row.get_by_role("cell").nth(1)).to_have_text("24")
+    expect(row.get_by_role("cell").nth(1)).to_have_text(re.compile("^2[34]$"))  # one may have passed
     expect(page.get_by_text("Cannot be foreseen")).to_contain_text("foreseen.after")
     page.get_by_text("7 days", exact=True).click()
-    expect(row.get_by_role("cell").nth(1)).to_have_text("168")
+    expect(row.get_by_role("cell").nth(1)).to_have_text(re.compile("^16[78]$"))
     cells = page.get_by_test_id("forecast").get_by_role("button")
     expect(cells).to_have_count(168)
     ground = cells.first.evaluate("cell => getComputedStyle(cell).backgroundColor")

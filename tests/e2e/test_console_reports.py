@@ -64,6 +64,7 @@ def test_what_ran_is_in_the_report_and_in_its_file(visitor: Visitor, dev: Dev) -
     page = visitor.page
     visitor.go("/reports")
     expect(page.get_by_test_id("report-types")).to_contain_text("shop.greet")
+    expect(page.get_by_test_id("report-pieces").locator("tbody tr")).to_have_count(7)  # today among them
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
     lines = download.value.path().read_text("utf-8").splitlines()

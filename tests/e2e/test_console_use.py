@@ -182,3 +182,45 @@ def test_an_address_that_somebody_made_up_shows_the_page_all_the_same(visitor: V
     visitor.go(address)
     expect(visitor.page.locator("main h1")).to_be_visible()
     expect(visitor.page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_cancelled_task_is_no_error_and_an_attempt_that_was_retried_says_so(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    cancelled = client.submit("shop.greet", delay="20h")
+    client.tasks.cancel(cancelled.id)
+    retried = client.submit("shop.sync").wait("60s")
+    page = visitor.page
+    visitor.go("/tasks?status=CANCELLED")
+    expect(page.locator(f"[data-task='{cancelled.id}']")).to_contain_text("Cancelled")
+    expect(page.locator(f"[data-task='{cancelled.id}']")).not_to_contain_text("cancelled:")
+    visitor.go(f"/tasks/{cancelled.id}")
+    expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+    expect(page.get_by_role("heading", name="Error")).to_have_count(0)
+    visitor.go(f"/tasks/{retried.id}")
+    attempts = page.get_by_test_id("attempts").get_by_role("row")
+    expect(attempts.nth(1)).to_contain_text("Failed, tried again")
+    expect(attempts.nth(3)).to_contain_text("Succeeded")
+
+
+def test_what_is_wrong_is_shown_at_its_field_until_that_is_changed(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go("/task-configs/+new")
+    page.get_by_label("Type").fill("no type!")
+    page.get_by_role("button", name="Save").first.click()
+    problem = page.locator("[id$=-error]")
+    expect(problem).to_contain_text("no type!")
+    page.get_by_label("Name").fill("Of another field")
+    expect(problem).to_have_count(1)
+    page.get_by_label("Type").fill("form.mended")
+    expect(problem).to_have_count(0)
+
+
+def test_whether_a_schedule_fired_can_be_read(visitor: Visitor, client: rota.Client) -> None:
+    greet = {"type": "local", "function": "console_app:greet"}
+    client.configs.put("fired.often", {"executor": greet, "schedule": {"every_seconds": 1}})
+    visitor.go("/task-configs/fired.often")
+    word = visitor.page.get_by_test_id("occurrences").get_by_text("Fired").first
+    expect(word).to_be_visible()
+    client.configs.pause("fired.often")
+    assert word.evaluate("label => label.scrollWidth <= label.clientWidth"), "nothing of it is cut off"

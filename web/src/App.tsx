@@ -1,6 +1,6 @@
 // The frame of the console: who is there, where to go, whether it is live.
 
-import { ActionIcon, AppShell, Badge, Box, Burger, Button, Divider, Group, Kbd, NavLink, ScrollArea, Stack, Text, Tooltip } from "@mantine/core";
+import { ActionIcon, Alert, AppShell, Badge, Box, Burger, Button, Divider, Group, Kbd, NavLink, ScrollArea, Stack, Text, Tooltip } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { Activity, BookOpen, CalendarClock, ChartColumn, ClipboardList, KeyRound, Layers, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2, SlidersHorizontal } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useEffect } from "react";
@@ -193,8 +193,17 @@ function LiveIndicator(): ReactNode {
 
 function Route({ path }: { path: string }): ReactNode {
   const { t } = useTranslation();
+  const { can } = useSession();
   const [, section = "", key] = path.split("/");
   const name = key === undefined ? undefined : decode(key);
+  const entry = ENTRIES.find((one) => one.to === `/${section}`);
+  if (entry && !can(entry.role)) {
+    return (
+      <Alert color="red" role="alert" title={t("problem.permission_denied.title")}>
+        <Text size="sm">{t("problem.permission_denied.advice")}</Text>
+      </Alert>
+    );
+  }
   if (path === "/" || section === "login") return <Overview />;
   if (section === "tasks") return name ? <TaskDetail key={name} id={name} /> : <Tasks />;
   if (section === "task-configs") return name ? <ConfigDetail key={name} type={name} /> : <Configs />;

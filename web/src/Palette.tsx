@@ -12,6 +12,8 @@ import { useSession } from "./session";
 import { oneLine } from "./text";
 import { type Page, STATUSES, type TaskConfig } from "./types";
 
+const MOST_CHOICES = 30;
+
 interface Choice {
   label: string;
   to: string;
@@ -38,10 +40,9 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
   const choices = useMemo<Choice[]>(() => {
     const wanted = text.trim().toLowerCase();
     const found: Choice[] = [];
-    if (/^\d{3,19}$/.test(wanted)) {
+    const isId = /^\d{3,19}$/.test(wanted);
+    if (isId) {
       found.push({ label: t("palette.task", { id: wanted }), to: `/tasks/${wanted}`, icon: <Hash size={16} /> });
-    } else if (wanted) {
-      found.push({ label: t("palette.search", { text: oneLine(text, 60) }), to: `/tasks?q=${part(text.trim())}`, icon: <Search size={16} /> });
     }
     const add = (choice: Choice): void => {
       if (choice.label.toLowerCase().includes(wanted)) found.push(choice);
@@ -57,7 +58,9 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
         add({ label: oneLine(config.type, 80), to: `/task-configs/${part(config.type)}`, icon: <Settings2 size={16} /> });
       }
     }
-    return found.slice(0, 30);
+    const shown = found.slice(0, MOST_CHOICES);
+    if (wanted && !isId) shown.push({ label: t("palette.search", { text: oneLine(text, 60) }), to: `/tasks?q=${part(text.trim())}`, icon: <Search size={16} /> });
+    return shown; // what Enter takes is a place of that name, if there is one
   }, [text, t, can, configs.data]);
 
   const take = (choice: Choice | undefined): void => {

@@ -22,8 +22,10 @@ export interface Wish {
 }
 
 export function asked({ range, zone, type }: Wish): Record<string, string> {
-  const from = new Date(Date.now() - RANGES[range] * HOUR_MS).toISOString();
-  return { from, by: range === "24h" ? "hour" : "day", zone, ...(type ? { task_type: type } : {}) };
+  const by = range === "24h" ? "hour" : "day";
+  const hours = RANGES[range] - (by === "day" ? 24 : 0); // a report begins with a whole day, and today is one of them
+  const from = new Date(Date.now() - hours * HOUR_MS).toISOString();
+  return { from, by, zone, ...(type ? { task_type: type } : {}) };
 }
 
 export function useReport(wish: Wish, every = REFRESH_MS): UseQueryResult<Report> {

@@ -12,7 +12,7 @@ from rota.application.calendars import calendars_of_all
 from rota.application.node import Node
 from rota.domain.checks import check_instant, check_number
 from rota.domain.errors import InvalidError, NotFoundError
-from rota.domain.firing import NO_CALENDARS, Calendars
+from rota.domain.firing import NO_CALENDARS, Calendars, due_of, target_at
 from rota.domain.ids import TenantId
 from rota.domain.schedule import MAX_RUNS, Schedule
 from rota.domain.task_config import TaskConfig
@@ -141,16 +141,19 @@ class ForecastSchedules:
         except InvalidError:  # firing says what is wrong
             made.unforeseen.append(config.type)
             return
-        targets, is_known = await self._list_targets(made, table, left=_left(schedule, config.runs))
+        first = max(made.span.begin, target_at(table, config, seen_at=due_of(config)))  # what was before has fired
+        targets, is_known = await self._list_targets(made, table, first=first, left=_left(schedule, config.runs))
         if not is_known:
             made.unforeseen.append(config.type)
         made.add(load, targets)
 
-    async def _list_targets(self, made: Forecast, table: Timetable, *, left: int) -> tuple[list[datetime], bool]:
-        """The targets that fire, and whether its calendars know all of the time."""
+    async def _list_targets(
+        self, made: Forecast, table: Timetable, *, first: datetime, left: int
+    ) -> tuple[list[datetime], bool]:
+        """The targets that fire from then on, and whether its calendars know all of the time."""
         targets: list[datetime] = []
         is_known = True
-        at = table.next(made.span.begin - _TICK)
+        at = table.next(first - _TICK)
         while at is not None and at < made.span.end and len(targets) < left:
             if not made.has_room:
                 made.is_complete = False

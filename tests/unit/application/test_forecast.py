@@ -12,6 +12,7 @@ from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.schedule import Schedule
 from rota.domain.submission import NewTask
+from rota.domain.timetable import Timetable
 from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_task
 from tests.support.virtual import Bench, a_bench, virtually
@@ -49,6 +50,35 @@ async def test_every_schedule_is_counted_in_its_time() -> None:
     assert (found.is_complete, found.unforeseen) == (True, [])
     only = await ask(bench, replace(span, types=frozenset({"hourly"})))
     assert [one.type for one in only.types] == ["hourly"]
+
+
+@virtually
+async def test_what_has_passed_is_not_foreseen() -> None:
+    bench = await a_bench()
+    span = a_span(bench, 6 * HOUR, buckets=6)
+    following = span.begin + 2 * HOUR
+    await put(bench, "hourly", schedule=HOURLY, next_fire_at=following)
+    await put(bench, "late", schedule=HOURLY, next_fire_at=span.begin - HOUR)
+    await put(bench, "limited", schedule=Schedule(every=HOUR, max_runs=3), next_fire_at=following)
+    found = await ask(bench, span)
+    assert [(one.type, one.runs, one.first) for one in found.types] == [
+        ("hourly", 4, following),
+        ("late", 6, span.begin),
+        ("limited", 3, following),
+    ]
+
+
+@virtually
+async def test_with_jitter_a_target_that_is_still_to_come_is_foreseen() -> None:
+    bench = await a_bench()
+    span = a_span(bench, 6 * HOUR, buckets=6)
+    schedule = Schedule(every=HOUR, jitter=30 * MINUTE)
+    target = span.begin + 2 * HOUR
+    due_at = Timetable(schedule, seed="jittered").due_at(target)
+    assert due_at > target
+    await put(bench, "jittered", schedule=schedule, next_fire_at=due_at)
+    (found,) = (await ask(bench, span)).types
+    assert (found.runs, found.first) == (4, target)
 
 
 @virtually

@@ -1,5 +1,6 @@
 """What `rota dev` says when it is ready."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +105,23 @@ def test_an_address_counts_only_of_the_process_that_runs(
     PLACE_FILE.parent.mkdir()
     PLACE_FILE.write_bytes(kept)
     assert find_address("process 17") == address
+
+
+def test_where_the_command_is_not_in_the_path_it_says_how_to_get_it_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    assert "source" not in banner()
+    script = tmp_path / ".venv" / "bin" / "activate"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    assert "this folder:\n  source .venv/bin/activate\n" in banner()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert f"  source {script}\n" in banner()
+    command = script.with_name("rota")
+    command.touch(0o700)
+    monkeypatch.setenv("PATH", str(command.parent))
+    assert "source" not in banner()

@@ -117,6 +117,24 @@ function toBody(draft: Draft, config: TaskConfig | null): object {
   };
 }
 
+/** What the server calls a field, where that is another name. */
+const FIELDS: Partial<Record<keyof Draft, string>> = {
+  executor: "executor.type",
+  executorKeys: "executor",
+  timeout: "timeout_seconds",
+  maxConcurrent: "max_concurrent",
+  rate: "rate_per_second",
+  retries: "retry.max_retries",
+  delay: "retry.delay_seconds",
+  backoff: "retry.backoff_rate",
+  when: "schedule",
+  zone: "schedule.zone",
+  overlap: "schedule.overlap",
+  only: "schedule.only",
+  exclude: "schedule.exclude",
+  onExcluded: "schedule.on_excluded",
+};
+
 type Put = <K extends keyof Draft>(key: K, value: Draft[K]) => void;
 type Faults = (field: string) => string | undefined;
 
@@ -126,15 +144,20 @@ export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDo
   const [draft, setDraft] = useState(() => toDraft(config));
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
-  const set: Put = (key, value) => setDraft((before) => ({ ...before, [key]: value }));
+  const [changed, setChanged] = useState<ReadonlySet<string>>(new Set()); // since the server was asked
+  const set: Put = (key, value) => {
+    setDraft((before) => ({ ...before, [key]: value }));
+    setChanged((before) => new Set(before).add(FIELDS[key] ?? key));
+  };
   const isWellFormed = parse(draft.executorKeys).problem === null && parse(draft.payload).problem === null && draft.type.trim() !== "";
   const faults: Faults = (field) =>
-    error instanceof ApiError ? error.problem.errors.find((one) => one.field === field || one.field.startsWith(`${field}.`))?.problem : undefined;
+    error instanceof ApiError && !changed.has(field) ? error.problem.errors.find((one) => one.field === field || one.field.startsWith(`${field}.`))?.problem : undefined;
 
   const store = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
     setBusy(true);
     setError(null);
+    setChanged(new Set());
     try {
       const stored = await put<TaskConfig>(`/task-configs/${part(draft.type.trim())}`, toBody(draft, config));
       void queries.invalidateQueries({ queryKey: ["configs"] });

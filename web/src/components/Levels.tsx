@@ -20,7 +20,7 @@ export function Levels({ queues, due }: { queues: Queues; due: number }): ReactN
         <Field label={t("cluster.running")}>{count(queues.running)}</Field>
       </SimpleGrid>
       {levels.length === 0 ? (
-        <Text size="sm" c="dimmed">{due > 0 ? t("queues.set_aside", { number: count(due) }) : t("cluster.nothing_waits")}</Text>
+        due <= 0 && <Text size="sm" c="dimmed">{t("cluster.nothing_waits")}</Text>
       ) : (
         <Table data-testid="levels">
           <Table.Tbody>
@@ -35,6 +35,7 @@ export function Levels({ queues, due }: { queues: Queues; due: number }): ReactN
           </Table.Tbody>
         </Table>
       )}
+      {due > ready && <Text size="sm" c="dimmed">{t("queues.set_aside", { number: count(due - ready) })}</Text>}
     </Panel>
   );
 }

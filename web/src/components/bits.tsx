@@ -54,11 +54,11 @@ export function Key({ color, children }: { color: string; children: ReactNode })
   );
 }
 
-export function StatusBadge({ status }: { status: TaskStatus }): ReactNode {
+export function StatusBadge({ status, children }: { status: TaskStatus; children?: ReactNode }): ReactNode {
   const { t } = useTranslation();
   return (
     <Badge variant="dot" color={COLORS[status]} tt="none" fw={600} title={status} miw="max-content">
-      {t(`status.${status}`)}
+      {children ?? t(`status.${status}`)}
     </Badge>
   );
 }
@@ -201,6 +201,11 @@ export function TextLink({ to, children, ...rest }: { to: string; children: Reac
       {children}
     </Anchor>
   );
+}
+
+/** Whether its error says more than its state, which that of a cancelled task does only by a message. */
+export function isTelling(task: Task): task is Task & { error: NonNullable<Task["error"]> } {
+  return task.error !== null && (task.status !== "CANCELLED" || task.error.message !== "");
 }
 
 /** How long the last attempt of a task took, or has taken so far; nothing while it waits for one. */

@@ -43,7 +43,8 @@ export function tell(error: unknown): Told {
   };
 }
 
-export function ProblemAlert({ error, onRetry }: { error: unknown; onRetry?: () => void }): ReactNode {
+/** `isBrief`: without the words of the server, which are for programs there. */
+export function ProblemAlert({ error, onRetry, isBrief = false }: { error: unknown; onRetry?: () => void; isBrief?: boolean }): ReactNode {
   const { t } = useTranslation();
   if (!error) return null;
   const told = tell(error);
@@ -60,9 +61,11 @@ export function ProblemAlert({ error, onRetry }: { error: unknown; onRetry?: () 
           ))}
         </List>
       ) : (
-        <Text size="sm" className="foreign">
-          {told.detail}
-        </Text>
+        !isBrief && (
+          <Text size="sm" className="foreign">
+            {told.detail}
+          </Text>
+        )
       )}
       {told.advice && (
         <Text size="sm" mt={4}>

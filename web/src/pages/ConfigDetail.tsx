@@ -184,7 +184,7 @@ function Occurrences({ type }: { type: string }): ReactNode {
             {items.map((one) => (
               <Table.Tr key={one.fire_at}>
                 <Table.Td>{one.since && <><Time at={one.since} /> – </>}<Time at={one.fire_at} /></Table.Td>
-                <Table.Td><Badge variant="dot" color={one.status === "FIRED" ? "teal.6" : "gray.5"} tt="none">{t(one.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge></Table.Td>
+                <Table.Td><Badge variant="dot" color={one.status === "FIRED" ? "teal.6" : "gray.5"} tt="none" miw="max-content">{t(one.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge></Table.Td>
                 <Table.Td>{one.task_id ? <TextLink to={`/tasks/${one.task_id}`}><span className="mono">{one.task_id}</span></TextLink> : <Reason text={one.reason} />}</Table.Td>
               </Table.Tr>
             ))}

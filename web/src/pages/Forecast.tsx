@@ -107,7 +107,7 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
         </SimpleGrid>
       </Panel>
       {found.runs === 0 && found.unforeseen.length === 0 ? (
-        <Panel><Empty title={t("forecast.empty")} text={t("forecast.empty_text")} command="rota schedule preview '*/5 * * * *'" /></Panel>
+        <Panel><Empty title={t("forecast.empty")} text={t("forecast.empty_text")} command="rota schedule preview '*/5 * * * *'"><TextLink to="/task-configs">{t("nav.configs")}</TextLink></Empty></Panel>
       ) : (
         <>
           <Panel title={t("forecast.load")} aside={<Legend found={found} room={room} />}>

@@ -1,6 +1,7 @@
 import { Alert, Button, Center, Code, Paper, PasswordInput, Stack, Text, Title } from "@mantine/core";
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { ApiError } from "../api";
 import { Preferences } from "../Preferences";
 import { Command } from "../components/bits";
 import { ProblemAlert } from "../components/problem";
@@ -60,7 +61,7 @@ export function Login(): ReactNode {
               <Button type="submit" loading={isBusy} disabled={!token.trim()}>
                 {t("login.enter")}
               </Button>
-              <ProblemAlert error={error} />
+              <ProblemAlert error={error} isBrief={error instanceof ApiError && error.problem.code === "unauthenticated" && token !== ""} />
             </Stack>
           </form>
         </Paper>

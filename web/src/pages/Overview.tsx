@@ -43,6 +43,10 @@ export default function Overview(): ReactNode {
   useEffect(() => {
     if (stats.data) addSample(stats.dataUpdatedAt / 1000, stats.data);
   }, [stats.data, stats.dataUpdatedAt]);
+  const failures = (stats.data?.tasks.FAILED ?? 0) + (stats.data?.tasks.TIMEOUT ?? 0);
+  useEffect(() => {
+    if (failures > 0 && failed.data?.items.length === 0) void failed.refetch(); // the first one is not counted above and missing below
+  }, [failures]);
 
   return (
     <Stack>
@@ -225,7 +229,9 @@ function NextFires(): ReactNode {
   return (
     <Panel title={t("overview.next")} aside={<TextLink to="/forecast">{t("nav.forecast")}</TextLink>}>
       {coming.length === 0 ? (
-        <Empty title={t("overview.no_schedule")} text={t("overview.no_schedule_text")} command={'rota schedule preview "*/5 * * * *"'} />
+        <Empty title={t("overview.no_schedule")} text={t("overview.no_schedule_text")} command="rota schedule preview '*/5 * * * *'">
+          <TextLink to="/task-configs">{t("nav.configs")}</TextLink>
+        </Empty>
       ) : (
         <Table>
           <Table.Tbody>

@@ -4,7 +4,7 @@ import { Copy, Pencil, RotateCcw, XCircle } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError, get, part, patch, post } from "../api";
-import { COLORS, CopyIcon, Empty, Field, Foreign, hue, JsonView, Key, Loading, PageHead, paint, Panel, StatusBadge, TaskDuration, TextLink, TextView } from "../components/bits";
+import { COLORS, CopyIcon, Empty, Field, Foreign, hue, isTelling, JsonView, Key, Loading, PageHead, paint, Panel, StatusBadge, TaskDuration, TextLink, TextView } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
@@ -55,7 +55,7 @@ export default function TaskDetail({ id }: { id: string }): ReactNode {
         </Panel>
       )}
       <Facts task={shown} />
-      {shown.error && <Failure task={shown} />}
+      {isTelling(shown) && <Failure task={shown} />}
       <Timeline task={shown} lines={record.lines} />
       <Panel>
         <Tabs defaultValue="logs" keepMounted={false}>
@@ -385,7 +385,7 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
                     <Table.Td className="number" data-label={t("tasks.duration")}><Elapsed from={one.from} to={one.to} /></Table.Td>
                     <Table.Td data-label={t("tasks.worker")}><WorkerName id={one.worker} /></Table.Td>
                     <Table.Td data-label={t("task.outcome")}>
-                      <StatusBadge status={next?.status ?? "PROCESSING"} />
+                      <StatusBadge status={next?.status ?? "PROCESSING"}>{next?.status === "RETRYING" && all[all.indexOf(next) + 1]?.status === "PROCESSING" ? t("task.was_retried") : undefined}</StatusBadge>
                       {one.message && <Text size="xs" c="dimmed"><Foreign text={one.message} /></Text>}
                     </Table.Td>
                   </Table.Tr>

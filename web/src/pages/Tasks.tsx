@@ -5,7 +5,7 @@ import { ArrowUpDown, ChevronRight, ChevronsLeft, RotateCcw, Search, SlidersHori
 import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, post } from "../api";
-import { Empty, Foreign, ink, Loading, PageHead, StatusBadge, TaskDuration, TextLink } from "../components/bits";
+import { Empty, Foreign, ink, isTelling, Loading, PageHead, StatusBadge, TaskDuration, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
 import { SavedViews } from "../components/SavedViews";
@@ -285,16 +285,16 @@ function List({ items, columns, chosen, onChoose }: ListProps): ReactNode {
                 {task.name && columns.has("type") && <Foreign text={task.type} most={60} />}
                 <span className="mono">{task.id}</span>
               </Group>
-              {task.error && task.status !== "SUCCESS" && (
+              {isTelling(task) && task.status !== "SUCCESS" && (
                 <Text size="xs" style={{ color: ink("FAILED") }} lineClamp={1} visibleFrom="md">
-                  <Foreign text={`${task.error.code}: ${task.error.message}`} />
+                  <Foreign text={task.error.message ? `${task.error.code}: ${task.error.message}` : task.error.code} />
                 </Text>
               )}
             </Table.Td>
             <Table.Td w={1}>
               <StatusBadge status={task.status} />
             </Table.Td>
-            {columns.has("attempt") && <Table.Td visibleFrom="sm" className="number">{task.attempt === 0 ? "–" : `${task.attempt} / ${task.max_retries + 1}`}</Table.Td>}
+            {columns.has("attempt") && <Table.Td visibleFrom="sm" className="number nowrap">{task.attempt === 0 ? "–" : `${task.attempt} / ${task.max_retries + 1}`}</Table.Td>}
             {columns.has("duration") && <Table.Td visibleFrom="sm" className="number"><TaskDuration task={task} /></Table.Td>}
             {columns.has("worker") && <Table.Td visibleFrom="sm"><WorkerName id={task.worker_id} /></Table.Td>}
             {columns.has("priority") && <Table.Td visibleFrom="sm" className="number">{task.priority}</Table.Td>}

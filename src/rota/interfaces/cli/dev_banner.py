@@ -2,9 +2,13 @@
 
 import json
 import os
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from rota.__about__ import __version__
@@ -81,7 +85,17 @@ Next, in another terminal in this folder:
             lines.insert(0, f"export ROTA_TOKEN={self.token}")
         if not self.address.endswith(f":{USUAL_PORT}"):
             lines.insert(0, f"export ROTA_URL={self.address}")
+        if shutil.which("rota") is None and (activation := find_activation()):
+            lines.insert(0, f"source {quote(activation)}")
         return "\n".join(f"  {line}" for line in lines)
+
+
+def find_activation() -> str:
+    """What puts the commands of this environment into the path of a shell; empty: nothing does."""
+    script = Path(sys.prefix, "bin", "activate")
+    if not script.is_file():
+        return ""
+    return str(script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script)
 
 
 def suggest(functions: "Iterable[TaskFunction[..., Any]]") -> str:

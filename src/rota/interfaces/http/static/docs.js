@@ -14,6 +14,14 @@ function link(parent, text, target) {
   return made;
 }
 
+/** Text in which `marks` are code. */
+function addMarked(parent, text) {
+  for (const [place, part] of text.split("`").entries()) {
+    if (place % 2 === 1) add(parent, "code", part);
+    else parent.append(part);
+  }
+}
+
 function nameOf(schema) {
   if (!schema) return "";
   if (schema.$ref) return schema.$ref.split("/").pop();
@@ -86,13 +94,13 @@ function drawCodes(parent, responses) {
     const title = add(parent, "h3");
     title.id = code;
     add(title, "code", code);
-    add(parent, "p", answer.description);
+    addMarked(add(parent, "p"), answer.description);
   }
 }
 
 function draw(spec) {
   document.getElementById("state").textContent = `Version ${spec.info.version}`;
-  document.getElementById("about").textContent = spec.info.description;
+  addMarked(document.getElementById("about"), spec.info.description);
   const contents = document.getElementById("contents");
   const operations = document.getElementById("operations");
   for (const { name: tag } of spec.tags) {
