@@ -19,7 +19,7 @@ import pytest
 
 import rota
 from rota.domain.errors import UnauthenticatedError
-from rota.domain.task import CANCELLED, SUCCESS
+from rota.domain.task import CANCELLED, FAILED, SUCCESS
 from rota.interfaces.cli.main import run
 from tests.support.cluster import bare_environment, wait_until
 from tests.support.servers.process import free_port
@@ -33,6 +33,7 @@ import rota
 async def run({arguments}) -> None:
     pass
 """
+TICK = "sample_tick"
 SAMPLES = {"sample_hello", "sample_flaky", "sample_slow", "sample_primes", "sample_http"}
 PROGRAM = ["-m", "rota.interfaces.cli.main"]
 WITHOUT_HTTP = ["-c", "import sys; sys.modules['aiohttp'] = None; from rota.interfaces.cli.main import main; main()"]
@@ -81,7 +82,7 @@ def dev(folder: Path, *flags: str, program: Sequence[str] = PROGRAM) -> Iterator
 
 def test_the_samples_run_and_ctrl_c_ends_it_in_good_order(tmp_path: Path) -> None:
     with dev(tmp_path, "--port", str(free_port())) as running, rota.Client(running.url, running.token) as client:
-        tasks = {task.type: task.id for task in client.tasks.list()}
+        tasks = {task.type: task.id for task in client.tasks.list() if not task.name and task.type != TICK}
         assert tasks.keys() == SAMPLES
         client.tasks.cancel(tasks["sample_slow"])
         ends = {name: client.tasks.wait(task_id, "60s") for name, task_id in tasks.items()}
@@ -90,6 +91,24 @@ def test_the_samples_run_and_ctrl_c_ends_it_in_good_order(tmp_path: Path) -> Non
         }
         assert ends["sample_flaky"].attempt == 3
         assert running.interrupt() == 0
+
+
+def test_a_sample_fires_by_itself_and_one_fails_for_good(tmp_path: Path) -> None:
+    with (
+        dev(tmp_path, "--port", str(free_port()), "--ephemeral") as running,
+        rota.Client(running.url, running.token) as client,
+    ):
+        wait_until(lambda: list(client.tasks.list(type=TICK, status=SUCCESS)), "the schedule to fire")
+        wait_until(lambda: list(client.tasks.list(type="sample_flaky", status=FAILED)), "one to fail for good")
+
+
+def test_a_schedule_of_the_samples_that_was_paused_stays_so(tmp_path: Path) -> None:
+    for is_paused in (False, True):
+        with dev(tmp_path, "--port", str(free_port())) as running:
+            with rota.Client(running.url, running.token) as client:
+                assert client.schedules.get(TICK).state == ("paused" if is_paused else "active")
+                client.schedules.pause(TICK)
+            assert running.interrupt() == 0
 
 
 def test_the_sample_service_greets_whoever_has_its_secret(tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ HOST = "127.0.0.1"
 DATABASE = Path(".rota/rota.db")
 OWN_STORE = f"sqlite:///{DATABASE}"
 SAMPLES = "rota.sdk.samples"
-SAMPLE_TYPES = ("sample_hello", "sample_flaky", "sample_slow", "sample_primes")
 ISSUED_AS = "rota dev"
 MOST_PORTS = 100
 
@@ -137,6 +136,7 @@ def _plan(
 ) -> "ProcessPlan":
     from rota.config.process import ProcessPlan
     from rota.config.wiring import Role
+    from rota.interfaces.cli.dev_samples import submit_samples
     from rota.interfaces.front import console_link, grpc_address, serve_dev
 
     async def welcome(front: "TunableFront") -> None:
@@ -151,7 +151,7 @@ def _plan(
         banner = replace(banner, console=console_link(front, find_token_id(token) or ""))
         click.echo(replace(banner, grpc_address=grpc_address(front), service=words, service_type=called))
         if file is None:
-            await _submit_samples(front.services, service)
+            await submit_samples(front.services, service)
 
     return ProcessPlan(
         load_settings(None, flags),
@@ -220,12 +220,3 @@ def write_secret(path: Path, secret: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(secret + "\n")
-
-
-async def _submit_samples(services: "Services", service: "SampleService | None") -> None:
-    from rota.domain.submission import Submission
-
-    types = list(SAMPLE_TYPES)
-    if service is not None:
-        types.append(await service.declare(services))
-    await services.submit.submit_many([Submission(type=name) for name in types])
