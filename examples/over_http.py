@@ -1,14 +1,13 @@
-"""Hand tasks to a server over HTTP: `ROTA_URL=… ROTA_TOKEN=… python over_http.py`, beside a running `rota server`."""
+"""Hand tasks to a server over HTTP: `ROTA_URL=… ROTA_TOKEN=… python over_http.py`, or neither beside a `rota dev`."""
 
 import asyncio
 from itertools import islice
 
 import rota
-from rota.domain.errors import NotFoundError, RotaError
 
 
 def greet() -> rota.TaskView:
-    with rota.Client() as client:  # ROTA_URL and ROTA_TOKEN; or rota.Client(url, token)
+    with rota.Client() as client:  # ROTA_URL and ROTA_TOKEN, or the rota dev here; or rota.Client(url, token)
         handle = client.submit("greet", {"name": "Ada"}, priority="high", metadata={"order": "7"})
         return handle.wait("30s")
 
@@ -48,9 +47,9 @@ def find_status(task_id: str) -> str:
     with rota.Client() as client:
         try:
             return client.tasks.get(task_id).status
-        except NotFoundError:
+        except rota.NotFoundError:
             return "gone"
-        except RotaError as error:
+        except rota.RotaError as error:
             return f"{error.code}: {error}"  # unauthenticated, permission_denied, unavailable, …
 
 

@@ -14,7 +14,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 import rota
-from rota.domain.errors import InvalidError, NotFoundError
 
 SETTINGS = {"store": {"url": "sqlite:///jobs.db"}}
 
@@ -51,11 +50,11 @@ async def show(request: Request) -> Response:
 
 
 async def refuse(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 404 if isinstance(error, NotFoundError) else 422)
+    return JSONResponse({"error": str(error)}, 404 if isinstance(error, rota.NotFoundError) else 422)
 
 
 app = Starlette(
     routes=[Route("/reports", order, methods=["POST"]), Route("/reports/{id}", show)],
     lifespan=lifespan,
-    exception_handlers={InvalidError: refuse, NotFoundError: refuse, ValueError: refuse},  # or what is no JSON
+    exception_handlers={rota.InvalidError: refuse, rota.NotFoundError: refuse, ValueError: refuse},  # or no JSON
 )

@@ -1,6 +1,6 @@
 """Fixtures of all tests. Servers start when the first test asks for one, and serve the whole run."""
 
-import os
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -15,16 +15,17 @@ from tests.support.servers.redis_sentinel import RedisSentinels
 
 pytest.register_assert_rewrite("rota.testing.contract")
 
-# Servers run as another user, for which Python forks; what gRPC does in such a child ends it now and then.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-
-
 LONGEST = ("test_tutorial.py", "test_chaos.py", "test_outages.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Those that wait for processes come first, the longest before all: beside them, others use the cores."""
     items.sort(key=lambda item: (item.path.name not in LONGEST, "e2e" not in item.path.parts))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: the garbage collector need not go through all of it again and again."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

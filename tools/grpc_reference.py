@@ -28,7 +28,8 @@ Two protocols: `rota.v1.TaskService` is the API of Rota, `rota.executor.v1.Execu
 called by it ([the guide](../guides/call-your-grpc-service.md)). The files are in `proto/`.
 
 The API listens at `api.grpc_port` (8421) of `api.host`, with the certificate of the HTTP API where there is one. It
-needs `pip install 'rota[grpc]'`. The methods stand for operations of [the HTTP API](http.md), and what is said there
+needs `pip install 'dist/rota-0.1.0-py3-none-any.whl[grpc]'` ([the wheel](../guides/deploy-with-systemd.md#install)).
+The methods stand for operations of [the HTTP API](http.md), and what is said there
 holds here: roles, defaults, limits, errors. `grpc.health.v1.Health/Check` is open to anybody; `rota dev` offers
 reflection. A page of tasks can have 8 MiB: raise your client's limit, which is 4 MiB by default, or ask for fewer.
 """

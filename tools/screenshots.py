@@ -83,6 +83,7 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     client.tokens.create("deploy pipeline", role="operator")
     client.tokens.create("wall display", role="viewer")
     retried.wait("60s")
+    again = client.tasks.retry(failed[0].id, payload={"order": 45})
     failed[-1].wait("60s")
     wait_until(lambda: client.tasks.get(running.id).progress, "the export to get going")
     wait_until(lambda: client.report().types, "the first report")
@@ -92,6 +93,7 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     yield "tasks-none", "/tasks?q=nothing-like-this"
     yield "task-failed", f"/tasks/{failed[-1].id}"
     yield "task-retried", f"/tasks/{retried.id}"
+    yield "task-again", f"/tasks/{again.id}"
     yield "task-running", f"/tasks/{running.id}"
     yield "configs", "/task-configs"
     yield "config", f"/task-configs/{quote('shop.report')}"
@@ -103,6 +105,7 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     yield "cluster", "/cluster"
     yield "reports", "/reports"
     yield "audit", "/audit"
+    yield "audit-cluster", "/audit?scope=cluster"
     yield "tokens", "/tokens"
     yield "settings", "/settings"
 

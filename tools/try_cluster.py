@@ -176,7 +176,7 @@ def describe(state: dict[str, Any]) -> str:
     first, *others = state["urls"]
     lines = [
         f"Rota is up: {len(state['urls'])} pods on {SERVERS[state['topology']]}. Logs and settings: {FOLDER}",
-        f"  API    {first}  (also {', '.join(others)})",
+        f"  Open   {first}  (console, with the token below; also {', '.join(others)})",
         f"  Docs   {first}/docs",
         f"  Token  {state['token']}",
         "",
@@ -184,9 +184,11 @@ def describe(state: dict[str, Any]) -> str:
         *(() if shutil.which("rota") else (f"  source {Path(sys.prefix)}/bin/activate   # the rota command is there",)),
         f"  export ROTA_URL={first} ROTA_TOKEN={state['token']}",
         '  rota task submit sample_hello --payload \'{"name": "Ada"}\' --wait',
-        "  rota cluster            # who leads? kill that pod and look again",
+        "  rota cluster            # who leads? kill that pod and look again:",
+        *(f"  kill -9 {pid:<15} # {name}" for name, pid in state["pods"].items()),
+        f"  export ROTA_URL={others[0]}   # after pod-1, whose API commands asked so far",
         f"  rota doctor --config {FOLDER}/rota.yaml   # without it, it looks at the settings of this folder",
-        "  make down               # ends everything",
+        "  make down               # ends everything, and deletes its data",
         "Another shell needs the same export: a token that make dev left in this folder is not one of this cluster.",
     ]
     return "\n".join(lines)
@@ -248,7 +250,8 @@ def keep(app: Path, topology: str, *, port: int) -> int:
             for pod in pods:
                 pod.wait_for("node.ready")
             urls = [f"http://127.0.0.1:{port}" for port in ports]
-            write_state({"pid": os.getpid(), "token": token, "urls": urls, "topology": topology})
+            pids = {f"pod-{place}": pod.pid for place, pod in enumerate(pods, start=1)}
+            write_state({"pid": os.getpid(), "token": token, "urls": urls, "topology": topology, "pods": pids})
             try:
                 threading.Event().wait()
             finally:

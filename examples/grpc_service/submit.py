@@ -1,4 +1,4 @@
-"""Define a type of task that the image service runs, and submit some; `ROTA_URL` and `ROTA_TOKEN` say where."""
+"""Define a type that the image service runs, and submit some; `ROTA_URL` and `ROTA_TOKEN` say where, or this folder."""
 
 import sys
 

@@ -3,6 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 from rota.__about__ import __version__
+from rota.domain.errors import (
+    ConfigError,
+    ConflictError,
+    DeniedError,
+    InvalidError,
+    NotFoundError,
+    RateLimitedError,
+    RotaError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 from rota.domain.retry import RetryPolicy
 from rota.embedding import Handle, Rota
 from rota.sdk.context import Context
@@ -17,15 +28,24 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "Client",
+    "ConfigError",
+    "ConflictError",
     "Context",
     "Defer",
+    "DeniedError",
     "Fail",
     "Handle",
+    "InvalidError",
+    "NotFoundError",
+    "RateLimitedError",
     "Retry",
     "RetryPolicy",
     "Rota",
+    "RotaError",
     "Snooze",
     "TaskView",
+    "UnauthenticatedError",
+    "UnavailableError",
     "__version__",
     "cron",
     "task",
@@ -43,3 +63,8 @@ def __getattr__(name: str) -> Any:
 
         return Client
     raise AttributeError(f"module 'rota' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Also what is imported when it is first named."""
+    return sorted({*globals(), *__all__})

@@ -105,12 +105,13 @@ class Rota:
 
     async def submit(self, type: str, payload: Any = None, **options: Unpack[SubmitOptions]) -> Handle:
         """Add a task. When this returns, it is durable: it will run, whatever dies."""
-        added = await self._desk.submit(_wish(type, payload, options=options))
+        added = await self._desk.submit(Submission(type=type, payload=payload, **_given(options)))
         return Handle(str(added.task_id), self)
 
     async def submit_many(self, type: str, payloads: Iterable[Any], **options: Unpack[SubmitOptions]) -> list[Handle]:
         """Add tasks of one type, all or none."""
-        added = await self._desk.submit_many([_wish(type, payload, options=options) for payload in payloads])
+        given = _given(options)
+        added = await self._desk.submit_many([Submission(type=type, payload=one, **given) for one in payloads])
         return [Handle(str(answer.task_id), self) for answer in added]
 
     async def get(self, task_id: str) -> TaskView:
@@ -192,12 +193,13 @@ def _not_running() -> ConflictError:
     return ConflictError("Rota is not running; use it inside `async with rota.Rota(...) as app:`")
 
 
-def _wish(type: str, payload: Any, *, options: SubmitOptions) -> Submission:
+def _given(options: SubmitOptions) -> dict[str, Any]:
+    """The options as a submission has them."""
     given: dict[str, Any] = dict(options)
     for key in ("delay", "timeout"):
         if key in given:
             given[key] = parse_duration(key, given[key])
-    return Submission(type=type, payload=payload, **given)
+    return given
 
 
 def _id(text: str) -> TaskId:

@@ -41,7 +41,9 @@ class EtcdCoordinatorBackend:
 
     async def forget(self) -> None:
         client = make_client(self._server, self._stack, unavailable=CoordinatorUnavailableError)
-        await client.write([delete_span(under(f"/{self._prefix}/"))])
+        [gone] = (await client.write([delete_span(under(f"/{self._prefix}/"), prev_kv=True)])).answers
+        for lease in {kv.lease for kv in gone.delete.prev_kvs if kv.lease}:
+            await client.revoke(lease)
 
 
 def make_client(server: EtcdServer, stack: AsyncExitStack, *, unavailable: type[UnavailableError]) -> EtcdClient:

@@ -84,7 +84,7 @@ def test_the_processes_of_a_group_end_together(alone: Cluster) -> None:
 
 @pytest.mark.parametrize("app", ["absent.py", "no_such_module_anywhere"])
 def test_an_app_that_is_not_there_is_told_with_what_to_try(tmp_path: Path, app: str) -> None:
-    ran = rota_command(tmp_path, "worker", "--app", app)
+    ran = rota_command(tmp_path, "worker", "--app", app, ROTA_COORDINATOR__URL="sql://")
     assert ran.returncode == 2
     assert any(line.startswith("error: there is no ") and app in line for line in ran.stderr.splitlines())
     assert ran.stderr.splitlines()[-1] == "try: rota worker --help"
@@ -103,7 +103,7 @@ def test_an_app_that_is_not_there_is_told_with_what_to_try(tmp_path: Path, app: 
 )
 def test_an_app_that_is_broken_is_told_in_two_lines(tmp_path: Path, last_line: str, told_as: str) -> None:
     (tmp_path / "tasks.py").write_text(f"import rota\n\n{last_line}\ndef run(): pass\n", "utf-8")
-    ran = rota_command(tmp_path, "worker", "--app", "tasks.py")
+    ran = rota_command(tmp_path, "worker", "--app", "tasks.py", ROTA_COORDINATOR__URL="sql://")
     told = [line for line in ran.stderr.splitlines() if not line.startswith("{")]
     assert ran.returncode == 2
     assert told[0].startswith(f"error: tasks.py cannot be loaded: {told_as}")

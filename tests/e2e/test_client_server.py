@@ -164,6 +164,16 @@ def test_a_plan_refuses_what_apply_refuses_and_apply_then_changes_nothing(
     assert typed("config-type", "get", "aa1")[0] == 3
 
 
+def test_all_that_the_server_refuses_of_a_definition_is_told_at_once(typed: Rota, server: Server) -> None:
+    text = 'type: aa1\nexecutor: {type: http}\npayload: [1]\nschedule: {cron: "0 0 * * *", only: [cn]}\nname: 7\n'
+    (server.folder / "wrong.yaml").write_text(text, "utf-8")
+    code, _, said = typed("config-type", "apply", "-f", "wrong.yaml")
+    told = [line.rsplit(": ", 1)[0] for line in said.splitlines()[:-1]]
+    named = [(5, "name"), (2, "executor.url"), (4, "schedule.only")]
+    assert (code, told) == (2, [f"error: wrong.yaml:{line}: aa1: {field}" for line, field in named])
+    assert typed("config-type", "get", "aa1")[0] == 3
+
+
 def test_a_worker_is_drained_resumed_and_resized(typed: Rota) -> None:
     worker_id = typed("worker", "ls", "-o", "name")[1].strip()
     assert typed("worker", "drain", worker_id)[0] == 0

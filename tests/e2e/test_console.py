@@ -263,6 +263,21 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(
         assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_phone_shows_the_operations_of_the_api_without_scrolling_sideways(
+    browser: Browser, dev: Dev, width: int
+) -> None:
+    with a_visitor(browser, dev.url, width=width) as visitor:
+        page = visitor.page
+        page.goto(f"{dev.url}/docs")
+        expect(page.locator("#list_tasks")).to_contain_text("GET/api/v1/tasks")
+        page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        box = page.get_by_role("group", name="Parameter, In, Type").first
+        assert box.evaluate("box => (box.scrollLeft = 9999, box.scrollLeft)") > 0, "its last column can be read"
+        assert visitor.complaints == []
+
+
 @pytest.mark.slow
 def test_it_works_behind_a_path_that_a_proxy_takes_away(browser: Browser, dev: Dev) -> None:
     with a_visitor(browser, f"{dev.url}/rota/") as visitor:

@@ -71,9 +71,13 @@ def test_the_leader_is_killed_and_a_worker_drained_under_the_eyes_of_a_visitor(c
         first = wait_until(lambda: leader_of(client), "a leader")
         nodes = page.get_by_test_id("nodes")
         expect(nodes.get_by_role("row", name=first)).to_contain_text("Leader")
+        elections = page.get_by_test_id("elections")
+        expect(elections.get_by_role("row", name=first)).to_contain_text("leads now")
         process_of(cluster, first).send(signal.SIGKILL)
         second = wait_until(lambda: leader_of(client) not in (None, first) and leader_of(client), "another leader")
         expect(nodes.get_by_role("row", name=second)).to_contain_text("Leader")
+        expect(elections.get_by_role("row", name=second)).to_contain_text("leads now")
+        expect(elections.get_by_role("row", name=first)).to_contain_text("Fell silent")
 
         running = client.submit("nap", {"seconds": 2})
         visitor.go(f"/tasks/{running.id}")

@@ -27,6 +27,7 @@ def test_the_overview_counts_what_is_due_though_nobody_takes_it_and_shows_whole_
     number = failures.get_by_role("cell").first.locator(".mantine-Badge-label")
     assert int(number.inner_text().replace(",", "")) >= 12
     assert number.evaluate("label => label.scrollWidth <= label.clientWidth"), "no digit is cut off"
+    expect(page.get_by_role("link", name=re.compile("Due later"))).to_have_attribute("href", "#/queues")
     page.get_by_text("Live", exact=True).last.click()
     expect(page.get_by_role("img", name="Rates per second")).to_be_visible()
     lag.click()
@@ -86,6 +87,51 @@ def test_a_list_is_gone_through_by_keyboard(visitor: Visitor, client: rota.Clien
     expect(page).to_have_url(re.compile(f"/tasks/{handles[2].id}$"))
 
 
+def test_of_one_process_another_worker_is_not_advised_in_either_language(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("left.over", {"executor": {"type": "local"}})
+    task = client.submit("left.over")
+    page = visitor.page
+    visitor.go(f"/tasks/{task.id}")
+    why = page.get_by_test_id("why")
+    expect(why).to_contain_text("all of Rota is one process here, which no other worker can join")
+    page.get_by_label("Language").select_option("zh-CN")
+    expect(why).to_contain_text(re.compile("其他工作节点无法加入.*rota dev FILE.py 或 rota server --app FILE.py"))
+    page.get_by_label("语言").select_option("en")
+    expect(why.get_by_text("rota worker")).to_have_count(0)
+    client.tasks.cancel(task.id)
+
+
+@pytest.mark.parametrize(
+    ("lack", "words", "command"),
+    [
+        ({"executor": "local"}, "请用 --app 启动一个包含其函数的工作节点", "rota worker --app FILE.py"),
+        ({"executor": "local", "module": "shop.jobs"}, "其函数在模块 shop.jobs 中", "rota worker --app shop.jobs"),
+        ({"executor": "sql"}, "它需要执行器 sql", None),
+        ({"executor": "sql", "overlap": "skip"}, "其调度的触发都会被跳过", None),
+        ({"executor": "sql", "keeps_firing": True}, "可用 rota schedule pause wanted.nobody 暂停。", None),
+    ],
+)
+def test_what_no_worker_has_is_told_in_chinese_with_a_command_that_helps(
+    visitor: Visitor, client: rota.Client, lack: dict[str, object], words: str, command: str | None
+) -> None:
+    client.configs.put("wanted.nobody", {"executor": {"type": "local"}})
+    task, page = client.submit("wanted.nobody"), visitor.page
+
+    def answer(route: Route, changes: dict[str, object]) -> None:
+        route.fulfill(json=route.fetch().json() | changes)
+
+    page.route("**/explain", lambda route: answer(route, lack))
+    page.route("**/api/v1/cluster", lambda route: answer(route, {"coordinator": "redis"}))
+    visitor.go(f"/tasks/{task.id}")
+    why = page.get_by_test_id("why")
+    expect(why).to_contain_text("No worker takes this type")
+    page.get_by_label("Language").select_option("zh-CN")
+    expect(why).to_contain_text(words)
+    expect(why.locator(".mono")).to_have_text([] if command is None else [command])
+    page.get_by_label("语言").select_option("en")
+    client.tasks.cancel(task.id)
+
+
 def test_a_log_has_the_colours_of_the_program_and_stays_where_one_reads(visitor: Visitor, client: rota.Client) -> None:
     task = client.submit("shop.export", {"rows": 300})
     page = visitor.page
@@ -114,6 +160,7 @@ def test_a_schedule_keeps_out_of_a_calendar_that_is_chosen(visitor: Visitor, cli
     client.calendars.put("weekends", {"windows": [{"weekdays": [6, 7]}]})
     page.reload()
     page.get_by_label("Type").fill("planned.report")
+    page.get_by_label("URL").fill("https://reports.example.com/run")
     page.get_by_text("cron", exact=True).click()
     page.get_by_label("Cron expression").fill("0 9 * * *")
     page.get_by_role("combobox", name="Never within calendars").click()
@@ -165,6 +212,18 @@ def test_the_cluster_tells_whether_its_store_and_coordinator_answer(visitor: Vis
     expect(page.get_by_text("No node leads")).to_have_count(0)
 
 
+@pytest.mark.parametrize("path", ["/cluster", "/queues"])
+def test_what_waits_and_runs_is_named_so_and_by_priority_is_what_is_ready(visitor: Visitor, path: str) -> None:
+    page = visitor.page
+    level = {"priority": 5, "ready": 2, "oldest_age_seconds": 1.5}
+    figures = {"items": [level], "delayed": 1, "assigned": 0, "running": 3}
+    page.route("**/api/v1/queues", lambda route: route.fulfill(json=figures))
+    visitor.go(path)
+    expect(page.get_by_role("heading", name="Waiting and running")).to_be_visible()
+    table = page.get_by_role("table", name="Ready, by priority")
+    expect(table.get_by_role("row")).to_contain_text("Priority 5")
+
+
 def test_a_page_that_breaks_leaves_the_menu_and_says_what_to_do(visitor: Visitor) -> None:
     page = visitor.page
     visitor.go("/")
@@ -177,7 +236,10 @@ def test_a_page_that_breaks_leaves_the_menu_and_says_what_to_do(visitor: Visitor
     visitor.complaints.clear()  # of what did not come
 
 
-@pytest.mark.parametrize("address", ["/tasks?since=toString", "/reports?range=constructor", "/forecast?span=valueOf"])
+@pytest.mark.parametrize(
+    "address",
+    ["/tasks?since=toString", "/reports?range=constructor", "/forecast?span=valueOf", "/audit?since=valueOf&action=x"],
+)
 def test_an_address_that_somebody_made_up_shows_the_page_all_the_same(visitor: Visitor, address: str) -> None:
     visitor.go(address)
     expect(visitor.page.locator("main h1")).to_be_visible()
@@ -206,6 +268,7 @@ def test_a_cancelled_task_is_no_error_and_an_attempt_that_was_retried_says_so(
 def test_what_is_wrong_is_shown_at_its_field_until_that_is_changed(visitor: Visitor) -> None:
     page = visitor.page
     visitor.go("/task-configs/+new")
+    page.get_by_label("URL").fill("https://reports.example.com/run")
     page.get_by_label("Type").fill("no type!")
     page.get_by_role("button", name="Save").first.click()
     problem = page.locator("[id$=-error]")

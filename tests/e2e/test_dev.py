@@ -84,6 +84,8 @@ def test_the_samples_run_and_ctrl_c_ends_it_in_good_order(tmp_path: Path) -> Non
     with dev(tmp_path, "--port", str(free_port())) as running, rota.Client(running.url, running.token) as client:
         tasks = {task.type: task.id for task in client.tasks.list() if not task.name and task.type != TICK}
         assert tasks.keys() == SAMPLES
+        (types,) = re.findall(r"^  Types   (.*)$", running.said, re.MULTILINE)
+        assert set(types.split(", ")) == {config.type for config in client.configs.list()}
         client.tasks.cancel(tasks["sample_slow"])
         ends = {name: client.tasks.wait(task_id, "60s") for name, task_id in tasks.items()}
         assert {name: task.status for name, task in ends.items()} == dict.fromkeys(SAMPLES, SUCCESS) | {
@@ -297,5 +299,25 @@ def test_a_type_from_a_file_runs_where_its_config_names_a_function_of_the_app(tm
             assert task.result.data == "HELLO"
             client.configs.put("elsewhere", {"executor": {"type": "local", "function": "other:shout"}})
             waiting = client.tasks.explain(client.submit("elsewhere").id)
-            assert "whose function is in the module other: start one with --app other" in waiting.sentence
+            assert "whose function is in the module other: all of Rota is one process here" in waiting.sentence
         assert running.interrupt() == 0
+
+
+def test_what_is_left_of_the_samples_is_told_with_what_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with dev(tmp_path, "--port", str(free_port())) as running:
+        with rota.Client(running.url, running.token) as client:
+            wait_until(lambda: any(config.type == TICK for config in client.configs.list()), "the samples")
+        assert running.interrupt() == 0
+    (tmp_path / "jobs.py").write_text(TASKS.format(type="greet", arguments=""), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROTA_URL", raising=False)
+    monkeypatch.delenv("ROTA_TOKEN", raising=False)
+    with dev(tmp_path, "jobs.py", "--port", str(free_port())):
+        assert run(["doctor"]) == 1
+        fix = f"rota schedule pause {TICK}"
+        assert f"      try: {fix}\n" in capsys.readouterr().out
+        assert run(fix.split()[1:]) == 0
+        run(["doctor"])
+        assert "scheduled types" not in capsys.readouterr().out

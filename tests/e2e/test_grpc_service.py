@@ -52,8 +52,7 @@ def run(command: list[str], folder: Path, **variables: str) -> str:
 
 def test_the_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     commands = [line for block in BLOCK.findall(GUIDE.read_text("utf-8")) for line in block.splitlines() if line]
-    service, dev, token, submit, logs = commands[:5]
-    assert token.startswith("export ROTA_TOKEN=$(cat .rota/token)")
+    service, dev, submit, logs = commands[:4]
     path = f"{Path(sys.executable).parent}:{bare_environment().get('PATH', '')}"
     place, port = f"127.0.0.1:{free_port()}", str(free_port())
 
@@ -66,11 +65,10 @@ def test_the_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
         running(spell(service), tmp_path, until="images at"),
         running([*spell(dev), "--port", port], tmp_path, until="rota top", PATH=path),
     ):
-        asked = {"ROTA_URL": f"http://127.0.0.1:{port}", "PATH": path}
-        printed = run(spell(submit), tmp_path, **asked, ROTA_TOKEN=(tmp_path / ".rota" / "token").read_text().strip())
+        printed = run(spell(submit), tmp_path, PATH=path)  # it finds the server and the token of the folder
         assert printed.splitlines() == [
             "SUCCESS 1 {'thumbnail': 'cat.jpg?w=200', 'attempt': 1}",
             "SUCCESS 2 {'thumbnail': 'cat.jpg?w=300', 'attempt': 2}",
             "FAILED 1 9000 pixels are too many",
         ]
-        assert "FAILED" in run(spell(logs), tmp_path, **asked)
+        assert "FAILED" in run(spell(logs), tmp_path, PATH=path)

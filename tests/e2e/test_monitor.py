@@ -84,10 +84,11 @@ async def test_a_worker_that_drains_is_alive_and_tells_its_figures_but_is_not_re
         assert worker.popen.wait(60) == 0
 
 
-def test_a_port_that_is_taken_is_told_with_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_told_with_what_to_try(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = [f"store.url=sqlite:///{tmp_path}/rota.db", "coordinator.url=sql://"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        flags = ["store.url=memory://", "metrics.collector=none", "log.level=error", f"monitor.port={port}"]
+        flags = [*shared, "metrics.collector=none", "log.level=error", f"monitor.port={port}"]
         assert run(["worker", *(word for flag in flags for word in ("--set", flag))]) == 2
     told = capsys.readouterr().err
     assert f"error: port {port} of 127.0.0.1 is in use" in told

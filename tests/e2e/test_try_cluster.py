@@ -17,6 +17,7 @@ from tests.support.servers.process import free_port
 from tools.try_cluster import INTERRUPTED, SERVERS, TOPOLOGIES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+PODS = ["pod-1", "pod-2", "pod-3"]
 NEEDS = {
     "redis+mysql": ("redis", "mariadb"),
     "sentinel": ("redis", "mariadb"),
@@ -69,11 +70,15 @@ def test_a_topology_comes_up_works_as_it_says_and_goes(topology: str, tmp_path: 
     up = try_cluster(tmp_path, "up", "--topology", topology, "--port", str(free_port()))
     try:
         assert up.returncode == 0, up.stdout + up.stderr
-        said = dict(re.findall(r"(ROTA_URL|ROTA_TOKEN)=(\S+)", up.stdout))
+        said, (other,) = read_exports(up.stdout)
         command = next(line for line in up.stdout.splitlines() if "rota task submit" in line)
         assert "make down" in up.stdout
         assert "is ready" in type_in(tmp_path, "rota health", said=said)
         assert "Ada" in type_in(tmp_path, command.strip(), said=said)
+        pods = re.findall(r"kill -9 (\d+) +# (pod-\d)", up.stdout)
+        assert [name for pid, name in pods if f"worker.name={name}" in Path(f"/proc/{pid}/cmdline").read_text()] == PODS
+        os.kill(int(pods[0][0]), signal.SIGKILL)
+        assert "is ready" in type_in(tmp_path, "rota health", said={**said, **other})
     finally:
         down = try_cluster(tmp_path, "down")
         left = read_leftovers(tmp_path)
@@ -94,6 +99,16 @@ def test_ctrl_c_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / ".rota", ignore_errors=True)
     assert (up.returncode, "ending what was started" in said) == (INTERRUPTED, True)
     assert left == []
+
+
+def read_exports(printed: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """The variables to begin with, and those to go on with."""
+    first, *others = [
+        dict(word.split("=") for word in line.partition("#")[0].split()[1:])
+        for line in printed.splitlines()
+        if line.startswith("  export ")
+    ]
+    return first, others
 
 
 def read_leftovers(folder: Path) -> list[str]:

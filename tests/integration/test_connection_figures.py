@@ -22,14 +22,13 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.sdk.tasks import TaskRegistry
 from tests.support.local_jobs import until
 from tests.support.names import fresh_name
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, PATIENT_REDIS
 from tests.support.proxy import FaultyProxy
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer
 
 TWO = RedisOptions(answer_within=timedelta(seconds=PATIENCE_S), blocking_connections=2)
-SOON = RedisOptions(answer_within=timedelta(seconds=1))
 Server = MariaDbServer | PostgresServer
 
 
@@ -149,7 +148,7 @@ async def test_connections_to_redis_that_broke_are_counted_and_made_anew(
     redis_server: RedisServer, told: ConnectionFigures
 ) -> None:
     async with FaultyProxy("127.0.0.1", redis_server.port) as proxy:
-        client = RedisClient(f"redis://127.0.0.1:{proxy.port}/0", SOON, collector=told)
+        client = RedisClient(f"redis://127.0.0.1:{proxy.port}/0", PATIENT_REDIS, collector=told)
         await client.command("PING")
         async with client.listen("figures") as messages:
             assert told.read(metrics.CONNECTIONS_IN_USE, "listening") == 1

@@ -22,6 +22,7 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 from tests.support.builders import a_new_task
 from tests.support.cluster import eventually
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENCE_S
 from tests.support.proxy import FaultyProxy
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.postgres import PostgresServer
@@ -141,17 +142,17 @@ async def test_a_call_past_its_deadline_is_unavailable(kind: str, server: Server
     async with opened(server.url(name), deadline_s=0.2) as database:
         with pytest.raises(StoreUnavailableError):
             await database.read(lambda link: link.exec_driver_sql(SLOW[kind]).scalar_one())
-        assert await database.read(number) == 42
+        assert await database.read(number, deadline_s=PATIENCE_S) == 42
 
 
 async def test_a_silent_network_is_unavailable_and_heals(server: Server, name: str) -> None:
     async with behind_proxy(server, name) as (proxy, url), opened(url, deadline_s=0.3) as database:
-        await database.read(number)
+        await database.read(number, deadline_s=PATIENCE_S)
         proxy.blackhole()
         with pytest.raises(StoreUnavailableError):
             await database.read(number)
         proxy.heal()
-        assert await database.read(number) == 42
+        assert await database.read(number, deadline_s=PATIENCE_S) == 42
 
 
 async def test_a_refused_connection_is_unavailable(server: Server, name: str) -> None:
@@ -314,9 +315,8 @@ async def test_a_server_that_takes_no_writes_is_unavailable_until_it_does(kind: 
                 for id_ in range(2, 1000):  # a session of PostgreSQL learns of it when it next idles
                     await store.tasks.add([a_new_task(id_)])
             assert await store.tasks.find(TaskId(1), DEFAULT_TENANT) is not None, "what it has can be read"
-            for first in range(2000, 2200, 100):  # all of them refused
-                tries = [store.tasks.add([a_new_task(first + place)]) for place in range(100)]
-                await asyncio.gather(*tries, return_exceptions=True)
+            tries = [store.tasks.add([a_new_task(2000 + place)]) for place in range(5 * POOL_SIZE)]
+            await asyncio.gather(*tries, return_exceptions=True)  # all of them refused
             async with opened(server.url(name)) as admin:
                 sessions = await admin.read(
                     lambda link: link.execute(text(SESSIONS[kind]), {"name": name}).scalar_one()

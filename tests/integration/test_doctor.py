@@ -8,10 +8,14 @@ import pytest
 from rota.config import doctor
 from rota.config.doctor import Examined, Finding, examine, examine_tokens
 from rota.config.load import Loaded, Sources, load
+from rota.config.registry import Registries, Surroundings
 from rota.config.schema import upgrade_schema
 from rota.config.tokens import issue_token
+from rota.domain.calendar import BusinessDays, Calendar, StoredCalendar
+from rota.domain.schedule import Schedule
 from rota.infrastructure.coordination.redis_client import RedisClient
-from rota.infrastructure.system import SystemClock
+from rota.infrastructure.system import SystemClock, SystemRandom
+from tests.support.builders import a_config
 from tests.support.names import fresh_name
 from tests.support.patience import PATIENT_REDIS
 from tests.support.servers.postgres import PostgresServer
@@ -62,6 +66,24 @@ async def test_a_clock_that_differs_is_a_finding(loaded: Loaded, monkeypatch: py
     monkeypatch.setattr(doctor, "SystemClock", FastClock)
     found = by_subject(await examine(loaded))
     assert not found["clock"].is_sound
+
+
+async def test_a_calendar_that_ends_soon_is_a_finding_if_a_schedule_keeps_to_it(loaded: Loaded) -> None:
+    assert by_subject(await examine(loaded))["calendars"].is_sound
+    around = Surroundings(loaded.settings, SystemClock(), SystemRandom())
+    async with Registries().stores.get("postgresql")(around) as store:
+        now = await store.tasks.now()
+        for name, last in (("over", now.year - 1), ("unused", now.year - 1), ("later", now.year + 2)):
+            calendar = Calendar(name=name, business_days=BusinessDays(), years=(2020, last))
+            await store.calendars.put(StoredCalendar(calendar=calendar))
+        for name, calendars in (("report", ("over",)), ("mail", ("over", "later")), ("free", ("later",))):
+            schedule = Schedule(every=timedelta(hours=1), only=calendars)
+            await store.configs.put(a_config(name, schedule=schedule, next_fire_at=now))
+        paused = Schedule(every=timedelta(hours=1), only=("unused",), is_paused=True)
+        await store.configs.put(a_config("paused", schedule=paused, next_fire_at=now))
+    found = by_subject(await examine(loaded))["calendars"]
+    assert found.text == f"over knows nothing after {now.year - 1}, and then mail, report will not fire"
+    assert "rota calendar put" in found.fix
 
 
 async def test_a_token_without_an_end_is_a_finding(loaded: Loaded) -> None:

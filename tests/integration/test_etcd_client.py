@@ -7,14 +7,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
+from rota._proto.etcd import wire_pb2 as wire
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
+from rota.infrastructure.etcd import endpoints
 from rota.infrastructure.etcd.address import parse_address
 from rota.infrastructure.etcd.client import CompactedError, EtcdClient, EtcdOptions, LeaseGoneError, seconds
 from rota.infrastructure.etcd.ops import delete, get, is_absent, is_put, only, put, put_missing, under
 from rota.infrastructure.etcd.upkeep import Upkeep
 from rota.infrastructure.system import SystemClock
+from tests.support.fake_etcd import a_fake_member
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENCE_S
 from tests.support.proxy import FaultyProxy
 from tests.support.require import require_server
 from tests.support.servers.binaries import find_binary
@@ -22,7 +27,9 @@ from tests.support.servers.etcd import EtcdServer, list_binaries, version_of
 from tests.support.servers.process import free_port, run_tool
 
 SOON = timedelta(seconds=20)
+GIB = 2**30
 QUICK = EtcdOptions(answer_within=timedelta(milliseconds=300))
+PATIENT = EtcdOptions(answer_within=timedelta(seconds=PATIENCE_S))
 
 
 @asynccontextmanager
@@ -85,7 +92,7 @@ async def test_a_lease_that_is_over_is_told(client: EtcdClient, key: str) -> Non
 async def test_leases_are_kept_alive_when_the_server_comes_back() -> None:
     require_server("etcd")
     with EtcdServer(durable=True) as server:
-        async with a_client(server.url()) as client:
+        async with a_client(server.url(), PATIENT) as client:
             lease = await client.grant(timedelta(minutes=1))
             gone = await client.grant(timedelta(minutes=1))
             await client.revoke(gone)
@@ -93,8 +100,10 @@ async def test_leases_are_kept_alive_when_the_server_comes_back() -> None:
             both = await asyncio.gather(client.keep_alive(gone), client.keep_alive(lease))
             assert list(both) == [False, True], "answers are told apart"
             server.kill()
+            client._options = QUICK
             with pytest.raises(CoordinatorUnavailableError):
                 await client.keep_alive(lease)
+            client._options = PATIENT
             server.start()
             assert await client.keep_alive(lease)
 
@@ -123,17 +132,20 @@ async def test_a_wait_ends_without_news(client: EtcdClient, key: str) -> None:
     assert not await client.wait_for(only(key), after=now, wait=wait, is_wanted=lambda _: True)
 
 
-async def test_a_wait_apart_ends_when_a_call_gets_no_answer(key: str) -> None:
+@pytest.mark.parametrize("call", ["read", "keep_alive"])
+async def test_a_wait_apart_ends_when_a_call_gets_no_answer(key: str, call: str) -> None:
     require_server("etcd")
     with EtcdServer() as server:
-        async with a_client(server.url(), QUICK) as client:
+        async with a_client(server.url(), PATIENT) as client:
+            lease = await client.grant(SOON)
             seen = (await client.read([get(key)])).revision
             waiting = client.wait_apart(only(key), after=seen, wait=timedelta(minutes=5), is_wanted=is_put)
             for _ in range(5):  # by then it is begun
                 await client.write([put(f"{key}-other")])
             server.pause()
+            client._options = QUICK
             with pytest.raises(CoordinatorUnavailableError):
-                await client.read([get(key)])
+                await (client.read([get(key)]) if call == "read" else client.keep_alive(lease))
             await asyncio.wait({waiting}, timeout=SOON.total_seconds())
             assert waiting.done()
 
@@ -144,8 +156,15 @@ async def test_a_dead_member_is_passed_over(etcd_server: EtcdServer, key: str) -
         assert (await client.write([put(key)])).is_met
 
 
-async def test_when_no_member_answers_the_caller_is_told_in_time() -> None:
-    async with a_client(f"etcd://127.0.0.1:{free_port()}", QUICK) as client:
+@pytest.fixture
+def soon_missed(monkeypatch: pytest.MonkeyPatch) -> EtcdOptions:
+    """Connections are not waited for, and there is much time left to say so."""
+    monkeypatch.setattr(endpoints, "CONNECTED_WITHIN", 0.1)
+    return EtcdOptions(answer_within=timedelta(seconds=2))
+
+
+async def test_when_no_member_answers_the_caller_is_told_in_time(soon_missed: EtcdOptions) -> None:
+    async with a_client(f"etcd://127.0.0.1:{free_port()}", soon_missed) as client:
         with pytest.raises(CoordinatorUnavailableError, match=r"cannot connect to 127\.0\.0\.1:"):
             await client.read([get("/x")])
         with pytest.raises(CoordinatorUnavailableError, match=r"cannot connect to 127\.0\.0\.1:"):
@@ -154,8 +173,10 @@ async def test_when_no_member_answers_the_caller_is_told_in_time() -> None:
             await client.wait_for(only("/x"), after=0, wait=SOON, is_wanted=is_put)
 
 
-async def test_who_speaks_no_tls_is_told_as_where_tls_was_wanted(etcd_server: EtcdServer) -> None:
-    async with a_client(f"etcds://127.0.0.1:{etcd_server.port}", QUICK) as client:
+async def test_who_speaks_no_tls_is_told_as_where_tls_was_wanted(
+    etcd_server: EtcdServer, soon_missed: EtcdOptions
+) -> None:
+    async with a_client(f"etcds://127.0.0.1:{etcd_server.port}", soon_missed) as client:
         with pytest.raises(CoordinatorUnavailableError, match=r"cannot connect to 127\.0\.0\.1:[0-9]+ by TLS"):
             await client.read([get("/x")])
 
@@ -163,7 +184,7 @@ async def test_who_speaks_no_tls_is_told_as_where_tls_was_wanted(etcd_server: Et
 async def test_a_member_that_falls_silent_is_left_for_another(etcd_server: EtcdServer, key: str) -> None:
     async with FaultyProxy("127.0.0.1", etcd_server.port) as proxy:
         url = f"etcd://127.0.0.1:{proxy.port},127.0.0.1:{etcd_server.port}"
-        async with a_client(url, EtcdOptions(answer_within=timedelta(seconds=2))) as client:
+        async with a_client(url, EtcdOptions(answer_within=timedelta(seconds=4))) as client:
             await client.write([put(key)])
             proxy.blackhole()
             try:
@@ -203,13 +224,58 @@ async def test_the_history_is_forgotten_by_one_of_those_who_look(client: EtcdCli
             await anext(events)
 
 
+async def test_who_finds_that_another_lets_the_history_be_forgotten_does_not_ask_how_full_it_is(
+    client: EtcdClient, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ask = list[wire.StatusResponse](), client.status
+
+    async def ask_and_count() -> wire.StatusResponse:
+        asked.append(await ask())
+        return asked[-1]
+
+    monkeypatch.setattr(client, "status", ask_and_count)
+    one, other = (Upkeep(client, SystemClock(), key=f"{key}/compacted") for _ in range(2))
+    assert [await one.look(), await other.look()] == [True, False]
+    assert len(asked) == 1
+
+
+async def test_an_etcd_that_tells_its_quota_is_measured_by_that_one() -> None:
+    async with a_fake_member() as member, a_client(f"etcd://127.0.0.1:{member.port}") as client:
+        member.in_use, member.quota = 3 * GIB, 8 * GIB
+        upkeep = Upkeep(client, SystemClock(), key="/x")
+        with capture_logs() as logs:
+            await upkeep.warn()
+        assert logs == []
+        member.quota = 0  # an older one: the usual quota is all that is known
+        with capture_logs() as logs:
+            await upkeep.warn()
+        assert [(line["event"], line["quota"]) for line in logs] == [("etcd.nearly_full", 2 * GIB)]
+
+
+async def administer(server: EtcdServer, *commands: str) -> None:
+    tool = [str(find_binary("etcdctl")), f"--endpoints=127.0.0.1:{server.port}"]
+    for command in commands:
+        await asyncio.to_thread(run_tool, [*tool, *command.split()], server.directory)
+
+
+@pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")
+@pytest.mark.parametrize("binary", list_binaries() or [Path("etcd")], ids=by_version)
+async def test_a_user_logs_in_again_when_rights_have_changed(binary: Path, key: str) -> None:
+    require_server("etcd")
+    token = f"--auth-token=jwt,priv-key={binary},sign-method=HS256,ttl=10m"  # a file that the server can read
+    with EtcdServer(options=(token,), binary=binary) as server:
+        await administer(server, "user add root:secret", "auth enable")
+        async with a_client(f"etcd://root:secret@127.0.0.1:{server.port}") as client:
+            await client.write([put(key)])
+            await administer(server, "--user=root:secret user add other:secret")
+            assert (await client.write([put(key)])).is_met
+
+
 @pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")
 async def test_a_user_logs_in_and_again_when_its_token_has_ended(key: str) -> None:
     require_server("etcd")
     with EtcdServer(options=("--auth-token-ttl=1",)) as server:
-        tool = [str(find_binary("etcdctl")), f"--endpoints=127.0.0.1:{server.port}"]
-        for words in (["user", "add", "root:secret"], ["auth", "enable"]):
-            await asyncio.to_thread(run_tool, [*tool, *words], server.directory)
+        await administer(server, "user add root:secret", "auth enable")
         async with a_client(f"etcd://root:secret@127.0.0.1:{server.port}") as client:
             await client.write([put(key)])
             client._token = "spoilt"

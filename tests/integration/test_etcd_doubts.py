@@ -91,9 +91,9 @@ async def test_who_is_connected_to_a_silent_member_is_told_and_watches_elsewhere
         FaultyProxy("127.0.0.1", etcd_server.port) as proxy,
         a_client(f"127.0.0.1:{proxy.port}", f"127.0.0.1:{etcd_server.port}") as client,
     ):
-        await client.read([get(key)])
+        now = (await client.read([get(key)])).revision
         with pytest.raises(CoordinatorUnavailableError, match=GIVEN_UP):
-            async with asyncio.timeout(PATIENCE_S), client.watch(only(key), after=0) as events:
+            async with asyncio.timeout(PATIENCE_S), client.watch(only(key), after=now) as events:
                 proxy.blackhole()
                 assert not (await client.read([get(key)])).answers[0].range.kvs, "asked elsewhere"
                 await anext(events)
@@ -108,7 +108,8 @@ async def test_what_a_take_without_an_answer_took_is_put_back_at_once(etcd_serve
         queue = etcd_coordinator(client, SystemClock(), prefix=fresh_name("doubts")).queue
         ids = make_ids(3)
         await queue.push(make_entries(ids))
-        swallowed = proxy.drop_reply_after(str(ids[0]).encode())  # which only the deletion names
+        one = str(ids[0]).encode()  # which only the deletion names, and the answer to it
+        swallowed = proxy.drop_reply_after(one, reply=one)
         with pytest.raises(CoordinatorUnavailableError):
             await queue.take(3, order=LEVELS)
         assert swallowed.is_set()
@@ -144,12 +145,52 @@ async def test_what_was_passed_on_and_taken_without_an_answer_is_put_back_at_onc
         assert coordinator.assistance is not None
         await coordinator.assistance.pass_on(ids)
         await coordinator.queue.wait_for_work(timedelta(0))
-        swallowed = proxy.drop_reply_after(str(ids[0]).encode())  # which only the deletion names
+        one = str(ids[0]).encode()  # which only the deletion names, and the answer to it
+        swallowed = proxy.drop_reply_after(one, reply=one)
         with pytest.raises(CoordinatorUnavailableError):
             await coordinator.assistance.take_passed(3)
         assert swallowed.is_set()
         assert await coordinator.queue.wait_for_work(timedelta(0))
         assert await coordinator.assistance.take_passed(3) == ids
+
+
+class Late(EtcdClient):
+    """The answer to the next write is lost before it is done: it is done after the one that follows."""
+
+    is_late = False
+    _late: Sequence[Op] = ()
+
+    async def write(self, ops: Sequence[Op], **how: Any) -> Done:
+        if self.is_late:
+            self.is_late, self._late = False, ops
+            raise CoordinatorUnavailableError("etcd: no answer in time")
+        done = await super().write(ops, **how)
+        late, self._late = self._late, ()
+        if late:
+            await super().write(late)
+        return done
+
+
+async def test_what_is_taken_after_it_was_put_back_is_not_lost(etcd_server: EtcdServer) -> None:
+    client = Late(f"etcd://127.0.0.1:{etcd_server.port}", PATIENT, unavailable=CoordinatorUnavailableError)
+    try:
+        coordinator = etcd_coordinator(client, SystemClock(), prefix=fresh_name("doubts"))
+        queued, passed = make_ids(3), make_ids(6)[3:]
+        assert coordinator.assistance is not None
+        await coordinator.queue.push(make_entries(queued))
+        await coordinator.queue.push(make_entries(queued[:1]))  # as after trouble: it waits twice
+        await coordinator.assistance.pass_on(passed)
+        await coordinator.assistance.pass_on(passed[:1])
+        client.is_late = True
+        with pytest.raises(CoordinatorUnavailableError, match="no answer"):
+            await coordinator.queue.take(4, order=LEVELS)
+        client.is_late = True
+        with pytest.raises(CoordinatorUnavailableError, match="no answer"):
+            await coordinator.assistance.take_passed(4)
+        assert list((await coordinator.queue.take(4, order=LEVELS)).task_ids) == queued
+        assert await coordinator.assistance.take_passed(4) == passed
+    finally:
+        await client.close()
 
 
 class Interrupted(EtcdClient):

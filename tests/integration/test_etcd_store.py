@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from rota.application.ports.store import Store
 from rota.config.doctor import examine
 from rota.config.load import Sources, load
+from rota.domain.audit import AuditEntry, AuditFilter
 from rota.domain.broken import skip_unreadable
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import (
@@ -22,16 +22,14 @@ from rota.domain.errors import (
     StoreUnavailableError,
 )
 from rota.domain.firing import NEVER_RAN, FullFiring, decide, firing_of
-from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, WorkerId
-from rota.domain.node import NodeInfo
+from rota.domain.ids import DEFAULT_TENANT, first_id_at
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
 from rota.domain.task import PENDING
 from rota.domain.task_config import TaskConfig, UnreadableConfig
-from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
-from rota.infrastructure.etcd.client import Done, EtcdClient, EtcdOptions
+from rota.infrastructure.etcd.client import Done, EtcdClient
 from rota.infrastructure.etcd.ops import Condition, Op, count, get, put, scan, under
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
@@ -39,61 +37,18 @@ from rota.infrastructure.system import SystemClock
 from rota.testing.contract.coordinator_backend import make_entries, make_worker
 from rota.testing.contract.coordinator_backend import make_ids as make_task_ids
 from rota.testing.contract.store_backend import HOUR, NOON, add, end, grant, make_tasks
+from tests.support import etcd_fixtures
 from tests.support.builders import a_config
-from tests.support.names import fresh_name
-from tests.support.patience import PATIENCE_S
+from tests.support.counting_etcd import CountingClient
 from tests.support.require import require_server
 from tests.support.servers.binaries import find_binary
-from tests.support.servers.etcd import EtcdServer
+from tests.support.servers.etcd import EtcdCluster, EtcdServer
 from tests.support.servers.process import free_port, run_tool
 
-SHORT = timedelta(milliseconds=10)
+prefix, client = etcd_fixtures.prefix, etcd_fixtures.client
+store, counting = etcd_fixtures.store, etcd_fixtures.counting
 OFFICE = StoredCalendar(calendar=Calendar(name="office"))
 OUT_OF_OFFICE = TaskConfig(type="report", schedule=Schedule(cron="0 9 * * *", exclude=("office",)), next_fire_at=NOON)
-
-
-@pytest.fixture
-def prefix() -> str:
-    return fresh_name("etcd")
-
-
-@pytest.fixture
-async def client(etcd_server: EtcdServer) -> AsyncIterator[EtcdClient]:
-    opened = EtcdClient(etcd_server.url(), unavailable=StoreUnavailableError)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-def store(client: EtcdClient, prefix: str) -> Store:
-    return etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
-
-
-@pytest.mark.slow  # nine thousand tasks
-class CountingClient(EtcdClient):
-    """Knows how many transactions it was asked for, and how many operations were in them."""
-
-    def __init__(self, server: EtcdServer) -> None:
-        patient = EtcdOptions(answer_within=timedelta(seconds=PATIENCE_S))
-        super().__init__(server.url(), patient, unavailable=StoreUnavailableError)
-        self.transactions = 0
-        self.ops = 0
-
-    async def _transact(self, ops: Sequence[Op], **how: Any) -> Done:
-        self.transactions += 1
-        self.ops += len(ops)
-        return await super()._transact(ops, **how)
-
-    def take(self) -> tuple[int, int]:
-        counted, self.transactions, self.ops = (self.transactions, self.ops), 0, 0
-        return counted
-
-
-@pytest.fixture
-async def counting(etcd_server: EtcdServer) -> AsyncIterator[CountingClient]:
-    opened = CountingClient(etcd_server)
-    yield opened
-    await opened.close()
 
 
 async def test_a_batch_is_added_read_and_moved_in_one_transaction_each(counting: CountingClient, prefix: str) -> None:
@@ -126,60 +81,6 @@ async def test_a_batch_of_which_one_is_known_is_added_whole_and_once(store: Stor
     added = await store.tasks.add([NewTask(task) for task in tasks])
     assert [one.task_id for one in added] == [task.id for task in tasks]
     assert len(await store.tasks.find_live([task.id for task in tasks])) == 100
-
-
-async def test_a_worker_that_has_nothing_to_do_asks_little(counting: CountingClient, prefix: str) -> None:
-    node = etcd_coordinator(counting, SystemClock(), prefix=prefix)
-    store = etcd_store(EtcdSpace(counting, SystemClock(), prefix=prefix))
-    registry = store.workers
-    worker, lease = make_worker(), timedelta(minutes=1)
-    for number in range(50):
-        await registry.register(replace(worker, id=WorkerId(worker.id + number)))
-    await node.pool.register(worker, lease)
-    await node.pool.heartbeat(worker.id, Heartbeat(0), lease=lease)
-    await registry.seen({worker.id: 0})
-    await node.deliveries.take(worker.id, 1, wait=SHORT)
-    await node.signals.find_cancelled([TaskId(worker.id)])
-    counting.take()
-    assert await node.pool.heartbeat(worker.id, Heartbeat(0), lease=lease)
-    assert counting.take() == (1, 3), "nothing is written"
-    await node.pool.register(worker, lease)
-    assert counting.take() == (1, 2), "what the pool knows is not written again"
-    assert await node.pool.list_beats() == {worker.id: Heartbeat(0)}
-    counting.take()
-    [record] = await registry.seen({worker.id: 0})
-    assert (record.worker.id, counting.take()) == (worker.id, (1, 1)), "what it wrote last is not read again"
-    assert await node.deliveries.take(worker.id, 1, wait=SHORT) == []
-    assert await node.deliveries.held(worker.id) == []
-    assert await node.signals.find_cancelled([TaskId(worker.id)]) == frozenset()
-    assert counting.take() == (0, 0), "the watches of before go on"
-
-
-async def test_a_process_that_says_that_it_lives_reads_nothing(counting: CountingClient, prefix: str) -> None:
-    store = etcd_store(EtcdSpace(counting, SystemClock(), prefix=prefix))
-    node, ttl = NodeInfo(id=NodeId("a")), timedelta(minutes=1)
-    lease = await store.slots.lease(node.id, ttl)
-    await store.nodes.seen(node)
-    assert await store.slots.renew(node.id, lease, ttl=ttl)
-    counting.take()
-    await store.nodes.seen(node)
-    assert await store.slots.renew(node.id, lease, ttl=ttl)
-    assert counting.take() == (2, 2)
-
-
-async def test_what_others_did_to_a_document_of_ones_own_is_seen(store: Store, client: EtcdClient, prefix: str) -> None:
-    other = etcd_store(EtcdSpace(client, SystemClock(), prefix=prefix))
-    node, ttl = NodeInfo(id=NodeId("a")), timedelta(minutes=1)
-    lease = await store.slots.lease(node.id, ttl)
-    assert await store.slots.renew(node.id, lease, ttl=ttl)
-    await store.nodes.seen(node)
-    assert await other.slots.renew(node.id, lease, ttl=ttl)
-    await other.nodes.leave(node.id)
-    assert await store.slots.renew(node.id, lease, ttl=ttl)
-    await store.nodes.seen(node)
-    assert [record.node for record in await other.nodes.list_alive(since=NOON)] == [node]
-    await other.slots.lease(node.id, ttl)
-    assert not await store.slots.renew(node.id, lease, ttl=ttl)
 
 
 async def test_more_than_one_transaction_takes_is_refused_and_nothing_is_added(store: Store) -> None:
@@ -257,6 +158,43 @@ async def test_what_a_newer_release_wrote_is_skipped_and_kept_as_it_is(
     assert (found.schedule, found.next_fire_at, found.runs) == (schedule, NOON + HOUR, 0)
 
 
+def keep_what_is_read(client: EtcdClient, monkeypatch: pytest.MonkeyPatch) -> list[KV]:
+    read, read_before = list[KV](), client.read
+
+    async def read_and_keep(ops: Sequence[Op]) -> Done:
+        done = await read_before(ops)
+        read.extend(kv for answer in done.answers for kv in answer.range.kvs)
+        return done
+
+    monkeypatch.setattr(client, "read", read_and_keep)
+    return read
+
+
+async def test_a_page_of_the_audit_log_reads_about_as_many_entries_as_it_has(
+    store: Store, client: EtcdClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = [NOON + number * timedelta(minutes=1) for number in range(3_000)]
+    entries = [
+        AuditEntry(
+            id=first_id_at(at),
+            tenant_id=DEFAULT_TENANT,
+            at=at,
+            actor="ada",
+            action="task.cancel",
+            object=f"{at:%H:%M}",
+        )
+        for at in moments
+    ]
+    await store.audit.add(entries)
+    read = keep_what_is_read(client, monkeypatch)
+    assert list((await store.audit.search(AuditFilter(limit=5))).items) == entries[:-6:-1]
+    assert len(read) < 30
+    found = await store.audit.search(AuditFilter(object=entries[0].object, limit=2))
+    assert [entry.id for entry in found.items] == [entries[2880].id, entries[1440].id], (
+        "of what fits, all are looked at"
+    )
+
+
 async def test_of_what_became_of_very_many_targets_only_what_is_asked_for_is_read(
     store: Store, client: EtcdClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,14 +205,7 @@ async def test_of_what_became_of_very_many_targets_only_what_is_asked_for_is_rea
         tenant_id=DEFAULT_TENANT, task_type="report", revision=1, seen_at=NOON, next_fire_at=None, occurrences=noted
     )
     await store.schedules.fire([firing])
-    read, read_before = list[KV](), client.read
-
-    async def read_and_count(ops: Sequence[Op]) -> Done:
-        done = await read_before(ops)
-        read.extend(kv for answer in done.answers for kv in answer.range.kvs)
-        return done
-
-    monkeypatch.setattr(client, "read", read_and_count)
+    read = keep_what_is_read(client, monkeypatch)
     assert await store.schedules.list_occurrences(DEFAULT_TENANT, "report", limit=5) == list(noted[:-6:-1])
     key = (DEFAULT_TENANT, "report")
     assert await store.schedules.list_runs({key: times[-50]}, limit=5) == {key: []}
@@ -460,6 +391,25 @@ async def test_the_doctor_tells_of_one_etcd_once_whatever_the_prefixes(etcd_serv
     assert [finding.subject for finding in found].count("etcd version") == 1
 
 
+@pytest.mark.slow  # the deadline of a call to members that are away has to pass
+async def test_the_doctor_says_how_many_members_of_an_etcd_answer() -> None:
+    require_server("etcd")
+    with EtcdCluster() as etcd:
+        loaded = load(Sources(flags={"store.url": etcd.url()}))
+        said = {finding.subject: finding for finding in (await examine(loaded)).findings}
+        assert (said["etcd members"].text, said["etcd members"].is_sound) == ("3 of 3 answer", True)
+        etcd.servers[0].kill()
+        said = {finding.subject: finding for finding in (await examine(loaded)).findings}
+        assert said["etcd members"].text == "2 of 3 answer; one more and Rota stops"
+        assert said["etcd members"].fix == f"start etcd at 127.0.0.1:{etcd.servers[0].port}"
+        etcd.servers[1].kill()
+        wrong = [finding for finding in (await examine(loaded)).findings if not finding.is_sound]
+        assert [finding.subject for finding in wrong] == ["etcd members", "coordinator"]
+        assert wrong[0].text == "1 of 3 answer; without 1 more Rota stands still"
+        assert wrong[1].fix.startswith("start etcd, or correct coordinator.url: etcdctl endpoint health")
+        assert wrong[1].fix.endswith("; of these 3 it needs 2")
+
+
 @pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")
 async def test_the_doctor_does_not_praise_an_etcd_that_wants_a_login() -> None:
     require_server("etcd")
@@ -481,4 +431,5 @@ async def test_an_etcd_that_is_away_is_a_finding() -> None:
     found = (await examine(load(Sources(flags={"store.url": url, "coordinator.url": "memory://"})))).findings
     wrong = {finding.subject: finding for finding in found if not finding.is_sound}
     assert list(wrong) == ["store etcd", "coordinator"]
+    assert wrong["store etcd"].fix.startswith("start etcd, or correct store.url: etcdctl endpoint health")
     assert wrong["coordinator"].fix == f"coordinator.url: {url}"  # memory is for one process

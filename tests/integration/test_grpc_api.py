@@ -399,9 +399,9 @@ async def test_a_config_for_a_service_that_cannot_be_called_is_refused(api: Grpc
 
 
 async def test_a_client_that_reads_nothing_loses_its_place(api: GrpcApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_service, "READ_TIMEOUT", timedelta(milliseconds=300))
     for _ in range(5):
         await api.call("CreateTask", pb.CreateTaskRequest(type="email", payload_json=f'{{"text":"{"x" * 200_000}"}}'))
+    monkeypatch.setattr(grpc_service, "READ_TIMEOUT", timedelta(milliseconds=300))
     assert api.front is not None
     assert api.front.grpc is not None
     options = [("grpc.http2.bdp_probe", 0)]  # a client whose window does not grow
@@ -416,7 +416,7 @@ async def test_a_client_that_reads_nothing_loses_its_place(api: GrpcApi, monkeyp
 
 
 async def test_a_call_that_takes_too_long_is_told_so(api: GrpcApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_service, "LONGEST_CALL", timedelta(milliseconds=50))
     task = await api.call("CreateTask", EMAIL)
+    monkeypatch.setattr(grpc_service, "LONGEST_CALL", timedelta(milliseconds=50))
     error = await refusal(api.call("GetTask", pb.GetTaskRequest(id=task.id, wait="30s")))
     assert (error.code(), rota_code(error)) == (grpc.StatusCode.UNAVAILABLE, "unavailable")

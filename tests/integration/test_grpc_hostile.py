@@ -34,8 +34,9 @@ from tests.support.grpc_jobs import (
 )
 from tests.support.local_jobs import Recorder
 
-SOON = 0.7  # seconds until the deadline of an attempt whose server does not answer
-LATE = 1.0  # seconds after its deadline by which every attempt must have ended
+SOON = 1.5  # seconds until the deadline of an attempt whose server does not answer, once it was reached
+LONG = 20.0  # until the deadline of any other
+LATE = 5.0  # seconds after its deadline by which every attempt must have ended
 PROGRESS = pb.ExecuteEvent(progress=pb.Progress(fraction=0.1)).SerializeToString()
 
 UNREACHED = [  # what happens below gRPC: the behaviour, the code it ends with (None: a timeout), and the calls it saw
@@ -53,11 +54,11 @@ UNREACHED = [  # what happens below gRPC: the behaviour, the code it ends with (
 ]
 
 
-async def ended(executor: Any, address: str, **config: Any) -> Any:
+async def ended(executor: Any, address: str, *, left: float = LONG, **config: Any) -> Any:
     clock = SystemClock()
     began = clock.monotonic()
-    outcome = await executor.execute(a_grpc_job(address, left=SOON, **config), Recorder())
-    assert clock.monotonic() - began < SOON + LATE
+    outcome = await executor.execute(a_grpc_job(address, left=left, **config), Recorder())
+    assert clock.monotonic() - began < left + LATE
     return outcome
 
 
@@ -68,7 +69,7 @@ async def test_a_server_that_breaks_the_protocol_costs_one_attempt(
     behave: hostile.Behaviour, code: str | None, calls: int
 ) -> None:
     async with hostile.a_hostile_server(behave) as (address, seen), a_grpc_executor() as executor:
-        outcome = await ended(executor, address)
+        outcome = await ended(executor, address, left=SOON if code is None else LONG)
     if code is None:
         assert isinstance(outcome, TimedOut)
     else:
@@ -102,7 +103,7 @@ ODD: list[tuple[str, Answer, str | None, bool]] = [
 async def test_an_odd_answer_has_its_outcome(answer: Answer, code: str | None, retryable: bool) -> None:
     service = Service({EXECUTE: answer})
     async with a_grpc_server(service) as address, a_grpc_executor(max_message=100_000) as executor:
-        outcome = await ended(executor, address)
+        outcome = await ended(executor, address, left=SOON if code is None else LONG)
     if code is None:
         assert isinstance(outcome, TimedOut)
     else:
@@ -131,7 +132,7 @@ async def test_a_stream_that_falls_silent_ends_at_its_deadline() -> None:
         await hang(raw, context)
 
     async with a_stream(answer) as (executor, address, service):
-        assert isinstance(await ended(executor, address, streaming=True), TimedOut)
+        assert isinstance(await ended(executor, address, left=SOON, streaming=True), TimedOut)
     assert len(service.calls) == 1
 
 
@@ -141,7 +142,7 @@ async def test_a_stream_without_end_ends_at_its_deadline() -> None:
             await context.write(PROGRESS)
 
     async with a_stream(answer) as (executor, address, service):
-        assert isinstance(await ended(executor, address, streaming=True), TimedOut)
+        assert isinstance(await ended(executor, address, left=SOON, streaming=True), TimedOut)
     assert len(service.calls) == 1
 
 

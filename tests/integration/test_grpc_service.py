@@ -130,7 +130,7 @@ async def test_without_a_stream_nobody_hears_of_progress_and_nothing_breaks() ->
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_work_is_stopped_at_its_deadline(streaming: bool) -> None:
     service = Images()
-    await run(service, {"do": "hang"}, left=0.5, streaming=streaming)
+    await run(service, {"do": "hang"}, left=1.5, streaming=streaming)
     async with asyncio.timeout(30):
         await service.stopped.wait()
 

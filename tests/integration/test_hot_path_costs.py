@@ -127,6 +127,18 @@ async def test_what_is_counted_is_what_was_done(scene: tuple[Life, Counters]) ->
     assert twice.calls > 1.5 * once.calls
 
 
+async def test_a_heartbeat_is_two_messages_to_the_store(scene: tuple[Life, Counters]) -> None:
+    life, counters = scene
+    workers = life.node.store.workers
+    await workers.register(Worker(id=WorkerId(1), name="worker"))
+
+    async def beat() -> None:
+        assert await workers.seen({WorkerId(1): 0})
+
+    cost = least_of([await counters.count(beat) for _ in range(ROUNDS)])
+    assert cost.messages <= 2
+
+
 async def test_what_is_recorded_of_a_create_travels_with_it(scene: tuple[Life, Counters]) -> None:
     life, counters = scene
     actor = Actor(tenant_id=DEFAULT_TENANT, name="ada")

@@ -247,6 +247,6 @@ async def test_a_worker_gives_its_attempts_the_public_address(tmp_path: Path) ->
         sections: dict[str, Any] = {"api": {"public_url": public}} if public else {}
         async with an_api(Role.WORKER, **sections) as api:
             assert api.built.roles.worker is not None
-            link = api.built.roles.worker._ports.link(AttemptKey(DEFAULT_TENANT, TaskId(7), 1))
+            link = api.built.roles.worker._presence.ports.link(AttemptKey(DEFAULT_TENANT, TaskId(7), 1))
         assert link.startswith(expected)
         assert "/api/v1/tasks/7/attempts/1.default." in link

@@ -188,7 +188,7 @@ async def test_at_the_deadline_the_request_ends_and_the_service_sees_it(service:
 
     service.answer = hang
     async with an_http_executor() as executor:
-        outcome = await run(executor, an_http_job(service.url, within=timedelta(seconds=0.3)))
+        outcome = await run(executor, an_http_job(service.url, within=timedelta(seconds=1.5)))
 
     assert outcome == TimedOut()
     async with asyncio.timeout(PATIENCE_S):

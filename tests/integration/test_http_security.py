@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -345,16 +345,11 @@ async def read_until_closed(reader: asyncio.StreamReader) -> bytes:
         return await reader.read()
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(protocol, "HEAD_TIMEOUT", timedelta(milliseconds=200))
-    monkeypatch.setattr(http_body, "BODY_TIMEOUT", timedelta(milliseconds=200))
-    yield
-
-
 @pytest.mark.parametrize("said", [b"", b"GET /livez HT", b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
-@pytest.mark.usefixtures("impatient")
-async def test_a_request_that_does_not_get_past_its_headers_is_cut_off(api: Api, said: bytes) -> None:
+async def test_a_request_that_does_not_get_past_its_headers_is_cut_off(
+    api: Api, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEAD_TIMEOUT", timedelta(milliseconds=200))
     host, port = api.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(said)
@@ -363,8 +358,8 @@ async def test_a_request_that_does_not_get_past_its_headers_is_cut_off(api: Api,
     writer.close()
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_a_body_that_does_not_come_is_not_waited_for(api: Api) -> None:
+async def test_a_body_that_does_not_come_is_not_waited_for(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_body, "BODY_TIMEOUT", timedelta(milliseconds=200))
     host, port = api.url.removeprefix("http://").split(":")
     head = f"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {await api.secret()}\r\n"
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -391,8 +386,10 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
             writer.close()
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_a_connection_that_ends_in_its_body_leaves_nothing_behind(api: Api) -> None:
+async def test_a_connection_that_ends_in_its_body_leaves_nothing_behind(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_body, "BODY_TIMEOUT", timedelta(milliseconds=200))
     host, port = api.url.removeprefix("http://").split(":")
     head = f"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {await api.secret()}\r\n"
     _, writer = await asyncio.open_connection(host, int(port))

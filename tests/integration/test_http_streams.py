@@ -14,6 +14,7 @@ from rota.domain.access import Role
 from rota.domain.ids import TaskId
 from rota.interfaces.http import sse
 from tests.support.api import STRANGER, Api, an_api
+from tests.support.local_jobs import until
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -200,7 +201,7 @@ async def test_a_server_that_stops_ends_its_streams_and_its_waits() -> None:
         task_id = await create(http)
         async with http.stream("GET", "/events") as answer:
             waiting = asyncio.create_task(http.get(f"/tasks/{task_id}?wait=60"))
-            await asyncio.wait([waiting], timeout=0.1)
+            await until(lambda: bool(api.services.watch._waits))
             api.built.roles.stop()
             text = "".join([chunk async for chunk in answer.aiter_text()])
         assert "the server stops" in text

@@ -19,6 +19,7 @@ from rota.infrastructure.store.sql.tasks import SqlTaskStore
 from rota.interfaces.operations import tasks
 from tests.support.api import STRANGER, Api, an_api
 from tests.support.builders import MINUTE, a_config
+from tests.support.local_jobs import until
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -355,7 +356,7 @@ async def test_a_task_says_why_it_waits(http: httpx2.AsyncClient) -> None:
 async def test_a_wait_ends_when_the_task_does(api: Api, http: httpx2.AsyncClient) -> None:
     made = await create(http)
     waiting = asyncio.create_task(http.get(f"/tasks/{made['id']}?wait=60"))
-    await asyncio.wait([waiting], timeout=0.1)
+    await until(lambda: bool(api.services.watch._waits))
     assert not waiting.done()
     await http.post(f"/tasks/{made['id']}:cancel")
     assert (await waiting).json()["status"] == "CANCELLED"

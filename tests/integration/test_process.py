@@ -19,7 +19,9 @@ from rota.application.ports.system import Clock
 from rota.config import process
 from rota.interfaces.cli.main import run
 from tests.support.cluster import wait_until
+from tests.support.servers.redis import RedisServer
 
+BY_STORE = ("--set", "store.url=sqlite:///.rota/rota.db", "--set", "coordinator.url=sql://")
 IN_MEMORY = (
     "--set",
     "store.url=memory://",
@@ -93,11 +95,39 @@ def test_a_process_plays_its_role_until_it_is_told_to_end(journal: Journal, role
         for line in lines:
             journal.wait_for(line)
 
+    shared = () if role in ("server", "api") else BY_STORE
     with meanwhile(journal, wait_for_all):
-        assert run([role, *IN_MEMORY]) == 0
+        assert run([role, *IN_MEMORY, *shared]) == 0
     others = {"leader.won", "worker.online", "api.listening"} - lines
     assert not any(journal.lines(other) for other in others)
     assert journal.lines("node.stopped")
+
+
+def test_it_says_which_store_and_coordinator_it_has_with_secrets_covered(
+    journal: Journal, redis_server: RedisServer
+) -> None:
+    secret = redis_server.url().replace("redis://", "redis://default:hush@")
+    with meanwhile(journal, lambda: None):
+        assert run(["server", *IN_MEMORY, "--set", f"coordinator.url={secret}"]) == 0
+    (ready,) = journal.lines("node.ready")
+    assert ready["store"] == "memory://"
+    assert ready["coordinator"] == secret.replace("hush", "***")
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("role", ["scheduler", "worker"])
+@pytest.mark.parametrize(
+    ("store", "keys"), [("sqlite:///.rota/rota.db", "coordinator.url"), ("memory://", "store.url and coordinator.url")]
+)
+def test_a_part_of_a_cluster_is_refused_where_no_other_process_can_join_it(
+    role: str, store: str, keys: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([role, "--set", f"store.url={store}"]) == 2
+    told = capsys.readouterr().err
+    assert f"{keys}: memory:// is for one process, in which a {role} alone has nothing to do; " in told
+    assert ("several on one machine need --set coordinator.url=sql:// each" in told) == store.startswith("sqlite")
+    assert told.endswith(f"\ntry: rota server --set store.url={store}\n")
+    assert not Path(".rota").exists()
 
 
 def test_the_settings_are_read_anew_when_asked(journal: Journal, tmp_path: Path) -> None:
@@ -146,7 +176,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> type[RecordedGroup]:
 def test_each_process_of_a_group_is_one_worker_with_a_name_of_its_own(
     journal: Journal, group: type[RecordedGroup], tmp_path: Path
 ) -> None:
-    (tmp_path / "my.yaml").write_text("worker: {capacity: 5, processes: 7}\n", "utf-8")
+    (tmp_path / "my.yaml").write_text("worker: {capacity: 5, processes: 7}\ncoordinator: {url: 'sql://'}\n", "utf-8")
     arguments = ["--config", "my.yaml", "--app", "tasks.py", "--set", "worker.name=pod", "--set", "log.level=error"]
     assert run(["worker", *arguments, "--processes", "2"]) == 0
     for place, command in enumerate(group.commands, start=1):
@@ -160,13 +190,13 @@ def test_each_process_of_a_group_has_a_port_of_its_own_for_health_and_figures(
     journal: Journal, group: type[RecordedGroup]
 ) -> None:
     for port, expected in (("8430", ["8430", "8431", "8432"]), ("0", ["0"] * 3)):
-        assert run(["worker", "--processes", "3", "--set", f"monitor.port={port}"]) == 0
+        assert run(["worker", "--processes", "3", "--set", f"monitor.port={port}", *BY_STORE]) == 0
         ports = [part for command in group.commands for part in command if part.startswith("monitor.port=")]
         assert ports == [f"monitor.port={one}" for one in expected]
 
 
 def test_processes_without_a_name_are_told_apart_as_well(journal: Journal, group: type[RecordedGroup]) -> None:
-    assert run(["worker", "--set", "worker.processes=3"]) == 0
+    assert run(["worker", "--set", "worker.processes=3", *BY_STORE]) == 0
     names = {part for command in group.commands for part in command if part.startswith("worker.name=")}
     assert len(names) == 3
     assert all(str(os.getpid()) in name for name in names)

@@ -18,7 +18,7 @@ from tests.support.cluster import wait_until
 
 # Notes in a file what happens to it. Dies at once while the file has fewer beginnings than asked for.
 CHILD = """
-import signal, sys
+import signal, sys, time
 from pathlib import Path
 
 journal, deaths = Path(sys.argv[1]), int(sys.argv[2])
@@ -37,7 +37,7 @@ note("began")
 if journal.read_text().count("began") <= deaths:
     sys.exit(3)
 while True:
-    signal.pause()
+    time.sleep(0.05)  # not signal.pause(): it would wait for the next signal after one that came just before it
 """
 
 
@@ -202,4 +202,4 @@ async def test_processes_that_cannot_be_used_are_not_started_for_ever(tmp_path: 
     unusable = [sys.executable, "-c", "import sys; sys.exit(2)"]
     with pytest.raises(ConfigError, match="could not start"):
         await ProcessGroup([unusable, a_child(steady)], HurriedClock()).run()
-    assert not steady.exists() or steady.read_text().split()[-1] == "term"
+    assert not steady.exists() or "term" in steady.read_text().split()

@@ -199,6 +199,16 @@ async def test_a_match_split_over_two_chunks_is_seen(proxy: FaultyProxy, echo: E
     assert echo.received.qsize() == 2
 
 
+async def test_what_is_no_reply_is_passed_on(proxy: FaultyProxy) -> None:
+    happened = proxy.drop_reply_after(b"COMMIT", reply=b"done")
+    async with connected(proxy) as client:
+        assert await client.ask(b"COMMIT\n") == b"COMMIT\n"
+        assert not happened.is_set()
+        client.send(b"done\n")
+        await happened.wait()
+        assert await client.is_disconnected()
+
+
 async def test_a_request_before_the_trap_was_set_does_not_spring_it(proxy: FaultyProxy) -> None:
     async with connected(proxy) as client:
         await client.ask(b"COMMIT\n")

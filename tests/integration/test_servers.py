@@ -26,6 +26,7 @@ from tests.support.servers.process import (
     ServerMisusedError,
     ServerProcess,
     free_port,
+    own_ports,
 )
 from tests.support.servers.redis import RedisServer
 
@@ -257,6 +258,13 @@ def test_a_server_dies_with_the_process_that_started_it(name: str) -> None:
 def test_ports_are_not_ones_that_clients_are_given() -> None:
     ports = {free_port() for _ in range(20)}
     assert all(PORT_RANGE[0] <= port < PORT_RANGE[1] for port in ports)
+    assert len(ports) == 20, "no port is given twice"
+
+
+def test_processes_that_run_tests_at_once_have_ports_of_their_own() -> None:
+    count = {"PYTEST_XDIST_WORKER_COUNT": "4"}
+    shares = [set(own_ports({"PYTEST_XDIST_WORKER": f"gw{place}", **count})) for place in range(4)]
+    assert sum(map(len, shares)) == len(set().union(*shares)) == len(own_ports({}))
 
 
 def test_the_folder_a_developer_names_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,6 +272,20 @@ def test_the_folder_a_developer_names_comes_first(tmp_path: Path, monkeypatch: p
     chosen.touch(mode=0o755)
     monkeypatch.setenv("ROTA_TEST_BIN", str(tmp_path))
     assert find_binary("redis-server") == chosen
+
+
+def test_the_script_that_a_wheel_puts_into_an_activated_venv_is_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "bin" / "rota-no-such-server"
+    script.parent.mkdir()
+    script.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert find_binary("rota-no-such-server") == script
+
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+    assert find_binary("rota-no-such-server") is None
 
 
 def test_a_frozen_server_has_no_thread_left_running(sql_server: SqlServer) -> None:

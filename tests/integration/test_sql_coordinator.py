@@ -28,6 +28,7 @@ from rota.infrastructure.coordination.sql.pool import LEFTOVERS_KEPT
 from rota.infrastructure.coordination.sql.signals import EVENTS_KEPT
 from rota.infrastructure.database import coordination_schema
 from rota.infrastructure.database.bulk import Bulk
+from rota.infrastructure.database.bulk_sqlite import SqliteBulk
 from rota.infrastructure.database.connect import bulk_for, open_database, open_runner, parse_url, server_engine
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.runners import Runner, Work
@@ -121,6 +122,23 @@ class TestLocks:
             await node.deliveries.acknowledge(mine)
             assert await node.deliveries.held(WORKER_1) == []
         await engine.dispose()
+
+    async def test_events_whose_number_is_gone_again_are_told_all_the_same(
+        self, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        insert, calls = SqliteBulk.insert_missing, list[object]()
+
+        def insert_late(bulk: SqliteBulk, *what: Any, **how: Any) -> None:
+            calls.append(what)
+            if len(calls) > 1:
+                insert(bulk, *what, **how)
+
+        monkeypatch.setattr(SqliteBulk, "insert_missing", insert_late)
+        async with connect(sqlite_url) as node, node.signals.subscribe() as events:
+            event = Event(kind=EventKind.WORKER_ONLINE, at=SystemClock().now(), worker_id=WORKER_1)
+            await node.signals.publish([event])
+            assert await hear(events) == event
+        assert len(calls) == 2
 
     async def test_events_of_publishers_that_compete_are_all_heard_each_in_its_order(self, url: str) -> None:
         async with connect(url) as a, connect(url) as b, a.signals.subscribe() as events:

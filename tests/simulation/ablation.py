@@ -168,17 +168,17 @@ SAFEGUARDS = (
         first=21,
     ),
     Safeguard("a task that takes workers down is quarantined", _no_quarantine, frozenset({"I14"}), first=33),
-    Safeguard("a callback counts for its attempt only", _no_fence_for_callbacks, frozenset({"I20", "I28"}), first=66),
+    Safeguard("a callback counts for its attempt only", _no_fence_for_callbacks, frozenset({"I20", "I28"}), first=3),
     Safeguard("an attempt that nobody ends is ended", _no_end_of_silent_attempts, frozenset({"L1"})),
     Safeguard("a leader stops acting when its trust runs out", _no_trust_window, frozenset({"I13"}), first=2),
     Safeguard(
-        "after a call without an answer the leader looks", _no_look_after_silence, frozenset({"L2", "L4"}), first=143
+        "after a call without an answer the leader looks", _no_look_after_silence, frozenset({"L2", "L4"}), first=939
     ),
     Safeguard(
         "after silence store and coordinator are compared soon",
         _no_comparison_soon,
         frozenset({"L2", "L4", "L5"}),
-        first=675,
+        first=939,
     ),
     Safeguard("a new leader counts what runs", _no_count_of_what_runs, frozenset({"I15"}), first=1),
     Safeguard("a lost memory is no evidence of death", _no_second_witness, frozenset({"I29"}), first=5),

@@ -10,7 +10,8 @@ import grpc
 import grpc.aio
 
 from rota._proto.etcd import wire_pb2 as wire
-from rota.infrastructure.etcd.client import NO_LEADER, STATUS, TXN
+from rota.infrastructure.etcd.client import STATUS, TXN
+from rota.infrastructure.etcd.refusals import NO_LEADER
 
 Context = Any  # grpc.aio.ServicerContext, which takes parameters for type checkers alone
 
@@ -26,6 +27,8 @@ class FakeMember:
     told: int = 0  # how often it said how it stands
     asked: asyncio.Event = field(default_factory=asyncio.Event)  # a write waits
     released: asyncio.Event = field(default_factory=asyncio.Event)  # … no longer
+    in_use: int = 0  # bytes
+    quota: int = 0  # bytes; 0: it is not told
     heals_after: int = 0  # having told so often, it knows a leader, and lets writes wait no longer
 
     async def transact(self, _request: wire.TxnRequest, context: Context) -> wire.TxnResponse:
@@ -40,7 +43,9 @@ class FakeMember:
 
     async def tell(self, _request: wire.StatusRequest, _context: Context) -> wire.StatusResponse:
         self.told += 1
-        status = wire.StatusResponse(header=self._header, leader=self.leader)
+        status = wire.StatusResponse(
+            header=self._header, leader=self.leader, db_size_in_use=self.in_use, db_size_quota=self.quota
+        )
         if self.told == self.heals_after:
             self.leader, self.is_waiting = 1, False
             self.released.set()

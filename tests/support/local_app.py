@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -81,6 +82,13 @@ def finish(ctx: rota.Context) -> str:
     return "never stopped"
 
 
+@rota.task("local.miss_a_signal")
+def miss_a_signal(ctx: rota.Context) -> str:
+    handler = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, handler))
+    return finish.function(ctx)
+
+
 @rota.task("local.read")
 def read(ctx: rota.Context, path: str) -> str:
     ctx.log.info("begun", pid=os.getpid())
@@ -94,9 +102,23 @@ def exit_hard() -> None:
 
 @rota.task("local.answer_and_exit")
 def answer_and_exit(ctx: rota.Context) -> str:
+    """Answers when it is sent SIGUSR1, with more than is read at once."""
+    may_end = threading.Event()
+    signal.signal(signal.SIGUSR1, lambda *_: may_end.set())
+    threading.Thread(target=exit_when_answered, daemon=True).start()
     ctx.log.info("begun", pid=os.getpid())
-    threading.Timer(0.1, os._exit, (0,)).start()
-    return "done"
+    while not may_end.wait(0.001):  # a wait without an end could miss the signal that comes just before it
+        pass
+    for _ in range(10):
+        ctx.log.info("y" * 1_000)
+    return "x" * 60_000
+
+
+def exit_when_answered() -> None:
+    main = threading.main_thread().ident or 0
+    while sys._current_frames()[main].f_code.co_name != "receive":  # the next job: the answer to this one is out
+        time.sleep(0.001)
+    os._exit(0)
 
 
 @rota.task("local.exit_politely")
@@ -184,6 +206,16 @@ async def async_cancels_itself() -> None:
 @rota.task("local.async_exit")
 async def async_exit() -> None:
     sys.exit(4)
+
+
+@rota.task("local.async_closes_itself")
+async def async_closes_itself() -> None:
+    raise GeneratorExit
+
+
+@rota.task("local.async_recurse")
+async def async_recurse() -> None:
+    await async_recurse.function()
 
 
 @rota.task("local.async_cancels_all")

@@ -10,6 +10,8 @@ Faults are switched while connections are open and hold until `heal()`. Each one
 | `drop_replies()` | silence | requests arrive and are executed |
 | `drop_reply_after(m)` | one reply never comes, the connection ends | the request arrives and is executed |
 
+Where a server says more than replies (HTTP/2 tells what it has read), `drop_reply_after` must be told what is in one.
+
 TCP never loses a piece of a stream and goes on, so neither does the proxy: a connection that had bytes swallowed is
 reset by `heal()`, not continued with a hole in it. A delayed connection loses nothing and goes on.
 
@@ -34,6 +36,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, zero seconds
 @dataclass(frozen=True, slots=True)
 class _Trap:
     match: bytes
+    reply: bytes
     sprung: asyncio.Event
 
 
@@ -46,7 +49,7 @@ class _Link:
     last_request: bytes = b""
     has_lost_bytes: bool = False
     is_broken: bool = False  # one of its ends failed
-    trap: _Trap | None = None  # set by a matching request; the replies after it are swallowed
+    trap: _Trap | None = None  # set by a matching request; its reply, and what comes after that, is swallowed
 
     def request_completes(self, match: bytes, chunk: bytes) -> bool:
         """Whether `match` ends within this chunk; one that lies wholly in the past does not count."""
@@ -112,15 +115,16 @@ class FaultyProxy:
         """Let requests through and swallow all replies."""
         self._swallows_replies = True
 
-    def drop_reply_after(self, match: bytes) -> asyncio.Event:
+    def drop_reply_after(self, match: bytes, *, reply: bytes = b"") -> asyncio.Event:
         """Swallow the reply to the next request that contains `match`, then end that connection. Works once.
 
+        The reply is the first chunk from then on that contains `reply`; those before it are passed on.
         The event is set when the reply was swallowed: the server has done the work, and the client will not know.
         """
         if not 0 < len(match) <= LONGEST_MATCH:
             problem = f"match must have 1 to {LONGEST_MATCH} bytes, not {len(match)}"
             raise ValueError(problem)
-        self._trap = _Trap(match, asyncio.Event())
+        self._trap = _Trap(match, reply, asyncio.Event())
         return self._trap.sprung
 
     def heal(self) -> None:
@@ -191,7 +195,7 @@ class FaultyProxy:
         loop = asyncio.get_running_loop()
         while chunk := await loop.sock_recv(link.server, CHUNK_BYTES):
             await self._hold()
-            if link.trap is not None:
+            if link.trap is not None and (link.trap.sprung.is_set() or link.trap.reply in chunk):
                 self._withhold_reply(link, link.trap)
             elif self._swallows_replies:
                 link.has_lost_bytes = True

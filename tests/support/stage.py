@@ -56,8 +56,8 @@ class Figures:
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
         self.gauges[gauge.name, *labels] = value
 
-    def observe(self, histogram: Metric, *labels: str, value: float) -> None:
-        self.observed.setdefault((histogram.name, *labels), []).append(value)
+    def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
+        self.observed.setdefault((histogram.name, *labels), []).extend([value] * times)
 
 
 class Backstage(Faults):

@@ -89,8 +89,8 @@ class Figures:
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
         self.gauges[gauge.name] = value
 
-    def observe(self, histogram: Metric, *labels: str, value: float) -> None:
-        self.observed[histogram.name] += 1
+    def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
+        self.observed[histogram.name] += times
 
     def count(self, counter: Metric, *labels: str) -> int:
         return self.counts[(counter.name, *labels)]

@@ -30,6 +30,8 @@ def _check_unit(unit: Path, folder: Path) -> Iterator[str]:
     commands = [shlex.split(value) for name, value in options if name == "ExecStart"]
     given = [shlex.split(value)[0] for name, value in options if name == "Environment"]
     variables = {name: SPECIFIER.sub("x", value) for name, _, value in (one.partition("=") for one in given)}
+    if any(name == "EnvironmentFile" and value.startswith("-") for name, value in options):
+        yield f"{unit.name}: starts without its EnvironmentFile, on a store of its own"
     if any(name == "EnvironmentFile" for name, _ in options):
         variables |= _read_variables(folder / "rota.env")
     file = folder / "rota.yaml" if variables.pop("ROTA_CONFIG", None) == "/etc/rota/rota.yaml" else None

@@ -113,7 +113,7 @@ class Assistant:
             return None
         if self._seat.generation != self._generation:
             self._generation = self._seat.generation
-            self._muster.distrust_depths(self._distrust_for)
+            self._muster.distrust_loads(self._distrust_for)
         return self._seat.find_reign()
 
     async def _look(self, reign: Reign) -> bool:

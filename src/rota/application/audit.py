@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rota.application.node import Node
-from rota.application.ports.store import AuditStore
+from rota.application.ports.audit import AuditStore
 from rota.domain.audit import (
     MAX_ACTION,
     MAX_ACTOR,
@@ -12,10 +12,11 @@ from rota.domain.audit import (
     MAX_OBJECT,
     MAX_TOKEN_ID,
     AuditEntry,
+    AuditFilter,
+    AuditPage,
 )
-from rota.domain.checks import check_number, tidy_text
+from rota.domain.checks import tidy_text
 from rota.domain.ids import TenantId
-from rota.domain.paging import MAX_PAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,6 @@ def record(
 class ReadAudit:
     audit: AuditStore
 
-    async def list_page(self, tenant_id: TenantId, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
-        """A page of what was done in the tenant, newest first."""
-        check_number("limit", limit, least=1, most=MAX_PAGE)
-        return await self.audit.list_page(tenant_id, before=before, limit=limit)
+    async def search(self, wanted: AuditFilter) -> AuditPage:
+        """A page of what was done in a tenant, newest first; it may be short, and go on all the same."""
+        return await self.audit.search(wanted)

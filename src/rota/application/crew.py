@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rota.domain.ids import TaskId, WorkerId
-from rota.domain.queue import QueueDepths
+from rota.domain.queue import WorkerLoads
 from rota.domain.worker import ANY_TYPE, Worker, names_of
 
 
@@ -22,15 +22,15 @@ class Crew:
     room: int
     _rooms: Mapping[str, int]
     _counts: Mapping[str, int]
-    as_of: int = 0  # when that was so, as the depths count it
+    as_of: int = 0  # when that was so, as the loads count it
     is_estimate: bool = False  # known without asking: there may be more room by now
 
     @classmethod
-    def gather(cls, workers: Iterable[Worker], depths: QueueDepths, *, are_depths_trusted: bool = True) -> "Crew":
+    def gather(cls, workers: Iterable[Worker], loads: WorkerLoads, *, are_loads_trusted: bool = True) -> "Crew":
         """The workers alive, each with what is handed to it now as its load, or with what it reports if that is more
-        and the depths may be too low."""
-        loaded = tuple(_with_load(worker, depths, least=0 if are_depths_trusted else worker.load) for worker in workers)
-        return cls._of(loaded, as_of=depths.as_of)
+        and the loads may be too low."""
+        loaded = tuple(_with_load(worker, loads, least=0 if are_loads_trusted else worker.load) for worker in workers)
+        return cls._of(loaded, as_of=loads.as_of)
 
     @classmethod
     def _of(cls, loaded: tuple[Worker, ...], *, as_of: int, is_estimate: bool = False) -> "Crew":
@@ -75,7 +75,7 @@ class Crew:
         return [worker for worker in self.workers if worker.supports(task_type, executor)]
 
 
-def _with_load(worker: Worker, depths: QueueDepths, *, least: int) -> Worker:
-    held = depths.assigned.get(worker.id, 0) + depths.in_flight.get(worker.id, 0)
-    load = max(held + sum(depths.reserved.get(worker.id, {}).values()), least)
+def _with_load(worker: Worker, loads: WorkerLoads, *, least: int) -> Worker:
+    held = loads.assigned.get(worker.id, 0) + loads.in_flight.get(worker.id, 0)
+    load = max(held + sum(loads.reserved.get(worker.id, {}).values()), least)
     return worker if load == worker.load else worker.with_load(load)

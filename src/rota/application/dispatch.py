@@ -110,9 +110,9 @@ class Dispatcher:
         """Whether this leader holds a waiting task in its memory, so that its absence from the queue means nothing."""
         return task_id in self._parking or task_id in self._hand or self._taking.holds(task_id)
 
-    def distrust_depths(self, period: timedelta) -> None:
+    def distrust_loads(self, period: timedelta) -> None:
         """For a while the coordinator may not know what the workers run: what they report counts too."""
-        self._muster.distrust_depths(period)
+        self._muster.distrust_loads(period)
 
     async def run(self, reign: Reign, *, on_look: Callable[[], None] = _say_nothing) -> None:
         """Dispatch until cancelled; each time all has been granted that can go now, say so."""

@@ -42,6 +42,10 @@ log = structlog.get_logger(__name__)
 Lead = Callable[[Reign], Awaitable[None]]
 
 
+async def _tell_nobody(_: Reign) -> None:
+    """Nothing is kept of a reign."""
+
+
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
     """How long a silent leader is waited for, and how soon a standby notices."""
@@ -64,6 +68,7 @@ class Leadership:
     collector: MetricsCollector
     node_id: NodeId
     settings: ElectionSettings = ElectionSettings()
+    on_end: Lead = _tell_nobody  # told of each reign that is over, when its lease has been given back
 
     async def run(self, lead: Lead) -> None:
         """Campaign for ever, and call `lead` for each reign that is won; it is cancelled when the reign is over.
@@ -79,13 +84,16 @@ class Leadership:
         if lease is None:
             await self.election.wait_for_vacancy(self._soon())
             return
+        reign: Reign | None = None
         try:
             # An answer that came too late must not begin a term: that would end the reign of whoever leads by now.
             if self._term(0, asked_at=asked_at).is_trusted(self.clock.monotonic()):
-                number = await self.terms.begin(self.node_id)
-                await self._reign(Reign(self._term(number, asked_at=asked_at), self.clock), lead, lease=lease)
+                reign = Reign(self._term(await self.terms.begin(self.node_id), asked_at=asked_at), self.clock)
+                await self._reign(reign, lead, lease=lease)
         finally:
             await self._resign(lease)
+            if reign is not None:
+                await self.on_end(reign)
         await self.clock.sleep(self._soon())  # another node may do better
 
     async def _reign(self, reign: Reign, lead: Lead, *, lease: int) -> None:
@@ -93,13 +101,14 @@ class Leadership:
         self.collector.put(metrics.LEADER, value=1)
         log.info("leader.won", node_id=self.node_id, term=reign.number, lease=lease)
         parts = (self._renew(reign, lease), self._watch(reign), _fulfil(lead, reign))
-        running = [asyncio.ensure_future(part) for part in parts]
+        running, loss = [asyncio.ensure_future(part) for part in parts], ""
         try:
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             ended = next(part for part in running if part in done)
-            log.warning("leader.lost", node_id=self.node_id, term=reign.number, reason=_reason(ended))
+            loss = _reason(ended)
+            log.warning("leader.lost", node_id=self.node_id, term=reign.number, reason=loss, error=_error(ended))
         finally:
-            reign.end()
+            reign.end(loss)
             self.collector.put(metrics.LEADER, value=0)
             await self._stop(running)
         if not ended.cancelled():
@@ -179,4 +188,10 @@ def _reason(ended: asyncio.Future[str]) -> str:
     if ended.cancelled():
         return "its duties were cancelled"
     failure = ended.exception()
-    return ended.result() if failure is None else f"{type(failure).__name__}: {failure}"
+    return ended.result() if failure is None else type(failure).__name__
+
+
+def _error(ended: asyncio.Future[str]) -> str | None:
+    """What an exception says is for the log alone: it may name hosts, or have a statement in it."""
+    failure = None if ended.cancelled() else ended.exception()
+    return None if failure is None else str(failure)

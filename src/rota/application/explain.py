@@ -18,7 +18,7 @@ from rota.domain.schedule import Overlap
 from rota.domain.task import BLOCKED, PENDING, PROCESSING, RETRYING, Task, TaskStatus
 from rota.domain.task_config import LOCAL, TaskConfig
 from rota.domain.waiting import Reason
-from rota.domain.worker import OF_MODULE, needed_by, types_by
+from rota.domain.worker import OF_MODULE, functions_in, needed_by, types_by
 
 PROMPT = timedelta(seconds=1)  # what waits no longer than this is just on its way, not held up by a rate
 PAGE = 1000
@@ -43,6 +43,12 @@ class Explanation:
     rate_per_second: float | None = None
     global_rate: float | None = None
     ready: int | None = None  # entries in the queue at the task's level and above
+    executor: str | None = None  # what a worker would need that none has
+    module: str | None = None  # likewise, where the config names a function
+    overlap: Overlap | None = None  # of its schedule, if targets are skipped: until it has ended, or (queue_one) begun
+    keeps_firing: bool = False  # its schedule goes on, though nobody runs what it fires
+    error_code: str | None = None  # of the last attempt that failed, or of the end
+    error_message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ class ExplainTask:
     configs: ConfigStore
     coordinator: Coordinator
     global_rate: float | None = None
+    is_alone: bool = False  # all of Rota is this one process: another worker cannot join
 
     async def __call__(self, task_id: TaskId, tenant_id: TenantId) -> Explanation:
         """`NotFoundError` when there is no such task in the tenant."""
@@ -108,8 +115,11 @@ class ExplainTask:
     def _explain_due(self, scene: _Scene) -> Explanation:
         config, task_type = scene.config, scene.task.spec.type
         reason, sentence = self._find_reason(scene)
+        overlap, keeps_firing = _find_skipping(scene), self._keeps_firing(scene, reason)
+        sentence += _tell_skipping(overlap) + (_tell_firing(task_type) if keeps_firing else "")
+        executor, module = _find_lack(_executor_of(config)) if reason is Reason.NO_WORKER else (None, None)
         return replace(
-            _outline(scene.task, (reason, sentence + _tell_skipping(scene))),
+            _outline(scene.task, (reason, sentence)),
             workers=scene.crew.count_for(task_type, _executor_of(config)),
             room=scene.crew.room_for(task_type, _executor_of(config)),
             running=scene.running,
@@ -117,6 +127,10 @@ class ExplainTask:
             rate_per_second=config.rate_per_second if config is not None else None,
             global_rate=self.global_rate,
             ready=scene.ready,
+            executor=executor,
+            module=module,
+            overlap=overlap,
+            keeps_firing=keeps_firing,
         )
 
     def _find_reason(self, scene: _Scene) -> tuple[Reason, str]:
@@ -126,7 +140,8 @@ class ExplainTask:
         kind = task_type, _executor_of(config)
         workers = crew.count_for(*kind)
         if not workers:
-            return Reason.NO_WORKER, f"No worker that is alive supports the type {task_type}{_tell_lack(kind[1])}"
+            lack = (_tell_lack_alone if self.is_alone else _tell_lack)(*_find_lack(kind[1]))
+            return Reason.NO_WORKER, f"No worker that is alive supports the type {task_type}{lack}"
         if config is not None and config.max_concurrent and (scene.running or 0) >= config.max_concurrent:
             text = f"{scene.running} of the type {task_type} run, and no more than {config.max_concurrent} may."
             return Reason.TYPE_LIMIT, text
@@ -146,6 +161,13 @@ class ExplainTask:
             f"It is in the queue and about to be granted; {scene.ready} are ready with it or before it.",
         )
 
+    def _keeps_firing(self, scene: _Scene, reason: Reason) -> bool:
+        """Whether there comes more of what nobody runs, where no worker can be added."""
+        config = scene.config
+        if not self.is_alone or reason is not Reason.NO_WORKER or config is None:
+            return False
+        return config.schedule is not None and config.can_fire
+
 
 def _spell(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
@@ -155,29 +177,56 @@ def _executor_of(config: TaskConfig | None) -> str:
     return "" if config is None else needed_by(config)
 
 
-def _tell_lack(executor: str) -> str:
+def _find_lack(executor: str) -> tuple[str, str | None]:
+    """The executor that a worker would need, and the module, where a config names a function of one."""
+    if executor.startswith(OF_MODULE):
+        return LOCAL, executor.removeprefix(OF_MODULE)
+    return executor or LOCAL, None
+
+
+def _tell_lack(executor: str, module: str | None) -> str:
     """What a worker would need, and how one comes by it."""
-    if executor in ("", LOCAL):
+    if module is not None:
+        types = types_by(functions_in(module))
+        way = f"start one with --app {module}, or add {types} to the worker.types of one that has that app"
+        return f", whose function is in the module {module}: {way}."
+    if executor == LOCAL:
         way = "start one with --app and the file that has its function"
         return f": {way}, or name one in its config as executor.function, module:name."
-    if executor.startswith(OF_MODULE):
-        module = executor.removeprefix(OF_MODULE)
-        way = f"start one with --app {module}, or add {types_by(executor)} to the worker.types of one that has that app"
-        return f", whose function is in the module {module}: {way}."
     way = f"start one that has it, with * or {types_by(executor)} among its worker.types"
     return f", which needs the executor {executor}: {way}."
 
 
-def _tell_skipping(scene: _Scene) -> str:
-    """What it is in the way of, if it is the last run of a schedule that skips meanwhile."""
+def _tell_lack_alone(executor: str, module: str | None) -> str:
+    """The same where all of Rota is one process, as in `rota dev`."""
+    alone = "all of Rota is one process here, which no other worker can join; start it"
+    if module is not None:
+        how = f"(rota dev {module}, or rota server --app {module})"
+        return f", whose function is in the module {module}: {alone} with that {how}."
+    if executor == LOCAL:
+        return f": {alone} with the file that has its function (rota dev FILE.py, or rota server --app FILE.py)."
+    return f", which needs the executor {executor}: {alone} with that, and * or {types_by(executor)} in worker.types."
+
+
+def _find_skipping(scene: _Scene) -> Overlap | None:
+    """By which rule it is in the way, if it is the last run of a schedule that skips meanwhile."""
     config, task = scene.config, scene.task
     if config is None or config.schedule is None or config.last_run != task.id or not config.can_fire:
+        return None
+    overlap = config.schedule.overlap
+    is_in_the_way = overlap is Overlap.SKIP or (overlap is Overlap.QUEUE_ONE and task.state.status is PENDING)
+    return overlap if is_in_the_way else None
+
+
+def _tell_skipping(overlap: Overlap | None) -> str:
+    if overlap is None:
         return ""
-    if config.schedule.overlap is Overlap.SKIP:
-        return " Until it has ended, the targets of its schedule are skipped (overlap: skip)."
-    if config.schedule.overlap is Overlap.QUEUE_ONE and task.state.status is PENDING:
-        return " Until it begins, the targets of its schedule are skipped (overlap: queue_one)."
-    return ""
+    until = "it has ended" if overlap is Overlap.SKIP else "it begins"
+    return f" Until {until}, the targets of its schedule are skipped (overlap: {overlap})."
+
+
+def _tell_firing(task_type: str) -> str:
+    return f" Its schedule goes on meanwhile: rota schedule pause {task_type} ends that."
 
 
 def _explain_settled(task: Task) -> tuple[Reason, str] | None:
@@ -228,4 +277,6 @@ def _outline(task: Task, why: tuple[Reason, str]) -> Explanation:
         due_at=None if state.status.is_final else state.due_at,
         attempt=state.attempt,
         worker_id=state.worker_id,
+        error_code=task.error.code if task.error is not None else None,
+        error_message=task.error.message if task.error is not None else None,
     )

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import cast
 
 import structlog
 
@@ -41,7 +42,7 @@ from rota.domain.firing import (
 )
 from rota.domain.ids import TaskId
 from rota.domain.schedule import Occurrence, Overlap
-from rota.domain.task import PENDING, TaskState
+from rota.domain.task import PENDING, Task, TaskState
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 
 LONGEST_SLEEP = timedelta(seconds=1)  # a new schedule, or a clock that was set, is noticed by then
@@ -92,9 +93,8 @@ class FireSchedules:
         while True:
             if self._ahead.has_due():
                 await self.node.time.sync()
-            if decided := self._ahead.take_due():
                 async with asyncio.TaskGroup() as writing:
-                    await self._hand_over(self._batches([], decided), writing, reign=reign)
+                    await self._hand_over(self._batches([], self._ahead.take_due()), writing, reign=reign)
             due = await self._list_due()
             if not due:
                 return
@@ -155,26 +155,26 @@ class FireSchedules:
             # Not by the write itself: one that is cancelled before it begins would never give its room back.
             writing.create_task(self._write(part, reign)).add_done_callback(lambda _: self._room.release())
 
-    def _batches(self, skipped: Sequence[Firing], decided: Sequence[Decided]) -> Iterator[Sequence[Firing]]:
-        """There is at least one of either."""
+    def _batches(self, skipped: Sequence[Firing], decided: Iterable[Decided]) -> Iterator[Sequence[Firing]]:
         now, part, weight = self.node.time.now(), list(skipped), sum(one.weight for one in skipped)
         waiting: list[Decided] = []
         for one in decided:
-            added = max(len(one[1].plans), 1)
+            added = len(one[1].plans) or 1
             if weight and weight + added > self.most:
                 yield [*part, *self._make(waiting, now)]
                 part, waiting, weight = [], [], 0
             waiting.append(one)
             weight += added
-        yield [*part, *self._make(waiting, now)]
+        if weight:
+            yield [*part, *self._make(waiting, now)]
 
     def _make(self, decided: Sequence[Decided], now: datetime) -> Iterator[Firing]:
         """With ids that are taken together: a row of them without a gap is named by its ends."""
-        ids = iter(self.node.ids.take(sum(len(decision.targets) for _, decision in decided)))
+        taken = self.node.ids.take(sum([len(decision.targets) for _, decision in decided]))
+        ids = iter(cast("list[TaskId]", taken))  # to name each takes as long as to make its run
         for config, decision in decided:
-            task_ids = [TaskId(number) for number in islice(ids, len(decision.targets))]
             try:
-                yield firing_of(config, decision, task_ids=task_ids, now=now)
+                yield firing_of(config, decision, task_ids=list(islice(ids, len(decision.targets))), now=now)
             except InvalidError as exc:
                 yield _fail(config, exc, now=now)
 
@@ -183,11 +183,15 @@ class FireSchedules:
         now = self.node.time.now()
         answers = await self.node.store.schedules.fire(part)
         self._count([one for answer in answers for one in answer], now)
-        effective = [firing for firing, answer in zip(part, answers, strict=True) if answer]
-        await announce_runs(self.node, [one for one in effective if isinstance(one, Run)])
-        ids = {one.task_id for answer in answers for one in answer}
-        others = [one for one in effective if not isinstance(one, Run)]
-        await announce_tasks(self.node, [task for one in others for task in one.tasks if task.id in ids])
+        runs, tasks = list[Run](), list[Task]()
+        for firing, noted in zip(part, answers, strict=True):
+            if not isinstance(firing, Run):
+                ids = {one.task_id for one in noted}
+                tasks += [task for task in firing.tasks if task.id in ids]
+            elif noted:
+                runs.append(firing)
+        await announce_runs(self.node, runs)
+        await announce_tasks(self.node, tasks)
 
     async def _find_last_runs(self, due: Sequence[TaskConfig]) -> Mapping[TaskId, LastRun]:
         """Where the last runs stand of those configs whose next one depends on it."""
@@ -208,13 +212,12 @@ class FireSchedules:
             log.debug("schedule.nothing_to_cancel", task_id=task_id)
 
     def _count(self, noted: Sequence[Occurrence], now: datetime) -> None:
-        results = Counter(one.reason.partition(":")[0] or "fired" for one in noted)
-        for result, number in results.items():
-            self.node.collector.add(metrics.SCHEDULE_TARGETS, result, amount=number)
-        for one in noted:
-            if one.task_id is not None:
-                late = max((now - one.fire_at).total_seconds(), 0.0)
-                self.node.collector.observe(metrics.SCHEDULE_LATENESS_SECONDS, value=late)
+        """Most of a batch have the same time, and no reason: that is looked at once."""
+        for reason, number in Counter([one.reason for one in noted]).items():
+            self.node.collector.add(metrics.SCHEDULE_TARGETS, reason.partition(":")[0] or "fired", amount=number)
+        for fire_at, number in Counter([one.fire_at for one in noted if one.task_id is not None]).items():
+            late = max((now - fire_at).total_seconds(), 0.0)
+            self.node.collector.observe(metrics.SCHEDULE_LATENESS_SECONDS, value=late, times=number)
 
 
 def _stands(state: TaskState) -> LastRun:

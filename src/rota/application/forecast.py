@@ -1,12 +1,14 @@
 """What the schedules of a tenant would fire between two moments, and how much work that is.
 
-Bounded: so many targets are looked at, in slices between which others get their turn; an answer that is not complete
-says so. The work of a run is guessed from the last one of its schedule.
+Bounded: so many targets are looked at, in slices between which others get their turn, and those of all schedules in
+the order of time: where that is not enough, the answer is whole up to a moment and says so. What has a fixed pace is
+not looked at but counted. The work of a run is guessed from the last one of its schedule.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from heapq import heapify, heappop, heapreplace
 
 from rota.application.calendars import calendars_of_all
 from rota.application.node import Node
@@ -51,6 +53,9 @@ class Span:
     def place(self, at: datetime) -> int:
         return min((at - self.begin) // self.width, self.buckets - 1)
 
+    def end_of(self, place: int) -> datetime:
+        return self.end if place == self.buckets - 1 else self.begin + (place + 1) * self.width
+
 
 @dataclass(slots=True)
 class Load:
@@ -69,6 +74,7 @@ class TypeLoad:
     first: datetime | None = None
     last: datetime | None = None
     run_takes: timedelta | None = None  # as long as the last run took; None: nobody knows
+    is_complete: bool = True  # whether all of the time was looked at
 
 
 @dataclass(slots=True)
@@ -76,22 +82,54 @@ class Forecast:
     span: Span
     buckets: list[Load]
     types: list[TypeLoad] = field(default_factory=list)  # those that fire, by type
-    unforeseen: list[str] = field(default_factory=list)  # schedules about which nothing can be said
-    is_complete: bool = True
+    unforeseen: dict[str, str] = field(default_factory=dict)  # why nothing, or not all, can be said about a schedule
+    left_out: list[str] = field(default_factory=list)  # schedules beyond MOST_TYPES; about as many at most
+    known_until: datetime | None = None  # from here on runs are missing; None: none are
     looked_at: int = 0
 
     @property
-    def has_room(self) -> bool:
-        return self.looked_at < MOST_LOOKED_AT and max(len(self.types), len(self.unforeseen)) < MOST_TYPES
+    def is_complete(self) -> bool:
+        return self.known_until is None and not self.left_out
 
-    def add(self, load: TypeLoad, targets: Sequence[datetime]) -> None:
-        for target in targets:
-            bucket = self.buckets[self.span.place(target)]
-            bucket.runs += 1
-            bucket.work += load.run_takes or timedelta(0)
-        if targets:
-            load.runs, load.first, load.last = len(targets), targets[0], targets[-1]
-            self.types.append(load)
+    @property
+    def has_room(self) -> bool:
+        return max(len(self.types), len(self.unforeseen)) < MOST_TYPES
+
+    def is_known(self, place: int) -> bool:
+        """Whether nothing is missing in a bucket."""
+        is_in_time = self.known_until is None or self.span.end_of(place) <= self.known_until
+        return is_in_time and not self.left_out
+
+    def add(self, load: TypeLoad, place: int, *, runs: int = 1) -> None:
+        bucket = self.buckets[place]
+        bucket.runs += runs
+        bucket.work += runs * (load.run_takes or timedelta(0))
+        load.runs += runs
+
+
+@dataclass(slots=True, kw_only=True)
+class _Walk:
+    """A schedule whose targets are looked at one by one."""
+
+    load: TypeLoad
+    table: Timetable
+    at: datetime  # the next one
+    left: int  # runs
+
+    def step(self, made: Forecast) -> datetime | None:
+        """Look at a target. The answer is the following one; None: there is none in this time."""
+        judged = self.table.judge(Planned(target=self.at, due_at=self.at))
+        if judged.reason is SkipReason.ERROR:
+            made.unforeseen.setdefault(self.load.type, judged.detail)
+        if judged.fires:
+            made.add(self.load, made.span.place(self.at))
+            self.load.first, self.load.last = self.load.first or self.at, self.at
+            self.left -= 1
+        following = self.table.next(self.at) if self.left else None
+        if following is None or following >= made.span.end:
+            return None
+        self.at = following
+        return following
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +142,41 @@ class ForecastSchedules:
             if await self.node.store.configs.find(tenant_id, name) is None:
                 raise NotFoundError("task config", name)
         made = Forecast(span, [Load() for _ in range(span.buckets)])
+        walks: list[_Walk] = []
         async for page in self._pages(tenant_id, types=span.types):
             takes = await self._find_takes(page)
-            calendars = await calendars_of_all(self.node.store.calendars, page)
+            calendars = (await calendars_of_all(self.node.store.calendars, page)).get(tenant_id, NO_CALENDARS)
             for config in page:
-                if not made.has_room:
-                    made.is_complete = False
-                    return made
-                load = TypeLoad(type=config.type, run_takes=takes.get(config.type))
-                await self._add(made, config, load=load, calendars=calendars.get(tenant_id, NO_CALENDARS))
+                if made.has_room:
+                    load = TypeLoad(type=config.type, run_takes=takes.get(config.type))
+                    walks.extend(_begin(made, config, load=load, calendars=calendars))
+                else:
+                    made.left_out.append(config.type)
+            if len(made.left_out) >= MOST_TYPES:
+                break
+        await self._walk(made, walks)
+        made.types = [load for load in made.types if load.runs]
         return made
+
+    async def _walk(self, made: Forecast, walks: Sequence[_Walk]) -> None:
+        """Look at the targets of all, the earliest first."""
+        coming = [(walk.at, number) for number, walk in enumerate(walks)]
+        heapify(coming)
+        while coming:
+            at, number = coming[0]
+            if made.looked_at == MOST_LOOKED_AT:
+                made.known_until = at
+                for _, cut in coming:
+                    walks[cut].load.is_complete = False
+                return
+            following = walks[number].step(made)
+            if following is None:
+                heappop(coming)
+            else:
+                heapreplace(coming, (following, number))
+            made.looked_at += 1
+            if made.looked_at % SLICE == 0:
+                await self.node.clock.sleep(timedelta(0))
 
     async def _pages(self, tenant_id: TenantId, *, types: Collection[str]) -> AsyncIterator[Sequence[TaskConfig]]:
         """The configs that fire, by type."""
@@ -131,42 +194,40 @@ class ForecastSchedules:
             if run.state.completed_at is not None and run.state.started_at is not None
         }
 
-    async def _add(self, made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Calendars) -> None:
-        schedule = config.schedule
-        if schedule is None or schedule.after_end is not None:
-            made.unforeseen.append(config.type)
-            return
-        try:
-            table = Timetable(schedule, seed=config.type, calendars=calendars)
-        except InvalidError:  # firing says what is wrong
-            made.unforeseen.append(config.type)
-            return
-        first = max(made.span.begin, target_at(table, config, seen_at=due_of(config)))  # what was before has fired
-        targets, is_known = await self._list_targets(made, table, first=first, left=_left(schedule, config.runs))
-        if not is_known:
-            made.unforeseen.append(config.type)
-        made.add(load, targets)
 
-    async def _list_targets(
-        self, made: Forecast, table: Timetable, *, first: datetime, left: int
-    ) -> tuple[list[datetime], bool]:
-        """The targets that fire from then on, and whether its calendars know all of the time."""
-        targets: list[datetime] = []
-        is_known = True
-        at = table.next(first - _TICK)
-        while at is not None and at < made.span.end and len(targets) < left:
-            if not made.has_room:
-                made.is_complete = False
-                break
-            judged = table.judge(Planned(target=at, due_at=at))
-            is_known = is_known and judged.reason is not SkipReason.ERROR
-            if judged.fires:
-                targets.append(at)
-            made.looked_at += 1
-            if made.looked_at % SLICE == 0:
-                await self.node.clock.sleep(timedelta(0))
-            at = table.next(at)
-        return targets, is_known
+def _begin(made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Calendars) -> Iterator[_Walk]:
+    """Count what a schedule fires where that can be reckoned; else the walk that finds out."""
+    schedule = config.schedule
+    if schedule is None or schedule.after_end is not None:
+        made.unforeseen[config.type] = "waits for the end of each run"
+        return
+    try:
+        table = Timetable(schedule, seed=config.type, calendars=calendars)
+    except InvalidError as exc:
+        made.unforeseen[config.type] = exc.problem
+        return
+    begin = max(made.span.begin, target_at(table, config, seen_at=due_of(config)))  # what was before has fired
+    first, left = table.next(begin - _TICK), _left(schedule, config.runs)
+    if first is None or first >= made.span.end or not left:
+        return
+    made.types.append(load)
+    if table.pace is not None:
+        _reckon(made, load, first=first, table=table, left=left)
+    else:
+        yield _Walk(load=load, table=table, at=first, left=left)
+
+
+def _reckon(made: Forecast, load: TypeLoad, *, first: datetime, table: Timetable, left: int) -> None:
+    """Count what fires at a fixed pace, bucket by bucket: a year of seconds takes no longer than an hour of them."""
+    span, pace = made.span, table.pace or _TICK
+    end = min(span.end, table.schedule.end_at or span.end)
+    whole = min(left, -((first - end) // pace))
+    place = span.place(first)
+    while load.runs < whole:
+        passed = max(-((first - span.end_of(place)) // pace), 0)
+        made.add(load, place, runs=min(passed, whole) - load.runs)
+        place += 1
+    load.first, load.last = first, first + (whole - 1) * pace
 
 
 def _fires(config: TaskConfig) -> bool:

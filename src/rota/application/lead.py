@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from rota.application.chronicle import Chronicle
 from rota.application.fire import FireSchedules
 from rota.application.loop import Loops
 from rota.application.observe import Observe
@@ -32,6 +33,7 @@ SOON = timedelta(seconds=1)
 UNSETTLED_FOR = (2 * SETTLED + 2 * SOON).total_seconds()
 OBSERVE_EVERY = timedelta(seconds=5)
 ROLL_UP_EVERY = timedelta(seconds=5)
+NOTE_EVERY = timedelta(seconds=5)  # until it has gone well
 RETAIN_EVERY = timedelta(seconds=60)
 HAND_BACK_WITHIN = timedelta(seconds=2)
 HEAD_START = timedelta(milliseconds=500)  # of dispatch, at most: others find what a leader that died has left
@@ -50,8 +52,8 @@ class Dispatcher(Protocol):
         """Whether the task was taken from the queue and is kept, because it cannot be granted now."""
         ...
 
-    def distrust_depths(self, period: timedelta) -> None:
-        """For so long the depths of the queues may be less than what the workers hold."""
+    def distrust_loads(self, period: timedelta) -> None:
+        """For so long the loads may be less than what the workers hold."""
         ...
 
     async def hand_back(self) -> None:
@@ -109,9 +111,8 @@ class Watchfulness:
 @dataclass(slots=True)
 class Mend:
     """Rebuilds a lost memory. It has lost what was handed over and not yet taken, too: comparisons find that. Until
-    then, and until every worker has reported, a worker that is busy looks idle by the depths of the queues, and
-    dispatch is told so: before the rebuild, because it grants from the first page on, and after it, because that may
-    have taken a while."""
+    then, and until every worker has reported, a worker that is busy looks idle by its load, and dispatch is told so:
+    before the rebuild, because it grants from the first page on, and after it, because that may have taken a while."""
 
     duties: "SchedulerDuties"
     reign: Reign
@@ -120,13 +121,13 @@ class Mend:
     async def __call__(self) -> None:
         rebuild = self.duties.rebuild
         if await rebuild.queue.find_generation() is None:
-            self._distrust_depths()
+            self._distrust_loads()
             await rebuild.if_lost(self.reign)
-            self._distrust_depths()
+            self._distrust_loads()
             self.watch.alarm()
 
-    def _distrust_depths(self) -> None:
-        self.duties.dispatcher.distrust_depths(self.duties.recover.lease + self.duties.pace.heartbeat_every)
+    def _distrust_loads(self) -> None:
+        self.duties.dispatcher.distrust_loads(self.duties.recover.lease + self.duties.pace.heartbeat_every)
 
 
 @dataclass(slots=True)
@@ -162,6 +163,7 @@ class SchedulerDuties:
     retain: Retain
     observe: Observe
     roll_up: RollUp
+    chronicle: Chronicle
     assistance: Assistance | None = None  # where others dispatch as well
 
     async def __call__(self, reign: Reign) -> None:
@@ -220,6 +222,7 @@ class SchedulerDuties:
             Duty("retain", lambda: self.retain(reign), every=RETAIN_EVERY),
             Duty("observe", self.observe, every=OBSERVE_EVERY),
             Duty("roll_up", lambda: self.roll_up(reign), every=ROLL_UP_EVERY),
+            Duty("chronicle", self.chronicle.beginning(reign), every=NOTE_EVERY),
         ]
 
     async def _keep(self, duty: Duty, over: asyncio.Event) -> None:
@@ -233,9 +236,10 @@ class SchedulerDuties:
                 log.warning("leader.blind", duty=duty.name, error=str(exc))
                 over.set()
 
-            await self.loops.clock.sleep(duty.every() if callable(duty.every) else duty.every)
+            if callable(duty.every):
+                await self.loops.clock.sleep(duty.every())
 
-        await self.loops.keep(duty.name, step)
+        await self.loops.keep(duty.name, step, every=None if callable(duty.every) else duty.every)
 
     async def _hand_back(self) -> None:
         try:

@@ -7,7 +7,7 @@ not used soon after its time is forgotten; then the config is found among what i
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -41,13 +41,14 @@ class LookAhead:
         """By the store's clock, of which this node's estimate is never ahead."""
         return bool(self._decided) and due_of(self._decided[0][0]) <= self.node.time.now()
 
-    def take_due(self) -> list[Decided]:
-        """Those that are due, but for what nobody asked for in time."""
-        now = self.node.time.now()  # once: nothing is written while a hundred thousand are taken
-        due: list[Decided] = []
+    def take_due(self) -> Iterator[Decided]:
+        """Those that are due, but for what nobody asked for in time. Each is taken out when it is asked for: the first
+        ones are written while the others are still here."""
+        now = self.node.time.now()  # once: a look takes longer than taking one out
         while self._decided and due_of(self._decided[0][0]) <= now:
-            due.append(self._decided.popleft())
-        return [one for one in due if due_of(one[0]) >= now - USED_WITHIN]
+            one = self._decided.popleft()
+            if due_of(one[0]) >= now - USED_WITHIN:
+                yield one
 
     async def __call__(self, next_at: datetime | None) -> None:
         """Decide upon what comes, until the next one is due."""

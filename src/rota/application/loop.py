@@ -4,8 +4,12 @@ This is the one place that catches every exception: it logs it, counts it, waits
 cannot go on raises `FatalError`, which ends the process with a clear code, for its supervisor to start it anew.
 `FencedError` passes through as well: the reign that the loop served is over, which is no failure. And so does
 cancellation, always.
+
+The loops that share a `Loops` are in step: what happens every second happens at the same moments, and what happens
+every three seconds at some of them. To wake costs an idle process more than what it then does: one wake serves all.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,6 +23,7 @@ from rota.domain.errors import FencedError, RotaError, UnavailableError
 
 FIRST_PAUSE = timedelta(milliseconds=100)
 LONGEST_PAUSE = timedelta(seconds=2)  # what was away and is back is found no later than that
+EARLY = 0.005  # seconds; a sleep may end so much before its time, and must not be begun anew for the rest
 
 log = structlog.get_logger(__name__)
 
@@ -37,16 +42,23 @@ class Loops:
     random: Random
     collector: MetricsCollector
     unanswered_at: float = field(default=float("-inf"), init=False)  # by the monotonic clock
+    _began_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began_at = self.clock.monotonic()
 
     async def keep(self, name: str, step: Callable[[], Awaitable[object]], *, every: timedelta | None = None) -> None:
         """Repeat a step for ever, `every` so often, or at once where the step itself waits for something."""
         failures = 0
         while True:
+            began_at = self.clock.monotonic()
             try:
                 await step()
             except (FatalError, FencedError):
                 raise
             except Exception as exc:
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise asyncio.CancelledError from exc  # it failed while it was being ended
                 failures += 1
                 if isinstance(exc, UnavailableError):
                     self.unanswered_at = self.clock.monotonic()
@@ -64,7 +76,18 @@ class Loops:
             else:
                 failures = 0
                 if every is not None:
-                    await self.clock.sleep(every)
+                    await self.clock.sleep(self._until_next(every, began_at))
+
+    def until_tick(self, every: timedelta) -> timedelta:
+        """How long it is until all do what they do every so often; for steps that wait by themselves."""
+        period, passed = max(every.total_seconds(), EARLY), self.clock.monotonic() - self._began_at
+        ticks = (passed + EARLY) // period + 1
+        return timedelta(seconds=ticks * period - passed)
+
+    def _until_next(self, every: timedelta, began_at: float) -> timedelta:
+        """To a tick, unless that is just to come, for some count on looks that are apart; never longer than `every`."""
+        took = timedelta(seconds=self.clock.monotonic() - began_at)
+        return max(self.until_tick(every), every / 2, min(took, every))
 
     def _pause(self, failures: int) -> timedelta:
         longest = min(FIRST_PAUSE * (1 << min(failures - 1, 10)), LONGEST_PAUSE)

@@ -12,6 +12,7 @@ from rota.application.settle import settle
 from rota.application.submit import Created, SubmitTasks
 from rota.domain.audit import MAX_ACTOR
 from rota.domain.checks import check_number, tidy_text
+from rota.domain.declaration import as_put
 from rota.domain.ended import check_fires
 from rota.domain.errors import ConflictError, InvalidError, NotFoundError, RevisionConflictError
 from rota.domain.firing import check_schedule, first_fire_at
@@ -53,9 +54,10 @@ class ManageConfigs:
     ) -> TaskConfig:
         """Create or replace it; with `expected_revision` (0: it must be new) only that one is replaced.
 
-        The next fire time of a new or changed schedule is counted from now. What was due while it was disabled or
-        paused is skipped, on record, when it goes on; so is what has passed of a schedule with other targets. What is
-        replaced is the one of which that was noted: one that changed meanwhile is read again."""
+        What the code declared is the code's no longer, unless this says the same. The next fire time of a new or
+        changed schedule is counted from now. What was due while it was disabled or paused is skipped, on record, when
+        it goes on; so is what has passed of a schedule with other targets. What is replaced is the one of which that
+        was noted: one that changed meanwhile is read again."""
         audit = record(self.node, actor, action="config.put", subject=config.type)
         for _ in range(MOST_TRIES):
             now = self.node.time.now()
@@ -157,6 +159,7 @@ class ManageConfigs:
         if expected_revision is not None:
             check_number("revision", expected_revision, least=0, most=MOST_REVISIONS)
         current = await self._find_readable(config.tenant_id, config.type)
+        config = as_put(config, current)
         config = replace(config, next_fire_at=first_fire_at(config, now, calendars=calendars, current=current))
         if current is None or not config.has_targets_of(current):
             check_fires(config, now, calendars=calendars)

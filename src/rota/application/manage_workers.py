@@ -19,7 +19,7 @@ from rota.domain.errors import ConflictError, CoordinatorUnavailableError, NotFo
 from rota.domain.ids import WorkerId
 from rota.domain.worker import MAX_CAPACITY, order_mark
 
-SIGNAL_KEPT = timedelta(seconds=2)  # a worker looks twice a second
+SIGNAL_KEPT = timedelta(seconds=5)  # a worker that runs nothing looks once a second
 
 log = structlog.get_logger(__name__)
 

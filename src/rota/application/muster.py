@@ -33,24 +33,24 @@ class Muster:
     coordinator: Coordinator
     clock: Clock
     places: Places | None = None  # where several dispatch at once
-    _trust_depths_at: float = field(default=float("-inf"), init=False)  # by the monotonic clock
+    _trust_loads_at: float = field(default=float("-inf"), init=False)  # by the monotonic clock
     _asked_at: float = field(default=float("-inf"), init=False)
     _changes: int | None = field(default=None, init=False)  # of the pool, as they were known when it was asked
     _kept: _Kept | None = field(default=None, init=False)
 
-    def distrust_depths(self, period: timedelta) -> None:
+    def distrust_loads(self, period: timedelta) -> None:
         """For a while the coordinator may not know what the workers run: what they report counts too."""
-        self._trust_depths_at = self.clock.monotonic() + period.total_seconds()
+        self._trust_loads_at = self.clock.monotonic() + period.total_seconds()
         self._kept = None
 
     async def __call__(self, changes: int | None = None) -> Crew:
         """Ask now. `changes` are those of the pool that are known; if they are not counted, nobody could tell later
         whether the workers are still the same."""
         self._kept, self._asked_at, self._changes = None, self.clock.monotonic(), changes
-        workers, depths = await asyncio.gather(self.coordinator.pool.list_alive(), self.coordinator.queue.depths())
+        workers, loads = await asyncio.gather(self.coordinator.pool.list_alive(), self.coordinator.queue.loads())
         if self.places is not None:
-            self.places.note(depths)
-        return Crew.gather(workers, depths, are_depths_trusted=self._are_depths_trusted)
+            self.places.note(loads)
+        return Crew.gather(workers, loads, are_loads_trusted=self._are_loads_trusted)
 
     async def ask_ahead(self, changes: int | None) -> None:
         """For the next round."""
@@ -60,7 +60,7 @@ class Muster:
 
     def estimate(self, crew: Crew) -> None:
         """Keep for the next round what is left of the workers that were asked for last."""
-        if self._are_depths_trusted:
+        if self._are_loads_trusted:
             self._keep(crew, lasting=ESTIMATE_KEPT)
 
     def use_kept(self, changes: int | None, *, wanted: int) -> Crew | None:
@@ -75,8 +75,8 @@ class Muster:
         self._kept = None
 
     @property
-    def _are_depths_trusted(self) -> bool:
-        return self.clock.monotonic() >= self._trust_depths_at
+    def _are_loads_trusted(self) -> bool:
+        return self.clock.monotonic() >= self._trust_loads_at
 
     def _keep(self, crew: Crew, *, lasting: timedelta) -> None:
         if self._changes is not None:

@@ -16,7 +16,7 @@ from rota.application.ports.metrics import MetricsCollector
 from rota.application.seat import Seat
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.ids import TaskId, WorkerId
-from rota.domain.queue import QueueDepths
+from rota.domain.queue import WorkerLoads
 
 
 @dataclass(slots=True)
@@ -43,9 +43,9 @@ class Places:
             self.collector.add(metrics.PLACES_LOST, amount=len(chosen) - len(had))
         return had
 
-    def note(self, depths: QueueDepths) -> None:
+    def note(self, loads: WorkerLoads) -> None:
         """Find what is left over. To be called when nothing is being granted."""
-        self._kept.update(worker_id for worker_id, holders in depths.reserved.items() if self.name in holders)
+        self._kept.update(worker_id for worker_id, holders in loads.reserved.items() if self.name in holders)
 
     async def give_back(self) -> None:
         """Nothing is being granted any more. May be repeated."""

@@ -28,6 +28,7 @@ from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock
 from rota.application.rebuild import RebuildQueues
+from rota.application.registered import list_registered
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
 from rota.application.take_back import TakeBack, TypedStep, list_let_go, queue_entry, running_attempts
@@ -65,14 +66,18 @@ class ReconcileQueue:
     async def __call__(self, reign: Reign, is_parked: Callable[[TaskId], bool]) -> bool:
         """Whether there is no backlog: then a look costs little, and queues no doubles."""
         ready = sum((await self.coordinator.queue.depths()).ready.values())
-        due = await self._list_due(is_parked)
         if ready <= self.batch:
+            due = await self._list_due(is_parked)
             settled = [live.state for live in due if live.state.due_at <= self.time.now() - SETTLED]
             await self._push(settled, reign, is_sure=not ready)
             return not ready or not settled
-        if due:
-            await self._compare_heads(due[0], reign)
+        if longest_due := await self._find_first(is_parked) or await self._list_due(is_parked):
+            await self._compare_heads(longest_due[0], reign)
         return False
+
+    async def _find_first(self, is_parked: Callable[[TaskId], bool]) -> list[LiveTask]:
+        """The longest due task, unless it is parked."""
+        return [live for live in await self.store.tasks.list_due(1) if not is_parked(live.id)]
 
     async def _list_due(self, is_parked: Callable[[TaskId], bool]) -> list[LiveTask]:
         """The longest due tasks that are not parked; where all are, look behind them."""
@@ -140,11 +145,11 @@ class ReconcileDeliveries:
                 await self._assign_again(worker_id, settled[worker_id], reign=reign)
             leftovers += await self._list_leftover(worker_id)
         await self._forget(leftovers, reign)
-        depths = await self.coordinator.queue.depths()
-        leftover = (depths.assigned.keys() | depths.in_flight.keys()) - set(pool)
+        loads = await self.coordinator.queue.loads()
+        leftover = (loads.assigned.keys() | loads.in_flight.keys()) - set(pool)
         strangers = settled.keys() - set(pool)
         if strangers or leftover:
-            registered = await self._list_registered()
+            registered = {record.worker.id for record in await list_registered(self.store.workers)}
             await self._take_back([live for one in strangers - registered for live in settled[one]], reign)
             await self._clear(sorted(leftover - registered), reign)
         return bool(leftovers)
@@ -201,14 +206,6 @@ class ReconcileDeliveries:
         """The attempts that the tasks of these are at now."""
         live = await self.store.tasks.find_live([attempt.task_id for attempt in attempts])
         return set(running_attempts(one.state for one in live))
-
-    async def _list_registered(self) -> set[WorkerId]:
-        registered: set[WorkerId] = set()
-        after: WorkerId | None = None
-        while page := await self.store.workers.list_all(after=after, limit=PAGE):
-            registered |= {record.worker.id for record in page}
-            after = page[-1].worker.id
-        return registered
 
     async def _take_back(self, orphans: Sequence[LiveTask], reign: Reign) -> None:
         now = self.time.now()

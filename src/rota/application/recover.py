@@ -28,6 +28,7 @@ from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.store import Store, WorkerRecord
 from rota.application.ports.system import Clock, Random
+from rota.application.registered import list_registered
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
 from rota.application.take_back import STOP_KEPT, TakeBack, TypedStep, list_let_go, running_attempts, wake_for_deferred
@@ -42,7 +43,6 @@ from rota.domain.worker import Worker
 HEARTBEAT_EVERY = timedelta(seconds=3)
 WORKER_LEASE = timedelta(seconds=12)
 BLIND_AT_MOST = 30.0  # seconds; five times what it takes to see again after one failure
-PAGE = 1000  # workers read at a time
 ASKED_AFTER = 5  # looks, a second apart: a grant is on its way for less than that
 SILENCE = timedelta(seconds=5)  # a worker ends an attempt at its deadline and reports; more than that takes
 NO_TIME = timedelta(0)
@@ -112,7 +112,7 @@ class RecoverLostWorkers:
             # the look, however long it takes to act on it.
             in_pool = await self._list_in_pool()
             limit = self.time.now() - self.lease
-            records = await self._list_registered()
+            records = await list_registered(self.store.workers)
             absent = [one for one in records if one.worker.id not in in_pool]
             silent = [one.worker for one in absent if _is_older(one, limit)] if sight.is_clear else []
             ghosts = await self._confirm(_find_ghosts(in_pool, records))
@@ -144,14 +144,6 @@ class RecoverLostWorkers:
     async def _ask_after(self, departed: WorkerId, reign: Reign) -> None:
         if lost := await self._take_from(departed, reign):
             log.warning("worker.granted_after_leaving", worker_id=departed, attempts=lost, term=reign.number)
-
-    async def _list_registered(self) -> list[WorkerRecord]:
-        records: list[WorkerRecord] = []
-        after: WorkerId | None = None
-        while page := await self.store.workers.list_all(after=after, limit=PAGE):
-            records += page
-            after = page[-1].worker.id
-        return records
 
     async def _bury(self, worker: Worker, reign: Reign) -> None:
         now = self.time.now()

@@ -11,6 +11,7 @@ class Reign:
     def __init__(self, term: Term, clock: Clock) -> None:
         self._term = term
         self._clock = clock
+        self.loss = ""  # why it was lost, once it was; "" when it ended because its node stops
 
     @property
     def number(self) -> int:
@@ -32,6 +33,7 @@ class Reign:
         """The same term was renewed: trust it longer."""
         self._term = term
 
-    def end(self) -> None:
+    def end(self, loss: str = "") -> None:
         """It is over, whatever the clock says."""
+        self.loss = loss
         self._term = Term(self._term.number, trusted_until=float("-inf"))

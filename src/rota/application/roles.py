@@ -6,7 +6,7 @@ supervisor to start it anew.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -94,6 +94,7 @@ class Roles:
     worker: WorkerService | None = None
     front: Front | None = None
     others: list[Callable[[], Part]] = field(default_factory=list)
+    servers: Mapping[str, str] = field(default_factory=dict)  # the addresses of store and coordinator, secrets covered
     _stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def is_open(self) -> bool:
@@ -114,7 +115,7 @@ class Roles:
         scheduler = _start(self.scheduler.run()) if self.scheduler is not None else None
         worker = _start(self.worker.run()) if self.worker is not None else None
         front = _start(self.front.run()) if self.front is not None else None
-        log.info("node.ready", node_id=self.node.id)
+        log.info("node.ready", node_id=self.node.id, **self.servers)
         try:
             await self._wait([part for part in (*base, scheduler, worker, front) if part is not None])
             await _end([scheduler])

@@ -7,6 +7,7 @@ from rota.application.audit import ReadAudit
 from rota.application.backfill import Backfill
 from rota.application.bulk import BulkTasks
 from rota.application.callbacks import AttemptCallbacks
+from rota.application.chronicle import ReadChronicle
 from rota.application.explain import ExplainTask
 from rota.application.figures import Figures
 from rota.application.follow import FollowLogs
@@ -47,6 +48,7 @@ class Services:
     report: MakeReport
     tokens: Tokens
     audit: ReadAudit
+    chronicle: ReadChronicle
     callbacks: AttemptCallbacks
     settings: ListSettings = tuple  # those in force in this process, where it has any to show
 
@@ -74,5 +76,6 @@ def build_services(
         report=MakeReport(node),
         tokens=tokens,
         audit=ReadAudit(store.audit),
+        chronicle=ReadChronicle(store.audit),
         callbacks=AttemptCallbacks(node),
     )

@@ -23,7 +23,7 @@ from rota.domain.task import PROCESSING, WAITING, Task, TaskSpec, Transition
 from rota.domain.worker import kill_mark
 
 MOST_TRIES = 10  # against a task that moves under our hands
-CANCEL_KEPT = timedelta(hours=1)  # how long a request to stop is remembered; a worker looks twice a second
+CANCEL_KEPT = timedelta(hours=1)  # how long a request to stop is remembered; a worker with tasks looks twice a second
 
 log = structlog.get_logger(__name__)
 

@@ -7,6 +7,7 @@ leader's reconciliation queues it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from msgspec.structs import replace
@@ -16,10 +17,13 @@ from rota.application.audit import Actor, record
 from rota.application.group_commit import GroupCommit
 from rota.application.node import Node
 from rota.application.ports.store import Added
-from rota.domain.errors import InvalidError, NotFoundError
+from rota.domain.checks import to_json
+from rota.domain.errors import InvalidError, NotFoundError, UnavailableError
 from rota.domain.ids import TaskId, TenantId
+from rota.domain.log import LogEntry, rerun_entry
 from rota.domain.submission import NewTask, Submission, compose, compose_rerun
 from rota.domain.task import Task
+from rota.domain.task_config import check_payload
 
 MOST_AT_ONCE = 10_000
 MOST_ERRORS = 100  # that are told of one batch
@@ -59,18 +63,28 @@ class SubmitTasks:
             raise InvalidError("tasks", f"has {len(wishes)} tasks, at most {MOST_AT_ONCE} are allowed at once")
         return await self._add(self._record_together(await self._compose_all(wishes), actor))
 
-    async def rerun(self, task: Task, *, key: str | None = None, actor: Actor | None = None) -> Created:
-        """Add a new task that does the work of an ended one again; a repeat with the same key finds the first."""
-        return await self._create(self._prepare_rerun(task, actor, key=key))
+    async def rerun(
+        self, task: Task, *, key: str | None = None, payload: Any = None, actor: Actor | None = None
+    ) -> Created:
+        """Add a new task that does the work of an ended one again; a repeat with the same key finds the first. With a
+        payload, that is its input, and the first one need not have ended. Its record names the new one if it has:
+        whoever follows that of a running one would wait behind such a line for what comes before it."""
+        text = None if payload is None else await self._check_input(task, payload)
+        created = await self._create(self._prepare_rerun(task, actor, key=key, payload=text))
+        if task.state.status.is_final:
+            await self._link([rerun_entry(task, created.task)])
+        return created
 
     async def rerun_many(
         self, tasks: Sequence[Task], *, key: str | None = None, actor: Actor | None = None
     ) -> list[Added]:
         """The same for many ended tasks, all or none, in one transaction; each has its own key under the one given."""
         keys = [None if key is None else f"{key}#{task.id}" for task in tasks]
-        return await self._add(
-            [self._prepare_rerun(task, actor, key=one) for task, one in zip(tasks, keys, strict=True)]
-        )
+        new = [self._prepare_rerun(task, actor, key=one) for task, one in zip(tasks, keys, strict=True)]
+        added = await self._add(new)
+        pairs = zip(tasks, new, added, strict=True)
+        await self._link([rerun_entry(task, item.task) for task, item, answer in pairs if not answer.is_repeat])
+        return added
 
     async def close(self) -> None:
         await self._grouped.close()
@@ -89,10 +103,29 @@ class SubmitTasks:
         audit = record(self._node, actor, action="task.create", subject=new.task.id, detail=new.task.spec.type)
         return NewTask(new.task, new.key, new.digest, audit)  # `replace` takes four times as long
 
-    def _prepare_rerun(self, task: Task, actor: Actor | None, *, key: str | None = None) -> NewTask:
-        new = compose_rerun(task, task_id=TaskId(self._node.ids.next()), now=self._node.time.now(), key=key)
-        audit = record(self._node, actor, action="task.retry", subject=task.id, detail=f"as task {new.task.id}")
+    def _prepare_rerun(
+        self, task: Task, actor: Actor | None, *, key: str | None = None, payload: str | None = None
+    ) -> NewTask:
+        task_id, now = TaskId(self._node.ids.next()), self._node.time.now()
+        new = compose_rerun(task, task_id=task_id, now=now, key=key, payload=payload)
+        detail = f"as task {task_id}" if payload is None else f"as task {task_id}, with other input"
+        audit = record(self._node, actor, action="task.retry", subject=task.id, detail=detail)
         return replace(new, audit=audit)
+
+    async def _check_input(self, task: Task, payload: Any) -> str:
+        """The payload as text, if the type can take it."""
+        text = to_json("payload", payload)
+        config = await self._node.configs.find(task.spec.tenant_id, task.spec.type)
+        return text if config is None else check_payload(text, executor_type=config.executor_type)
+
+    async def _link(self, entries: Sequence[LogEntry]) -> None:
+        """Tell in the records of tasks that they were run again: a mere hint, since the new ones name them."""
+        if not entries:
+            return
+        try:
+            await self._node.store.logs.append(entries)
+        except UnavailableError as exc:
+            log.warning("rerun.not_linked", tasks=[entry.task_id for entry in entries[:10]], error=str(exc))
 
     async def _compose(self, wish: Submission) -> NewTask:
         config = await self._node.configs.find(TenantId(wish.tenant_id), wish.type)

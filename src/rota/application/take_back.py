@@ -14,7 +14,7 @@ from rota.domain.events import Event, EventKind
 from rota.domain.queue import QueueEntry
 from rota.domain.task import PENDING, PROCESSING, RETRYING, TaskState, Transition
 
-STOP_KEPT = timedelta(minutes=1)  # how long a request to stop is remembered at most; a worker looks twice a second
+STOP_KEPT = timedelta(minutes=1)  # how long a request to stop is kept at most; a worker with tasks looks twice a second
 KINDS = {PENDING: EventKind.TASK_RELEASED, RETRYING: EventKind.TASK_RETRYING}  # all else is an end
 
 

@@ -3,6 +3,7 @@
 Events are hints: one may be lost, or come before this node can see the row. So an event only causes a look into the
 store, and whoever still waits is looked up every second in any case. A look is one query, or two, however many wait;
 payloads and results are read only of tasks that somebody was told of, or that are no longer among those that live.
+While nobody waits nothing happens at all: most processes of a cluster never have anybody who does.
 """
 
 import asyncio
@@ -100,7 +101,7 @@ class TaskWatch:
 
         News of some must not keep the others, whose news was lost, from their turn."""
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._look_at_all_at):
+            async with asyncio.timeout_at(self._look_at_all_at if self._waits else None):  # whoever comes rings
                 await self._rung.wait()
         self._rung.clear()
         told, self._told = self._told & self._waits.keys(), set()

@@ -4,7 +4,8 @@
         handle = client.submit("send_email", {"to": "ada@example.com"})
         task = handle.wait("30s")
 
-Without arguments it takes `ROTA_URL` and `ROTA_TOKEN`. Every call ends within `timeout`, all its tries together.
+Without arguments it takes `ROTA_URL` and `ROTA_TOKEN`, or else finds the `rota dev` of this folder, as commands do.
+Every call ends within `timeout`, all its tries together.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from rota.client import cluster_calls, schedule_calls, task_calls
-from rota.client.cluster_calls import MOST_COMPARED, ReportOptions
+from rota.client.cluster_calls import MOST_COMPARED, AuditOptions, ReportOptions
 from rota.client.following import Following
 from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
 from rota.client.schedule_calls import BackfillOptions
@@ -30,7 +31,7 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, NewToken, Token
 from rota.wire.calendar import Calendar, CalendarSummary, PutCalendar
 from rota.wire.changes import Change
-from rota.wire.cluster import Cluster, Event, Queues, QueueTypes, Settings, Stats, Worker
+from rota.wire.cluster import Cluster, Election, Event, Queues, QueueTypes, Settings, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
 from rota.wire.report import Report
 from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
@@ -147,13 +148,17 @@ class Client:
         """The nodes, and who leads."""
         return self._wire.send(cluster_calls.cluster())
 
+    def elections(self, limit: int = 20) -> list[Election]:
+        """Who led, from when to when, and how that ended; the newest first."""
+        return list((self._wire.send(cluster_calls.elections(limit))).items)
+
     def settings(self) -> Settings:
         """The settings in force in the node that answers; no secrets."""
         return self._wire.send(cluster_calls.settings())
 
-    def audit(self, *, page_size: int = PAGE) -> Iterator[AuditEntry]:
-        """Who changed what, newest first."""
-        return self._wire.pages(lambda cursor: cluster_calls.list_audit(cursor, page_size))
+    def audit(self, *, page_size: int = PAGE, **options: Unpack[AuditOptions]) -> Iterator[AuditEntry]:
+        """Who changed what, newest first: all of it, or what the options ask for."""
+        return self._wire.pages(lambda cursor: cluster_calls.list_audit(cursor, page_size, options=options))
 
     def events(
         self,
@@ -200,9 +205,9 @@ class Tasks:
         """End a task, waiting or running."""
         return self._wire.send(task_calls.cancel(task_id, reason))
 
-    def retry(self, task_id: str) -> Handle:
-        """Do the work of an ended task again, as a new task."""
-        return Handle((self._wire.send(task_calls.retry(task_id))).id, self._client)
+    def retry(self, task_id: str, *, payload: Any = None) -> Handle:
+        """Do the work of an ended task again, as a new task; or, of any task, with another payload."""
+        return Handle((self._wire.send(task_calls.retry(task_id, payload))).id, self._client)
 
     def patch(
         self, task_id: str, *, priority: int | str | None = None, scheduled_at: datetime | None = None

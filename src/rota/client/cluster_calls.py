@@ -15,7 +15,7 @@ from rota.sdk.views import TaskView
 from rota.wire.access import AuditEntry, CreateToken, NewToken, Token
 from rota.wire.base import Page
 from rota.wire.changes import Change, changes
-from rota.wire.cluster import Cluster, Event, PatchWorker, Queues, QueueTypes, Settings, Stats, Worker
+from rota.wire.cluster import Cluster, Election, Event, PatchWorker, Queues, QueueTypes, Settings, Stats, Worker
 from rota.wire.config import PutConfig, RollBackConfig, TaskConfig, TriggerTask
 from rota.wire.mistakes import explain
 from rota.wire.report import Report
@@ -134,6 +134,10 @@ def cluster() -> Call[Cluster]:
     return reading(path_of("cluster"), Cluster)
 
 
+def elections(limit: int) -> Call[Page[Election]]:
+    return reading(path_of("cluster", "elections"), Page[Election], query=[("limit", str(limit))])
+
+
 def settings() -> Call[Settings]:
     return reading(path_of("settings"), Settings)
 
@@ -158,8 +162,27 @@ def revoke_token(token_id: str) -> Call[None]:
     return writing("DELETE", path_of(TOKENS, token_id), kind=NoneType, may_repeat=True)
 
 
-def list_audit(cursor: str | None, size: int) -> Call[Page[AuditEntry]]:
-    return reading(path_of("audit"), Page[AuditEntry], query=page_query(cursor, size))
+class AuditOptions(TypedDict, total=False):
+    """Which entries are asked for; each text must be met whole. `cluster`: what the cluster did itself, instead."""
+
+    actor: str
+    action: str
+    object: str
+    after: datetime
+    before: datetime
+    cluster: bool
+
+
+def list_audit(cursor: str | None, size: int, *, options: AuditOptions) -> Call[Page[AuditEntry]]:
+    given = [(name, _spell(value)) for name, value in options.items() if value]
+    return reading(path_of("audit"), Page[AuditEntry], query=[*page_query(cursor, size), *given])
+
+
+def _spell(value: object) -> str:
+    """A value as it stands in a query."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return "true" if value is True else str(value)
 
 
 def read_definition(type: str, definition: Mapping[str, Any]) -> PutConfig:

@@ -1,14 +1,14 @@
 """Where the server is, and who asks."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from rota.__about__ import __version__
 from rota.client.call import PREFIX
+from rota.client.folder import find_running, read_token_file
 from rota.domain.durations import parse_duration
 from rota.domain.errors import ConfigError
 from rota.sdk.control import Duration
@@ -50,20 +50,30 @@ class Place:
         return {**known, "Authorization": f"Bearer {self.token}"} if self.token else known
 
 
-def find_place(
-    url: str | None,
-    token: str | None,
-    *,
-    timeout: Duration,
-    environment: Mapping[str, str] | None = None,
-) -> Place:
-    """What was given, or else what the environment says."""
-    known = os.environ if environment is None else environment
-    return Place(
-        url=check_url(url or known.get("ROTA_URL") or DEFAULT_URL),
-        token=_check_token(token if token is not None else known.get("ROTA_TOKEN", "")),
+def find_place(url: str | None, token: str | None, *, timeout: Duration) -> Place:
+    """What was given, or else what the environment says, or else the `rota dev` of this folder.
+
+    The token in this folder is for servers of this machine alone."""
+    place = Place(
+        url=check_url(url or os.environ.get("ROTA_URL") or find_served() or DEFAULT_URL),
+        token=_check_token(token if token is not None else os.environ.get("ROTA_TOKEN", "")),
         timeout=parse_duration("timeout", timeout),
     )
+    if token is not None or place.token or not place.is_local:
+        return place
+    return replace(place, token=_check_token(read_token_file() or ""))
+
+
+def find_served() -> str | None:
+    """Where the `rota dev` of this folder serves, while it runs.
+
+    It serves this machine alone: a folder that came from elsewhere must not send a token of the environment away.
+    """
+    address = find_running()
+    try:
+        return address if address is not None and Place(check_url(address), "").is_local else None
+    except ConfigError:
+        return None
 
 
 def check_url(text: str) -> str:

@@ -19,6 +19,7 @@ from rota.domain.errors import (
 from rota.wire.base import Problem
 
 LONGEST_RETRY_AFTER = timedelta(hours=1)  # a server that asks for more is not waited for anyway
+IN_PYTHON = "in Python, set ROTA_TOKEN or give it: rota.Client(url, token)"
 LONGEST_ID = 19  # digits
 
 
@@ -98,7 +99,7 @@ _CODES: Mapping[int, str] = {  # of an answer that has none, such as a proxy's
 }
 _Maker = Callable[[Problem, Reply], RotaError]
 _MAKERS: Mapping[int, _Maker] = {
-    401: lambda problem, _reply: _told(UnauthenticatedError(), problem),
+    401: lambda problem, _reply: UnauthenticatedError(f"{problem.detail}; {IN_PYTHON}"),
     403: _denied,
     404: _not_found,
     409: _conflict,

@@ -12,6 +12,7 @@ from rota.client.views import read_task, read_tasks
 from rota.domain.checks import check_aware, check_number
 from rota.domain.durations import parse_duration
 from rota.domain.errors import InvalidError
+from rota.domain.retry import RetryPolicy
 from rota.domain.spelling import hint
 from rota.domain.task import TaskStatus
 from rota.sdk.options import SubmitOptions
@@ -27,6 +28,7 @@ from rota.wire.task import (
     PatchTask,
     ReprioritiseTasks,
     Retry,
+    RetryTask,
     TaskSelection,
 )
 
@@ -53,14 +55,14 @@ class TaskFilters(TypedDict, total=False):
 def submit(type: str, payload: Any, *, options: SubmitOptions) -> Call[TaskView]:
     """Create one task. It has a key, so that it may be sent again and is created once."""
     _check_known(options, SubmitOptions)
-    wish = _wish(type, payload, options=options, key=options.get("idempotency_key") or new_key())
+    wish = _wish(type, payload, options=options, key=_key_of(options))
     return Call(method="POST", path=path_of("tasks"), read=read_task, body=to_body(wish), may_repeat=True)
 
 
 def submit_many(type: str, payloads: Iterable[Any], *, options: SubmitOptions) -> Iterator[Call[CreatedTasks]]:
     """Create tasks in batches; each task has a key of its own, made of one for all and its number."""
     _check_known(options, SubmitOptions)
-    key = options.get("idempotency_key") or new_key()
+    key = _key_of(options)
     batch, size = bytearray(), 0
     for place, payload in enumerate(payloads):
         wish = to_body(_wish(type, payload, options=options, key=f"{key}:{place}"), within=f"tasks[{place}]")
@@ -114,10 +116,11 @@ def cancel(task_id: str, reason: str) -> Call[TaskView]:
     return Call(method="POST", path=path_of("tasks", task_id, verb="cancel"), read=read_task, body=body)
 
 
-def retry(task_id: str) -> Call[TaskView]:
+def retry(task_id: str, payload: Any) -> Call[TaskView]:
     """Do it again as a new task; with a key, so that it is one new task however often it is sent."""
     path, headers = path_of("tasks", task_id, verb="retry"), {KEY_HEADER: new_key()}
-    return Call(method="POST", path=path, read=read_task, headers=headers, may_repeat=True)
+    body = None if payload is None else to_body(RetryTask(payload=payload))
+    return Call(method="POST", path=path, read=read_task, body=body, headers=headers, may_repeat=True)
 
 
 def log_page(task_id: str, cursor: str | None, *, size: int) -> Call[Page[LogLine]]:
@@ -192,7 +195,7 @@ def _check_known(given: Mapping[str, Any], kind: type) -> None:
 
 
 def _wish(type: str, payload: Any, *, options: SubmitOptions, key: str) -> CreateTask:
-    delay, timeout, retry = options.get("delay"), options.get("timeout"), options.get("retry")
+    delay, timeout = options.get("delay"), options.get("timeout")
     return CreateTask(
         type=type,
         payload=payload,
@@ -202,9 +205,24 @@ def _wish(type: str, payload: Any, *, options: SubmitOptions, key: str) -> Creat
         scheduled_at=_aware("scheduled_at", options.get("scheduled_at")),
         delay_seconds=None if delay is None else parse_duration("delay", delay).total_seconds(),
         timeout_seconds=None if timeout is None else parse_duration("timeout", timeout).total_seconds(),
-        retry=None if retry is None else Retry.of(retry),
+        retry=_retry_of(options),
         idempotency_key=key,
     )
+
+
+def _key_of(options: SubmitOptions) -> str:
+    """An empty one is most likely a variable that was not set; with a new one in its stead nothing is done just once."""
+    key = options.get("idempotency_key")
+    if key == "":
+        raise InvalidError("idempotency_key", "must not be empty; leave it out where the same may be done twice")
+    return new_key() if key is None else key
+
+
+def _retry_of(options: SubmitOptions) -> Retry | None:
+    policy = options.get("retry")
+    if policy is not None and not isinstance(policy, RetryPolicy):
+        raise InvalidError("retry", f"must be a rota.RetryPolicy, not {type(policy).__name__}")
+    return None if policy is None else Retry.of(policy)
 
 
 def _aware(field: str, moment: datetime | None) -> datetime | None:

@@ -34,6 +34,21 @@ def find_refusal(settings: Settings) -> ConfigError | None:
     return ConfigError(problem, fix=f"coordinator.url: {own}")
 
 
+def check_company(settings: Settings, role: str) -> None:
+    """Refuse a process of one role where what it needs is in memory, its own: it could never do anything."""
+    refusal = find_refusal(settings)
+    if refusal is not None:
+        raise refusal
+    urls = {"store": settings.store.url, "coordinator": settings.coordinator.url}
+    kept = [part for part, url in urls.items() if scheme_of(url) == "memory"]
+    if not kept:
+        return
+    keys = " and ".join(f"{part}.url" for part in kept)
+    problem = f"{keys}: memory:// is for one process, in which a {role} alone has nothing to do"
+    several = "" if "store" in kept else "; several on one machine need --set coordinator.url=sql:// each"
+    raise ConfigError(f"{problem}{several}; one with all roles is rota server, or rota dev", fix="rota server")
+
+
 @contextmanager
 def alone(settings: Settings) -> Iterator[None]:
     """Make sure that nobody shares the store of a process that coordinates in memory."""

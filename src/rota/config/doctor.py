@@ -27,11 +27,14 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 
 if TYPE_CHECKING:
     from rota.infrastructure.coordination.redis_watch import RedisWatch
+    from rota.infrastructure.etcd.health import EtcdHealth
 
 MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
 LOOK_AT_SETTINGS = "rota settings show --origin"
 MOST_UNREADABLE = 5  # schedules that are named
 MOST_TOKENS = 500  # that are looked at
+MOST_CALENDARS = 500  # that are looked at
+ENDS_SOON = timedelta(days=60)  # the days of a country are announced in the last weeks of a year
 MOST_NAMED = 5  # nodes
 # With these, work goes on 10 s after a loss behind Sentinels, and 15 s after one in a cluster.
 LONGEST_SILENCE = {"sentinel": timedelta(seconds=5), "cluster": timedelta(seconds=10)}
@@ -75,7 +78,8 @@ def _tell_settings(loaded: Loaded) -> Finding:
     origins = {row.origin.partition(":")[0].partition(" ")[0] for row in loaded.describe() if loaded.is_set(row.key)}
     sources = ", ".join(sorted(origins)).replace("flag", "--set") or "defaults alone"
     named = ", ".join(f"{key} {shown[key]}" for key in ("store.url", "coordinator.url"))
-    return Finding("settings", f"of {Path.cwd()} ({sources}): {named}")
+    place = Path.cwd() if loaded.file is None else loaded.file.resolve()
+    return Finding("settings", f"of {place} ({sources}): {named}")
 
 
 def tell_nodes(nodes: Mapping[str, frozenset[str]]) -> str:
@@ -94,16 +98,20 @@ async def _examine_store(settings: Settings) -> list[Finding]:
     if scheme_of(settings.store.url) in ETCD_SCHEMES:
         return await _examine_etcd_store(settings)
     clock = await _try("clock", _examine_clock(settings))
-    schedules = await _try("schedules", _examine_schedules(settings))
     redis = await _examine_redis_store(settings.store.url, _redis_key(settings))
-    return [*([] if schema is None else [schema]), clock, schedules, *redis]
+    return [*([] if schema is None else [schema]), clock, *await _examine_contents(settings), *redis]
 
 
 async def _examine_etcd_store(settings: Settings) -> list[Finding]:
     """It has no clock of its own. How it is it tells everybody, so what is ours is read as well: that takes a login."""
     found = await _examine_etcd("store", settings.store.url)
     is_away = len(found) == 1
-    return found if is_away else [*found, await _try("schedules", _examine_schedules(settings))]
+    return found if is_away else [*found, *await _examine_contents(settings)]
+
+
+async def _examine_contents(settings: Settings) -> list[Finding]:
+    schedules = await _try("schedules", _examine_schedules(settings))
+    return [schedules, *([await _try("calendars", _examine_calendars(settings))] if schedules.is_sound else [])]
 
 
 async def _find_nodes(settings: Settings) -> Mapping[str, frozenset[str]] | None:
@@ -153,13 +161,37 @@ async def _examine_schedules(settings: Settings) -> Finding:
     return Finding("schedules", f"some cannot be read, and are skipped: {named}", fix="pip install --upgrade rota")
 
 
+async def _examine_calendars(settings: Settings) -> Finding:
+    """Whether those that schedules keep to know the time that is to come."""
+    around = Surroundings(settings, SystemClock(), SystemRandom())
+    async with Registries().stores.get(scheme_of(settings.store.url))(around) as store:
+        soon = await store.tasks.now() + ENDS_SOON
+        ending = [
+            one
+            for one in await store.calendars.list_page(DEFAULT_TENANT, limit=MOST_CALENDARS)
+            if one.calendar.years is not None and one.calendar.years[1] < soon.year
+        ]
+        used = {one.name: await store.calendars.list_users(DEFAULT_TENANT, one.name) for one in ending}
+    firing = {name: [one.type for one in users if one.next_fire_at and one.can_fire] for name, users in used.items()}
+    told = [
+        f"{one.name} knows nothing after {(one.calendar.years or (0, 0))[1]}, and then {', '.join(types[:MOST_NAMED])}"
+        f"{' and others' if len(types) > MOST_NAMED else ''} will not fire"
+        for one in ending
+        if (types := firing[one.name])
+    ]
+    if not told:
+        return Finding("calendars", f"those that schedules name know the next {ENDS_SOON.days} days")
+    fix = "give later years to rota calendar put NAME; for those of a country perhaps pip install --upgrade holidays"
+    return Finding("calendars", "; ".join(told), fix=fix)
+
+
 async def _examine_coordinator(settings: Settings) -> list[Finding]:
     scheme = scheme_of(settings.coordinator.url)
     if scheme == "memory":
         refusal = find_refusal(settings)
         text = "in memory, for one process alone" if refusal is None else refusal.problem
         return [Finding("coordinator", text, fix="" if refusal is None else refusal.fix)]
-    coordinator = await _try("coordinator", _examine_leader(settings))
+    coordinator = await _try("coordinator", _examine_leader(settings), url=settings.coordinator.url)
     if scheme in ETCD_SCHEMES and not _is_one_etcd(settings) and coordinator.is_sound:
         return [coordinator, *await _examine_etcd("coordinator", settings.coordinator.url)]
     if not coordinator.is_sound or scheme not in REDIS_SCHEMES:
@@ -286,26 +318,52 @@ async def _examine_etcd(subject: str, url: str) -> list[Finding]:
     from rota.infrastructure.etcd.upkeep import NEARLY_FULL, USUAL_QUOTA
 
     try:
-        health = await read_etcd_health(url, unavailable=UnavailableError)
+        health = await read_etcd_health(url)
     except RotaError as error:
-        return [Finding(f"{subject} etcd", str(error), fix=LOOK_AT_SETTINGS)]
+        return [Finding(f"{subject} etcd", str(error), fix=_mend(f"{subject}.url", url, error=error))]
+    if health.spare < 0:
+        return [_judge_members(health)]
     used = f"{health.bytes_in_use / 2**20:.0f} MiB in use"
     space = Finding("etcd space", used)
     if health.alarms:
         space = Finding("etcd space", f"{used}, {health.alarms[0]}", fix="etcdctl defrag, then etcdctl alarm disarm")
-    elif health.bytes_in_use > NEARLY_FULL * USUAL_QUOTA:
-        text = f"{used} of 2 GiB, unless etcd was given more by --quota-backend-bytes"
+    elif health.bytes_in_use > NEARLY_FULL * (health.quota or USUAL_QUOTA):
+        doubt = "" if health.quota else ", unless etcd was given more by --quota-backend-bytes"
+        text = f"{used} of {(health.quota or USUAL_QUOTA) / 2**30:g} GiB{doubt}"
         space = Finding("etcd space", text, fix="a shorter task.retention")
-    members = f"{health.members} named" if health.members > 1 else "one named: when it is away, so is Rota"
-    return [space, Finding("etcd members", members), Finding("etcd version", health.version)]
+    return [space, _judge_members(health), Finding("etcd version", health.version)]
 
 
-async def _try(subject: str, looking: Awaitable[Finding]) -> Finding:
+def _judge_members(health: "EtcdHealth") -> Finding:
+    if health.members == 1:
+        return Finding("etcd members", "one named: when it is away, so is Rota")
+    text = f"{health.members - len(health.away)} of {health.members} answer"
+    if not health.away:
+        return Finding("etcd members", text)
+    if health.spare == 0:
+        text += "; one more and Rota stops"
+    elif health.spare < 0:
+        text += f"; without {-health.spare} more Rota stands still"
+    return Finding("etcd members", text, fix=f"start etcd at {', '.join(health.away)}")
+
+
+def _mend(key: str, url: str, *, error: RotaError) -> str:
+    """What to do about a server that cannot be used: of an etcd most members must live."""
+    if scheme_of(url) not in ETCD_SCHEMES or not isinstance(error, UnavailableError):
+        return LOOK_AT_SETTINGS
+    from rota.infrastructure.etcd.health import list_members
+
+    members = list_members(url)
+    few = f"; of these {len(members)} it needs {len(members) // 2 + 1}" if len(members) > 1 else ""
+    return f"start etcd, or correct {key}: etcdctl endpoint health --endpoints={','.join(members)}{few}"
+
+
+async def _try(subject: str, looking: Awaitable[Finding], *, url: str = "") -> Finding:
     """What cannot be looked at is a finding too."""
     try:
         return await looking
     except RotaError as error:
-        return Finding(subject, str(error), fix=LOOK_AT_SETTINGS)
+        return Finding(subject, str(error), fix=_mend(f"{subject}.url", url, error=error))
 
 
 async def examine_tokens(settings: Settings, *, own: str = "") -> list[Finding]:

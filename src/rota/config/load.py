@@ -71,6 +71,7 @@ class Loaded:
 
     settings: Settings
     origins: Mapping[str, str]
+    file: Path | None = None  # that was read
 
     def is_set(self, key: str) -> bool:
         """Whether somebody chose the value, be it the default's."""
@@ -142,7 +143,7 @@ def load(sources: Sources) -> Loaded:
     problems = [_explain(error, origins[error.field]) for error in list_conflicts(settings)]
     if problems:
         raise SettingsError(problems)
-    return Loaded(settings, origins)
+    return Loaded(settings, origins, sources.find_file())
 
 
 def _defaults_for_store(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,7 @@ async def _run(plan: ProcessPlan) -> None:
         check_exposure(settings.api)  # before anything is opened
     async with open_node(blueprint) as node:
         built = await build_roles(blueprint, node, roles=plan.roles)
+        built.roles.servers = _list_servers(plan.loaded)
         live.subscribe(built.tune)
         built.roles.others.append(lambda: node.loops.keep("settings.poll", live.poll, every=POLL_EVERY))
         built.roles.others.extend(plan.beside)
@@ -93,6 +94,12 @@ async def _run(plan: ProcessPlan) -> None:
             await plan.welcome(built.front)
         _spare_garbage_collection()
         await built.roles.run()
+
+
+def _list_servers(loaded: Loaded) -> dict[str, str]:
+    """Where the state is: machines that each have a store of their own look as healthy as a cluster."""
+    shown = {row.key: str(row.value) for row in loaded.describe()}
+    return {name: shown[f"{name}.url"] for name in ("store", "coordinator")}
 
 
 def _spare_garbage_collection() -> None:

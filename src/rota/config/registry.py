@@ -38,6 +38,7 @@ from rota.infrastructure.executors.grpc.lazy import LazyGrpcExecutor
 from rota.infrastructure.executors.grpc.settings import GrpcSettings
 from rota.infrastructure.executors.http.config import check_config as check_http_config
 from rota.infrastructure.executors.http.settings import HttpSettings
+from rota.infrastructure.executors.local.reference import check_config as check_local_config
 from rota.infrastructure.executors.targets import TargetGuard, parse_allow
 from rota.infrastructure.telemetry.redact import redact_text
 
@@ -304,7 +305,11 @@ SERVER_PORTS = {
     **{"etcd": 2379, "etcds": 2379},
 }
 EXECUTORS: Mapping[str, ExecutorFactory] = {"http": _make_http, "grpc": _make_grpc}
-EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {"http": check_http_config, "grpc": check_grpc_config}
+EXECUTOR_CHECKS: Mapping[str, ExecutorCheck] = {
+    LOCAL: check_local_config,
+    "http": check_http_config,
+    "grpc": check_grpc_config,
+}
 METRICS: Mapping[str, MetricsFactory] = {
     "none": lambda _around: NO_METRICS,
     "prometheus": _make_prometheus,

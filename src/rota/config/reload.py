@@ -94,7 +94,7 @@ class LiveSettings:
 
     def _put_in_force(self, values: dict[str, Any], fresh: Loaded, *, live: frozenset[str]) -> None:
         origins = dict(self._loaded.origins) | {key: fresh.origins[key] for key in live}
-        self._loaded = Loaded(with_values(values), origins)
+        self._loaded = Loaded(with_values(values), origins, fresh.file)
         log.info("settings.changed", settings=sorted(live))
         for subscriber in self._subscribers:
             subscriber(self.current)

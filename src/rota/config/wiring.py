@@ -23,6 +23,7 @@ import structlog
 from rota.__about__ import __version__
 from rota.application.assist import Assistant
 from rota.application.attend import Attendance
+from rota.application.chronicle import Chronicle
 from rota.application.dispatch import Dispatcher, DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
 from rota.application.figures import Figures
@@ -253,8 +254,9 @@ def _open_front(plan: Blueprint, built: Built) -> TunableFront:
     checked = replace(services.configs, check=partial(check_executor, registries=plan.registries))
     calendars = replace(services.calendars, days=KnownDays())
     report = replace(services.report, reach=_reach(settings))
-    served = replace(services, configs=checked, calendars=calendars, report=report, settings=plan.list_settings)
-    return plan.open_front(served, settings.api)
+    explain = replace(services.explain, is_alone=scheme_of(settings.coordinator.url) == "memory")
+    served = replace(services, configs=checked, calendars=calendars, report=report, explain=explain)
+    return plan.open_front(replace(served, settings=plan.list_settings), settings.api)
 
 
 def _election(plan: Blueprint) -> ElectionSettings:
@@ -271,6 +273,7 @@ def _build_scheduler(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> 
         collector=node.collector,
         node_id=node.id,
         settings=_election(plan),
+        on_end=Chronicle(node).end,
     )
     duties = _build_duties(plan, node, dispatcher=dispatcher)
     if not plan.settings.scheduler.shared_dispatch:
@@ -335,6 +338,7 @@ def _build_duties(plan: Blueprint, node: Node, *, dispatcher: Dispatcher) -> Sch
         retain=Retain(store=store, time=time, clock=node.clock, retention=_retention(plan.settings)),
         observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=collector),
         roll_up=RollUp(reports=store.reports, time=time, clock=node.clock),
+        chronicle=Chronicle(node),
     )
 
 
@@ -366,7 +370,7 @@ async def _build_worker(
     if plan.app is not None:
         load_app(plan.app)
     _check_importable(plan)
-    await declare(plan.tasks, node.store, defaults=plan.settings.task, now=node.time.now())
+    await declare(plan.tasks, node, defaults=plan.settings.task, now=node.time.now())
     ports = WorkerPorts(
         store=node.store,
         coordinator=node.coordinator,

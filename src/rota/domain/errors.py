@@ -54,12 +54,14 @@ class ConflictError(RotaError):
 
 
 class IllegalTransitionError(ConflictError):
-    """A task may not go from its present state to the wanted one."""
+    """A task may not go from its present state to the wanted one. Where what is wanted is no state, `problem` says what
+    is in its way."""
 
     code = "illegal_transition"
 
-    def __init__(self, task_id: int, *, present: str, wanted: str) -> None:
-        super().__init__(f"task {task_id} is {present} and cannot become {wanted}")
+    def __init__(self, task_id: int, *, present: str, wanted: str, problem: str = "") -> None:
+        refused = "already" if wanted == present else f"and {problem or f'cannot become {wanted}'}"
+        super().__init__(f"task {task_id} is {present} {refused}")
         self.task_id = task_id
         self.present = present
         self.wanted = wanted

@@ -336,7 +336,7 @@ def task_for(config: TaskConfig, target: datetime, *, task_id: TaskId, now: date
 
 def given_to(config: TaskConfig) -> tuple[str, int]:
     """Payload and priority of the tasks that a config's schedule makes."""
-    schedule, _ = _due(config)
+    schedule = schedule_of(config)
     payload = config.payload if schedule.payload is None else schedule.payload
     return payload, config.priority if schedule.priority is None else schedule.priority
 

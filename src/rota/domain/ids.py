@@ -20,6 +20,7 @@ NodeId = NewType("NodeId", str)
 TenantId = NewType("TenantId", str)
 
 DEFAULT_TENANT = TenantId("default")
+CLUSTER = TenantId("(cluster)")  # no tenant: what is recorded under it belongs to the cluster itself
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 NODE_SLOTS = 1024
 SEQUENCE_BITS = 12

@@ -7,7 +7,7 @@ in the upper 32 bits and a line number in the lower: gapless for transitions, bu
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rota.domain.checks import MAX_DETAIL, MAX_LINE, check_number, tidy_text
 from rota.domain.errors import InvalidError
@@ -15,6 +15,8 @@ from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import LogKind, Task, TaskStatus, Transition
 
 LINE_BITS = 32
+RERUN_LINES = 3 * 2**30  # where lines of reruns begin; attempts, and those who speak for them, write before
+RERUN_TICK = timedelta(milliseconds=100)  # of two reruns within one, the first is told; there is room for three years
 PROGRESS_MARK = '{"progress": '  # how the detail of a line begins that says how far the attempt got
 
 
@@ -92,6 +94,22 @@ def entry_for(step: Transition) -> LogEntry:
         worker_id=step.after.worker_id or step.before.worker_id,
         message=step.message,
         detail=step.error.detail if step.error is not None else "",
+    )
+
+
+def rerun_entry(first: Task, again: Task) -> LogEntry:
+    """What the record of a task says of another one that was made of it."""
+    state, at = first.state, again.spec.created_at
+    ticks = max(at - (state.completed_at or first.spec.created_at), timedelta(0)) // RERUN_TICK
+    return LogEntry(
+        task_id=first.id,
+        tenant_id=state.tenant_id,
+        seq=place(state.version, RERUN_LINES + min(ticks, 2**30 - 1)),
+        kind=LogKind.INFO,
+        at=at,
+        attempt=state.attempt,
+        message="run again as another task",
+        detail=f'{{"rerun_as": "{again.id}"}}',
     )
 
 

@@ -11,6 +11,7 @@ from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.task import TaskStatus
 
 MAX_PAGE = 1000
+MOST_LOOKED_AT = 20_000  # of what one page may have to pass over
 MAX_PURGE = 5_000  # a database bounds the parameters of a statement: SQLite 32,766, PostgreSQL 32,767
 
 Item = TypeVar("Item")

@@ -24,7 +24,8 @@ class QueueEntry(Struct, frozen=True, gc=False):
     added: LiveTask | None = None
 
     def __post_init__(self) -> None:
-        check_number("priority", self.priority, least=NORMAL, most=URGENT)
+        if self.priority.__class__ is not int or not NORMAL <= self.priority <= URGENT:  # the usual one needs no call
+            check_number("priority", self.priority, least=NORMAL, most=URGENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,18 @@ class DueMove:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueDepths:
-    """How much waits where."""
+class WorkerLoads:
+    """What each worker has."""
 
-    ready: Mapping[int, int] = field(default_factory=dict)  # by priority, only levels with entries
-    delayed: int = 0
     assigned: Mapping[WorkerId, int] = field(default_factory=dict)  # handed to a worker's queue, not yet taken
     in_flight: Mapping[WorkerId, int] = field(default_factory=dict)  # taken by the worker, not yet acknowledged
     reserved: Mapping[WorkerId, Mapping[str, int]] = field(default_factory=dict)  # places that are kept, by holder
     as_of: int = 0  # grows with whatever is assigned or reserved, if the adapter counts that
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepths(WorkerLoads):
+    """How much waits where."""
+
+    ready: Mapping[int, int] = field(default_factory=dict)  # by priority, only levels with entries
+    delayed: int = 0

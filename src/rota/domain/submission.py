@@ -20,6 +20,7 @@ from rota.domain.task import PENDING, Task, TaskSpec, TaskState
 from rota.domain.task_config import SHORTEST_TIMEOUT, TaskConfig, check_payload
 
 MAX_KEY_LENGTH = 255
+NOT_ENDED = "has not ended; wait for its end, cancel it, or run it again with another payload"
 
 RequestKey = tuple[TenantId, str]
 First = tuple[TaskId, str]  # the task that a key stands for, and the digest of the request that made it
@@ -90,17 +91,17 @@ def wish_for(config: TaskConfig, target: datetime, *, backfill: str, payload: An
 
 def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now: datetime) -> NewTask:
     """The task that a submission asks for, or `InvalidError` naming the field that is wrong."""
-    task_type = check_name("type", wish.type)
-    if config is None or (config.tenant_id, config.type) != (wish.tenant_id, task_type):
+    if config is None or (config.tenant_id, config.type) != (wish.tenant_id, wish.type):
+        task_type = check_name("type", wish.type)
         raise InvalidError("type", f"no task config for {task_type!r}; start a worker that has it, or create it")
     if not config.is_enabled:
-        raise InvalidError("type", f"task config {task_type!r} is disabled; enable it first")
+        raise InvalidError("type", f"task config {config.type!r} is disabled; resume it first: rota config-type resume {config.type}")
     timeout = config.timeout if wish.timeout is None else wish.timeout
     scheduled_at = _scheduled_at(wish, now)
     spec = TaskSpec(
         id=task_id,
         tenant_id=wish.tenant_id,
-        type=task_type,
+        type=config.type,
         name=check_text("name", wish.name, longest=200),
         payload=config.payload if wish.payload is None else _payload(wish, config),
         metadata=check_metadata("metadata", wish.metadata),
@@ -119,13 +120,20 @@ def _payload(wish: Submission, config: TaskConfig) -> str:
     return check_payload(to_json("payload", wish.payload), executor_type=config.executor_type)
 
 
-def compose_rerun(task: Task, *, task_id: TaskId, now: datetime, key: str | None = None) -> NewTask:
-    """A new task that does the work of an ended one again; the old one stays. A key makes a repeat harmless."""
-    if not task.state.status.is_final:
-        raise IllegalTransitionError(task.id, present=task.state.status, wanted="rerun before it has ended")
+def compose_rerun(
+    task: Task, *, task_id: TaskId, now: datetime, key: str | None = None, payload: str | None = None
+) -> NewTask:
+    """A new task that does the work of an ended one again; the old one stays. A key makes a repeat harmless.
+
+    With a payload of its own it is other work, and the old one need not have ended."""
+    if payload is None and not task.state.status.is_final:
+        raise IllegalTransitionError(task.id, present=task.state.status, wanted="rerun", problem=NOT_ENDED)
     spec = replace(task.spec, id=task_id, created_at=now, scheduled_at=None, rerun_of=task.id)
+    if payload is not None:
+        spec = replace(spec, payload=payload)
     state = TaskState(id=task_id, tenant_id=spec.tenant_id, status=PENDING, due_at=now, priority=task.state.priority)
-    digest = "" if key is None else hashlib.sha256(f"rerun of {task.id}".encode()).hexdigest()
+    request = f"rerun of {task.id}" if payload is None else f"rerun of {task.id} with {payload}"
+    digest = "" if key is None else hashlib.sha256(request.encode()).hexdigest()
     return NewTask(Task(spec=spec, state=state), None if key is None else _check_key(key), digest)
 
 

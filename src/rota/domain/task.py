@@ -156,7 +156,8 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     def prolonged(self, due_at: datetime, *, at: datetime) -> "Transition":
         """Whoever works on a deferred attempt lives: unless it is heard of again, the attempt ends at `due_at`."""
         if not self.is_deferred:
-            raise IllegalTransitionError(self.id, present=self.status, wanted="heard of: a worker holds the attempt")
+            problem = "waits for no callback; only a worker that holds it can speak for it"
+            raise IllegalTransitionError(self.id, present=self.status, wanted="prolonged", problem=problem)
         step = self._noted(f"heard of, the next time before {due_at.isoformat()}", at=at, due_at=due_at)
         return replace(step, is_recorded=False)  # there may be thousands of them, and each says the same
 
@@ -183,8 +184,8 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
         if not changes:
             raise InvalidError("priority", "or scheduled_at is needed: without them nothing is changed")
         if self.status not in WAITING and self.status is not BLOCKED:
-            wanted = "different: only a task that waits can be changed"
-            raise IllegalTransitionError(self.id, present=self.status, wanted=wanted)
+            problem = "cannot be changed; only a task that waits can"
+            raise IllegalTransitionError(self.id, present=self.status, wanted="amended", problem=problem)
         return self._noted(", ".join(notes), at=at, **changes)
 
     def is_held_by(self, attempt: Attempt) -> bool:

@@ -47,7 +47,7 @@ class TaskConfig:
     revision: int = 0  # 0: not stored yet
     created_at: datetime | None = None
     updated_at: datetime | None = None
-    updated_by: str = ""  # whoever asked for this revision; empty: the program itself
+    updated_by: str = ""  # who asked for this revision, or the node whose code did; empty: the program itself
 
     def __post_init__(self) -> None:
         check_name("tenant", self.tenant_id, longest=63)

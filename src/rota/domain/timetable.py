@@ -98,6 +98,12 @@ class Timetable:
             self._moved = self._targets = MovedRecurrence(self._targets, schedule, allowed=self._allowed)
         self._asked: tuple[datetime, datetime | None] | None = None  # the last question for the next target
 
+    @property
+    def pace(self) -> timedelta | None:
+        """The time between any two targets; None where it differs, or calendars have a say."""
+        has_calendars = self.schedule.only or self.schedule.exclude
+        return self._targets.interval if isinstance(self._targets, EveryRecurrence) and not has_calendars else None
+
     def next(self, after: datetime) -> datetime | None:
         """The first target later than this moment. With `after_end`, give the end of the run before."""
         if self._asked is None or self._asked[0] != after:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
-from rota.domain.checks import check_name, check_number, check_text
+from rota.domain.checks import check_name, check_number, check_text, tidy_text
 from rota.domain.durations import parse_duration
 from rota.domain.errors import InvalidError
 from rota.domain.priority import parse_priority
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+MAX_DESCRIPTION = 2000
 Isolation = Literal["process", "thread"]
 
 
@@ -82,6 +83,12 @@ class TaskFunction(Generic[P, R]):
     def reference(self) -> str:
         """Where another process finds it: `module:function`."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
+
+    @property
+    def description(self) -> str:
+        """What it is for: as the options say, or the first paragraph of its docstring."""
+        words = inspect.cleandoc(self.function.__doc__ or "").partition("\n\n")[0]
+        return self.definition.description or tidy_text(" ".join(words.split()), longest=MAX_DESCRIPTION)
 
 
 class TaskRegistry:
@@ -174,8 +181,9 @@ def define(task_type: str, options: TaskOptions) -> TaskDefinition:
     """Check the options; `InvalidError` names the wrong one."""
     unknown = sorted(options.keys() - TaskOptions.__annotations__.keys())
     if unknown:
-        known = ", ".join(TaskOptions.__annotations__)
-        raise InvalidError(unknown[0], f"is no option of a task; there are {known}")
+        from rota.domain.spelling import hint  # compares texts: nobody else needs it
+
+        raise InvalidError(unknown[0], f"is no option of a task; {hint(unknown[0], TaskOptions.__annotations__)}")
     if callable(task_type):
         raise InvalidError("type", 'is missing: write @rota.task("send_email")')
     isolation = options.get("isolation", "process")
@@ -194,7 +202,7 @@ def define(task_type: str, options: TaskOptions) -> TaskDefinition:
         rate_per_second=_find_rate(options.get("rate_per_second")),
         isolation=isolation,
         name=check_text("name", options.get("name", ""), longest=200),
-        description=check_text("description", options.get("description", ""), longest=2000),
+        description=check_text("description", options.get("description", ""), longest=MAX_DESCRIPTION),
     )
 
 

@@ -20,7 +20,7 @@ from rota.domain.attempt import Attempt
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
-from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
 from rota.domain.worker import Heartbeat, Worker
 from rota.testing.faults import Faults
 
@@ -108,6 +108,9 @@ class FaultyTaskQueue:
 
     async def depths(self) -> QueueDepths:
         return await _around(self._faults, "queue.depths", call=self._inner.depths)
+
+    async def loads(self) -> WorkerLoads:
+        return await _around(self._faults, "queue.loads", call=self._inner.loads)
 
     async def find_generation(self) -> str | None:
         return await _around(self._faults, "queue.find_generation", call=self._inner.find_generation)

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from rota.application.ports.audit import AuditStore
 from rota.application.ports.store import (
     Added,
-    AuditStore,
     CalendarKey,
     CalendarStore,
     ConfigStore,
@@ -27,7 +27,7 @@ from rota.application.ports.store import (
     Written,
 )
 from rota.domain.access import AccessToken
-from rota.domain.audit import AuditEntry
+from rota.domain.audit import AuditEntry, AuditFilter, AuditPage
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import StoreUnavailableError
 from rota.domain.firing import Firing
@@ -365,10 +365,16 @@ class FaultyAuditStore:
         self._inner = inner
         self._faults = faults
 
+    async def add(self, audit: Sequence[AuditEntry]) -> None:
+        await _around(self._faults, "audit.add", call=lambda: self._inner.add(audit))
+
     async def list_page(self, tenant_id: TenantId, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
         return await _around(
             self._faults, "audit.list_page", call=lambda: self._inner.list_page(tenant_id, before=before, limit=limit)
         )
+
+    async def search(self, wanted: AuditFilter) -> AuditPage:
+        return await _around(self._faults, "audit.search", call=lambda: self._inner.search(wanted))
 
     async def purge(self, *, before: datetime, limit: int) -> int:
         return await _around(self._faults, "audit.purge", call=lambda: self._inner.purge(before=before, limit=limit))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from rota.domain.past_reign import Ending
 from rota.domain.setting import SettingSource
 from rota.domain.task import TaskStatus
 from rota.wire.base import Answer, Request
@@ -96,6 +97,19 @@ class Cluster(Answer):
     store_seconds: float | None = None  # how long the answer to one question took
     coordinator_seconds: float | None = None
     coordinator_answers: bool = True  # false: nobody is known to lead
+
+
+class Election(Answer):
+    """Who won it, and how long it led. `ending`: `resigned`, its node was told to stop; `lost`, with the `reason`;
+    `silent`, nobody heard of its end, which was before the next one began (`ended_at`); null, it goes on or nobody
+    knows better. `begun_at` is null where it ended before that was on record."""
+
+    term: int
+    node: str
+    begun_at: datetime | None
+    ended_at: datetime | None
+    ending: Ending | None
+    reason: str
 
 
 class Setting(Answer):

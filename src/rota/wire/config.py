@@ -46,7 +46,7 @@ class TaskConfig(Answer):
     created_at: datetime | None
     updated_at: datetime | None
     source: str = ""  # a server of an earlier release tells none
-    updated_by: str = ""  # whoever made this revision; empty: the program itself
+    updated_by: str = ""  # who made this revision, or the node whose code did; empty: the program itself
 
 
 class RollBackConfig(Request):

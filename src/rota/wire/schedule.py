@@ -58,6 +58,7 @@ class ForecastBucket(Answer):
     runs: int
     work_seconds: float  # of those runs together, as far as their last ones tell
     busy: float  # attempts that run at once on average: the work divided by the time
+    complete: bool = True  # false: there are more runs than these
 
 
 class ForecastType(Answer):
@@ -66,6 +67,7 @@ class ForecastType(Answer):
     first: datetime | None
     last: datetime | None
     run_seconds: float | None  # as long as the last run took; null: nobody knows
+    complete: bool = True  # false: there are more runs than these
 
 
 class Forecast(Answer):
@@ -76,8 +78,11 @@ class Forecast(Answer):
     runs: int
     buckets: list[ForecastBucket]
     types: list[ForecastType]  # those that fire
-    unforeseen: list[str]  # types that wait for the end of their runs, or whose calendars cannot be read
+    unforeseen: list[str]  # types that wait for the end of their runs, or whose calendars cannot be read or know less
     complete: bool  # false: there is more; ask for a shorter time or for single types
+    reasons: dict[str, str] = {}  # why, for each type that is unforeseen
+    known_until: datetime | None = None  # from here on runs are missing; null: none are
+    left_out: list[str] = []  # types that were not looked at, up to a thousand of them
 
 
 class BackfillSchedule(Request):

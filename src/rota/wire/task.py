@@ -78,6 +78,12 @@ class CancelTask(Request):
     reason: str = ""
 
 
+class RetryTask(Request):
+    """`payload`: other input than that of the task; then it need not have ended."""
+
+    payload: Any = None
+
+
 class TaskChoice(Request):
     """Which tasks a bulk action is for: the filters of the list, all of which must be met, or `ids` alone."""
 
@@ -185,7 +191,13 @@ class LogLine(Answer):
 
 
 class Explanation(Answer):
-    """Why a task is where it is."""
+    """Why a task is where it is.
+
+    `executor`, `module`: what a worker would need that none has. `overlap`: the rule by which targets of its schedule
+    are skipped until it has ended, or begun. `keeps_firing`: its schedule goes on, though nobody runs what it fires.
+    `error_code`, `error_message`: of the last attempt that failed, or of the end. A server of an earlier release tells
+    nothing of these.
+    """
 
     task_id: str
     status: TaskStatus
@@ -201,3 +213,9 @@ class Explanation(Answer):
     rate_per_second: float | None
     global_rate: float | None
     ready: int | None
+    executor: str | None = None
+    module: str | None = None
+    overlap: str | None = None
+    keeps_firing: bool = False
+    error_code: str | None = None
+    error_message: str | None = None

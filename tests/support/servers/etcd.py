@@ -56,6 +56,7 @@ class EtcdServer(ServerProcess):
             *("--log-level=error", "--listen-client-urls", self._http, "--advertise-client-urls", self._http),
             *("--listen-peer-urls", me.peer_url, "--initial-advertise-peer-urls", me.peer_url),
             *("--initial-cluster", ",".join(f"{one.name}={one.peer_url}" for one in cluster or (me,))),
+            *(("--pre-vote=true",) if cluster else ()),  # as 3.5 has it by itself, and the guide advises for 3.4
             *(("--unsafe-no-fsync",) if not durable and version_of(binary) >= (3, 5) else ()),
             *options,
         )

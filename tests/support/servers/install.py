@@ -25,13 +25,13 @@ APT_OPTIONS = ("-q", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"
 
 
 def main() -> int:
-    missing = [kind for kind in SERVERS.values() if kind.list_missing()]
+    wanted = [kind for kind in SERVERS.values() if kind.list_missing() or kind.is_from_wheel()]
     for kind in SERVERS.values():
-        if kind not in missing:
-            _report_found(kind, "found at")
-    if missing and _can_install():
-        _install(missing)
-    still_missing = [kind for kind in missing if not _report_outcome(kind)]
+        if kind not in wanted:
+            _report(kind)
+    if wanted and _can_install():
+        _install(wanted)
+    still_missing = [kind for kind in wanted if not _report(kind)]
     return 1 if still_missing and os.environ.get("CI") == "true" else 0
 
 
@@ -70,18 +70,14 @@ def _services_stay_down() -> Iterator[None]:
         POLICY.unlink(missing_ok=True)
 
 
-def _report_outcome(kind: ServerKind) -> bool:
+def _report(kind: ServerKind) -> bool:
     absent = kind.list_missing()
     if not absent:
-        _report_found(kind, "installed at")
+        print(f"{kind.name}: found at {find_binary(*kind.programs[0])}")
         return True
     command = f"sudo apt-get install --no-install-recommends {' '.join(kind.packages)}"
     print(f"{kind.name}: missing {', '.join(absent)}: {command}  (or point ROTA_TEST_BIN at its folder)")
     return False
-
-
-def _report_found(kind: ServerKind, word: str) -> None:
-    print(f"{kind.name}: {word} {find_binary(*kind.programs[0])}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ Signals differ from other servers. SIGTERM waits until every client has left, so
 die, SIGQUIT ends all sessions at once and, unlike SIGKILL, gives the shared memory back.
 """
 
-import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -18,7 +17,6 @@ from tests.support.servers.binaries import get_binary
 from tests.support.servers.process import (
     Program,
     ServerProcess,
-    ToolCrashedError,
     free_port,
     private_directory,
     run_tool,
@@ -73,12 +71,7 @@ class PostgresServer(ServerProcess):
 
     def _initialise(self) -> None:
         rules = ["--auth=trust", "--username=rota", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
-        command = [str(self._bin / "initdb"), "-D", str(self._data), *rules]
-        try:
-            run_tool(command, self.directory)
-        except ToolCrashedError:  # seen once in thousands of starts: it aborted before it said anything
-            shutil.rmtree(self._data, ignore_errors=True)
-            run_tool(command, self.directory)
+        run_tool([str(self._bin / "initdb"), "-D", str(self._data), *rules], self.directory)
 
 
 def _accepts_logins(pg_isready: Path, port: int) -> bool:

@@ -13,9 +13,12 @@ What is easy to get wrong, and how it is done here:
 - **SIGSTOP returns before its work is done**: threads on other cores run on for a moment, long enough to answer a
   query. `pause` returns when the kernel shows every thread as stopped.
 - **A stopped process does not see SIGTERM**, so `stop` resumes first.
+- **Ports are nobody else's.** Each process that runs tests has its own, and gives none twice in a row.
 - **Ports come from below the ephemeral range.** On a port inside it, a client that reconnects while the server is down
   can be given that very port as its own and connect to itself; the server could then never come back.
-- **Root is given up.** Postgres refuses root, so all servers run as `nobody` when the tests run as root.
+- **Root is given up.** Postgres refuses root, so all servers run as `nobody` when the tests run as root, by `setpriv`:
+  to change the user itself `subprocess` forks, and what gRPC does in such a child ends it now and then. Otherwise it
+  asks for `vfork`, which gRPC has no part in.
 """
 
 import os
@@ -29,7 +32,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -45,6 +49,7 @@ LOG_TAIL_BYTES = 4000
 IDLE_STATES = frozenset("TtZX")  # stopped, traced, ended, gone
 PORT_RANGE = (15_000, 32_000)  # Linux hands out 32768 and up to clients
 PORT_TRIES = 50
+_given: deque[int] = deque(maxlen=1000)  # the last ports that somebody was given
 
 
 class ServerFailedError(RuntimeError):
@@ -52,10 +57,6 @@ class ServerFailedError(RuntimeError):
 
     def __init__(self, problem: str, said: str) -> None:
         super().__init__(f"{problem}\n{said}")
-
-
-class ToolCrashedError(ServerFailedError):
-    """A signal ended a server's tool."""
 
 
 class ServerMisusedError(RuntimeError):
@@ -74,14 +75,6 @@ class Program:
     is_ready: Callable[[], bool]
     stop_signal: signal.Signals = signal.SIGTERM
     orphan_signal: signal.Signals = signal.SIGKILL  # sent by the kernel when the tests die
-
-
-class Identity(NamedTuple):
-    """Whom a child runs as; all None means as ourselves."""
-
-    user: int | None
-    group: int | None
-    extra_groups: tuple[int, ...] | None
 
 
 class ProcessStat(NamedTuple):
@@ -225,16 +218,30 @@ def wait_for(look: Callable[[], bool], what: str, *, within: timedelta = READY_W
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on, outside the range that clients are given ports from."""
+    """A loopback port nobody listens on, outside the range that clients are given ports from.
+
+    Nobody else is given it for a while: until a server listens there, and while that is being restarted, it looks free.
+    """
     for _ in range(PORT_TRIES):
-        port = SystemRandom().randrange(*PORT_RANGE)
+        port = SystemRandom().choice(own_ports(os.environ))
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+        if port not in _given:
+            _given.append(port)
             return port
     raise NoFreePortError(PORT_RANGE)
+
+
+def own_ports(environment: Mapping[str, str]) -> range:
+    """Those of this process among all that run tests at once."""
+    count = int(environment.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    number = int(environment.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    place = number % count  # gw4 of 4 stands in for a dead one
+    share = (PORT_RANGE[1] - PORT_RANGE[0]) // count
+    return range(PORT_RANGE[0] + place * share, PORT_RANGE[0] + (place + 1) * share)
 
 
 def private_directory(name: str) -> Path:
@@ -244,60 +251,56 @@ def private_directory(name: str) -> Path:
     under 108 bytes.
     """
     directory = Path(tempfile.mkdtemp(prefix=f"rota-{name}-"))
-    identity = _server_identity()
-    if identity.user is not None and identity.group is not None:
-        os.chown(directory, identity.user, identity.group)
+    nobody = _nobody()
+    if nobody is not None:
+        os.chown(directory, nobody.pw_uid, nobody.pw_gid)
     return directory
 
 
 def run_tool(command: Sequence[str], directory: Path) -> str:
     """Run a server's own tool to its end, as the server's user, and return what it printed."""
-    identity = _server_identity()
     finished = subprocess.run(  # noqa: S603 - a list of arguments, no shell
-        command,
+        [*_as_nobody(), *command],
         cwd=directory,
         env=_clean_environment(directory),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
-        user=identity.user,
-        group=identity.group,
-        extra_groups=identity.extra_groups,
     )
     if finished.returncode != 0:
         problem = f"{command[0]} ended with code {finished.returncode}"
-        failure = ToolCrashedError if finished.returncode < 0 else ServerFailedError
-        raise failure(problem, finished.stdout + finished.stderr)
+        raise ServerFailedError(problem, finished.stdout + finished.stderr)
     return finished.stdout
 
 
 def _spawn(command: Sequence[str], directory: Path, *, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    identity = _server_identity()
     return subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
-        command,
+        [*_as_nobody(), *command],
         cwd=directory,
         env=_clean_environment(directory),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,  # Ctrl-C is for pytest, whose fixtures then stop the server in order
-        user=identity.user,
-        group=identity.group,
-        extra_groups=identity.extra_groups,
     )
 
 
 def _die_with_parent(orphan_signal: signal.Signals) -> list[str]:
-    # Set after the user was changed (by Popen): a change of user clears it.
+    # Set after the user was changed: a change of user clears it.
     return ["setpriv", "--pdeathsig", orphan_signal.name, "--"] if sys.platform == "linux" else []
 
 
-def _server_identity() -> Identity:
-    if os.geteuid() != 0:
-        return Identity(None, None, None)
-    nobody = pwd.getpwnam("nobody")
-    return Identity(nobody.pw_uid, nobody.pw_gid, ())
+def _nobody() -> pwd.struct_passwd | None:
+    """Whom servers run as, where it is not whoever starts them."""
+    return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+
+
+def _as_nobody() -> list[str]:
+    nobody = _nobody()
+    if nobody is None:
+        return []
+    return ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", "--"]
 
 
 def _clean_environment(directory: Path) -> dict[str, str]:

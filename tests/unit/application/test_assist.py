@@ -217,7 +217,7 @@ async def test_with_a_new_memory_a_worker_that_says_it_is_busy_is_believed_for_a
 
 
 CALLS = [
-    *("assistance.join", "terms.find_last", "queue.find_generation", "pool.list_alive", "queue.depths", "queue.take"),
+    *("assistance.join", "terms.find_last", "queue.find_generation", "pool.list_alive", "queue.loads", "queue.take"),
     *("tasks.find_live", "configs.find_many", "assistance.pass_on", "assistance.reserve", "tasks.advance"),
     *("deliveries.assign", "assistance.release", "signals.publish", "assistance.wait_for_work"),
 ]

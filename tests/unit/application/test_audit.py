@@ -1,9 +1,7 @@
 """What is kept of what somebody asks for."""
 
-import pytest
-
 from rota.application.audit import Actor, ReadAudit, record
-from rota.domain.errors import InvalidError
+from rota.domain.audit import AuditFilter
 from rota.domain.ids import TenantId
 from tests.support.builders import a_token
 from tests.support.virtual import a_bench, virtually
@@ -54,7 +52,7 @@ async def test_the_record_is_read_in_bounded_pages_newest_first() -> None:
     entries = [record(bench.node, ada, action="token.create", subject=number)[0] for number in range(3)]
     await bench.node.store.tokens.add(a_token("1"), audit=entries)
     reader = ReadAudit(bench.node.store.audit)
-    first = await reader.list_page(TENANT, limit=2)
-    assert [*first, *await reader.list_page(TENANT, before=first[-1].id)] == entries[::-1]
-    with pytest.raises(InvalidError, match=r"^limit: "):
-        await reader.list_page(TENANT, limit=1001)
+    first = await reader.search(AuditFilter(tenant_id=TENANT, limit=2))
+    rest = await reader.search(AuditFilter(tenant_id=TENANT, below=first.next_below))
+    assert [*first.items, *rest.items] == entries[::-1]
+    assert rest.next_below is None

@@ -330,7 +330,7 @@ async def test_a_worker_that_says_it_is_busy_is_believed_while_the_depths_are_di
     await stage.hire(1, capacity=5, load=5)
     await stage.hire(2, capacity=5, load=0)
     await stage.submit(*range(1, 11))
-    stage.dispatcher.distrust_depths(timedelta(seconds=15))
+    stage.dispatcher.distrust_loads(timedelta(seconds=15))
     async with stage.reigning():
         assert await stage.granted() == dict.fromkeys(range(1, 6), 2)
         await stage.pass_time(14)
@@ -343,7 +343,7 @@ async def test_a_worker_that_says_it_is_busy_is_believed_while_the_depths_are_di
 async def test_what_is_handed_over_counts_though_a_worker_reports_less(stage: Stage) -> None:
     await stage.hire(1, capacity=5, load=0)
     await stage.submit(*range(1, 11))
-    stage.dispatcher.distrust_depths(timedelta(seconds=15))
+    stage.dispatcher.distrust_loads(timedelta(seconds=15))
     async with stage.reigning():
         await stage.pass_time(5)
         assert await stage.handed_over(1) == attempts(*range(1, 6))

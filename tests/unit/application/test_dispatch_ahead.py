@@ -51,7 +51,7 @@ async def test_one_question_about_the_workers_does_for_many_batches(stage: Stage
 @staged
 async def test_the_workers_are_asked_for_each_batch_while_the_queues_may_not_know_what_they_run(stage: Stage) -> None:
     await prepare(stage, tasks=4 * BATCH)
-    stage.dispatcher.distrust_depths(timedelta(seconds=10))
+    stage.dispatcher.distrust_loads(timedelta(seconds=10))
     async with stage.reigning():
         assert len(await stage.granted()) == 4 * BATCH
         assert stage.calls[ASKED] >= 4

@@ -17,7 +17,7 @@ from tests.unit.application.test_dispatch import attempts
 CALLS_BEFORE_THE_GRANT = [
     "queue.move_due",
     "pool.list_alive",
-    "queue.depths",
+    "queue.loads",
     "queue.take",
     "tasks.find_live",
     "configs.find_many",

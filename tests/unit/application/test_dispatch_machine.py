@@ -40,7 +40,7 @@ CALLS = {
     "tasks.list_running": ANY,
     "configs.find_many": ANY,
     "pool.list_alive": ANY,
-    "queue.depths": ANY,
+    "queue.loads": ANY,
     "queue.take": HARMLESS,  # what a lost answer carried is for reconciliation to find
     "queue.move_due": ANY,
     "queue.push": ANY,

@@ -11,6 +11,7 @@ from rota.domain.ids import DEFAULT_TENANT, NodeId, TaskId, TenantId
 from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task import BLOCKED, CANCELLED, PENDING, PROCESSING
 from rota.domain.waiting import Reason
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, MINUTE, NOW, a_config, a_new_task, a_state, an_error
 from tests.support.stage import Stage, staged
 
@@ -42,6 +43,7 @@ async def test_an_ended_task_says_how_it_ended(stage: Stage) -> None:
     answer = await ask(stage, 1)
     assert (answer.status, answer.reason, answer.due_at) == (CANCELLED, Reason.ENDED, None)
     assert answer.sentence == "It ended as CANCELLED, cancelled: by hand"
+    assert (answer.error_code, answer.error_message) == ("cancelled", "by hand")
     await stage.hire(1)
     await stage.submit(2, 3)
     async with stage.reigning():
@@ -130,14 +132,50 @@ async def test_a_type_that_nobody_supports_is_named(stage: Stage) -> None:
     answer = await ask(stage, 1)
     assert (answer.reason, answer.workers, answer.room) == (Reason.NO_WORKER, 0, 0)
     assert answer.sentence.startswith(f"No worker that is alive supports the type {REPORT}: start one with --app ")
+    assert (answer.executor, answer.module) == ("local", None)
     await stage.truth.configs.put(a_config(REPORT, executor_type="htttp"))
-    sentence = (await ask(stage, 1)).sentence
-    assert f"the type {REPORT}, which needs the executor htttp: start one that has it, with * or @htttp" in sentence
+    answer = await ask(stage, 1)
+    needs = f"the type {REPORT}, which needs the executor htttp: start one that has it, with * or @htttp"
+    assert needs in answer.sentence
+    assert (answer.executor, answer.module) == ("htttp", None)
     await stage.truth.configs.put(a_config(REPORT, executor_config='{"function": "shop.jobs:run"}'))
-    sentence = (await ask(stage, 1)).sentence
-    assert "whose function is in the module shop.jobs: start one with --app shop.jobs, or add @local.shop" in sentence
+    answer = await ask(stage, 1)
+    way = "start one with --app shop.jobs, or add @local.shop.jobs to"
+    assert f"whose function is in the module shop.jobs: {way}" in answer.sentence
+    assert (answer.executor, answer.module) == ("local", "shop.jobs")
     await stage.hire(2, types=frozenset({"@local.shop"}))
-    assert (await ask(stage, 1)).workers == 1
+    answer = await ask(stage, 1)
+    assert (answer.workers, answer.executor, answer.module) == (1, None, None)
+
+
+@staged
+async def test_where_no_other_worker_can_join_the_one_process_is_to_have_the_function(stage: Stage) -> None:
+    await crown(stage)
+    await stage.hire(1, types=frozenset({EMAIL}))
+    await stage.submit(1, type=REPORT)
+    alone = "all of Rota is one process here, which no other worker can join; start it with"
+    sentence = (await ask(stage, 1, is_alone=True)).sentence
+    assert sentence.endswith(
+        f"{REPORT}: {alone} the file that has its function (rota dev FILE.py, or rota server --app FILE.py)."
+    )
+    await stage.truth.configs.put(a_config(REPORT, executor_type="htttp"))
+    sentence = (await ask(stage, 1, is_alone=True)).sentence
+    assert sentence.endswith(f"needs the executor htttp: {alone} that, and * or @htttp in worker.types.")
+    named = a_config(REPORT, executor_config='{"function": "shop.jobs:run"}', schedule=Schedule(every=MINUTE))
+    await stage.truth.configs.put(named)
+    answer = await ask(stage, 1, is_alone=True)
+    how = "(rota dev shop.jobs, or rota server --app shop.jobs)"
+    assert f"in the module shop.jobs: {alone} that {how}." in answer.sentence
+    assert answer.sentence.endswith(f"Its schedule goes on meanwhile: rota schedule pause {REPORT} ends that.")
+    assert answer.keeps_firing
+    paused = replace(named, schedule=Schedule(every=MINUTE, is_paused=True))
+    await stage.truth.configs.put(paused)
+    answer = await ask(stage, 1, is_alone=True)
+    assert "rota schedule pause" not in answer.sentence
+    assert not answer.keeps_firing
+    await stage.hire(2, types=frozenset({"@local.shop"}))
+    await stage.truth.configs.put(named)
+    assert "rota schedule pause" not in (await ask(stage, 1, is_alone=True)).sentence
 
 
 @staged
@@ -231,14 +269,20 @@ async def test_workers_that_have_the_executor_of_a_type_are_counted_once(stage: 
 
 
 @pytest.mark.parametrize(
-    ("overlap", "words"),
+    ("overlap", "told", "words"),
     [
-        (Overlap.SKIP, "Until it has ended, the targets of its schedule are skipped (overlap: skip)."),
-        (Overlap.QUEUE_ONE, "Until it begins, the targets of its schedule are skipped (overlap: queue_one)."),
-        (Overlap.ALLOW, "name one in its config as executor.function, module:name."),
+        (Overlap.SKIP, Overlap.SKIP, "Until it has ended, the targets of its schedule are skipped (overlap: skip)."),
+        (
+            Overlap.QUEUE_ONE,
+            Overlap.QUEUE_ONE,
+            "Until it begins, the targets of its schedule are skipped (overlap: queue_one).",
+        ),
+        (Overlap.ALLOW, None, "name one in its config as executor.function, module:name."),
     ],
 )
-def test_a_run_that_cannot_begin_says_what_its_schedule_does_meanwhile(overlap: Overlap, words: str) -> None:
+def test_a_run_that_cannot_begin_says_what_its_schedule_does_meanwhile(
+    overlap: Overlap, told: Overlap | None, words: str
+) -> None:
     @staged
     async def check(stage: Stage) -> None:
         await crown(stage)
@@ -249,5 +293,6 @@ def test_a_run_that_cannot_begin_says_what_its_schedule_does_meanwhile(overlap: 
         answer = await ask(stage, 1)
         assert answer.reason is Reason.NO_WORKER
         assert answer.sentence.endswith(words)
+        assert answer.overlap is told
 
     check()

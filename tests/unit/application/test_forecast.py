@@ -1,5 +1,6 @@
 """What would fire between two moments."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from tests.support.virtual import Bench, a_bench, virtually
 
 DAY = timedelta(days=1)
 HOURLY = Schedule(every=HOUR)
+EACH_MINUTE = Schedule(cron="* * * * *")
 
 
 def a_span(bench: Bench, length: timedelta = DAY, **facts: object) -> Span:
@@ -47,7 +49,7 @@ async def test_every_schedule_is_counted_in_its_time() -> None:
         ("half", 8, span.begin, span.begin + 3.5 * HOUR),
         ("hourly", 4, span.begin, span.begin + 3 * HOUR),
     ]
-    assert (found.is_complete, found.unforeseen) == (True, [])
+    assert (found.is_complete, found.unforeseen) == (True, {})
     only = await ask(bench, replace(span, types=frozenset({"hourly"})))
     assert [one.type for one in only.types] == ["hourly"]
 
@@ -66,6 +68,16 @@ async def test_what_has_passed_is_not_foreseen() -> None:
         ("late", 6, span.begin),
         ("limited", 3, following),
     ]
+
+
+@virtually
+async def test_what_fires_at_another_time_is_neither_told_nor_missing() -> None:
+    bench = await a_bench()
+    span = a_span(bench, HOUR)
+    for name, schedule in (("cron", Schedule(cron="0 0 1 1 *")), ("pace", Schedule(every=DAY))):
+        await put(bench, name, schedule=schedule, next_fire_at=span.end)
+    found = await ask(bench, span)
+    assert (found.types, found.unforeseen, found.is_complete) == ([], {}, True)
 
 
 @virtually
@@ -100,7 +112,10 @@ async def test_what_does_not_fire_is_not_counted_and_what_nobody_knows_is_named(
     await bench.node.store.configs.put(a_config("plain"))
     found = await ask(bench, span)
     assert [(one.type, one.runs) for one in found.types] == [("limited", 2)]
-    assert found.unforeseen == ["unreadable", "waits"]
+    assert found.unforeseen == {
+        "unreadable": "there is no calendar 'gone' that can be read",
+        "waits": "waits for the end of each run",
+    }
 
 
 @virtually
@@ -125,16 +140,65 @@ async def test_the_work_is_guessed_from_the_last_run() -> None:
 @virtually
 async def test_a_forecast_is_bounded_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = await a_bench()
-    monkeypatch.setattr(module, "MOST_LOOKED_AT", 300)
-    await put(bench, "a", schedule=Schedule(every=MINUTE))
-    await put(bench, "b", schedule=HOURLY)
+    monkeypatch.setattr(module, "MOST_LOOKED_AT", 305)
+    await put(bench, "a", schedule=EACH_MINUTE)
+    await put(bench, "b", schedule=Schedule(cron="0 * * * *"))
+    span = a_span(bench)
+    found = await ask(bench, span)
+    assert [(one.type, one.runs, one.is_complete) for one in found.types] == [("a", 300, False), ("b", 5, False)]
+    assert (found.is_complete, found.known_until) == (False, span.begin + 5 * HOUR)
+    assert [found.is_known(place) for place in (0, 4, 5, 23)] == [True, True, False, False]
+    assert [bucket.runs for bucket in found.buckets[:6]] == [61, 61, 61, 61, 61, 0]
+    monkeypatch.setattr(module, "MOST_LOOKED_AT", 1464)
+    exact = await ask(bench, span)
+    assert ([one.runs for one in exact.types], exact.is_complete, exact.is_known(23)) == ([1440, 24], True, True)
+
+
+@virtually
+async def test_what_has_a_fixed_pace_is_counted_however_fast_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = await a_bench()
+    monkeypatch.setattr(module, "MOST_LOOKED_AT", 24)
+    span = a_span(bench, buckets=7)
+    await put(bench, "hourly", schedule=Schedule(cron="0 * * * *"))
+    for name, every in (("second", timedelta(seconds=1)), ("odd", timedelta(minutes=47)), ("rare", 5 * HOUR)):
+        await put(bench, name, schedule=Schedule(every=every), next_fire_at=span.begin)
+    over = span.begin + 90 * MINUTE
+    await put(bench, "over", schedule=Schedule(every=MINUTE, end_at=over), next_fire_at=span.begin)
+    await put(bench, "left", schedule=Schedule(every=MINUTE, max_runs=500), next_fire_at=span.begin)
+    found = await ask(bench, span)
+    assert found.is_complete
+    loads = {one.type: one for one in found.types}
+    assert {name: load.runs for name, load in loads.items() if name not in ("odd", "rare")} == {
+        "hourly": 24,
+        "left": 500,
+        "over": 90,
+        "second": 86_400,
+    }
+    for name in ("odd", "rare"):
+        targets = list(targets_of(Schedule(every=timedelta(minutes=47) if name == "odd" else 5 * HOUR), span))
+        assert (loads[name].runs, loads[name].first, loads[name].last) == (len(targets), targets[0], targets[-1])
+        alone = await ask(bench, replace(span, types=frozenset({name})))
+        walked = [sum(span.place(at) == place for at in targets) for place in range(span.buckets)]
+        assert [bucket.runs for bucket in alone.buckets] == walked
+
+
+@virtually
+async def test_types_that_are_too_many_are_named_and_no_row_is_taken_for_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = await a_bench()
+    monkeypatch.setattr(module, "MOST_TYPES", 2)
+    monkeypatch.setattr(module, "PAGE", 3)
+    for name in "abcdefgh":
+        await put(bench, name, schedule=HOURLY)
     found = await ask(bench, a_span(bench))
-    assert ([one.runs for one in found.types], found.is_complete) == ([300], False)
-    alone = await ask(bench, a_span(bench, types=frozenset({"a"})))
-    assert ([one.runs for one in alone.types], alone.is_complete) == ([300], False)
-    monkeypatch.setattr(module, "MOST_LOOKED_AT", 1440)
-    exact = await ask(bench, a_span(bench))
-    assert ([one.type for one in exact.types], exact.is_complete) == (["a"], False)
+    assert [one.type for one in found.types] == ["a", "b"]
+    assert (found.left_out, found.is_complete, found.is_known(0)) == (["c", "d", "e", "f"], False, False)
+
+
+def targets_of(schedule: Schedule, span: Span) -> Iterator[datetime]:
+    at = Timetable(schedule, seed="").next(span.begin - timedelta(microseconds=1))
+    while at is not None and at < span.end:
+        yield at
+        at = Timetable(schedule, seed="").next(at)
 
 
 @pytest.mark.parametrize(
@@ -163,4 +227,5 @@ async def test_what_is_not_there_and_what_calendars_do_not_know_is_told() -> Non
     await bench.node.store.calendars.put(StoredCalendar(calendar=old))
     await put(bench, "blind", schedule=Schedule(every=HOUR, only=("old",)))
     found = await ask(bench, a_span(bench))
-    assert (found.types, found.unforeseen) == ([], ["blind"])
+    assert found.types == []
+    assert "old knows the years 2001" in found.unforeseen["blind"]

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from rota.application import metrics
+from rota.application.chronicle import Chronicle
 from rota.application.elect import Leadership
 from rota.application.fire import FireSchedules
 from rota.application.lead import (
@@ -73,7 +74,7 @@ class ScriptedDispatcher:
     def is_parked(self, task_id: TaskId) -> bool:
         return task_id in self.parked
 
-    def distrust_depths(self, period: timedelta) -> None:
+    def distrust_loads(self, period: timedelta) -> None:
         self.distrusts.append(self._scene.clock.monotonic())
         self.distrusts_until = self._scene.clock.monotonic() + period.total_seconds()
 
@@ -110,6 +111,7 @@ def duties(scene: Scene, dispatcher: ScriptedDispatcher) -> SchedulerDuties:
         retain=Retain(store=store, time=time, clock=scene.clock),
         observe=Observe(tasks=store.tasks, queue=coordinator.queue, pool=coordinator.pool, collector=figures),
         roll_up=RollUp(reports=store.reports, time=time, clock=scene.clock),
+        chronicle=Chronicle(scene.node),
     )
 
 

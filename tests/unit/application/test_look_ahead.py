@@ -177,3 +177,22 @@ async def test_a_page_of_what_is_late_is_read_while_the_one_before_is_written(mo
     await leader.fire()
     assert [await leader.outcomes(one) for one in types] == [["fired"]] * 5
     assert leader.faults.calls[LIST_DUE] == 3 + 1, "three pages, and then nothing is left"
+
+
+@virtually
+async def test_what_waits_for_its_turn_stays_decided_when_a_write_before_it_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fire, "IN_FLIGHT", 1)
+    types = [f"type-{number}" for number in range(5)]
+    leader, duty = await a_decided_leader(Schedule(every=MINUTE), *types)
+    duty.most = 1
+    await pass_time(2.1)
+    leader.faults.inject("schedules.fire", Fault.TIMEOUT)
+    leader.faults.inject(LIST_DUE, Fault.TIMEOUT)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailableError):
+            await leader.fire(duty)
+    assert await leader.outcomes(types[-1]) == ["fired"], "before anything was read again"
+    await leader.fire(duty)
+    assert [await leader.outcomes(one) for one in types] == [["fired"]] * 5

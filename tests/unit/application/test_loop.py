@@ -2,12 +2,13 @@
 
 import asyncio
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
 from rota.application import metrics
 from rota.application.loop import LONGEST_PAUSE, FatalError, Loops
-from rota.domain.errors import FencedError, StoreUnavailableError
+from rota.domain.errors import FencedError, RotaError, StoreUnavailableError
 from rota.testing.virtual_time import VirtualClock
 from tests.support.figures import Figures
 from tests.support.virtual import FixedChance, virtually
@@ -44,6 +45,81 @@ async def test_a_step_is_repeated_every_so_often() -> None:
 
 
 @virtually
+async def test_loops_are_in_step_however_long_their_steps_take() -> None:
+    steps = Steps()
+    others: list[float] = []
+
+    async def slow() -> None:
+        others.append(round(steps.clock.monotonic(), 3))
+        await steps.clock.sleep(timedelta(seconds=0.3))
+
+    await steps.clock.sleep(timedelta(seconds=0.2))  # nor does it matter when they begin
+    keeping = asyncio.ensure_future(steps.loops.keep("slow", slow, every=SECOND * 2))
+    await steps.run_for(6.5)
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    assert steps.ran_at == [0.2, 1, 2, 3, 4, 5, 6]
+    assert others == [0.2, 2, 4, 6]
+
+
+@virtually
+async def test_a_slow_step_is_followed_by_a_pause_as_long() -> None:
+    steps = Steps()
+    began_at: list[float] = []
+
+    async def slow() -> None:
+        began_at.append(round(steps.clock.monotonic(), 3))
+        await steps.clock.sleep(timedelta(seconds=0.9))
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(steps.loops.keep("slow", slow, every=SECOND), 5)
+    assert began_at == [0, 1.8, 3.6]
+
+
+@virtually
+async def test_a_step_that_begins_right_before_a_tick_is_repeated_half_a_pause_later() -> None:
+    steps = Steps()
+    await steps.clock.sleep(timedelta(seconds=0.99))
+    await steps.run_for(3)
+    assert steps.ran_at == [0.99, 1.49, 2, 3]
+
+
+@virtually
+async def test_a_step_that_fails_while_it_is_being_ended_ends() -> None:
+    steps = Steps()
+
+    async def refuse_to_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as exc:
+            raise RotaError("the last word was refused") from exc
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(steps.loops.keep("steps", refuse_to_end, every=SECOND), 1)
+    assert steps.clock.monotonic() == pytest.approx(1)
+
+
+@virtually
+async def test_loops_whose_wakes_come_late_run_nearly_as_often() -> None:
+    steps = Steps()
+    on_time = steps.clock.sleep
+
+    async def sleep_longer(pause: timedelta) -> None:
+        await on_time(pause + SECOND * 0.55)
+
+    steps.clock.sleep = sleep_longer  # type: ignore[assignment, method-assign]
+    await steps.run_for(12)
+    assert max(later - sooner for sooner, later in pairwise(steps.ran_at)) < 1.6
+
+
+@virtually
+async def test_a_sleep_that_ends_a_moment_early_is_not_followed_by_another_for_the_rest() -> None:
+    steps = Steps()
+    await steps.clock.sleep(timedelta(seconds=2.999))
+    assert steps.loops.until_tick(SECOND).total_seconds() == pytest.approx(1.001)
+
+
+@virtually
 async def test_a_step_that_waits_by_itself_is_repeated_at_once() -> None:
     steps = Steps()
     waits = 0
@@ -61,7 +137,7 @@ async def test_a_step_that_waits_by_itself_is_repeated_at_once() -> None:
 @virtually
 async def test_after_a_failure_it_waits_longer_and_longer_and_is_counted() -> None:
     steps = Steps(*[StoreUnavailableError("away")] * 3, RuntimeError("broken"))
-    await steps.run_for(1.5)
+    await steps.run_for(0.9)
     assert steps.ran_at == [0, 0.05, 0.15, 0.35, 0.75]
     assert steps.figures.count(metrics.LOOP_FAILURES, "steps") == 4
 
@@ -79,7 +155,7 @@ async def test_a_success_ends_the_row_of_failures() -> None:
     failure = StoreUnavailableError("away")
     steps = Steps(failure, failure, None, failure)
     await steps.run_for(1.3)
-    assert steps.ran_at == [0, 0.05, 0.15, 1.15, 1.2]
+    assert steps.ran_at == [0, 0.05, 0.15, 1, 1.05]
 
 
 @virtually

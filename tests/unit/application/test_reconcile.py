@@ -206,6 +206,17 @@ async def test_a_deep_queue_that_lacks_older_tasks_is_rebuilt_but_seldom() -> No
 
 
 @virtually
+async def test_parked_tasks_do_not_hide_what_a_deep_queue_lacks() -> None:
+    scene = await a_scene()
+    await scene.add(1, 2, 3)
+    await scene.pass_time(LATE.total_seconds() + 1)
+    await scene.add(*range(4, 14))
+    await scene.actual.queue.push([an_entry(task_id) for task_id in range(4, 14)])
+    await a_queue_check(scene)(scene.reign, lambda task_id: task_id <= 2)
+    assert scene.figures.count(metrics.RECONCILED, "rebuilt") == 1
+
+
+@virtually
 async def test_a_deep_queue_whose_heads_are_oldest_is_left_alone() -> None:
     scene = await a_scene()
     await scene.add(1)

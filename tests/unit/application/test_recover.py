@@ -158,7 +158,7 @@ async def test_a_worker_that_spoke_to_the_pool_after_its_end_is_removed_and_its_
 
 
 class _LeftBefore:
-    """A registry of which a worker takes its leave just before it is read."""
+    """A registry with which something happens, such as that a worker takes its leave, just before it is read."""
 
     def __init__(self, inner: WorkerRegistry, leave: Callable[[], Awaitable[None]]) -> None:
         self._inner = inner
@@ -167,6 +167,26 @@ class _LeftBefore:
     async def list_all(self, **wanted: Any) -> list[WorkerRecord]:
         await self._leave()
         return await self._inner.list_all(**wanted)
+
+
+@pytest.mark.parametrize(("page", "asked"), [(3, 1), (1, 3)])
+@virtually
+async def test_a_look_asks_once_for_the_workers_that_fit_on_a_page(
+    page: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.application.registered.PAGE", page)
+    scene = await a_scene()
+    await scene.join(1)
+    await scene.join(2)
+    looks = 0
+
+    async def count() -> None:
+        nonlocal looks
+        looks += 1
+
+    counting = replace(scene.store, workers=_LeftBefore(scene.store.workers, count))
+    assert not await replace(a_recovery(scene), store=counting)(scene.reign, Sight(scene.clock)), "nobody is missed"
+    assert looks == asked
 
 
 @virtually

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from rota.application.audit import Actor
+from rota.application.steer import SteerTasks
 from rota.application.submit import MOST_AT_ONCE, MOST_ERRORS, SLICE, SubmitTasks
 from rota.domain.errors import (
     IdempotencyMismatchError,
@@ -158,7 +159,8 @@ async def test_a_rerun_is_a_new_task_linked_to_the_old_one() -> None:
     first = await desk.submit(a_submission(payload={"to": "ada"}, priority=7))
     tasks = bench.node.store.tasks
     task = (await tasks.load([first.task_id]))[first.task_id]
-    with pytest.raises(IllegalTransitionError):
+    said = r"^task \d+ is PENDING and has not ended; wait for its end, cancel it, or run it again with another payload$"
+    with pytest.raises(IllegalTransitionError, match=said):
         await desk.rerun(task)
     await tasks.advance([task.state.cancelled("", at=bench.clock.now())])
     ended = (await tasks.load([first.task_id]))[first.task_id]
@@ -166,6 +168,66 @@ async def test_a_rerun_is_a_new_task_linked_to_the_old_one() -> None:
     again = (await tasks.load([added.task_id]))[added.task_id]
     assert (again.spec.rerun_of, again.spec.payload, again.state.priority) == (first.task_id, '{"to":"ada"}', 7)
     await desk.close()
+
+
+@virtually
+async def test_any_task_is_run_again_with_other_input() -> None:
+    bench, desk = await a_desk()
+    first = await desk.submit(a_submission(payload={"to": "ada"}, priority=7))
+    task = (await bench.node.store.tasks.load([first.task_id]))[first.task_id]
+    again = await desk.rerun(task, payload={"to": "bob"}, key="one", actor=ADA)
+    assert (again.task.spec.rerun_of, again.task.spec.payload) == (first.task_id, '{"to":"bob"}')
+    assert again.task.state.priority == 7
+    repeat = await desk.rerun(task, payload={"to": "bob"}, key="one")
+    assert (repeat.task_id, repeat.is_repeat) == (again.task_id, True)
+    with pytest.raises(IdempotencyMismatchError):
+        await desk.rerun(task, payload={"to": "eve"}, key="one")
+    with pytest.raises(InvalidError, match="payload"):
+        await desk.rerun(task, payload=[1])
+    [entry] = await bench.node.store.audit.list_page(DEFAULT_TENANT)
+    assert entry.detail == f"as task {again.task_id}, with other input"
+
+
+@virtually
+async def test_input_of_a_type_that_is_gone_is_taken_as_it_is() -> None:
+    bench, desk = await a_desk()
+    first = await desk.submit(a_submission())
+    task = (await bench.node.store.tasks.load([first.task_id]))[first.task_id]
+    await bench.node.store.configs.delete(DEFAULT_TENANT, EMAIL)
+    await bench.clock.sleep(timedelta(seconds=10))
+    assert (await desk.rerun(task, payload=[1])).task.spec.payload == "[1]"
+
+
+@virtually
+async def test_the_record_of_a_task_leads_to_those_that_were_made_of_it() -> None:
+    bench, desk = await a_desk()
+    first = await desk.submit(a_submission())
+    tasks, logs = bench.node.store.tasks, bench.node.store.logs
+    task = (await tasks.load([first.task_id]))[first.task_id]
+    await tasks.advance([task.state.cancelled("", at=bench.clock.now())])
+    ended = (await tasks.load([first.task_id]))[first.task_id]
+    again = []
+    for _ in range(2):
+        await bench.clock.sleep(timedelta(seconds=1))
+        again.append((await desk.rerun(ended, key="one")).task_id)
+        await bench.clock.sleep(timedelta(seconds=1))
+        [added] = await desk.rerun_many([ended], key="many")
+        again.append(added.task_id)
+    told = [line for line in await logs.read(first.task_id) if "rerun_as" in line.detail]
+    assert [line.detail for line in told] == [f'{{"rerun_as": "{one}"}}' for one in dict.fromkeys(again)]
+    assert told[0].message == "run again as another task"
+
+
+@virtually
+async def test_a_task_is_run_again_though_that_cannot_be_told_in_its_record() -> None:
+    bench, desk = await a_desk()
+    first = await desk.submit(a_submission())
+    await SteerTasks(bench.node).cancel(first.task_id, DEFAULT_TENANT)
+    task = (await bench.node.store.tasks.load([first.task_id]))[first.task_id]
+    bench.faults.inject("logs.append", Fault.GONE)
+    again = await desk.rerun(task, payload={})
+    assert bench.faults.pending == {}
+    assert (await bench.node.store.tasks.load([again.task_id]))[again.task_id].spec.rerun_of == first.task_id
 
 
 @virtually

@@ -80,6 +80,19 @@ async def test_news_of_others_do_not_put_off_the_look_at_one_whose_event_was_los
 
 
 @virtually
+async def test_while_nobody_waits_nothing_happens() -> None:
+    async with a_watch() as (bench, _, task_id):
+        watch = TaskWatch(bench.node.store.tasks, bench.node.coordinator.signals)  # looks when told to
+        looking = asyncio.ensure_future(watch.look())
+        await pass_time(3600)
+        assert not looking.done(), "there was nothing to look for"
+        waiting = asyncio.ensure_future(watch.wait(task_id, DEFAULT_TENANT, most=MINUTE))
+        await cancel_after(bench, task_id, seconds=0)
+        await looking
+        assert (await waiting).state.status is CANCELLED
+
+
+@virtually
 async def test_a_task_that_has_ended_is_answered_without_waiting() -> None:
     async with a_watch() as (bench, watch, task_id):
         await cancel_after(bench, task_id, seconds=0)

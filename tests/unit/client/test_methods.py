@@ -38,6 +38,14 @@ AUDIT = {
     "address": "",
     "detail": "",
 }
+ELECTION = {
+    "term": 3,
+    "node": "pod-1-77",
+    "begun_at": "2030-06-01T12:00:00Z",
+    "ended_at": None,
+    "ending": None,
+    "reason": "",
+}
 LINE = {
     "seq": "1",
     "kind": "INFO",
@@ -97,6 +105,7 @@ METHODS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "GET /stats": (lambda client: client.stats(), STATS),
     "GET /reports": (lambda client: client.report(begin=NOON, by="hour", types=["email"]), REPORT),
     "GET /cluster": (lambda client: client.cluster(), CLUSTER),
+    "GET /cluster/elections": (lambda client: client.elections(5), page(ELECTION)),
     "GET /settings": (lambda client: client.settings(), SETTINGS),
     "GET /audit": (lambda client: client.audit(), page(AUDIT)),
     "POST /tokens": (
@@ -116,6 +125,27 @@ def test_each_method_asks_for_its_path(dial: Dial, route: str) -> None:
     (sent,) = dial.sent
     assert f"{sent.method} {sent.url.path.removeprefix('/api/v1')}" == route
     assert (found is None) == (answer is NOTHING)
+
+
+def test_a_task_is_run_again_with_other_input(dial: Dial) -> None:
+    dial.ask(lambda client: client.tasks.retry("7", payload={"to": "bob"}), httpx2.Response(201, json=TASK))
+    (sent,) = dial.sent
+    assert (sent.url.path, sent.content) == ("/api/v1/tasks/7:retry", b'{"payload":{"to":"bob"}}')
+
+
+def test_entries_of_the_audit_log_are_asked_for_by_what_they_say(dial: Dial) -> None:
+    dial.ask(
+        lambda client: client.audit(actor="ci", action="task.cancel", object="", after=NOON, cluster=True),
+        httpx2.Response(200, json=page(AUDIT)),
+    )
+    (sent,) = dial.sent
+    asked = {name: value for name, value in sent.url.params.items() if name != "limit"}
+    assert asked == {
+        "actor": "ci",
+        "action": "task.cancel",
+        "after": "2030-06-01T12:00:00+00:00",
+        "cluster": "true",
+    }
 
 
 def test_a_handle_waits_looks_and_cancels(dial: Dial) -> None:

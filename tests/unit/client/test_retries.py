@@ -137,7 +137,7 @@ def test_an_answer_that_does_not_end_is_not_waited_for(dial: Dial) -> None:
         return httpx2.Response(200, stream=Trickle(dial))
 
     with pytest.raises(UnavailableError, match="whether it took effect is unknown"):
-        dial.ask(lambda client: client.tasks.cancel("7"), trickle, timeout=0.05 if dial.is_async else 5)
+        dial.ask(lambda client: client.tasks.cancel("7"), trickle, timeout=1 if dial.is_async else 5)
 
 
 def test_where_nobody_listens_patience_may_be_shorter() -> None:

@@ -1,28 +1,33 @@
 """What the code says becomes task configs, and what operators say stays."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from rota.application.node import join
+from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.store import ConfigStore, Store
+from rota.application.ports.system import System
 from rota.config.declare import MOST_TRIES, declare
 from rota.config.settings import TaskSettings
 from rota.domain.audit import AuditEntry
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import InvalidError, RevisionConflictError
-from rota.domain.ids import DEFAULT_TENANT, TenantId
+from rota.domain.ids import DEFAULT_TENANT, NodeId, TenantId
 from rota.domain.priority import HIGH
 from rota.domain.schedule import Overlap, Schedule
 from rota.domain.task_config import TaskConfig
+from rota.infrastructure.coordination.memory import memory_coordinator
 from rota.infrastructure.store.memory.store import memory_store
 from rota.sdk.tasks import TaskFunction, TaskOptions, define
 from rota.testing.values import replace
 from tests.support.builders import NOW, a_config
 from tests.support.clock import FakeClock
+from tests.support.virtual import FixedChance
 
 DEFAULTS = TaskSettings(
     timeout=timedelta(seconds=77), max_retries=9, retry_delay=timedelta(seconds=4), backoff_rate=1.5
@@ -41,6 +46,26 @@ def configs() -> ConfigStore:
     return memory_store(FakeClock()).configs
 
 
+async def start(
+    functions: Iterable[TaskFunction[..., Any]],
+    store: Store,
+    *,
+    defaults: TaskSettings = DEFAULTS,
+    now: datetime = NOW,
+    name: str = "node",
+) -> None:
+    """What a worker of that name declares when it starts."""
+    clock = FakeClock()
+    node = await join(
+        NodeId(name),
+        store,
+        coordinator=memory_coordinator(clock),
+        system=System(clock, FixedChance()),
+        collector=NoMetrics(),
+    )
+    await declare(functions, node, defaults=defaults, now=now)
+
+
 def beside(configs: ConfigStore) -> Store:
     """A store with these configs, and nothing else in it."""
     return replace(memory_store(FakeClock()), configs=configs)
@@ -48,7 +73,7 @@ def beside(configs: ConfigStore) -> Store:
 
 async def declared(configs: ConfigStore, task_type: str = "email", **options: Any) -> TaskConfig:
     """The config after a worker with this function has started."""
-    await declare([a_function(task_type, **options)], beside(configs), defaults=DEFAULTS, now=NOW)
+    await start([a_function(task_type, **options)], beside(configs), defaults=DEFAULTS, now=NOW)
     config = await configs.find(DEFAULT_TENANT, task_type)
     assert config is not None
     return config
@@ -114,7 +139,7 @@ async def test_a_first_pause_beyond_the_longest_is_the_longest(configs: ConfigSt
 
 
 async def test_every_function_is_declared(configs: ConfigStore) -> None:
-    await declare([a_function("email"), a_function("report")], beside(configs), defaults=DEFAULTS, now=NOW)
+    await start([a_function("email"), a_function("report")], beside(configs), defaults=DEFAULTS, now=NOW)
     assert await configs.find(DEFAULT_TENANT, "email")
     assert await configs.find(DEFAULT_TENANT, "report")
 
@@ -191,7 +216,7 @@ async def test_a_config_that_keeps_changing_does_not_keep_a_worker_from_starting
 
 async def test_a_changed_default_takes_effect(configs: ConfigStore) -> None:
     await declared(configs)
-    await declare([a_function()], beside(configs), defaults=TaskSettings(timeout=timedelta(hours=2)), now=NOW)
+    await start([a_function()], beside(configs), defaults=TaskSettings(timeout=timedelta(hours=2)), now=NOW)
     config = await configs.find(DEFAULT_TENANT, "email")
     assert config is not None
     assert config.timeout == timedelta(hours=2)
@@ -217,8 +242,8 @@ def a_cron_function(**schedule: Any) -> TaskFunction[[], None]:
 
 
 async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_on(configs: ConfigStore) -> None:
-    async def start(expression: str) -> TaskConfig:
-        await declare(
+    async def restart(expression: str) -> TaskConfig:
+        await start(
             [a_cron_function(cron=expression, zone="Asia/Shanghai")],
             beside(configs),
             defaults=DEFAULTS,
@@ -228,26 +253,26 @@ async def test_the_schedule_that_the_code_names_is_declared_and_fires_from_now_o
         assert config is not None
         return config
 
-    first = await start("0 9 * * 1-5")
+    first = await restart("0 9 * * 1-5")
     assert first.schedule == Schedule(cron="0 9 * * 1-5", zone="Asia/Shanghai")
     assert first.next_fire_at is not None
     changed = await configs.put(replace(first, schedule=Schedule(cron="0 10 * * *")))
-    assert await start("0 9 * * 1-5") == changed, "the code says the same: what the operator changed stays"
-    assert (await start("0 8 * * 1-5")).schedule == Schedule(cron="0 8 * * 1-5", zone="Asia/Shanghai")
+    assert await restart("0 9 * * 1-5") == changed, "the code says the same: what the operator changed stays"
+    assert (await restart("0 8 * * 1-5")).schedule == Schedule(cron="0 8 * * 1-5", zone="Asia/Shanghai")
 
 
 async def test_a_schedule_that_cannot_be_fired_keeps_the_worker_from_starting(configs: ConfigStore) -> None:
     function = a_cron_function(cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)
     with pytest.raises(InvalidError, match="max_concurrent"):
-        await declare([function], beside(configs), defaults=DEFAULTS, now=NOW)
+        await start([function], beside(configs), defaults=DEFAULTS, now=NOW)
 
 
 async def test_what_passed_of_a_schedule_that_the_code_changes_is_on_record() -> None:
     store = memory_store(FakeClock())
-    await declare([a_cron_function(cron="0 * * * *")], store, defaults=DEFAULTS, now=NOW)
+    await start([a_cron_function(cron="0 * * * *")], store, defaults=DEFAULTS, now=NOW)
 
     later = NOW + timedelta(hours=3)
-    await declare([a_cron_function(cron="30 * * * *")], store, defaults=DEFAULTS, now=later)
+    await start([a_cron_function(cron="30 * * * *")], store, defaults=DEFAULTS, now=later)
 
     [noted] = await store.schedules.list_occurrences(DEFAULT_TENANT, "by_clock")
     assert (noted.reason, noted.since, noted.fire_at) == ("replaced", NOW + timedelta(hours=1), later)
@@ -259,7 +284,7 @@ async def test_what_passed_of_a_schedule_that_the_code_changes_is_on_record() ->
 async def declare_schedule(store: Store, **schedule: Any) -> TaskConfig:
     function = a_function("email")
     function.definition = replace(function.definition, schedule=Schedule(**schedule))
-    await declare([function], store, defaults=DEFAULTS, now=NOW)
+    await start([function], store, defaults=DEFAULTS, now=NOW)
     config = await store.configs.find(DEFAULT_TENANT, "email")
     assert config is not None
     return config
@@ -310,3 +335,61 @@ async def test_a_schedule_in_code_that_never_fires_again_is_told_and_stops_nothi
 async def test_a_mistake_in_a_schedule_names_its_function(configs: ConfigStore) -> None:
     with pytest.raises(InvalidError, match=r"test_declare:a_function.*: schedule.overlap: queue_one needs"):
         await declare_schedule(beside(configs), cron="0 9 * * *", overlap=Overlap.QUEUE_ONE)
+
+
+def a_documented_function(words: str | None, **options: Any) -> TaskFunction[[], None]:
+    def function() -> None: ...
+
+    function.__doc__ = words
+    return TaskFunction(function, define("email", TaskOptions(**options)))  # type: ignore[typeddict-item] # any of them
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "description"),
+    [
+        ("Send an email.", {}, "Send an email."),
+        ("Send an email\n    to everybody.\n\n    Slowly.", {}, "Send an email to everybody."),
+        ("\n    Send an email.\n    ", {}, "Send an email."),
+        ("Send an email.", {"description": "Mail"}, "Mail"),
+        (None, {}, ""),
+        ("x" * 3000, {}, "x" * 1999 + "…"),
+        ("a \x00", {}, "a \N{REPLACEMENT CHARACTER}"),
+    ],
+)
+async def test_the_docstring_describes_the_type_where_nothing_else_does(
+    configs: ConfigStore, words: str | None, options: dict[str, Any], description: str
+) -> None:
+    await start([a_documented_function(words, **options)], beside(configs), defaults=DEFAULTS, now=NOW)
+    config = await configs.find(DEFAULT_TENANT, "email")
+    assert config is not None
+    assert config.description == description
+
+
+async def test_a_docstring_fills_a_gap_and_undoes_nothing(configs: ConfigStore) -> None:
+    async def restart(words: str) -> TaskConfig:
+        await start([a_documented_function(words)], beside(configs), defaults=DEFAULTS, now=NOW)
+        config = await configs.find(DEFAULT_TENANT, "email")
+        assert config is not None
+        return config
+
+    plain = await restart("")
+    await configs.put(replace(plain, timeout=timedelta(seconds=5)))
+    filled = await restart("Send an email.")
+    assert (filled.description, filled.timeout) == ("Send an email.", timedelta(seconds=5))
+    assert await restart("Send a letter.") == filled, "a docstring is no news"
+    theirs = await configs.put(replace(filled, description="", executor_config="{}"))
+    assert await restart("Send a letter.") == theirs, "it is somebody else's"
+
+
+async def test_what_a_start_changes_names_its_node_and_is_on_record() -> None:
+    store = memory_store(FakeClock())
+    await start([a_function(timeout="10s")], store, name="pod-1")
+    await start([a_function(timeout="10s")], store, name="pod-2")
+    await start([a_function(timeout="20s", retries=7)], store, name="pod-3")
+    revisions = await store.configs.list_revisions(DEFAULT_TENANT, "email", limit=9)
+    assert [one.updated_by for one in revisions] == ["pod-3", "pod-1"]
+    entries = await store.audit.list_page(DEFAULT_TENANT)
+    assert [(one.actor, one.action, one.object, one.detail) for one in entries] == [
+        ("pod-3", "config.declare", "email", "timeout, retry"),
+        ("pod-1", "config.declare", "email", "new"),
+    ]

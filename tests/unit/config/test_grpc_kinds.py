@@ -98,7 +98,7 @@ def test_the_executor_is_built_from_the_settings_and_never_calls_our_own_servers
 
 
 def test_a_config_is_checked_by_its_executor_if_that_has_a_check() -> None:
-    check_executor(TaskConfig(type="x", executor_config="[]"), Registries())
+    check_executor(TaskConfig(type="x", executor_type="unheard_of", executor_config="[]"), Registries())
     with pytest.raises(InvalidError, match=r"executor\.address"):
         check_executor(TaskConfig(type="x", executor_type="grpc"), Registries())
     with pytest.raises(InvalidError, match="must be a mapping"):

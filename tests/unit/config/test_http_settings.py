@@ -224,3 +224,14 @@ def test_a_config_is_checked_by_its_executor() -> None:
         check_executor(a_config(executor_type="http"), registries)
     with pytest.raises(InvalidError, match="executor"):
         check_executor(a_config(executor_type="http", executor_config="[]"), registries)
+
+
+@pytest.mark.parametrize("said", ["{}", '{"function": null}', '{"function": "shop.jobs:Orders.send"}'])
+def test_a_function_is_written_with_its_module(said: str) -> None:
+    check_executor(a_config(executor_config=said), Registries())
+
+
+@pytest.mark.parametrize("function", ['"shop.jobs.send"', '""', '"shop:"', '"a:b:c"', '"shop jobs:send"', "7", "[]"])
+def test_a_function_that_no_worker_could_find_is_refused(function: str) -> None:
+    with pytest.raises(InvalidError, match=r"executor\.function: .* must be written module:function"):
+        check_executor(a_config(executor_config=f'{{"function": {function}}}'), Registries())

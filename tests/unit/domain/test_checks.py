@@ -68,6 +68,12 @@ def test_any_json_value_comes_back_as_it_was(value: Any) -> None:
 
 
 @PROPERTY
+@given(st.dictionaries(storable_text, scalars, max_size=4))
+def test_values_by_name_are_spelled_alone_as_among_others(value: Any) -> None:
+    assert to_json("payload", [value]) == f"[{to_json('payload', value)}]"
+
+
+@PROPERTY
 @given(st.sampled_from(UNSTORABLE), st.integers(0, MAX_DEPTH), json_values)
 def test_what_a_store_cannot_hold_is_found_wherever_it_hides(bad: Any, depth: int, beside: Any) -> None:
     with pytest.raises(InvalidError) as refusal:

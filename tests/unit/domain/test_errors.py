@@ -30,6 +30,16 @@ EVERY_KIND = [
         "task 7 is SUCCESS and cannot become CANCELLED",
     ),
     (
+        IllegalTransitionError(7, present="CANCELLED", wanted="CANCELLED"),
+        "illegal_transition",
+        "task 7 is CANCELLED already",
+    ),
+    (
+        IllegalTransitionError(7, present="SUCCESS", wanted="amended", problem="does not wait"),
+        "illegal_transition",
+        "task 7 is SUCCESS and does not wait",
+    ),
+    (
         IdempotencyMismatchError("k", 7),
         "idempotency_mismatch",
         "idempotency key 'k' already made task 7 from a different request; use a new key",

@@ -1,3 +1,5 @@
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from rota.domain.log import (
     place,
     progress_detail,
     progress_of,
+    rerun_entry,
 )
 from rota.domain.task import PENDING, PROCESSING, RETRYING, LogKind
 from rota.testing.values import replace
@@ -118,3 +121,12 @@ def a_line(*, message: str, detail: str) -> LogEntry:
 def test_a_line_says_how_far_the_attempt_got_or_it_does_not(detail: str, said: Progress | None) -> None:
     entry = LogEntry(task_id=TaskId(1), seq=1, kind=LogKind.INFO, at=NOW, message="half way", detail=detail)
     assert progress_of(entry) == said
+
+
+def test_reruns_have_places_of_their_own_for_three_years_after_the_end() -> None:
+    ended = a_task(state=a_state().cancelled("", at=NOW).after, created_at=NOW - timedelta(days=1000))
+    days = [timedelta(0), timedelta(seconds=0.1), timedelta(days=130), timedelta(days=200), timedelta(days=3 * 365)]
+    places = [rerun_entry(ended, a_task(2, created_at=NOW + later)).seq for later in days]
+
+    assert places == sorted(set(places))
+    assert {seq >> LINE_BITS for seq in places} == {ended.state.version}

@@ -81,6 +81,13 @@ def test_the_refusal_names_the_task_its_state_and_the_wish() -> None:
         a_state(7, status=SUCCESS).cancelled("too late", at=NOW)
 
 
+def test_what_is_wanted_of_a_task_and_is_no_state_is_refused_in_a_sentence() -> None:
+    with pytest.raises(IllegalTransitionError, match=r"^task 7 is SUCCESS and cannot be changed; only a task that w"):
+        a_state(7, status=SUCCESS).amended(priority=5, at=NOW)
+    with pytest.raises(IllegalTransitionError, match=r"^task 7 is SUCCESS and waits for no callback; only a worker"):
+        a_state(7, status=SUCCESS).prolonged(NOW + HOUR, at=NOW)
+
+
 def test_states_are_waiting_running_blocked_or_final() -> None:
     assert {status for status in TaskStatus if status.is_final} == FINAL == {SUCCESS, FAILED, TIMEOUT, CANCELLED}
     assert {status for status in TaskStatus if status.is_waiting} == WAITING == {PENDING, RETRYING}

@@ -309,3 +309,12 @@ def test_a_year_that_no_calendar_knows_is_skipped_as_an_error_and_nothing_moves_
 
     assert (plan.reason, plan.detail) == (SkipReason.ERROR, "known knows the years 2026 to 2026, not 2027; put it anew")
     assert moves.next(new_year - DAY) == new_year + DAY  # Saturday, 2 January: it stays, and is judged there
+
+
+def test_a_pace_is_fixed_unless_the_wall_clock_or_a_calendar_has_a_say() -> None:
+    closed = Calendar(name="closed")
+    assert Timetable(Schedule(every=timedelta(minutes=5)), seed="").pace == timedelta(minutes=5)
+    assert Timetable(Schedule(cron="@every 90s"), seed="").pace == timedelta(seconds=90)
+    assert Timetable(Schedule(cron="*/5 * * * *"), seed="").pace is None
+    guarded = Schedule(every=timedelta(minutes=5), exclude=("closed",))
+    assert Timetable(guarded, seed="", calendars={"closed": closed}).pace is None

@@ -56,11 +56,12 @@ def test_a_histogram_counts_and_sums_what_it_gathers() -> None:
 
     for value in (0.25, 0.5, 2.0):
         collector.observe(metrics.HEARTBEAT_SECONDS, value=value)
+    collector.observe(metrics.HEARTBEAT_SECONDS, value=0.5, times=4)
 
-    assert value_of(collector, "rota_worker_heartbeat_seconds_count") == 3
-    assert value_of(collector, "rota_worker_heartbeat_seconds_sum") == 2.75
-    assert value_of(collector, "rota_worker_heartbeat_seconds_bucket", le="0.5") == 2
-    assert value_of(collector, "rota_worker_heartbeat_seconds_bucket", le="+Inf") == 3
+    assert value_of(collector, "rota_worker_heartbeat_seconds_count") == 7
+    assert value_of(collector, "rota_worker_heartbeat_seconds_sum") == 4.75
+    assert value_of(collector, "rota_worker_heartbeat_seconds_bucket", le="0.5") == 6
+    assert value_of(collector, "rota_worker_heartbeat_seconds_bucket", le="+Inf") == 7
 
 
 def test_two_collectors_do_not_mix() -> None:

@@ -22,6 +22,9 @@ def test_what_a_batch_shares_is_written_once_and_reads_as_if_each_was_written_by
         Event(kind=done, at=AT, task_id=TaskId(5), task_type="a", status=SUCCESS, attempt=1),
         Event(kind=done, at=AT, task_id=TaskId(6), task_type='"worker_id":""', worker_id=WorkerId(2**62)),
         Event(kind=done, at=AT, task_id=TaskId(2**62), task_type='"task_id":""', tenant_id=TenantId("x")),
+        Event(kind=done, at=AT, task_id=TaskId(7), task_type="%d %", tenant_id=TenantId("%s"), worker_id=WorkerId(1)),
+        Event(kind=done, at=AT, task_id=TaskId(8), task_type="?", tenant_id=TenantId("%s"), worker_id=WorkerId(1)),
+        Event(kind=done, at=AT, task_id=TaskId(9)),
         Event(
             kind=EventKind.TASK_PROGRESS, at=AT, task_id=TaskId(3), status=PROCESSING, progress=Progress(0.5, "half")
         ),

@@ -68,10 +68,17 @@ FORECAST = {
     "begin": "2030-06-01T00:00:00Z",
     "end": "2030-06-02T00:00:00Z",
     "runs": 3,
-    "buckets": [{"begin": "2030-06-01T00:00:00Z", "runs": 3, "work_seconds": 90.0, "busy": 1.25}],
-    "types": [],
+    "buckets": [
+        {"begin": "2030-06-01T00:00:00Z", "runs": 3, "work_seconds": 90.0, "busy": 1.25, "complete": True},
+        {"begin": "2030-06-01T08:00:00Z", "runs": 2, "work_seconds": 60.0, "busy": 0.5, "complete": False},
+        {"begin": "2030-06-01T16:00:00Z", "runs": 0, "work_seconds": 0.0, "busy": 0.0, "complete": False},
+    ],
+    "types": [{"type": "fast", "runs": 3, "first": None, "last": None, "run_seconds": None, "complete": False}],
     "unforeseen": ["waits"],
     "complete": False,
+    "reasons": {"waits": "waits for the end of each run"},
+    "known_until": "2030-06-01T09:00:00Z",
+    "left_out": ["zeta"],
 }
 CALENDAR = {
     "name": "holidays",

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from rich.progress import Progress
 
+from rota.client.folder import PLACE_FILE
 from rota.interfaces.cli import bench as command
-from rota.interfaces.cli.bench_run import LONE, Spread
-from rota.interfaces.cli.connect import PLACE_FILE
+from rota.interfaces.cli.bench_run import LONE, Run, Spread
 from rota.interfaces.cli.errors import FAILURE, UNAVAILABLE, USAGE
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
@@ -234,14 +234,121 @@ def test_a_server_that_goes_away_is_told_and_what_was_left_too(bench: Bench, cap
     assert "was not cancelled: the store is away" in capsys.readouterr().err
 
 
-def test_a_run_that_takes_too_long_is_given_up(bench: Bench, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_time_is_over_before_the_batches_says_that_none_was_created(
+    bench: Bench, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(command, "parse_duration", lambda *_: timedelta(seconds=-1))
-    assert run(["bench", "-n", "5"]) == FAILURE
-    assert "5 tasks have not ended within 5m" in capsys.readouterr().err
-    assert run(["bench", "-n", "1", "--url", "http://127.0.0.1:9000"]) == FAILURE
+    assert run(["bench", "-n", "5", "--url", "http://127.0.0.1:9000"]) == FAILURE
     first, last = capsys.readouterr().err.splitlines()
-    assert first == "error: 1 task has not ended within 5m"
+    told = "0 of the 20 that run one after the other had ended, and none of the 5 tasks was created"
+    assert first == f"error: gave up after 5m: {told}"
     assert last == "try: rota top --url http://127.0.0.1:9000"
+
+
+@pytest.fixture
+def short(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A server on which time is over as soon as the ten of a run are created."""
+
+    def left(_run: Run) -> timedelta:
+        if len(bench.tasks) == LONE + 10:
+            raise TimeoutError
+        return timedelta(minutes=1)
+
+    monkeypatch.setattr(Run, "_left", left)
+    return bench
+
+
+def end_some(bench: Bench, ended: int) -> None:
+    """The server has so many of them ended when it is asked, and the others cancelled."""
+
+    def list_then(_request: httpx2.Request) -> httpx2.Response:
+        assert sent_to(bench.api, "/tasks:cancel"), "what is left is cancelled before it is counted"
+        done, rest = bench.tasks[LONE : LONE + ended], bench.tasks[LONE + ended :]
+        return httpx2.Response(200, json=page(*({**task, "status": "CANCELLED"} for task in rest), *done))
+
+    stop_at(bench, "GET /tasks", answer=list_then)
+
+
+TEN = ["bench", "-n", "10", "--batch", "5", "--timeout", "7m"]
+
+
+def test_a_run_that_is_given_up_tells_what_ended_at_which_rate_and_what_fits(short: Bench, capsys: Printed) -> None:
+    end_some(short, 4)
+    assert run([*TEN, "--url", "http://127.0.0.1:9000"]) == FAILURE
+    printed = capsys.readouterr()
+    first, last = printed.err.splitlines()
+    rate = "4 had ended (1.3 tasks/s over 3.0 s, from the first create to the last result), 6 had not"
+    assert first == f"error: gave up after 7m: 10 of 10 tasks were created; {rate}"
+    assert last == "try: rota bench -n 2 --timeout 7m --batch 5 --url http://127.0.0.1:9000"
+    assert not printed.out
+
+
+def test_a_run_of_which_nothing_ended_has_no_rate(short: Bench, capsys: Printed) -> None:
+    end_some(short, 0)
+    assert run(TEN) == FAILURE
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "error: gave up after 7m: 10 of 10 tasks were created, and none had ended"
+    assert last == "try: rota top"
+
+
+def test_a_run_that_is_given_up_and_whose_record_is_away_claims_nothing(short: Bench, capsys: Printed) -> None:
+    stop_at(short, "GET /tasks", answer=lambda _: problem(403, "permission_denied"))
+    assert run(TEN) == FAILURE
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.endswith("10 of 10 tasks were created; the server does not say how many have ended")
+
+
+def crowd(bench: Bench, *, at_once: int, took_ms: int) -> None:
+    """All are created in the first moment, and run so many at once, each round as long as it takes."""
+
+    def list_crowded(_request: httpx2.Request) -> httpx2.Response:
+        created = datetime.fromisoformat(moment(30))
+        for place, task in enumerate(bench.tasks[LONE:]):
+            started = created + timedelta(milliseconds=place // at_once * took_ms)
+            ended = started + timedelta(milliseconds=took_ms)
+            task |= {"created_at": moment(30), "started_at": started.isoformat(), "completed_at": ended.isoformat()}
+        return httpx2.Response(200, json=page(*bench.tasks[LONE:]))
+
+    stop_at(bench, "GET /tasks", answer=list_crowded)
+    bench.worker_id = WORKER["id"]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "took_ms", "is_limit"),
+    [
+        pytest.param(10, 25, True, id="full, and as fast as alone"),
+        pytest.param(10, 200, False, id="full, but ten times as slow as alone: the machine is busy"),
+        pytest.param(3, 25, False, id="places stay free"),
+    ],
+)
+def test_where_capacity_is_the_limit_it_is_said_with_the_setting(
+    bench: Bench, capsys: Printed, *, at_once: int, took_ms: int, is_limit: bool
+) -> None:
+    bench.api.on("GET /workers", page(WORKER))
+    crowd(bench, at_once=at_once, took_ms=took_ms)
+    assert run(["bench", "-n", "100"]) == 0
+    assert ("start workers with --set worker.capacity=500, and measure again" in capsys.readouterr().out) is is_limit
+
+
+def test_programs_are_told_whether_capacity_is_the_limit(bench: Bench, capsys: Printed) -> None:
+    bench.api.on("GET /workers", page(WORKER))
+    crowd(bench, at_once=10, took_ms=25)
+    assert run(["bench", "-n", "100", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["limited_by_capacity"] is True
+
+
+@pytest.mark.parametrize(
+    ("capacity", "advice"), [(15, "--set worker.capacity=20, and"), (20, "start more workers, and")]
+)
+def test_more_capacity_is_advised_only_as_far_as_there_is_more(
+    bench: Bench, capsys: Printed, monkeypatch: pytest.MonkeyPatch, *, capacity: int, advice: str
+) -> None:
+    monkeypatch.setattr(command, "ENOUGH", 5)
+    monkeypatch.setattr(command, "MAX_CAPACITY", 20)
+    bench.api.on("GET /workers", page({**WORKER, "capacity": capacity}))
+    crowd(bench, at_once=capacity, took_ms=25)
+    assert run(["bench", "-n", "100"]) == 0
+    assert advice in capsys.readouterr().out
 
 
 def test_a_task_that_is_still_under_way_in_the_end_is_waited_for(bench: Bench, capsys: Printed) -> None:

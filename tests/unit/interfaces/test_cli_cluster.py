@@ -158,6 +158,30 @@ def test_options_of_a_worker_to_run_make_no_sense_elsewhere(api: FakeApi, capsys
     assert "not for ls" in capsys.readouterr().err
 
 
+def test_elections_are_listed(api: FakeApi, capsys: Printed) -> None:
+    begun, ended = "2030-06-01T12:00:00Z", "2030-06-01T12:05:00Z"
+    lost = {"term": 3, "node": "pod-1", "begun_at": begun, "ended_at": ended, "ending": "lost", "reason": "no lease"}
+    leads = {"term": 4, "node": "pod-2", "begun_at": ended, "ended_at": None, "ending": None, "reason": ""}
+    api.on("GET /cluster/elections", page(leads, lost))
+    assert run(["cluster", "--elections"]) == 0
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["TERM", "LEADER", "BEGUN", "ENDED", "HOW", "REASON"]
+    assert "pod-2" in first
+    assert "lost" in second
+    assert "no lease" in second
+    assert run(["cluster", "--elections", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "4\n3\n"
+
+
+def test_the_audit_log_is_searched(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /audit", page())
+    assert run(["audit", "ls", "--actor", "ci", "--after", "2030-06-01T12:00:00Z", "--cluster"]) == 0
+    asked = dict(api.sent[-1].url.params)
+    assert asked == {"limit": "51", "actor": "ci", "after": "2030-06-01T12:00:00+00:00", "cluster": "true"}
+    assert run(["audit", "ls", "--before", "noon"]) == 2
+    assert "--before" in capsys.readouterr().err
+
+
 def test_figures_are_shown(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /queues", QUEUES)
     api.on("GET /stats", STATS)
@@ -340,10 +364,14 @@ def test_a_calendar_is_put_from_files_and_a_country(api: FakeApi, capsys: Printe
     ics.write_text("BEGIN:VCALENDAR")
     options = ["-f", str(file), "--country", "DE", "--holidays", "--years", "2026-2027", "--ics", str(ics)]
     assert run(["calendar", "put", "holidays", *options]) == 0
-    assert capsys.readouterr().out == "holidays is at revision 1\n"
+    known = "and knows the years 2029-2031: in others nothing fires with it"
+    assert capsys.readouterr().out == f"holidays is at revision 1 {known}\n"
     written = {"dates": ["2026-12-24"], "windows": [{"weekdays": [6], "begin": "22:00"}], "ics": "BEGIN:VCALENDAR"}
     country = {"country": "DE", "country_days": "holidays", "first_year": 2026, "last_year": 2027}
     assert api.bodies() == [{**written, **country}]
+    api.on("PUT /calendars/holidays", {**CALENDAR, "years": []})
+    assert run(["calendar", "put", "holidays", *options]) == 0
+    assert capsys.readouterr().out == "holidays is at revision 1\n"
 
 
 @pytest.mark.parametrize(
@@ -381,9 +409,18 @@ def test_a_forecast_is_a_table_and_says_what_it_leaves_out(api: FakeApi, capsys:
     api.on("GET /schedules:forecast", FORECAST)
     assert run(["schedule", "forecast", "--from", "2030-06-01T00:00:00Z", "--type", "email"]) == 0
     printed = capsys.readouterr()
-    assert all(part in printed.out for part in ("1.2", "3 runs of 0 types", "not foreseen: waits"))
-    assert "there is more" in printed.err
-    api.on("GET /schedules:forecast", {**FORECAST, "unforeseen": [], "complete": True})
+    rows = [line.split()[1:] for line in printed.out.splitlines()[1:4]]
+    assert rows == [["3", "90.0", "1.2"], ["≥2", "≥60.0", "≥0.5"], ["?", "?", "?"]]
+    assert "at least 3 runs of 1 types\nnot foreseen: waits: waits for the end of each run\n" in printed.out
+    assert printed.err.splitlines() == [
+        "from 2030-06-01T09:00:00Z on runs are missing of: fast",
+        "not looked at: zeta",
+        "there is more than this: ask for a shorter time, or for single types",
+    ]
+    whole = {"unforeseen": [], "complete": True, "known_until": None, "left_out": []}
+    api.on("GET /schedules:forecast", {**FORECAST, **whole})
+    assert run(["schedule", "forecast"]) == 0
+    assert capsys.readouterr().err == ""
     assert run(["schedule", "forecast", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 3
     assert run(["schedule", "forecast", "--from", "noon"]) == 2

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rota.client.folder import PLACE_FILE
 from rota.client.place import DEFAULT_URL
-from rota.interfaces.cli.connect import PLACE_FILE, choose_place
+from rota.interfaces.cli.connect import choose_place
 
 SERVED = "http://127.0.0.1:9321"
 

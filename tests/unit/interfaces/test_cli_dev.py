@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.interfaces.cli.connect import PLACE_FILE
+from rota.client.folder import PLACE_FILE
 from rota.interfaces.cli.dev import find_address
 from rota.interfaces.cli.dev_banner import Banner, suggest
 from rota.sdk.tasks import TaskFunction, define
@@ -41,7 +41,8 @@ def banner(**changes: Any) -> str:
 
 @pytest.fixture(autouse=True)
 def _no_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ROTA_TOKEN", raising=False)
+    for name in ("ROTA_TOKEN", "ROTA_URL"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def test_a_task_that_needs_nothing_is_suggested_first() -> None:
@@ -68,15 +69,36 @@ def test_the_type_that_a_service_does_is_listed_and_suggested() -> None:
     assert "  Types   needy, plain\n" in banner()
 
 
+def test_a_type_that_fires_by_itself_is_listed_and_not_suggested() -> None:
+    said = banner(scheduled_type="ticking")
+    assert "  Types   needy, plain, ticking\n" in said
+    assert "submit ticking" not in said
+
+
 def test_usually_there_is_nothing_to_export() -> None:
     assert "export" not in banner()
     assert "taken" not in banner(address="http://127.0.0.1:9", asked_port=0)
 
 
-def test_another_port_is_told_and_exported() -> None:
+def test_another_port_is_told_and_is_to_be_exported_in_other_folders_alone() -> None:
     said = banner(address="http://127.0.0.1:8421")
     assert "(port 8420 is taken, so it is 8421)" in said
+    assert "  export ROTA_URL" not in said
+    assert "  in other folders, first: export ROTA_URL=http://127.0.0.1:8421 ROTA_TOKEN=rota_1_x\n" in said
+
+
+def test_another_port_is_exported_where_nothing_is_kept_by_which_commands_would_find_it() -> None:
+    said = banner(address="http://127.0.0.1:8421", place="memory://")
     assert "  export ROTA_URL=http://127.0.0.1:8421\n" in said
+    assert "other folders" not in said
+
+
+@pytest.mark.parametrize(("url", "is_told"), [("http://127.0.0.1:8420/", False), ("http://127.0.0.1:9", True)])
+def test_a_url_of_the_environment_that_is_another_is_replaced(
+    url: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_URL", url)
+    assert ("  export ROTA_URL=http://127.0.0.1:8420\n" in banner()) is is_told
 
 
 @pytest.mark.parametrize(("token", "is_told"), [("rota_1_x", False), ("rota_2_y", True)])

@@ -19,7 +19,7 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.interfaces.cli.main import run
 from tests.support.servers.process import free_port
 from tests.unit.client.dial import problem
-from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, TOKEN, WORKER, FakeApi
+from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, TOKEN, WORKER, FakeApi, page
 
 Printed = pytest.CaptureFixture[str]
 
@@ -126,8 +126,9 @@ def test_a_port_that_somebody_else_has_is_a_finding(api: FakeApi, capsys: Printe
     assert f"none of this installation answers at http://127.0.0.1:{taken} (api.port)" in printed
     live("api")
     assert run(["doctor", "--set", f"api.port={taken}"]) == 0
-    told = f"ports: taken at 127.0.0.1: {taken} (api.port); the API of this installation is served by pod-1-77"
-    assert told in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"ports: taken at 127.0.0.1: {taken} (api.port); by whom is not known: pod-1-77 serve the API" in printed
+    assert "which ports they have is not known here" in printed
 
 
 def test_what_cannot_be_seen_is_not_claimed(api: FakeApi, capsys: Printed, taken: int) -> None:
@@ -153,6 +154,13 @@ def test_what_to_try_is_for_the_same_settings(api: FakeApi, capsys: Printed) -> 
     Path("other.yaml").write_text("store: {url: 'sqlite:///other.db'}", "utf-8")
     run(["doctor", "--config", "other.yaml"])
     assert failures(capsys.readouterr().out)["schema"] == "try: rota db upgrade --config other.yaml"
+
+
+def test_the_file_that_the_settings_are_of_is_told_by_its_path(api: FakeApi, capsys: Printed) -> None:
+    Path("cluster").mkdir()
+    Path("cluster/rota.yaml").write_text("store: {url: 'sqlite:///other.db'}", "utf-8")
+    run(["doctor", "--config", "cluster/rota.yaml"])
+    assert f"settings: of {Path.cwd()}/cluster/rota.yaml (environment, rota.yaml): " in capsys.readouterr().out
 
 
 def test_a_server_that_speaks_something_else_is_told_with_where_to_look(
@@ -295,7 +303,7 @@ def test_scheduled_types_that_no_worker_supports_are_named_with_the_cure(api: Fa
     scheduled = {**CONFIG, "next_fire_at": "2030-06-02T09:00:00Z"}
     named = {**scheduled, "type": "nightly", "executor": {"type": "local", "function": "shop.jobs:run"}}
     ended = {**CONFIG, "type": "ended"}
-    api.on("GET /cluster", CLUSTER)
+    api.on("GET /cluster", {**CLUSTER, "coordinator": "redis"})
     api.on("GET /task-configs", {"items": [scheduled, named, ended], "next_cursor": None})
     api.on("GET /workers", {"items": [WORKER, {**WORKER, "types": ["*"], "alive": False}], "next_cursor": None})
     assert run(["db", "upgrade"]) == 0
@@ -307,6 +315,23 @@ def test_scheduled_types_that_no_worker_supports_are_named_with_the_cure(api: Fa
     api.on("GET /workers", {"items": [WORKER, {**WORKER, "types": ["@local.shop"]}], "next_cursor": None})
     assert run(["doctor"]) == 0
     assert "ok    scheduled types: a worker lives for each of them" in capsys.readouterr().out
+
+
+def test_where_no_other_worker_can_join_a_type_that_nobody_runs_can_be_paused(api: FakeApi, capsys: Printed) -> None:
+    scheduled = {**CONFIG, "type": "sample_tick", "next_fire_at": "2030-06-02T09:00:00Z"}
+    named = {**scheduled, "executor": {"type": "local", "function": "rota.sdk.samples:hello"}}
+    api.on("GET /cluster", CLUSTER)
+    api.on("GET /workers", page(WORKER))
+    assert run(["db", "upgrade"]) == 0
+    live("api", "scheduler")
+    for config, app in ((scheduled, "the file that has the function"), (named, "rota.sdk.samples")):
+        api.on("GET /task-configs", page(config))
+        capsys.readouterr()
+        assert run(["doctor"]) == 1
+        printed = capsys.readouterr().out
+        alone = "all of Rota is one process here, which no other worker can join"
+        assert f"supports sample_tick; {alone}: start it with {app}, or pause the schedule\n" in printed
+        assert failures(printed) == {"scheduled types": "try: rota schedule pause sample_tick"}
 
 
 @pytest.mark.parametrize(("host", "readers"), [("127.0.0.1", "this machine alone"), ("10.0.0.1", "without a token")])

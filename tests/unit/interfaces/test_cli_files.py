@@ -1,5 +1,7 @@
 """Definitions as files: planned, applied, pruned; revisions compared and brought back."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +127,67 @@ def test_what_the_server_would_refuse_is_told_by_the_plan_and_keeps_all_from_bei
         assert "types/bb1.yaml:2: bb1: schedule.only: there is no calendar of bb1\n" in printed.err
         assert "types/cc1.yaml:1: cc1: schedule.only: there is no calendar of cc1\n" in printed.err
     assert not api.bodies()
-    assert len(api.checked) == 6
+    assert {one.url.path.rpartition("/")[2] for one in api.checked} == {"aa1:check", "bb1:check", "cc1:check"}
+
+
+WRONG = """\
+type: aa1
+timeout: 5
+retry: {max_retries: soon, backoff: 2}
+schedule: {cron: 0 0 30 2 *}
+---
+name: nobody's
+---
+type: bb1
+executor: {type: http, urll: x}
+payload: [1]
+priority: 12
+---
+type: cc1
+revision: 3
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--plan"]])
+def test_all_mistakes_of_all_files_are_told_at_once(api: FakeApi, capsys: Printed, more: list[str]) -> None:
+    def refuse(status: int, code: str, **more: Any) -> httpx2.Response:
+        head = {"type": "about:blank", "title": "x", "status": status, "code": code, "detail": "x"}
+        return httpx2.Response(status, json={**head, **more})
+
+    def check(request: httpx2.Request) -> httpx2.Response:
+        if "executor" not in json.loads(request.content):
+            return httpx2.Response(200, json=CONFIG)
+        return refuse(422, "invalid_request", errors=[{"field": "executor.url", "problem": "is missing"}])
+
+    present(api, {**CONFIG, "type": "aa1"})
+    api.on("POST /task-configs/bb1:check", check)
+    api.on("POST /task-configs/cc1:check", refuse(409, "revision_conflict", detail="is at 4"))
+    write(a=WRONG, b="type: [x")
+    assert run(["config-type", "apply", "-f", "types", *more]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert sorted(re.sub(": (is|must|never) .*", "", line) for line in told) == [
+        "error: --file: types/a.yaml:6: the definition has no `type`",
+        "error: --file: types/b.yaml:1 is not YAML: expected ',' or ']', but got '<stream end>'",
+        "error: types/a.yaml:11: bb1: priority",
+        "error: types/a.yaml:14",
+        "error: types/a.yaml:2: aa1: timeout",
+        "error: types/a.yaml:3: aa1: retry.backoff",
+        "error: types/a.yaml:3: aa1: retry.max_retries",
+        "error: types/a.yaml:4: aa1: schedule.cron",
+        "error: types/a.yaml:9: bb1: executor.url",
+        "try: rota config-type apply --help",
+    ]
+    assert not api.bodies()
+
+
+def test_a_stale_revision_beside_a_mistake_is_told_with_it(api: FakeApi, capsys: Printed) -> None:
+    refused = {"type": "about:blank", "title": "x", "status": 409, "code": "revision_conflict", "detail": "is at 4"}
+    api.on("POST /task-configs/aa1:check", httpx2.Response(409, json=refused))
+    write(aa1="type: aa1\npriority: 12\nrevision: 3\n")
+    assert run(["config-type", "apply", "-f", "types/aa1.yaml"]) == 2
+    first, second, _ = capsys.readouterr().err.splitlines()
+    assert first.startswith("error: types/aa1.yaml:2: aa1: priority: ")
+    assert second == "error: types/aa1.yaml:3: aa1: revision: is at 4"
 
 
 def test_a_revision_that_is_not_the_current_one_is_told_with_its_line(api: FakeApi, capsys: Printed) -> None:

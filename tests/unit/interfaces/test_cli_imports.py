@@ -177,6 +177,23 @@ def test_of_several_calendars_those_that_can_be_are_translated_and_all_are_told(
     ]
 
 
+def test_specifiers_and_templates_of_systemd_are_told() -> None:
+    units = {
+        "p@.timer": "[Unit]\nDescription=100%% of %i\n[Timer]\nOnCalendar=daily\n",
+        "p@.service": "[Service]\nExecStart=/bin/date +%%F %h/%i %%i %i\nRuntimeMaxSec=60\n",
+    }
+    found = read_timers(units, zone="UTC")
+    (one,) = found.definitions
+    assert (one["type"], one["description"]) == ("p", "100% of %i")
+    assert one["payload"] == {"command": "/bin/date +%F %h/%i %i %i"}
+    unknown = "which systemd replaces and Rota does not: write what it means"
+    assert [(note.place, note.text) for note in found.notes] == [
+        ("p@.timer", "is a template, and became one type: make one of it for each instance that is enabled"),
+        ("p@.timer", f"Description has %i, {unknown}"),
+        ("p@.service", f"ExecStart has %h, %i, {unknown}"),
+    ]
+
+
 def test_all_commands_of_a_service_are_kept_and_the_rest_of_it_is_told() -> None:
     service = (
         "[Service]\nType=oneshot\nExecStart=/bin/a\nExecStart=-/bin/b --all\nTimeoutSec=1h\nTimeoutStartSec=90\n"

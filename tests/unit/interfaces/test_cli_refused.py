@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.interfaces.cli.connect import PLACE_FILE, TOKEN_FILE
+from rota.client.folder import PLACE_FILE, TOKEN_FILE
 from rota.interfaces.cli.main import cli, run
 from rota.interfaces.cli.refused import PASTE
 from tests.unit.client.dial import problem

@@ -248,13 +248,18 @@ def test_who_looks_while_a_task_is_waited_for_sees_how_far_it_got(
 
 
 @pytest.mark.parametrize(
-    ("task_type", "told"), [("emial", "did you mean 'email'?"), ("zzz", "start a worker that has it, or create it")]
+    ("task_type", "told"),
+    [
+        ("emial", "did you mean 'email'?"),
+        ("ad", "did you mean 'add'?"),
+        ("zzz", "start a worker that has it, or create it"),
+    ],
 )
 def test_a_type_that_nobody_has_is_told_with_the_nearest(
     api: FakeApi, capsys: Printed, task_type: str, told: str
 ) -> None:
     api.on("POST /tasks", problem(422, "invalid_request", errors=[{"field": "type", "problem": "no task config"}]))
-    api.on("GET /task-configs", page(CONFIG))
+    api.on("GET /task-configs", page(CONFIG, *({**CONFIG, "type": other} for other in ("bad", "add"))))
     assert run(["task", "submit", task_type]) == 2
     assert capsys.readouterr().err.splitlines() == [
         f"error: type: there is no task config for {task_type!r}; {told}",
@@ -367,7 +372,35 @@ def test_ids_or_filters_must_be_given_and_not_both(api: FakeApi, arguments: list
 def test_a_rerun_prints_the_new_id(api: FakeApi, capsys: Printed) -> None:
     api.on("POST /tasks/6:retry", task_like(rerun_of="6"))
     assert run(["task", "retry", "6"]) == 0
-    assert capsys.readouterr().out == "7\n"
+    assert capsys.readouterr() == ("7\n", "task 6 is run again as task 7\n")
+    assert not api.bodies()
+
+
+def test_a_task_is_run_again_with_other_input(api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.on("POST /tasks/6:retry", task_like(rerun_of="6"))
+    Path("payload.json").write_text('{"to": "bob"}', "utf-8")
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"to": "eve"}'))
+    for payload in ('{"to": "ada"}', "@payload.json", "-"):
+        assert run(["task", "retry", "6", "--payload", payload]) == 0
+        assert capsys.readouterr() == ("7\n", "task 6 is run again as task 7, with other input\n")
+    assert api.bodies() == [{"payload": {"to": name}} for name in ("ada", "bob", "eve")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["6", "--payload", "{"], "--payload: is not JSON"),
+        (["6", "--payload", "@absent.json"], "--payload: absent.json cannot be read"),
+        (["6", "--payload", "null"], "--payload: is null"),
+        (["--type", "email", "--yes", "--payload", "{}"], "--payload is for tasks by id"),
+    ],
+)
+def test_other_input_that_makes_no_sense_runs_nothing_again(
+    api: FakeApi, capsys: Printed, arguments: list[str], told: str
+) -> None:
+    assert run(["task", "retry", *arguments]) == 2
+    assert told in capsys.readouterr().err
+    assert not api.sent
 
 
 @pytest.mark.parametrize(

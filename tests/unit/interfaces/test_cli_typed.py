@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from rota.client.folder import PLACE_FILE
 from rota.config.settings import ApiSettings
-from rota.interfaces.cli.connect import PLACE_FILE
 from rota.interfaces.cli.errors import CONFLICT, FAILURE, NOT_FOUND, UNAVAILABLE, USAGE
 from rota.interfaces.cli.main import cli, run
 from rota.interfaces.cli.typed import read_typed

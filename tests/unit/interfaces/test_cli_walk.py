@@ -81,7 +81,7 @@ ASKING = """
     schedule backfill email --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z
     calendar ls | calendar get cn | calendar put cn --country CN | calendar rm cn --yes
     worker ls | worker get 9 | worker drain 9 | worker resume 9 | worker capacity 9 4
-    queue ls | queue types | stats | report | cluster | settings server | events
+    queue ls | queue types | stats | report | cluster | cluster --elections | settings server | events
     token create ci | token ls | token revoke 5 | audit ls
 """
 BESIDE_THE_COMMANDS = {

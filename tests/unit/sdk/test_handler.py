@@ -1,5 +1,6 @@
 """Payload in, outcome out."""
 
+import asyncio
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -263,3 +264,13 @@ async def test_a_coroutine_is_run_in_the_same_way() -> None:
     assert await run_async(Handler(function), '{"left": 1}', context=CONTEXT) == Succeeded(rota_result("2"))
     assert failure(await run_async(Handler(function), "{}", context=CONTEXT)).error.code == "bad_payload"
     assert failure(await run_async(Handler(broken), "{}", context=CONTEXT)).error.code == "ValueError"
+
+
+def test_a_coroutine_that_its_loop_has_left_behind_ends_without_an_outcome() -> None:
+    async def function() -> None:
+        await asyncio.sleep(0)  # noqa: TID251 - where the loop leaves it
+
+    left = run_async(Handler(function), "{}", context=CONTEXT)
+    left.send(None)
+    with pytest.raises(GeneratorExit):
+        left.throw(GeneratorExit)  # as the garbage collector does

@@ -195,3 +195,12 @@ def test_the_zone_may_be_among_the_keys_of_the_schedule() -> None:
     async def there() -> None: ...
 
     assert there.definition.schedule == Schedule(cron="0 9 * * *", zone="Asia/Tokyo")
+
+
+@pytest.mark.parametrize(
+    ("option", "told"), [("timout", "did you mean timeout?"), ("zzz", "known are timeout, retries, retry_delay, ")]
+)
+def test_an_option_that_is_none_is_told_with_the_nearest(option: str, told: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        rota.task("email", **{option: "1m"})  # type: ignore[arg-type] # the mistake
+    assert f"{option}: is no option of a task; {told}" in str(refused.value)

@@ -60,6 +60,7 @@ CALLS: dict[str, Call] = {
     "queue.move_due": lambda c: c.queue.move_due(NOW, 1),
     "queue.discard": lambda c: c.queue.discard(ENTRIES),
     "queue.depths": lambda c: c.queue.depths(),
+    "queue.loads": lambda c: c.queue.loads(),
     "queue.find_generation": lambda c: c.queue.find_generation(),
     "queue.rebuild": lambda c: c.queue.rebuild("first", no_pages()),
     "deliveries.assign": lambda c: c.deliveries.assign(ATTEMPTS),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from rota.application.ports.audit import AuditStore
 from rota.application.ports.store import (
-    AuditStore,
     CalendarStore,
     ConfigStore,
     LogStore,
@@ -23,6 +23,7 @@ from rota.application.ports.store import (
     WorkerRegistry,
     Written,
 )
+from rota.domain.audit import AuditFilter
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import IdempotencyMismatchError, StoreUnavailableError
 from rota.domain.firing import FullFiring
@@ -147,6 +148,8 @@ CALLS: dict[str, Call] = {
     "tokens.touch": lambda s: s.tokens.touch({"1": NOW}),
     "tokens.purge": lambda s: s.tokens.purge(ended_before=LONG_AFTER, limit=1),
     "audit.list_page": lambda s: s.audit.list_page(DEFAULT_TENANT, before=8, limit=1),
+    "audit.add": lambda s: s.audit.add([an_audit_entry(9)]),
+    "audit.search": lambda s: s.audit.search(AuditFilter(actor="ada")),
     "audit.purge": lambda s: s.audit.purge(before=LONG_AFTER, limit=1),
     "terms.begin": lambda s: s.terms.begin(NODE),
     "terms.confirm": lambda s: s.terms.confirm(1),

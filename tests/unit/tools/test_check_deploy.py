@@ -1,5 +1,6 @@
 """Files in deploy/ that nobody can run here: what they name exists, and a mistake in them is found."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,17 @@ ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 NOTHING = Outside(Path("/nonexistent"))  # our own rules alone
 SECRETS = {"store-url": "postgresql://db/rota", "coordinator-url": "redis://redis:6379/0"}
+
+
+@pytest.mark.parametrize("guide", ["deploy-with-compose", "deploy-on-kubernetes"])
+def test_tasks_of_an_image_are_where_modules_are_looked_for_and_no_volume_hides_them(guide: str) -> None:
+    recipe = (ROOT / "docs" / "guides" / f"{guide}.md").read_text("utf-8")
+    (place,) = re.findall(r"^COPY shop (\S+)/shop$", recipe, re.MULTILINE)
+    assert f"PYTHONPATH={place} " in (DEPLOY / "Dockerfile").read_text("utf-8")
+    manifests = [path.read_text("utf-8") for path in (DEPLOY / "kubernetes").glob("*.yaml")]
+    mounts = {mount for text in manifests for mount in re.findall(r"mountPath: ([^\s,}]+)", text)}
+    assert "/var/lib/rota" in mounts
+    assert not [mount for mount in mounts if f"{place}/".startswith(f"{mount}/")]
 
 
 @pytest.fixture
@@ -40,6 +52,12 @@ def all_problems(folder: Path, check: Callable[[Path], Iterator[str]]) -> str:
 def test_each_topology_of_the_compose_file_starts_only_what_is_there(topology: str) -> None:
     assert (DEPLOY / "env" / f"{topology}.env").exists()
     assert list(check_compose(DEPLOY)) == []
+
+
+def test_how_many_workers_there_are_is_said_where_every_start_reads_it() -> None:
+    worker = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["worker"]
+    replicas = worker["deploy"]["replicas"]
+    assert (interpolate(replicas, {}), interpolate(replicas, {"WORKERS": "6"})) == ("3", "6")
 
 
 def test_the_units_start_what_there_is() -> None:
@@ -87,6 +105,7 @@ def test_variables_are_filled_in_as_compose_does_it() -> None:
         ("rota-worker@.service", "ROTA_WORKER__SPOOL", "ROTA_WORKER__SPOOLS", "unknown setting ROTA_WORKER__SPOOLS"),
         ("rota-api.service", "bin/rota api", "bin/rota web", "no command rota web"),
         ("rota-server.service", "TimeoutStopSec=60", "TimeoutStopSec=30", "may need 45 s to drain"),
+        ("rota-api.service", "EnvironmentFile=/", "EnvironmentFile=-/", "starts without its EnvironmentFile"),
         ("rota-server.service", "Type=exec", "Type=notify", "which Rota does not do"),
         ("rota.yaml", "drain_timeout: 30s", "drain_timeout: 5m", "may need 315 s to drain"),
         ("rota.env", "postgresql://", "oracle://", "oracle"),

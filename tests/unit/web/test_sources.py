@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rota.config.settings import SCHEMA
+from rota.domain.past_reign import LOST, RESIGNED, WON
 from rota.domain.timetable import SkipReason
 from rota.domain.waiting import Reason
 from rota.interfaces.http.openapi import build_document
@@ -15,7 +16,8 @@ from rota.interfaces.operations.catalogue import OPERATIONS
 
 WEB = Path(__file__).resolve().parents[3] / "web"
 LOCALES = WEB / "src" / "locales"
-APPLICATION = WEB.parent / "src" / "rota" / "application"
+SOURCES = WEB.parent / "src" / "rota"
+NOTING = ("application", "config")  # who writes into the audit log
 INTERFACE = re.compile(r"export interface (\w+)(?:<\w+>)? \{(.*?)\n\}", re.DOTALL)
 OWN = {"Page", "Session"}  # made of others, or no operation of the API
 BLANK = re.compile(r"\{\{(\w+)\}\}")
@@ -55,11 +57,23 @@ def test_every_setting_is_explained_in_chinese() -> None:
         assert set(re.findall("`([^`]*)`", text)) == set(re.findall("`([^`]*)`", SCHEMA[key].text)), key
 
 
+def test_all_chinese_texts_have_one_word_for_a_thing() -> None:
+    readme = (WEB.parent / "README.zh-CN.md").read_text("utf-8")
+    said = re.sub(r"`[^`\n]*`|\uff08(worker|leader)\uff09", "", readme)  # what is typed, and what a word is in English
+    assert not re.findall(".*(?<![A-Za-z])(?:worker|leader).*", said)
+    told = [*LOCALES.glob("*.zh-CN.json"), LOCALES / "zh-CN.json"]
+    texts = "\n".join([readme, *(path.read_text("utf-8") for path in told)])
+    assert not re.findall(".*(?:领导者|派发).*", texts), "主节点, 分派"
+
+
 def test_every_reason_to_wait_is_told_in_chinese() -> None:
     words = json.loads((LOCALES / "why.zh-CN.json").read_text("utf-8"))
-    assert words.keys() == {*Reason, "not_due_retrying", "not_due_returned"}
-    known = {*build_document(OPERATIONS)["components"]["schemas"]["Explanation"]["properties"], "at", "error", "type"}
-    assert {blank for text in words.values() for blank in BLANK.findall(text)} <= known
+    lacks = {f"no_worker_{where}{what}" for where in ("for_type", "alone") for what in ("", "_module", "_executor")}
+    meanwhile = {"skips_skip", "skips_queue_one", "keeps_firing"}
+    assert words.keys() == {*Reason, "not_due_retrying", "not_due_returned", "ended_error"} | lacks | meanwhile
+    told = build_document(OPERATIONS)["components"]["schemas"]["Explanation"]["properties"]
+    blanks = {blank for text in words.values() for blank in BLANK.findall(text)}
+    assert blanks <= {*told, "at", "error", "type", "outcome"}
 
 
 def test_every_reason_to_skip_a_fire_has_words() -> None:
@@ -69,9 +83,9 @@ def test_every_reason_to_skip_a_fire_has_words() -> None:
 
 def test_everything_that_the_audit_log_notes_has_words() -> None:
     words = {key.removeprefix("audit.actions.") for key in read("en") if key.startswith("audit.actions.")}
-    code = "\n".join(path.read_text("utf-8") for path in APPLICATION.rglob("*.py"))
+    code = "\n".join(path.read_text("utf-8") for name in NOTING for path in (SOURCES / name).rglob("*.py"))
     noted = set(re.findall(r"action=\"([a-z_]+\.[a-z_]+)\"", code)) | {"task.complete", "task.fail"}  # by callback
-    assert words == noted
+    assert words == noted | {WON, RESIGNED, LOST}
 
 
 def test_no_key_is_left_that_nobody_says() -> None:

@@ -20,7 +20,7 @@ from typing import Protocol
 from rota.domain.attempt import Attempt
 from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
-from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
 from rota.domain.worker import Heartbeat, Worker
 
 NO_WAIT = timedelta(0)
@@ -63,7 +63,8 @@ class WorkerPool(Protocol):
     async def heartbeat(self, worker_id: WorkerId, beat: Heartbeat, *, lease: timedelta) -> bool:
         """Prolong the lease and report load, progress and what is held. Atomic.
 
-        False when the pool does not know the worker: register again."""
+        False when the pool does not know the worker: register again. An adapter may leave it unnoticed that somebody
+        deleted a worker that has no news, until that one registers again by itself."""
         ...
 
     async def remove(self, worker_ids: Sequence[WorkerId]) -> None:
@@ -128,7 +129,12 @@ class TaskQueue(Protocol):
     async def depths(self) -> QueueDepths:
         """How much waits where, now: in the queues, and at each worker of the pool that has entries.
 
-        An adapter may also count a worker that left the pool and still has some."""
+        An adapter may also count a worker that left the pool and still has some. What it costs may grow with what
+        waits."""
+        ...
+
+    async def loads(self) -> WorkerLoads:
+        """The same without what waits in the queues, for every dispatch round: it costs no more if much waits."""
         ...
 
     async def find_generation(self) -> str | None:
@@ -241,7 +247,7 @@ class Assistance(Protocol):
     ) -> frozenset[WorkerId] | None:
         """Reserve places at workers, instead of those that this holder has there; says at which. Atomic for each.
 
-        `since` is the `as_of` of the depths by which they were chosen: where anybody has reserved, or was assigned,
+        `since` is the `as_of` of the loads by which they were chosen: where anybody has reserved, or was assigned,
         anything since then, none are. None altogether: the seat is over, and so are all places reserved with it."""
         ...
 

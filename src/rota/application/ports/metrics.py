@@ -32,8 +32,8 @@ class MetricsCollector(Protocol):
         """Note how much there is now."""
         ...
 
-    def observe(self, histogram: Metric, *labels: str, value: float) -> None:
-        """Note one duration in seconds, or one size."""
+    def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
+        """Note one duration in seconds, or one size; or so many that are equal."""
         ...
 
 
@@ -58,7 +58,7 @@ class NoMetrics:
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
         pass
 
-    def observe(self, histogram: Metric, *labels: str, value: float) -> None:
+    def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
         pass
 
 

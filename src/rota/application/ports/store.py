@@ -20,6 +20,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from rota.application.ports.audit import AuditStore
 from rota.application.ports.report import ReportStore
 from rota.domain.access import AccessToken
 from rota.domain.audit import AuditEntry
@@ -325,7 +326,7 @@ class WorkerRegistry(Protocol):
     async def list_all(
         self, *, alive_only: bool = True, after: WorkerId | None = None, limit: int = 1000
     ) -> list["WorkerRecord"]:
-        """A page of the incarnations known, by id."""
+        """A page of the incarnations known, by id; one of fewer than `limit` is the last."""
         ...
 
     async def purge(self, *, retired_before: datetime, limit: int) -> int:
@@ -372,21 +373,6 @@ class TokenStore(Protocol):
 
     async def purge(self, *, ended_before: datetime, limit: int) -> int:
         """Delete up to `limit` tokens that were revoked or expired before this moment; says how many."""
-        ...
-
-
-class AuditStore(Protocol):
-    """Reads the record; what changes something writes it."""
-
-    async def list_page(self, tenant_id: TenantId, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
-        """A page of the tenant's entries, newest id first."""
-        ...
-
-    async def purge(self, *, before: datetime, limit: int) -> int:
-        """Delete up to `limit` entries from before this moment, oldest id first; says how many.
-
-        One whose id is a day or more ahead of its moment may stay until its id is as old.
-        """
         ...
 
 

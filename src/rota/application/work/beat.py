@@ -23,6 +23,7 @@ from datetime import timedelta
 import structlog
 
 from rota.application import metrics
+from rota.application.loop import Loops
 from rota.application.ports.store import WorkerRecord
 from rota.application.work.cancel import find_foreign
 from rota.application.work.hands import Hands, Stop
@@ -54,6 +55,7 @@ class Presence:
     running: Running
     intake: Intake
     settler: Settler
+    loops: Loops
     lease: Lease
     lasts: timedelta  # what the pool is asked for
     every: timedelta
@@ -87,14 +89,14 @@ class Presence:
             records = await self.ports.store.workers.seen({worker.id: self.hands.load})
             self._hear()
             await self._follow(worker, records, sent_at=sent_at)
-        await self.registry_nudge.wait(self.every)
+        await self.registry_nudge.wait(self.loops.until_tick(self.every))
 
     async def beat_pool(self) -> None:
         """Tell the coordinator, and adopt what it thinks is in flight here."""
         worker = self.standing.worker
         if worker is not None:
             await self._beat_pool(worker)
-        await self.pool_nudge.wait(self.every)
+        await self.pool_nudge.wait(self.loops.until_tick(self.every))
 
     def compose_beat(self, worker_id: WorkerId) -> Heartbeat:
         """What an incarnation says of itself now."""

@@ -9,6 +9,7 @@ and then the rows of all running attempts are read, in one call, and those that 
 Whoever wants it ended hard marks it first, so that the mark is there when the request is found.
 
 An operator's order to this worker is announced in the same way, under the worker's own id; its record is read then.
+While nothing runs there are only orders to be found, which may take twice as long.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from rota.application.work.standing import Standing
 from rota.domain.worker import kill_mark, order_mark
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StopCancelled:
     """Stops the attempts whose task was cancelled, or taken away, and hears that there are orders."""
 
@@ -32,12 +33,18 @@ class StopCancelled:
     running: Running
     standing: Standing
     registry_nudge: Nudge
+    _has_left_out: bool = False  # the last look
 
     async def __call__(self) -> None:
-        """One look."""
+        """One look; every other one is left out while nothing runs."""
         holdings = [holding for holding in self.hands.running.values() if holding.stop is None]
+        is_due = holdings or self._has_left_out
+        self._has_left_out = True  # also by a look that fails: the next one must not be taken for a success
+        if not is_due:
+            return
         marks = [] if self.standing.worker is None else [order_mark(self.standing.worker.id)]
         asked = await self.signals.find_cancelled([holding.attempt.task_id for holding in holdings] + marks)
+        self._has_left_out = False
         if not asked.isdisjoint(marks):
             self.registry_nudge.give()
         await self._stop_foreign([holding for holding in holdings if holding.attempt.task_id in asked])

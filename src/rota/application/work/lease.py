@@ -18,12 +18,13 @@ from enum import StrEnum
 
 import structlog
 
+from rota.application.loop import Loops
 from rota.application.ports.system import Clock
 from rota.application.work.hands import Hands, Stop
 from rota.application.work.nudge import Nudge
 from rota.application.work.running import Running
 
-LOOK_EVERY = 1.0  # seconds
+LOOK_EVERY = timedelta(seconds=1)
 GRAIN = 0.001  # seconds; no wait is exact, and one for less than a clock can tell would be none at all
 STOOD_STILL = 1.0  # seconds; a sleep that takes so much longer than it should was not a sleep of this loop alone
 ANSWER_WITHIN = timedelta(seconds=2)
@@ -69,23 +70,24 @@ class StopUnheard:
     lease: Lease
     hands: Hands
     running: Running
-    clock: Clock
+    loops: Loops
     beats: Sequence[Nudge]  # those who send heartbeats
 
     async def __call__(self) -> None:
         """One turn of the loop."""
-        left = self.lease.left
-        if await self._oversleeps(timedelta(seconds=max(min(left, LOOK_EVERY), GRAIN) if left > 0 else LOOK_EVERY)):
+        pause, left = self.loops.until_tick(LOOK_EVERY), self.lease.left
+        if await self._oversleeps(min(pause, timedelta(seconds=max(left, GRAIN))) if left > 0 else pause):
             for nudge in self.beats:
                 nudge.give()
-            await self.clock.sleep(ANSWER_WITHIN)
+            await self.loops.clock.sleep(ANSWER_WITHIN)
         if not self.lease.is_held:
             self._stop()
 
     async def _oversleeps(self, pause: timedelta) -> bool:
-        began_at = self.clock.monotonic()
-        await self.clock.sleep(pause)
-        return self.clock.monotonic() - began_at > pause.total_seconds() + STOOD_STILL
+        clock = self.loops.clock
+        began_at = clock.monotonic()
+        await clock.sleep(pause)
+        return clock.monotonic() - began_at > pause.total_seconds() + STOOD_STILL
 
     def _stop(self) -> None:
         running = [holding for holding in self.hands.running.values() if holding.stop is None]

@@ -19,7 +19,7 @@ from rota.domain.log import LogEntry, Progress, place, progress_detail
 from rota.domain.task import LogKind, TaskState
 
 FLUSH_EVERY = timedelta(milliseconds=200)
-IDLE = timedelta(seconds=5)
+IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see it turn
 PROGRESS_EVERY = 1.0  # seconds, for each task
 MOST_LINES = 500  # in one write
 LINE_COST = 100  # bytes that a line takes beside its text: many empty ones fill the bound as well
@@ -54,16 +54,21 @@ class AttemptBook:
         self._add(message, detail, kind=LogKind.ERROR if level is LogLevel.ERROR else LogKind.INFO)
 
     def progress(self, fraction: float, message: str = "") -> None:
-        """At most one line a second; the last one is written when the attempt ends, if not before."""
+        """At most one line a second; the last is written a second after the one before, or when the attempt ends."""
+        self._late = (fraction, message)
+        self._book.owe(self)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Say where its progress got to, if a second has passed since it was said last."""
         now = self._book.clock.monotonic()
-        if now - self._told_at < PROGRESS_EVERY:
-            self._late = (fraction, message)
-            return
-        self._told_at, self._late = now, None
-        self._add_progress(fraction, message)
+        if now - self._told_at >= PROGRESS_EVERY:
+            self._told_at = now
+            self.close()
 
     def close(self) -> None:
         """The attempt has ended: say where its progress got to."""
+        self._book.settle(self)
         if self._late is not None:
             self._add_progress(*self._late)
             self._late = None
@@ -122,6 +127,7 @@ class LogBook:
         self._logs = ports.store.logs
         self._tell = tell
         self._filled: dict[AttemptBook, None] = {}
+        self._owing: dict[AttemptBook, None] = {}  # those that have yet to say where their progress got to
         self._nudge = Nudge(ports.clock)
         self._lock = asyncio.Lock()
 
@@ -135,10 +141,22 @@ class LogBook:
             self._filled[book] = None
             self._nudge.give()
 
+    def owe(self, book: AttemptBook) -> None:
+        """It has progressed, which is to be said in time."""
+        if book not in self._owing:
+            self._owing[book] = None
+            self._nudge.give()
+
+    def settle(self, book: AttemptBook) -> None:
+        """What it had yet to say of its progress is said."""
+        self._owing.pop(book, None)
+
     async def __call__(self) -> None:
         """One turn of the loop: what is said within a moment is written at once."""
         if not self._filled:
-            await self._nudge.wait(IDLE)
+            await self._nudge.wait(FLUSH_EVERY if self._owing else IDLE)
+        for book in list(self._owing):
+            book.catch_up()
         if self._filled:
             await self.clock.sleep(FLUSH_EVERY)
             await self.flush(list(self._filled))
@@ -154,6 +172,7 @@ class LogBook:
 
     def discard(self, book: AttemptBook) -> None:
         """Nothing of this attempt is to be told any more."""
+        self.settle(book)
         self._forget(book, len(book.lines))
 
     async def _write(self, portions: Mapping[AttemptBook, int]) -> None:

@@ -32,7 +32,7 @@ from rota.domain.queue import QueueEntry
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskState, Transition
 
-IDLE = timedelta(seconds=5)
+IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see it turn
 MAX_RESULT_CODE = 2**31 - 1  # what every store can hold
 
 KINDS = {

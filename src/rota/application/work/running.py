@@ -30,7 +30,7 @@ from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.report import Ended, HandedBack, Reporter
 from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
 
-IDLE = timedelta(seconds=5)
+IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see it turn
 GRAIN = 0.001  # seconds; a deadline nearer than this has come: no wait is exact
 
 UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be granted again, perhaps elsewhere

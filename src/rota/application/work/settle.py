@@ -21,7 +21,7 @@ from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event
 from rota.domain.queue import QueueEntry
 
-IDLE = timedelta(seconds=5)
+IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see it turn
 MOST_EVENTS = 10_000  # that wait for the coordinator; the oldest are dropped first
 
 Hint = TypeVar("Hint")

@@ -1,9 +1,9 @@
 """The commonest failure is not a crash but a silent stall: a process that is up and does nothing.
 
-Every loop of the worker begins a new turn every few seconds, also while the store or the coordinator is away. One that
-does not, while there is work in hand, is stuck in a call that never returns; and a worker whose every slot is filled
-with attempts that do not end when they are stopped will never run anything again. Both end the process, for its
-supervisor.
+Every loop of the worker begins a new turn every half a minute or sooner, also while the store or the coordinator is
+away. One that does not, while there is work in hand, is stuck in a call that never returns; and a worker whose every
+slot is filled with attempts that do not end when they are stopped will never run anything again. Both end the process,
+for its supervisor.
 """
 
 from collections.abc import Awaitable, Callable

@@ -16,7 +16,6 @@ from typing import Any
 import structlog
 
 from rota.application.loop import Loops
-from rota.application.store_time import RESYNC_EVERY
 from rota.application.work import watchdog
 from rota.application.work.beat import Presence
 from rota.application.work.cancel import StopCancelled
@@ -59,7 +58,6 @@ class WorkerService:
         freed, pool, registry = Nudge(clock), Nudge(clock), Nudge(clock)
         bounds = LogBounds(settings.log_bytes_per_attempt, settings.log_bytes)
         batch = settings.batch_size
-        self._ports = ports
         self._executors = executors
         self._standing = standing = Standing(settings, nudges=(pool, registry, freed), on_capacity=executors.resize)
         self._hands = hands = Hands(freed)
@@ -68,7 +66,8 @@ class WorkerService:
         self._reporter = reporter = Reporter(ports, logs=logs, hands=hands, settler=settler, batch_size=batch)
         self._running = running = Running(clock, ports.collector, hands, logs, reporter, Deadlines(hands, clock))
         lease = Lease(clock, lasts=settings.trusted_for)
-        self._unheard = StopUnheard(lease, hands, running, clock, (pool, registry))
+        self._loops = loops = Loops(clock, ports.random, ports.collector)
+        self._unheard = StopUnheard(lease, hands, running, loops, (pool, registry))
         desk = Desk(ports, standing, hands, executors, running, reporter, settler, lease)
         self._intake = intake = Intake(ports.coordinator.deliveries, standing, desk, freed, batch)
         self._presence = Presence(
@@ -78,6 +77,7 @@ class WorkerService:
             running,
             intake,
             settler,
+            loops=loops,
             lease=lease,
             lasts=settings.lease,
             every=settings.heartbeat_every,
@@ -90,7 +90,6 @@ class WorkerService:
         )
         self._departure = Departure(ports, standing, hands, running, reporter, settler, settings.drain_timeout)
         self._watchdog = Watchdog(clock, hands, standing)
-        self._loops = loops = Loops(clock, ports.random, ports.collector)
         self._deputy = None if deputy is None else Deputy(deputy, loops, settings=settings, lease=lease)
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -147,7 +146,6 @@ class WorkerService:
     def _list_loops(self) -> list[Coroutine[Any, Any, None]]:
         loops = self._loops
         steps: list[tuple[str, Step, timedelta | None]] = [
-            ("worker.time", self._ports.store_time.sync, RESYNC_EVERY),
             ("worker.registry", self._presence.beat_registry, None),
             ("worker.heartbeat", self._presence.beat_pool, None),
             ("worker.lease", self._unheard, None),

@@ -1,15 +1,18 @@
 """A cron expression in words, in English and Chinese: `every 5 minutes, hours 9 to 17, Monday to Friday`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
+from typing import TypeVar
 
 from rota.domain.cron.expression import CronExpression, CronFields, EveryExpression
 from rota.domain.cron.items import DayItem, NearestWorkday, NthWeekday, Span, WeekdayItem
 from rota.domain.durations import format_duration
 
 _MOST_TIMES = 6  # beyond it a list of times is harder to read than its fields
+_SIZES = {"second": 60, "minute": 60, "hour": 24, "day": 31, "month": 12, "weekday": 7}
+_Item = TypeVar("_Item", bound=DayItem | WeekdayItem)
 
 
 class Language(StrEnum):
@@ -24,6 +27,7 @@ class _Unit:
     every: str
     each: str
     since: str
+    anew: str  # as since, where the last pace is shorter: told with what it begins in again
     value: str
     span: str
     steps: str
@@ -36,6 +40,8 @@ class _Words:
     comma: str
     list_of: Callable[[Sequence[str]], str]
     at: str
+    hourly: str
+    minutely: str
     interval: str
     either: str
     on: str
@@ -53,13 +59,43 @@ def describe(expression: CronExpression | EveryExpression, language: Language = 
     words = _WORDS[language]
     if isinstance(expression, EveryExpression):
         return words.interval.format(format_duration(expression.interval))
-    fields = expression.fields
+    fields = _name_values(expression.fields)
     parts = [_times(fields, words), _days(fields, words)]
     if not _is_any("month", fields.months):
         parts.append(_spans("month", fields.months, words=words))
     if fields.years is not None:
         parts.append(_spans("year", fields.years, words=words))
     return words.comma.join(part for part in parts if part)
+
+
+def _name_values(fields: CronFields) -> CronFields:
+    """The same with values in place of steps that are no pace, as the field begins anew before a whole step is over."""
+    return replace(
+        fields,
+        seconds=tuple(_values("second", fields.seconds)),
+        minutes=tuple(_values("minute", fields.minutes)),
+        hours=tuple(_values("hour", fields.hours)),
+        days=tuple(_values("day", fields.days)),
+        months=tuple(_values("month", fields.months)),
+        weekdays=tuple(_values("weekday", fields.weekdays)),
+    )
+
+
+def _values(unit: str, items: Sequence[_Item]) -> Iterator[_Item | Span]:
+    for item in items:
+        if isinstance(item, Span) and not _is_pace(unit, item):
+            values = dict.fromkeys(item.values(_LOWEST.get(unit, 0), _SIZES[unit]))
+            yield from (Span(value, value) for value in values) if len(values) <= _MOST_TIMES else (item,)
+        else:
+            yield item
+
+
+def _is_pace(unit: str, span: Span) -> bool:
+    """Whether from the last value to the first one of the next round it is one step, too."""
+    if not span.is_open or span.step == 1 or unit not in _SIZES:
+        return True
+    is_even = unit not in ("day", "weekday") and _SIZES[unit] % span.step == 0
+    return is_even and span.first - _LOWEST.get(unit, 0) < span.step
 
 
 def _times(fields: CronFields, words: _Words) -> str:
@@ -70,12 +106,22 @@ def _times(fields: CronFields, words: _Words) -> str:
             has_seconds = any(second for _, _, second in times)
             shown = [":".join(f"{part:02}" for part in (time if has_seconds else time[:2])) for time in times]
             return words.at.format(words.list_of(shown))
-    parts = [] if fields.seconds == (Span(0, 0),) else [_spans("second", fields.seconds, words=words)]
-    if not (parts and _is_any("minute", fields.minutes) and _is_any("hour", fields.hours)):
-        parts.append(_spans("minute", fields.minutes, words=words))
-    if not _is_any("hour", fields.hours):
+    is_any_hour = _is_any("hour", fields.hours)
+    is_any_minute = is_any_hour and _is_any("minute", fields.minutes)
+    parts = []
+    if fields.seconds != (Span(0, 0),):
+        parts.append(_within("second", fields.seconds, whole=words.minutely if is_any_minute else "{}", words=words))
+    if not (parts and is_any_minute):
+        parts.append(_within("minute", fields.minutes, whole=words.hourly if is_any_hour else "{}", words=words))
+    if not is_any_hour:
         parts.append(_spans("hour", fields.hours, words=words))
     return words.comma.join(parts)
+
+
+def _within(unit: str, spans: Sequence[Span], *, whole: str, words: _Words) -> str:
+    """Single values with the whole that they are of."""
+    said = _spans(unit, spans, words=words)
+    return whole.format(said) if all(span.first == span.last for span in spans) else said
 
 
 def _days(fields: CronFields, words: _Words) -> str:
@@ -120,7 +166,9 @@ def _spans(unit: str, spans: Sequence[Span], *, words: _Words) -> str:
 def _span(unit: str, span: Span, *, words: _Words) -> str:
     said = words.units[unit]
     first, last = said.name(span.first), said.name(span.last)
-    if _is_whole(unit, span):
+    if not _is_pace(unit, span):
+        template = said.anew
+    elif _is_whole(unit, span):
         template = said.every if span.step == 1 else said.each
     elif span.is_open and span.step > 1:
         template = said.since
@@ -141,24 +189,27 @@ _WEEKDAYS_ZH = "日一二三四五六"
 _ORDINALS = ("last", "first", "second", "third", "fourth", "fifth")
 
 
-def _english(unit: str, name: Callable[[int], str] = str) -> _Unit:
+def _english(unit: str, whole: str = "") -> _Unit:
     each = f"every {{step}} {unit}s"
+    since = f"{each} from {unit} {{first}}"
     return _Unit(
         every=f"every {unit}",
         each=each,
-        since=f"{each} from {unit} {{first}}",
+        since=since,
+        anew=f"{since} of each {whole}" if whole else since,
         value=f"{unit} {{first}}",
         span=f"{unit}s {{first}} to {{last}}",
         steps=f"{each} from {{first}} to {{last}}",
-        name=name,
     )
 
 
 def _english_named(unit: str, name: Callable[[int], str], *, place: str = "") -> _Unit:
+    since = f"every {{step}} {unit}s from {{first}}"
     return _Unit(
         every=f"every {unit}",
         each=f"every {{step}} {unit}s",
-        since=f"every {{step}} {unit}s from {{first}}",
+        since=since,
+        anew=since,
         value=f"{place}{{first}}",
         span=f"{place}{{first}} to {{last}}",
         steps=f"every {{step}} {unit}s from {{first}} to {{last}}",
@@ -166,23 +217,26 @@ def _english_named(unit: str, name: Callable[[int], str], *, place: str = "") ->
     )
 
 
-def _chinese(unit: str, pace: str, *, name: Callable[[int], str] = str) -> _Unit:
+def _chinese(unit: str, pace: str, *, whole: str = "") -> _Unit:
+    since = f"从 {{first}} {unit}起每 {{step}} {pace}"
     return _Unit(
         every=f"每{pace}",
         each=f"每 {{step}} {pace}",
-        since=f"从 {{first}} {unit}起每 {{step}} {pace}",
+        since=since,
+        anew=f"{whole}{since}",
         value=f"第 {{first}} {unit}",
         span=f"第 {{first}} 至 {{last}} {unit}",
         steps=f"第 {{first}} 至 {{last}} {unit}每 {{step}} {pace}",
-        name=name,
     )
 
 
 def _chinese_named(pace: str, name: Callable[[int], str]) -> _Unit:
+    since = f"从{{first}}起每 {{step}} {pace}"
     return _Unit(
         every=f"每{pace}",
         each=f"每 {{step}} {pace}",
-        since=f"从{{first}}起每 {{step}} {pace}",
+        since=since,
+        anew=since,
         value="{first}",
         span="{first}至{last}",
         steps=f"{{first}}至{{last}}每 {{step}} {pace}",
@@ -197,7 +251,10 @@ def _english_list(parts: Sequence[str]) -> str:
 _WORDS = {
     Language.ENGLISH: _Words(
         units={
-            **{unit: _english(unit) for unit in ("second", "minute", "hour", "day")},
+            "second": _english("second", "minute"),
+            "minute": _english("minute", "hour"),
+            "hour": _english("hour", "day"),
+            "day": _english("day"),
             "month": _english_named("month", lambda number: _MONTHS[number - 1], place="in "),
             "weekday": _english_named("day", lambda number: _WEEKDAYS[number % 7]),
             "year": _english_named("year", str, place="in "),
@@ -205,6 +262,8 @@ _WORDS = {
         comma=", ",
         list_of=_english_list,
         at="at {}",
+        hourly="{} of every hour",
+        minutely="{} of every minute",
         interval="every {} of real time",
         either=" or ",
         on="on {} of the month",
@@ -218,9 +277,9 @@ _WORDS = {
     ),
     Language.CHINESE: _Words(
         units={
-            "second": _chinese("秒", "秒"),
-            "minute": _chinese("分", "分钟"),
-            "hour": _chinese("时", "小时"),
+            "second": _chinese("秒", "秒", whole="每分钟"),
+            "minute": _chinese("分", "分钟", whole="每小时"),
+            "hour": _chinese("时", "小时", whole="每天"),
             "day": _chinese("日", "天"),
             "month": _chinese_named("个月", lambda number: f"{number} 月"),
             "weekday": _chinese_named("天", lambda number: f"周{_WEEKDAYS_ZH[number % 7]}"),
@@ -229,6 +288,8 @@ _WORDS = {
         comma="，",
         list_of="、".join,
         at="在 {}",
+        hourly="每小时{}",
+        minutely="每分钟{}",
         interval="每隔 {}（实际时间）",
         either="或",
         on="每月{}",

@@ -21,7 +21,7 @@ from rota.domain.attempt import Attempt
 from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import LEVELS
-from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
 from rota.domain.task import LiveTask
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
@@ -305,6 +305,9 @@ class MemoryTaskQueue:
             reserved=count_places(self._state),
             as_of=self._state.handed,
         )
+
+    async def loads(self) -> WorkerLoads:
+        return await self.depths()
 
     async def find_generation(self) -> str | None:
         return self._state.memory.queues.generation

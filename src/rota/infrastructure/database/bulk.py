@@ -75,7 +75,7 @@ class Bulk(Protocol):
         ...
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
-        """Run a query in which `{ids}` stands for "is one of these ids"."""
+        """Run a query in which `{ids}` stands for "is one of these ids", and `{now}` for what `now_us` would say."""
         ...
 
     def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:

@@ -23,12 +23,14 @@ from rota.infrastructure.database.bulk_mysql_statements import (
     write_rows,
 )
 
+NOW_US = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
+
 
 class MysqlBulk:
     row_lock = "FOR UPDATE"
 
     def now_us(self, connection: Connection) -> int:
-        ((now,),) = read(connection, "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)")
+        ((now,),) = read(connection, f"SELECT {NOW_US}")
         return int(now)
 
     def avoid_sorting(self, connection: Connection) -> None:
@@ -79,7 +81,7 @@ class MysqlBulk:
         batch.send(commits=is_last)
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
-        return read(connection, query.format(ids=f"IN ({join(ids)})"))
+        return read(connection, query.format(ids=f"IN ({join(ids)})", now=NOW_US))
 
     def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
         return write(connection, [Statement(statement.format(ids=f"IN ({join(ids)})"))])

@@ -16,6 +16,7 @@ from rota.infrastructure.database.bulk_conflict import KEEP, add_number, replace
 from rota.infrastructure.database.direct import execute
 from rota.infrastructure.database.one_by_one import OneByOne
 
+NOW_US = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 FEW = 8  # rows, up to which all columns are arrays: the server then knows the statement, whatever is alike by chance
 
 
@@ -23,8 +24,7 @@ class PostgresBulk:
     row_lock = "FOR UPDATE"
 
     def now_us(self, connection: Connection) -> int:
-        clock = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-        return int(execute(connection, clock).fetchall()[0][0])
+        return int(execute(connection, f"SELECT {NOW_US}").fetchall()[0][0])
 
     def avoid_sorting(self, connection: Connection) -> None:
         # A table that was analysed while it was short is taken for short until the next time, and sorted whole.
@@ -70,7 +70,8 @@ class PostgresBulk:
         return nullcontext(OneByOne(self, connection))
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
-        return execute(connection, query.format(ids="= ANY($1::bigint[])"), parameters=(list(ids),)).fetchall()
+        whole = query.format(ids="= ANY($1::bigint[])", now=NOW_US)
+        return execute(connection, whole, parameters=(list(ids),)).fetchall()
 
     def change_by_ids(self, connection: Connection, statement: str, *, ids: Sequence[int]) -> int:
         return execute(connection, statement.format(ids="= ANY($1::bigint[])"), parameters=(list(ids),)).rowcount

@@ -91,7 +91,8 @@ class SqliteBulk:
 
     def select_by_ids(self, connection: Connection, query: str, *, ids: Sequence[int]) -> Sequence[Sequence[Any]]:
         columns, rest = query.removeprefix("SELECT ").split(" FROM ", 1)
-        whole = f"SELECT json_group_array(json_array({columns})) FROM {rest}".format(ids=f"IN {_THESE}")
+        whole = f"SELECT json_group_array(json_array({columns})) FROM {rest}"
+        whole = whole.format(ids=f"IN {_THESE}", now=self.now_us(connection) if "{now}" in columns else "")
         ((found,),) = execute(connection, whole, parameters=(_json(ids),)).fetchall()
         rows: list[list[Any]] = msgspec.json.decode(found)
         return rows

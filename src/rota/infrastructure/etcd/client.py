@@ -24,18 +24,16 @@ import grpc.aio
 
 from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.system import Clock
-from rota.domain.errors import InvalidError, UnavailableError
+from rota.domain.errors import UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.doubts import Doubts, Waiting
 from rota.infrastructure.etcd.endpoints import Endpoints, Link, NotConnectedError
-from rota.infrastructure.etcd.ops import MOST_TAKEN, Answer, Condition, Op, Span, cut, pack, transaction, unpack
+from rota.infrastructure.etcd.ops import Answer, Condition, Op, Span, cut, pack, transaction, unpack
+from rota.infrastructure.etcd.refusals import ELSEWHERE, check_size, is_login_over, is_worth_repeating
 from rota.infrastructure.system import SystemClock
 
 HAS_LEADER = ("hasleader", "true")
-TOO_LONG = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT})
-ELSEWHERE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNKNOWN})
 GIVEN_UP = "no answer is to be expected"
-NO_LEADER = "etcdserver: no leader"  # the member says so before it does anything
 AGAIN_AFTER = timedelta(milliseconds=50)
 SECOND = timedelta(seconds=1)
 STATUS_WAITER = "_handle_status_once_received"
@@ -166,6 +164,7 @@ class EtcdClient:
                             raise
                         problem = exc
                     await self._clock.sleep(AGAIN_AFTER)  # it may be done again
+        self._end_apart()
         raise problem
 
     async def _keep_alive(self, lease: int) -> bool:
@@ -183,7 +182,7 @@ class EtcdClient:
                 is_alive = await _prolong(stream, lease)
                 self._kept = stream
             except grpc.aio.AioRpcError as exc:
-                if exc.code() is grpc.StatusCode.UNAUTHENTICATED:
+                if is_login_over(exc):
                     self._token = None
                 raise self._translate(exc) from exc
             except (asyncio.InvalidStateError, NotConnectedError, grpc.aio.UsageError) as exc:
@@ -284,13 +283,13 @@ class EtcdClient:
                     try:
                         return await self._send(path, asked, kind=kind)
                     except (grpc.aio.AioRpcError, GivenUpError) as exc:
-                        if not _is_worth_repeating(exc, may_repeat=may_repeat, before=problem):
+                        if not is_worth_repeating(exc, may_repeat=may_repeat, before=problem):
                             raise
                         is_first, problem = problem is None, exc
                     if not is_first:  # the next member is asked at once
                         await self._clock.sleep(AGAIN_AFTER)
         except grpc.aio.AioRpcError as exc:
-            _check_size(exc, asked)
+            check_size(exc, asked)
             if exc.code() in ELSEWHERE:
                 self._end_apart()
             raise self._translate(exc) from exc
@@ -351,8 +350,8 @@ class EtcdClient:
         """What a failed call says of the member and of our login."""
         if error.code() in ELSEWHERE:
             self._endpoints.skip(link)
-        if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INVALID_ARGUMENT):
-            self._token = None  # it has ended, or was given before a change of rights
+        if is_login_over(error):
+            self._token = None
 
     def _translate(self, error: grpc.aio.AioRpcError) -> Exception:
         if error.code() is grpc.StatusCode.NOT_FOUND:  # of all that we ask for, only a lease is ever not found
@@ -448,22 +447,6 @@ class _Stream:
 def _list_callers() -> set[asyncio.Task[Any]]:
     """The tasks of the library that wait for the end of a call."""
     return {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == STATUS_WAITER}
-
-
-def _is_worth_repeating(error: Exception, *, may_repeat: bool, before: Exception | None) -> bool:
-    """Whether what failed was not done, or may be done again, and another member or moment may be better."""
-    if not isinstance(error, grpc.aio.AioRpcError):
-        return may_repeat
-    if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-        return before is None  # with a new token
-    return error.details() == NO_LEADER or (may_repeat and error.code() in ELSEWHERE)
-
-
-def _check_size(error: grpc.aio.AioRpcError, asked: Any) -> None:
-    """What etcd refuses because it is too long will never pass: nobody may take that for an outage."""
-    size = len(asked) if isinstance(asked, bytes) else 0  # nothing but a transaction is long
-    if error.code() in TOO_LONG and size >= MOST_TAKEN:
-        raise InvalidError("request", f"has {size} bytes, and etcd takes {MOST_TAKEN} at once") from error
 
 
 def _was_given_up(waiting: Waiting | None) -> bool:

@@ -1,8 +1,11 @@
 """What an etcd says of itself, for the doctor."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, replace
 
+from rota._proto.etcd import wire_pb2 as wire
 from rota.domain.errors import UnavailableError
+from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.client import EtcdClient
 
 
@@ -10,15 +13,43 @@ from rota.infrastructure.etcd.client import EtcdClient
 class EtcdHealth:
     version: str
     bytes_in_use: int
+    quota: int  # bytes; 0: an etcd before 3.6 does not tell
     alarms: tuple[str, ...]
     members: int  # that the URL names
+    away: tuple[str, ...]  # those of them that do not answer
+
+    @property
+    def spare(self) -> int:
+        """How many more may go before most are away, and nothing is written any more."""
+        return self.members - len(self.away) - (self.members // 2 + 1)
 
 
-async def read_etcd_health(url: str, *, unavailable: type[UnavailableError]) -> EtcdHealth:
-    """Ask the first member that answers."""
-    client = EtcdClient(url, unavailable=unavailable)
+def list_members(url: str) -> tuple[str, ...]:
+    """Those that the URL names, as host:port."""
+    return parse_address(url).endpoints
+
+
+async def read_etcd_health(url: str) -> EtcdHealth:
+    """Ask each member that the URL names; what the first that answers says. Raises `UnavailableError` if none does."""
+    address = parse_address(url)
+    asked = await asyncio.gather(*(_ask(replace(address, endpoints=(one,))) for one in address.endpoints))
+    answers = [one for one in asked if not isinstance(one, UnavailableError)]
+    if not answers:
+        raise UnavailableError("; ".join(dict.fromkeys(str(one) for one in asked)))
+    away = tuple(
+        endpoint for endpoint, one in zip(address.endpoints, asked, strict=True) if isinstance(one, UnavailableError)
+    )
+    status = answers[0]
+    return EtcdHealth(
+        status.version, status.db_size_in_use, status.db_size_quota, tuple(status.errors), len(asked), away
+    )
+
+
+async def _ask(address: EtcdAddress) -> wire.StatusResponse | UnavailableError:
+    client = EtcdClient(address, unavailable=UnavailableError)
     try:
-        status = await client.status()
-        return EtcdHealth(status.version, status.db_size_in_use, tuple(status.errors), client.members)
+        return await client.status()
+    except UnavailableError as exc:
+        return exc
     finally:
         await client.close()

@@ -4,8 +4,8 @@ etcd keeps every value that a key ever had until it is told to compact, and refu
 Every process of Rota looks every now and then at one key, in which the last one that did this wrote the revision of
 then. Whoever finds it as it has seen or written it last writes the present one, and lets everything before the old one
 be forgotten. Who does that warns as well and looks again soon; whoever finds that another does looks later. So one does
-the work, and the others, however many, cost next to nothing. The history is kept for one to two rounds, and longer once
-where the one that did it is gone.
+the work and asks how full it is, and the others, however many, cost next to nothing. The history is kept for one to two
+rounds, and longer once where the one that did it is gone.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from rota.infrastructure.etcd.ops import get, is_unchanged, put
 
 EVERY = timedelta(seconds=15)
 SELDOM = 3 * EVERY  # where another does it
-USUAL_QUOTA = 2 * 1024**3  # bytes, unless --quota-backend-bytes says otherwise, which etcd does not tell
+USUAL_QUOTA = 2 * 1024**3  # bytes, unless --quota-backend-bytes says otherwise, which etcd tells since 3.6
 NEARLY_FULL = 0.75
 
 log = structlog.get_logger(__name__)
@@ -44,8 +44,6 @@ class Upkeep:
         while True:
             await self._clock.sleep(pause)
             try:
-                if pause is EVERY:
-                    await self.warn()  # first: one that is full refuses the mark
                 pause = EVERY if await self.look() else SELDOM
             except UnavailableError as exc:
                 log.warning("etcd.upkeep_failed", error=str(exc))
@@ -58,6 +56,7 @@ class Upkeep:
         is_due, self._seen = not kvs or written == self._seen, written
         if not is_due:
             return False
+        await self.warn()  # first: one that is full refuses the mark
         mark = put(self._key, str(done.revision).encode())
         marked = await self._client.write([mark], when=[is_unchanged(self._key, written)])
         if not marked.is_met:
@@ -70,9 +69,10 @@ class Upkeep:
     async def warn(self) -> None:
         """Say once that it is nearly full, or refuses writes already."""
         status = await self._client.status()
-        is_full = bool(status.errors) or status.db_size_in_use > NEARLY_FULL * USUAL_QUOTA
+        quota = status.db_size_quota or USUAL_QUOTA
+        is_full = bool(status.errors) or status.db_size_in_use > NEARLY_FULL * quota
         if is_full and not self._has_warned:
-            log.warning("etcd.nearly_full", bytes_in_use=status.db_size_in_use, alarms=list(status.errors))
+            log.warning("etcd.nearly_full", bytes_in_use=status.db_size_in_use, quota=quota, alarms=list(status.errors))
         self._has_warned = is_full
 
 

@@ -28,11 +28,11 @@ class HistogramSeries:
         self._sum = 0.0
         self._lock = Lock()
 
-    def observe(self, value: float) -> None:
+    def observe(self, value: float, times: int = 1) -> None:
         place = bisect_left(self._bounds, value)
         with self._lock:
-            self._counts[place] += 1
-            self._sum += value
+            self._counts[place] += times
+            self._sum += value * times
 
     def read(self) -> tuple[list[int], float]:
         """How many were not above each bound, and the sum of all."""

@@ -63,12 +63,12 @@ class PrometheusCollector:
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
         self._note(gauge, labels, act=lambda found: _as(found, Gauge).set(value))
 
-    def observe(self, histogram: Metric, *labels: str, value: float) -> None:
+    def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
         series = self._series.get((histogram.name, labels))
         if type(series) is HistogramSeries and type(value) is float:  # every task comes by here
-            series.observe(value)
+            series.observe(value, times)
         else:
-            self._note(histogram, labels, act=lambda found: _as(found, HistogramSeries).observe(value))
+            self._note(histogram, labels, act=lambda found: _as(found, HistogramSeries).observe(value, times))
 
     def render(self) -> bytes:
         """Everything, in the text format of `CONTENT_TYPE`."""

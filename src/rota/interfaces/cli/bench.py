@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -10,8 +11,19 @@ import click
 
 from rota.domain.durations import parse_duration
 from rota.domain.errors import RotaError
-from rota.interfaces.cli.bench_run import Figures, NobodyError, Run, Spread, Tell, count_tasks
-from rota.interfaces.cli.connect import choose_place, connect, find_served, server_option
+from rota.domain.worker import MAX_CAPACITY
+from rota.interfaces.cli.bench_run import (
+    LONE,
+    Figures,
+    GaveUpError,
+    NobodyError,
+    Run,
+    Spread,
+    Tell,
+    Unfinished,
+    count_tasks,
+)
+from rota.interfaces.cli.connect import ALONE, choose_place, connect, server_option
 from rota.interfaces.cli.errors import OK, CheckFailedError
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import Table, output_option, show_one
@@ -23,9 +35,9 @@ if TYPE_CHECKING:
 
 MOST_TASKS = 100_000
 MOST_BATCH = 1_000
+ENOUGH = 500  # places of a worker, for tasks that do nothing
 SAMPLES = "rota.sdk.samples"
 SERVER = f"rota server --app {SAMPLES}"
-ALONE = "memory"  # the coordinator of an installation that is one process
 FIGURES = Table((), name=lambda figures: f"{figures.completed_per_second:.0f}")
 
 
@@ -38,8 +50,8 @@ FIGURES = Table((), name=lambda figures: f"{figures.completed_per_second:.0f}")
 def bench(*, tasks: int, batch: int, timeout: str, output: str, url: str | None) -> int:
     """Measure the installation with tasks that do nothing.
 
-    A worker must run sample_noop: rota worker --app rota.sdk.samples. The tasks stay in the history like any others;
-    Ctrl-C cancels those that have not run.
+    A worker must run sample_noop, as a plain rota dev does: rota worker --app rota.sdk.samples. The tasks stay in the
+    history like any others; Ctrl-C cancels those that have not run.
     """
     from rota.client.sync_wire import real_system
 
@@ -49,16 +61,34 @@ def bench(*, tasks: int, batch: int, timeout: str, output: str, url: str | None)
             figures = Run(client, real_system().clock, tasks, batch, most)(tell)
         except NobodyError as error:
             raise _advise(str(error), client, url=url) from error
-        except TimeoutError:
-            verb = "has" if tasks == 1 else "have"
-            problem = f"{count_tasks(tasks)} {verb} not ended within {timeout}"
-            raise CheckFailedError(problem, fix="rota top") from None
+        except GaveUpError as error:
+            raise _give_up(error.found, tasks, batch=batch, timeout=timeout) from None
     if output in ("table", "wide"):
         click.echo("\n".join(_lines(figures)))
     else:
         show_one(figures, FIGURES, output=output)
     _check(figures, tasks)
     return OK
+
+
+def _give_up(found: Unfinished, wanted: int, *, batch: int, timeout: str) -> CheckFailedError:
+    """What there was by then; and a run that fits into half of the time, if anything ended."""
+    begin = f"gave up after {timeout}"
+    if not found.created:
+        told = (
+            f"{found.lone} of the {LONE} that run one after the other had ended, and none of the {count_tasks(wanted)}"
+        )
+        return CheckFailedError(f"{begin}: {told} was created", fix="rota top")
+    created = f"{found.created:,} of {count_tasks(wanted)} {'was' if found.created == 1 else 'were'} created"
+    if found.ended is None:
+        return CheckFailedError(f"{begin}: {created}; the server does not say how many have ended", fix="rota top")
+    rest = f"{found.created - found.ended:,} had not"
+    if not found.ended:
+        return CheckFailedError(f"{begin}: {created}, and none had ended", fix="rota top")
+    rate = f"{found.ended / max(found.seconds, 1e-6):,.1f} tasks/s over {found.seconds:,.1f} s"
+    told = f"{created}; {found.ended:,} had ended ({rate}, from the first create to the last result), {rest}"
+    less = max(found.ended // 2, 1)
+    return CheckFailedError(f"{begin}: {told}", fix=f"rota bench -n {less} --timeout {quote(timeout)} --batch {batch}")
 
 
 def _check(figures: Figures, wanted: int) -> None:
@@ -74,6 +104,8 @@ def _check(figures: Figures, wanted: int) -> None:
 
 def _advise(problem: str, client: "Client", *, url: str | None) -> CheckFailedError:
     """How to get a worker that runs the tasks; one cannot join an installation that is a single process."""
+    from rota.client.place import find_served
+
     if not _is_one_process(client):
         told = f"{problem}; a worker with the samples is needed, with the settings of that server"
         return CheckFailedError(told, fix=f"rota worker --app {SAMPLES}")
@@ -105,12 +137,21 @@ def _lines(figures: Figures) -> list[str]:
 
 
 def _crew(figures: Figures) -> list[str]:
-    """Few places are what limits most installations, and no rate shows it."""
+    """Few places are what limits most installations, and no rate shows it; so it is said where it is so."""
     if figures.capacity is None:
         return []
-    return [
-        f"workers           {figures.workers:10,d}           hold {figures.capacity:,} tasks at once (worker.capacity)"
-    ]
+    held = f"hold {figures.capacity:,} tasks at once (worker.capacity)"
+    return [f"workers           {figures.workers:10,d}           {held}", *_limit(figures, figures.capacity)]
+
+
+def _limit(figures: Figures, capacity: int) -> list[str]:
+    if not figures.limited_by_capacity:
+        return []
+    each = capacity // max(figures.workers, 1)
+    more = min(max(ENOUGH, 2 * each), MAX_CAPACITY)
+    advice = f"start workers with --set worker.capacity={more}" if more > each else "start more workers"
+    told = "that is the limit: tasks waited for a place, and then took about as long as one alone"
+    return [f"{'':39s}{told}", f"{'':39s}{advice}, and measure again"]
 
 
 def _spread(spread: Spread) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import click
@@ -30,6 +31,8 @@ PAGE = 1000
 MOST_SKEW = timedelta(hours=1)  # between the clock of the store and that of the node that numbers tasks
 MOST_SWEEPS = 5  # a batch that was on its way when the run was interrupted comes after the first
 LIVE = ("PENDING", "PROCESSING", "RETRYING")
+NEARLY_ALL = 0.8  # of the places of all workers, which were taken at once
+MUCH_SLOWER = 3  # times as long as alone: then it is not for want of places that tasks wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,24 @@ class NobodyError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """What there was of a run when its time was over, by the server's record after the rest was cancelled."""
+
+    lone: int  # that had ended, of those that are run one after the other
+    created: int = 0  # of the many
+    ended: int | None = 0  # of those, without what was cancelled; None: the server does not tell
+    seconds: float = 0.0  # from the first create to the last result
+
+
+class GaveUpError(Exception):
+    """The time of a run was over before its tasks had ended."""
+
+    def __init__(self, found: Unfinished) -> None:
+        super().__init__()
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """What a run found of the `tasks` that the server has on record; one has started when a worker was given it."""
 
@@ -58,6 +79,7 @@ class Figures:
     succeeded: int
     workers: int  # that ran them …
     capacity: int | None  # … and how many tasks they hold at once, all together; None: the server does not tell
+    limited_by_capacity: bool  # whether tasks waited for one of these places, not for a machine that was busy
     created_per_second: float
     completed_per_second: float
     lone_start: Spread
@@ -81,22 +103,48 @@ class Run:
     _mark: str = field(default_factory=lambda: secrets.token_hex(6))
     _until: float = 0.0
     _has_begun: bool = False
+    _lone: list["TaskView"] = field(default_factory=list)
+    _created: int = 0
 
     def __call__(self, tell: Tell) -> Figures:
-        """Measure; `TimeoutError` when it takes longer than it may, `NobodyError` where nothing runs."""
+        """Measure; `GaveUpError` when it takes longer than it may, `NobodyError` where nothing runs."""
         self._until = self.clock.monotonic() + self.most.total_seconds()
-        with self._cleaning_up():
-            lone = [self._probe(), *(self._run_one() for _ in range(LONE - 1))]
-            seconds, ends = self._create(tell)
-            for created, task_id in ends:  # the last of each batch: those before it have ended too, or nearly so
-                self.client.tasks.wait(task_id, self._left())
-                tell(self.tasks, created)
-            many = self._collect(lone)
-            capacity = self._find_capacity(many)
+        try:
+            with self._cleaning_up():
+                return self._measure(tell)
+        except TimeoutError:
+            raise GaveUpError(self._look_back()) from None
+
+    def _measure(self, tell: Tell) -> Figures:
+        self._lone.append(self._probe())
+        while len(self._lone) < LONE:
+            self._lone.append(self._run_one())
+        seconds, ends = self._create(tell)
+        for created, task_id in ends:  # the last of each batch: those before it have ended too, or nearly so
+            self.client.tasks.wait(task_id, self._left())
+            tell(self.tasks, created)
+        many = [
+            task if task.status.is_final else self.client.tasks.wait(task.id, self._left()) for task in self._list()
+        ]
         if not many:
             problem = f"the server has none of the {count_tasks(self.tasks)} on record any more"
             raise CheckFailedError(problem, fix=f"rota task ls --type {TYPE}")
-        return replace(_figures(self, lone, many=many, seconds=seconds), capacity=capacity)
+        capacity = self._find_capacity(many)
+        is_limit = capacity is not None and lacks_places(self._lone, many, capacity=capacity)
+        found = _figures(self, self._lone, many=many, seconds=seconds)
+        return replace(found, capacity=capacity, limited_by_capacity=is_limit)
+
+    def _look_back(self) -> Unfinished:
+        """Asked after the rest was cancelled, so that nothing ends between one count and the other."""
+        found = Unfinished(lone=len(self._lone), created=self._created)
+        if not self._created:
+            return found
+        try:
+            listed = self._list()
+        except RotaError:  # that time is over is worth more
+            return replace(found, ended=None)
+        ended = [task for task in listed if task.status.is_final and task.status != "CANCELLED"]
+        return replace(found, ended=len(ended), seconds=_seconds(listed, ended=ended))
 
     def _probe(self) -> "TaskView":
         """The first task, which shows whether there is anybody to run it."""
@@ -127,17 +175,17 @@ class Run:
             payloads = [PAYLOAD] * min(self.batch, self.tasks - created)
             handles = self.client.submit_many(TYPE, payloads, metadata={MARK: self._mark})
             created += len(handles)
+            self._created = created
             ends.append((created, handles[-1].id))
             tell(created, 0)
         return self.clock.monotonic() - began, ends
 
-    def _collect(self, lone: Sequence["TaskView"]) -> list["TaskView"]:
-        """All tasks of the batches that are on record, ended."""
-        known = {task.id for task in lone}
-        since = lone[0].created_at - MOST_SKEW  # only so that the server need not look through all it has
+    def _list(self) -> list["TaskView"]:
+        """All tasks of the batches that are on record."""
+        known = {task.id for task in self._lone}
+        since = self._lone[0].created_at - MOST_SKEW  # only so that the server need not look through all it has
         listed = self.client.tasks.list(page_size=PAGE, type=TYPE, metadata={MARK: self._mark}, created_after=since)
-        found = [task for task in listed if task.id not in known]
-        return [task if task.status.is_final else self.client.tasks.wait(task.id, self._left()) for task in found]
+        return [task for task in listed if task.id not in known]
 
     def _find_capacity(self, ran: Sequence["TaskView"]) -> int | None:
         ids = {task.worker_id for task in ran}
@@ -184,19 +232,48 @@ class Run:
 
 def count_tasks(number: int) -> str:
     """In words: `1 task`."""
-    return f"{number} task{'' if number == 1 else 's'}"
+    return f"{number:,} task{'' if number == 1 else 's'}"
+
+
+def lacks_places(lone: Sequence["TaskView"], many: Sequence["TaskView"], *, capacity: int) -> bool:
+    """Whether tasks waited for places of workers that had time for more.
+
+    So it is where nearly all places were taken at some moment, most tasks waited longer for one than they then held it,
+    and held it hardly longer than a task that is alone. On a busy machine they hold it for many times as long, and
+    where the scheduler or the creator is what is slow, places stay free.
+    """
+    alone, held = (Spread.of(_held(tasks)).p50 for tasks in (lone, many))
+    waited = Spread.of(_waits(many, "started_at")).p50
+    return waited > held and held <= alone * MUCH_SLOWER and _most_at_once(many) >= capacity * NEARLY_ALL
+
+
+def _held(tasks: Iterable["TaskView"]) -> Iterator[timedelta]:
+    for task in tasks:
+        if task.started_at is not None and task.completed_at is not None:
+            yield task.completed_at - task.started_at
+
+
+def _most_at_once(tasks: Iterable["TaskView"]) -> int:
+    ran = [task for task in tasks if task.started_at is not None and task.completed_at is not None]
+    steps = sorted([*((task.started_at, 1) for task in ran), *((task.completed_at, -1) for task in ran)])
+    return max(accumulate(step for _, step in steps), default=0)
+
+
+def _seconds(many: Sequence["TaskView"], *, ended: Iterable["TaskView"]) -> float:
+    """From the first create to the last result."""
+    ends = [task.completed_at for task in ended if task.completed_at is not None]
+    return (max(ends) - min(task.created_at for task in many)).total_seconds() if ends else 0.0
 
 
 def _figures(run: Run, lone: Sequence["TaskView"], *, many: Sequence["TaskView"], seconds: float) -> Figures:
-    first = min(task.created_at for task in many)
-    ended = [task.completed_at for task in many if task.completed_at is not None]
-    whole = (max(ended, default=first) - first).total_seconds()
+    whole = _seconds(many, ended=many)
     return Figures(
         tasks=len(many),
         batch=run.batch,
         succeeded=sum(task.status == "SUCCESS" for task in many),
         workers=len({task.worker_id for task in many} - {None}),
         capacity=None,
+        limited_by_capacity=False,
         created_per_second=len(many) / max(seconds, 1e-6),
         completed_per_second=len(many) / max(whole, 1e-6),
         lone_start=Spread.of(_waits(lone, "started_at")),

@@ -63,7 +63,8 @@ def put(name: str, *, url: str | None, **given: Any) -> None:
         raise click.UsageError("Give --file, --country or --ics: they say what is in the calendar.")
     with connect(url) as client, in_options(dict.fromkeys(("first_year", "last_year"), "--years")):
         stored = client.calendars.put(name, wanted)
-    click.echo(f"{stored.name} is at revision {stored.revision}")
+    known = f" and knows the years {'-'.join(map(str, stored.years))}: in others nothing fires with it"
+    click.echo(f"{stored.name} is at revision {stored.revision}{known if stored.years else ''}")
 
 
 @calendar.command()

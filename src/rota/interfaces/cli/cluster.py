@@ -6,7 +6,7 @@ import click
 
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
 from rota.interfaces.cli.output import document, output_option, print_rows, show_list, show_one
-from rota.interfaces.cli.tables import NODES, QUEUE_TYPES, QUEUES, nodes_at
+from rota.interfaces.cli.tables import ELECTIONS, NODES, QUEUE_TYPES, QUEUES, nodes_at
 from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
@@ -49,13 +49,17 @@ def stats(output: str, *, watch: bool, url: str | None) -> None:
 
 
 @click.command()
+@click.option("--elections", is_flag=True, help="Show who led, from when to when, and how that ended.")
 @output_option
 @watch_option
 @server_option
-def cluster(output: str, *, watch: bool, url: str | None) -> None:
+def cluster(output: str, *, elections: bool, watch: bool, url: str | None) -> None:
     """Show the nodes, and who leads."""
     with connect(url) as client:
-        repeat(lambda: _show_cluster(client.cluster(), output), watch=watch)
+        if elections:
+            repeat(lambda: show_list(client.elections(), ELECTIONS, output=output), watch=watch)
+        else:
+            repeat(lambda: _show_cluster(client.cluster(), output), watch=watch)
 
 
 def _show_queues(found: "Queues", output: str) -> None:

@@ -5,7 +5,7 @@ no file any more may be pruned. Whatever was made in another way is never touche
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ MOST_BYTES = 4 * 1024**2  # of one file
 MOST_FILES = 10_000
 SUFFIXES = (".yaml", ".yml", ".json")
 DEFAULT_SOURCE = "files"
+MOST_LOOKS = 20  # at one definition, for what else is wrong
 _PART = re.compile(r"[^.\[\]]+")
 
 
@@ -67,17 +68,24 @@ class Step:
     changes: Sequence[Change] = ()
 
 
-def read_definitions(file: str) -> list[Definition]:
-    """Those in a file, `-`, or in all files of a folder; a type may be there once."""
-    found = [definition for one in _files(file) for definition in _read_file(one)]
-    if not found:
+def read_definitions(file: str) -> tuple[list[Definition], list[InvalidError]]:
+    """Those in a file, `-`, or in all files of a folder, and what is wrong there; a type may be there once."""
+    found: list[Definition] = []
+    problems: list[InvalidError] = []
+    for one in _files(file):
+        try:
+            parts = _read_parts(one)
+        except InvalidError as error:
+            problems.append(error)
+            continue
+        for place, facts in parts:
+            if isinstance(facts, dict) and isinstance(facts.get("type"), str):
+                found.append(Definition({key: value for key, value in facts.items() if key not in _TOLD}, place))
+            else:
+                problems.append(InvalidError("--file", f"{place.of('type')}: the definition has no `type`"))
+    if not (found or problems):
         raise InvalidError("--file", f"{file} defines nothing")
-    seen: dict[str, Place] = {}
-    for one in found:
-        if (first := seen.get(one.type)) is not None:
-            raise InvalidError("--file", f"{one.type!r} is defined twice, in {first.of()} and in {one.place.of()}")
-        seen[one.type] = one.place
-    return found
+    return found, [*problems, *_list_doubles(found)]
 
 
 def with_source(definitions: Sequence[Definition], source: str) -> list[Definition]:
@@ -87,20 +95,36 @@ def with_source(definitions: Sequence[Definition], source: str) -> list[Definiti
 @contextmanager
 def about(definition: Definition) -> Iterator[None]:
     """Let a mistake name the type in whose definition it is, the file and the line."""
-    place, task_type = definition.place, definition.type
     try:
         yield
     except InvalidError as error:
-        parts = [
-            InvalidError(f"{place.of(one.field)}: {task_type}: {one.field}", one.problem)
-            for one in error.parts or (error,)
-        ]
+        parts = [_name(definition, one) for one in error.parts or (error,)]
         named = InvalidError.of(parts)
         named.args = ("\n".join(map(str, parts)),)
         raise named from error
     except ConflictError as error:
-        error.args = (f"{place.of('revision')}: {error}",)
+        error.args = (f"{definition.place.of('revision')}: {error}",)
         raise
+
+
+def list_mistakes(definition: Definition, check: Callable[[Definition], object]) -> list[InvalidError]:
+    """All that is wrong in a definition, with its places. Whoever reads or checks one tells the first mistake alone:
+    that is taken out, and the rest looked at again. A revision that is not the current one is a `ConflictError` if
+    nothing else is wrong."""
+    from rota.client.cluster_calls import read_definition
+
+    def judge(rest: Definition) -> None:
+        _read(rest)
+        check(rest)
+
+    found: list[InvalidError] = []
+    _gather(found, definition, look=lambda rest: read_definition(rest.type, rest), depth=None)
+    readable = definition
+    for one in found:
+        readable = _without(readable, one.field, depth=1)
+    with about(definition):
+        _gather(found, readable, look=judge, depth=1)
+    return [_name(definition, one) for one in found]
 
 
 def plan(definitions: Sequence[Definition], present: Mapping[str, TaskConfig], *, prune: str = "") -> list[Step]:
@@ -112,17 +136,69 @@ def plan(definitions: Sequence[Definition], present: Mapping[str, TaskConfig], *
 
 
 def _step(definition: Definition, current: TaskConfig | None) -> Step:
+    if current is None:
+        return Step(sign="+", type=definition.type, definition=definition)
+    try:
+        differs = changes(current, _read(definition))
+    except InvalidError:  # which `list_mistakes` tells, with all others
+        return Step(sign="~", type=definition.type, definition=definition)
+    return Step(sign="~" if differs else "=", type=definition.type, definition=definition, changes=differs)
+
+
+def _read(definition: Definition) -> TaskConfig:
+    """The type as a server would show it."""
     from rota.client.cluster_calls import read_definition
     from rota.interfaces.operations.read import task_config
     from rota.interfaces.operations.render import config_answer
 
-    with about(definition):
-        body = read_definition(definition["type"], definition)
-        wanted = config_answer(task_config(body, task_type=definition["type"], tenant_id=DEFAULT_TENANT))
-    if current is None:
-        return Step(sign="+", type=wanted.type, definition=definition)
-    differs = changes(current, wanted)
-    return Step(sign="~" if differs else "=", type=wanted.type, definition=definition, changes=differs)
+    body = read_definition(definition.type, definition)
+    return config_answer(task_config(body, task_type=definition.type, tenant_id=DEFAULT_TENANT))
+
+
+def _name(definition: Definition, mistake: InvalidError) -> InvalidError:
+    place = f"{definition.place.of(mistake.field)}: {definition.type}: {mistake.field}"
+    return InvalidError(place, mistake.problem)
+
+
+def _gather(
+    found: list[InvalidError], rest: Definition, *, look: Callable[[Definition], object], depth: int | None
+) -> None:
+    """Add what is wrong, but for what is wrong only since something was taken out."""
+    for _ in range(MOST_LOOKS):
+        try:
+            look(rest)
+        except InvalidError as error:
+            parts = list(error.parts or (error,))
+        except ConflictError as error:
+            if not found:
+                raise
+            parts = [InvalidError("revision", str(error))]
+        else:
+            return
+        told = {one.field for one in found}
+        is_guess = any(field.startswith("executor") for field in told)  # by which payloads are judged
+        found += [one for one in parts if one.field not in told and not (is_guess and one.field.endswith("payload"))]
+        left = rest
+        for one in parts:
+            left = _without(left, one.field, depth=depth)
+        if left == rest:
+            return
+        rest = left
+
+
+def _without(definition: Definition, field: str, *, depth: int | None) -> Definition:
+    """All but this field; or but for what is around it, where it is not there, is deeper than that, or is in a list."""
+    path = _PART.findall(field)[:depth]
+    is_needed = path[:1] in ([], ["type"])
+    return definition if is_needed else Definition(_leave_out(definition, path), definition.place)
+
+
+def _leave_out(facts: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    name, *inner = path
+    held = facts.get(name)
+    if inner and isinstance(held, dict) and inner[0] in held:
+        return {**facts, name: _leave_out(held, inner)}
+    return {key: value for key, value in facts.items() if key != name}
 
 
 def _files(file: str) -> list[str]:
@@ -139,7 +215,8 @@ def _files(file: str) -> list[str]:
     return [str(path) for path in found]
 
 
-def _read_file(file: str) -> Iterator[Definition]:
+def _read_parts(file: str) -> list[tuple[Place, Any]]:
+    """What a file has where definitions belong."""
     import yaml
 
     text = read_text("--file", file, most=MOST_BYTES)
@@ -150,11 +227,15 @@ def _read_file(file: str) -> Iterator[Definition]:
         raise InvalidError("--file", f"{file}{line} is not YAML: {exc.problem or exc.context}") from exc
     except (yaml.YAMLError, ValueError, RecursionError) as exc:  # also a date that is none
         raise InvalidError("--file", f"{file} is not YAML: {exc}") from exc
-    for node, facts in parts:
-        place = Place(file, node)
-        if not isinstance(facts, dict) or not isinstance(facts.get("type"), str):
-            raise InvalidError("--file", f"{place.of('type')}: the definition has no `type`")
-        yield Definition({key: value for key, value in facts.items() if key not in _TOLD}, place)
+    return [(Place(file, node), facts) for node, facts in parts]
+
+
+def _list_doubles(definitions: Sequence[Definition]) -> Iterator[InvalidError]:
+    seen: dict[str, Place] = {}
+    for one in definitions:
+        first = seen.setdefault(one.type, one.place)
+        if first is not one.place:
+            yield InvalidError("--file", f"{one.type!r} is defined twice, in {first.of()} and in {one.place.of()}")
 
 
 def _read_documents(text: str) -> "Iterator[tuple[yaml.Node, Any]]":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.domain.errors import InvalidError
+from rota.domain.errors import ConflictError, InvalidError
 from rota.domain.task_config import LOCAL
 from rota.domain.worker import ANY_TYPE, types_by
 from rota.interfaces.cli.config_files import (
@@ -16,6 +16,7 @@ from rota.interfaces.cli.config_files import (
     Definition,
     Step,
     about,
+    list_mistakes,
     plan,
     read_definitions,
     with_source,
@@ -82,19 +83,21 @@ def apply(file: str, *, is_plan: bool, prune: bool, source: str | None, url: str
 
     Each definition has a `type` and the fields of the API.
     """
-    definitions = read_definitions(file)
+    definitions, problems = read_definitions(file)
+    if not definitions:
+        raise _refusal(problems)
     named = source if source is not None else DEFAULT_SOURCE if Path(file).is_dir() else ""
     if prune and not named:
         raise InvalidError("--prune", "needs --source, the name of the set of files that may be pruned")
     with connect(url) as client:
         if not (named or is_plan):
-            _check_all(client, definitions)
+            _check_all(client, definitions, problems=problems)
             _put_all(client, definitions)
             return
         wanted = with_source(definitions, named) if named else definitions
         steps = plan(wanted, {one.type: one for one in client.configs.list()}, prune=named if prune else "")
         changed = [step.definition for step in steps if step.sign in "+~" and step.definition]
-        _check_all(client, changed)
+        _check_all(client, changed, problems=problems)
         for step in steps:
             _show(step)
         if not is_plan:
@@ -206,20 +209,25 @@ def rm(task_type: str, *, yes: bool, url: str | None) -> None:
     click.echo(f"{safe(task_type)} is deleted")
 
 
-def _check_all(client: "Client", definitions: Sequence[Definition]) -> None:
-    """Let the server refuse what it would not store, before anything is changed."""
-    problems: list[InvalidError] = []
+def _check_all(client: "Client", definitions: Sequence[Definition], *, problems: Sequence[InvalidError]) -> None:
+    """Let the server refuse what it would not store, before anything is changed; with all that the files had wrong."""
+    mistakes = [*problems]
+    conflicts: list[ConflictError] = []
     for definition in definitions:
         try:
-            with about(definition):
-                client.configs.check(definition["type"], definition)
-        except InvalidError as error:
-            problems += error.parts or (error,)
-    if problems:
-        refused = InvalidError.of(problems)
-        refused.args = ("\n".join(map(str, problems)),)
-        raise refused
+            mistakes += list_mistakes(definition, lambda rest: client.configs.check(rest.type, rest))
+        except ConflictError as error:
+            conflicts.append(error)
+    if mistakes or conflicts:
+        raise _refusal(mistakes, conflicts)
     _note_executors(client, definitions)
+
+
+def _refusal(mistakes: Sequence[InvalidError], conflicts: Sequence[ConflictError] = ()) -> InvalidError | ConflictError:
+    """All of them in one, on a line each."""
+    refused = InvalidError.of(mistakes) if mistakes else conflicts[0]
+    refused.args = ("\n".join(map(str, [*mistakes, *conflicts])),)
+    return refused
 
 
 def _note_executors(client: "Client", definitions: Sequence[Definition]) -> None:

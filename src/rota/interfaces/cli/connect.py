@@ -1,10 +1,8 @@
 """From a command to the server: which one is meant, with which token, and looking at it again and again."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,10 +15,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-TOKEN_FILE = Path(".rota/token")  # where a server for development leaves one
-PLACE_FILE = Path(".rota/serving")  # the process that serves this folder, and where; it may be of one that has ended
-MOST_TOKEN_BYTES = 4096
-MOST_PLACE_BYTES = 4096
+ALONE = "memory"  # the coordinator of an installation that is one process, which no other can join
 CONNECT_WITHIN = timedelta(seconds=2)  # whoever typed a command is not to wait for a server that is not there
 REFRESH = timedelta(seconds=2)
 
@@ -44,67 +39,12 @@ def connect(url: str | None, *, timeout: str = "30s") -> "Client":
 
 
 def choose_place(url: str | None, *, timeout: str) -> "Place":
-    """Where the server is and what it is shown. A token in this folder is for the server of this folder alone."""
+    """Where the server is and what it is shown."""
     from rota.client.place import find_place
 
-    named = url or os.environ.get("ROTA_URL") or find_served()
-    place = find_place(named, None, timeout=timeout)
-    if not place.is_local:
-        return replace(place, connect_within=CONNECT_WITHIN)
+    place = find_place(url, None, timeout=timeout)
     # On this machine, where nobody listens nobody is on the way either.
-    return replace(find_place(named, find_token(), timeout=timeout), connect_within=timedelta(0))
-
-
-def find_served() -> str | None:
-    """Where the `rota dev` of this folder serves, while it runs.
-
-    It serves this machine alone: a folder that came from elsewhere must not send a token of the environment away.
-    """
-    from rota.client.place import find_place
-    from rota.domain.errors import ConfigError
-
-    process, address = read_place_file()
-    if not address or not _is_running(process):
-        return None
-    try:
-        return address if find_place(address, "", timeout="1s").is_local else None
-    except ConfigError:
-        return None
-
-
-def _is_running(process: str) -> bool:
-    """Whether it is a process of this user."""
-    if not (process.isascii() and process.isdigit() and int(process[:20])):
-        return False
-    try:
-        os.kill(int(process[:20]), 0)
-    except (OSError, OverflowError):
-        return False
-    return True
-
-
-def read_place_file() -> tuple[str, str]:
-    """The process that a server for development said it is, and its URL; both are empty where none did."""
-    try:
-        with PLACE_FILE.open(encoding="utf-8") as file:
-            process, _, address = file.read(MOST_PLACE_BYTES).strip().partition(" ")
-    except (OSError, UnicodeDecodeError):
-        return "", ""
-    return process, address
-
-
-def find_token() -> str | None:
-    """`ROTA_TOKEN`, or the one that a server for development left in this folder; None leaves it to the client."""
-    return None if os.environ.get("ROTA_TOKEN") else read_token_file()
-
-
-def read_token_file() -> str | None:
-    """What a server for development left in this folder, if one did."""
-    try:
-        with TOKEN_FILE.open(encoding="utf-8") as file:
-            return file.read(MOST_TOKEN_BYTES).strip()
-    except (OSError, UnicodeDecodeError):
-        return None
+    return replace(place, connect_within=timedelta(0) if place.is_local else CONNECT_WITHIN)
 
 
 def repeat(show: Callable[[], None], *, watch: bool) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.client.folder import PLACE_FILE, TOKEN_FILE, read_place_file
 from rota.domain.access import find_token_id
 from rota.domain.errors import ConfigError, UnauthenticatedError
-from rota.interfaces.cli.connect import PLACE_FILE, TOKEN_FILE, read_place_file
 from rota.interfaces.cli.dev_banner import MEMORY, Banner
 from rota.interfaces.cli.options import WholeNumber, load_settings, read_changes, set_option, sources_of
 from rota.interfaces.cli.run import open_monitor
@@ -136,7 +136,7 @@ def _plan(
 ) -> "ProcessPlan":
     from rota.config.process import ProcessPlan
     from rota.config.wiring import Role
-    from rota.interfaces.cli.dev_samples import submit_samples
+    from rota.interfaces.cli.dev_samples import TICK, submit_samples
     from rota.interfaces.front import console_link, grpc_address, serve_dev
 
     async def welcome(front: "TunableFront") -> None:
@@ -149,7 +149,8 @@ def _plan(
         words = "" if file is not None else _describe(service)
         called = "" if service is None else service.task_type
         banner = replace(banner, console=console_link(front, find_token_id(token) or ""))
-        click.echo(replace(banner, grpc_address=grpc_address(front), service=words, service_type=called))
+        banner = replace(banner, service=words, service_type=called, scheduled_type="" if file else TICK.type)
+        click.echo(replace(banner, grpc_address=grpc_address(front)))
         if file is None:
             await submit_samples(front.services, service)
 

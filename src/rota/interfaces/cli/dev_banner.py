@@ -12,7 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from rota.__about__ import __version__
-from rota.interfaces.cli.connect import TOKEN_FILE
+from rota.client.folder import TOKEN_FILE
 
 if TYPE_CHECKING:
     from rota.sdk.tasks import TaskFunction
@@ -36,9 +36,11 @@ class Banner:
     grpc_address: str | None = None
     service: str = ""  # what there is to say of the sample service
     service_type: str = ""  # of the tasks that it does
+    scheduled_type: str = ""  # which no function has, and which fires by itself
 
     def __str__(self) -> str:
-        types = ", ".join([*(function.definition.type for function in self.functions), *self._service_types()])
+        own = [function.definition.type for function in self.functions]
+        types = ", ".join(filter(None, [*own, self.service_type, self.scheduled_type]))
         return f"""\
 Rota {__version__} runs in this process. Ctrl-C ends it. Not for production: see rota server.
 
@@ -66,9 +68,6 @@ Next, in another terminal in this folder:
     def _service(self) -> str:
         return f"\n  Service {self.service}" if self.service else ""
 
-    def _service_types(self) -> list[str]:
-        return [self.service_type] if self.service_type else []
-
     def _moved(self) -> str:
         port = int(self.address.rpartition(":")[2])
         is_moved = self.asked_port not in (0, port)
@@ -79,11 +78,15 @@ Next, in another terminal in this folder:
         return "(kept nowhere, as the data)" if self.is_ephemeral else kept
 
     def _next(self) -> str:
-        called = [f"rota task submit {name} --wait" for name in self._service_types()]
+        called = [f"rota task submit {self.service_type} --wait"] if self.service_type else []
         lines = [suggest(self.functions), *called, "rota task ls", "rota top"]
         if self.is_ephemeral or os.environ.get("ROTA_TOKEN", self.token) != self.token:
             lines.insert(0, f"export ROTA_TOKEN={self.token}")
-        if not self.address.endswith(f":{USUAL_PORT}"):
+        is_usual = self.address.endswith(f":{USUAL_PORT}")
+        if not (self.is_ephemeral or is_usual):
+            lines.append(f"in other folders, first: export ROTA_URL={self.address} ROTA_TOKEN={self.token}")
+        is_found = not self.is_ephemeral or is_usual  # by commands in this folder that are told nothing
+        if os.environ.get("ROTA_URL", self.address if is_found else "").rstrip("/") != self.address:
             lines.insert(0, f"export ROTA_URL={self.address}")
         if shutil.which("rota") is None and (activation := find_activation()):
             lines.insert(0, f"source {quote(activation)}")

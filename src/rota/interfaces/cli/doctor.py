@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.interfaces.cli.connect import read_token_file, server_option
+from rota.client.folder import read_token_file
+from rota.interfaces.cli.connect import server_option
 from rota.interfaces.cli.errors import FAILURE, OK
 from rota.interfaces.cli.options import config_option, load_settings, read_changes, set_option, sources_of
 from rota.interfaces.cli.text import safe

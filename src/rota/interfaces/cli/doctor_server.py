@@ -8,15 +8,18 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from rota.__about__ import __version__
+from rota.client.folder import read_token_file
+from rota.client.place import find_served
 from rota.config.doctor import Finding
 from rota.config.exposure import is_loopback
 from rota.config.settings import ApiSettings, Settings
 from rota.domain.errors import RotaError, UnauthenticatedError
 from rota.domain.worker import ANY_TYPE, OF_MODULE, names_of, needed_for
-from rota.interfaces.cli.connect import connect, find_served, find_token
+from rota.interfaces.cli.connect import ALONE, connect
 from rota.interfaces.cli.errors import suggest
 from rota.interfaces.cli.refused import advise
 from rota.interfaces.cli.typed import Typed
@@ -50,8 +53,9 @@ def examine_server(typed: Typed, settings: Settings, *, nodes: Nodes) -> Iterato
     asked = _find_asked(typed.find("--url"), settings.api)
     try:
         with connect(asked.url, timeout="5s") as client:
-            found = _compare(client.cluster(), asked, nodes=nodes, fix=typed.without_url())
-            types = list(_examine_types(client)) if found.is_sound else []
+            cluster = client.cluster()
+            found = _compare(cluster, asked, nodes=nodes, fix=typed.without_url())
+            types = list(_examine_types(client, typed, is_alone=cluster.coordinator == ALONE)) if found.is_sound else []
     except UnauthenticatedError as error:
         yield _tell_refused(error, asked, nodes=nodes, typed=typed)
     except RotaError as error:
@@ -68,7 +72,7 @@ def examine_server(typed: Typed, settings: Settings, *, nodes: Nodes) -> Iterato
         yield from (found, *types)
 
 
-def _examine_types(client: "Client") -> Iterator[Finding]:
+def _examine_types(client: "Client", typed: Typed, *, is_alone: bool) -> Iterator[Finding]:
     """Whether a worker lives for everything that schedules fire."""
     alive = [worker for worker in client.workers.list() if worker.alive]
     names = {name for worker in alive for name in worker.types}
@@ -83,6 +87,11 @@ def _examine_types(client: "Client") -> Iterator[Finding]:
     text = f"no worker lives that supports {', '.join(one.type for one in lacking[:NAMED])}{more}"
     module = _needed(lacking[0]).removeprefix(OF_MODULE)
     is_module = _needed(lacking[0]).startswith(OF_MODULE)
+    if is_alone:
+        way = f"start it with {module if is_module else 'the file that has the function'}, or pause the schedule"
+        text = f"{text}; all of Rota is one process here, which no other worker can join: {way}"
+        yield Finding("scheduled types", text, fix=typed.beside(f"rota schedule pause {quote(lacking[0].type)}"))
+        return
     fix = f"rota worker --app {module if is_module else 'FILE.py'}"
     yield Finding("scheduled types", f"{text}; rota task explain says what one of their tasks waits for", fix=fix)
 
@@ -107,7 +116,7 @@ def _tell_refused(error: UnauthenticatedError, asked: _Asked, *, nodes: Nodes, t
     if nodes is not None and not _servers(nodes):
         text = f"{asked} answers, and is of another installation: of this one no API lives"
         return Finding("server", text, fix=typed.without_url() if asked.is_named else "")
-    if os.environ.get("ROTA_TOKEN") or find_token():
+    if os.environ.get("ROTA_TOKEN") or read_token_file():
         text, fix = advise(error, typed, role="viewer")
         return Finding("server", f"{asked}: {text}", fix=fix)
     return Finding("server", f"{asked} answers, and wants a token: without one it does not say whose it is")
@@ -144,7 +153,8 @@ def examine_ports(settings: Settings, nodes: Nodes) -> Iterator[Finding]:
     if nodes is None:
         yield Finding("ports", f"{named}; by whom cannot be seen from here")
     elif servers := _servers(nodes):
-        yield Finding("ports", f"{named}; the API of this installation is served by {', '.join(servers)}")
+        own = f"{', '.join(servers)} serve the API of this installation, and which ports they have is not known here"
+        yield Finding("ports", f"{named}; by whom is not known: {own}")
     else:
         text = f"{named}; by something that is not of this installation"
         yield Finding("ports", text, fix=f"rota server {suggest_ports(api, *taken)}")

@@ -20,8 +20,7 @@ from rota.domain.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
-from rota.interfaces.cli.connect import choose_place, find_served
-from rota.interfaces.cli.refused import advise
+from rota.interfaces.cli.connect import choose_place
 from rota.interfaces.cli.text import safe
 from rota.interfaces.cli.typed import Typed
 
@@ -79,6 +78,8 @@ def report(error: RotaError, typed: Typed | None = None) -> int:
     """Say what went wrong and what to type next; the exit code."""
     known = typed or Typed()
     if exit_code_for(error) == DENIED:
+        from rota.interfaces.cli.refused import advise
+
         _say(*advise(error, known, role=_role_for(error, known)))
     elif isinstance(error, ConfigError | CheckFailedError):
         _say(*_remedy(error, known))
@@ -142,6 +143,8 @@ def _look_at(error: RotaError, typed: Typed) -> str:
 
 def _find_server(typed: Typed) -> str:
     """Where nobody listens: start one there if it is here and none runs in this folder, else ask the usual one."""
+    from rota.client.place import find_served
+
     given, in_environment = typed.find("--url"), os.environ.get("ROTA_URL")
     if not (given or in_environment):
         return "rota dev"

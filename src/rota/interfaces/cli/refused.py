@@ -8,9 +8,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from rota.client.folder import TOKEN_FILE, read_token_file
 from rota.domain.access import find_token_id
 from rota.domain.errors import DeniedError, RotaError
-from rota.interfaces.cli.connect import TOKEN_FILE, choose_place, find_served, read_token_file
+from rota.interfaces.cli.connect import choose_place
 from rota.interfaces.cli.typed import Typed
 
 PASTE = "read -rs ROTA_TOKEN && export ROTA_TOKEN"  # shows nothing, and leaves nothing in the shell's history
@@ -79,6 +80,8 @@ def _ask_for_another(problem: str, typed: Typed, *, scene: _Scene, role: str) ->
 
 
 def _look(typed: Typed) -> _Scene:
+    from rota.client.place import find_served
+
     place = choose_place(typed.find("--url"), timeout="1s")
     return _Scene(
         url=place.url,

@@ -36,7 +36,7 @@ def api(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> No
 @process_options
 def scheduler(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
     """Run a scheduler: one of them leads, the others stand by."""
-    _run(_plan(config, app, changes=changes, roles=("scheduler",)))
+    _run(_plan_part(config, app, changes=changes, role="scheduler"))
 
 
 def run_worker(config: Path | None, app: str | None, *, changes: tuple[str, ...], processes: int | None) -> None:
@@ -44,7 +44,7 @@ def run_worker(config: Path | None, app: str | None, *, changes: tuple[str, ...]
     from rota.config.process import run_group
 
     flags = changes if processes is None else (*changes, f"worker.processes={processes}")
-    plan = _plan(config, app, changes=flags, roles=("worker",))
+    plan = _plan_part(config, app, changes=flags, role="worker")
     if plan.loaded.settings.worker.processes > 1:
         run_group(plan, read_changes(flags))
     else:
@@ -55,6 +55,15 @@ def _run(plan: "ProcessPlan") -> None:
     from rota.config.process import run_process
 
     run_process(plan)
+
+
+def _plan_part(config: Path | None, app: str | None, *, changes: Collection[str], role: str) -> "ProcessPlan":
+    """Of a process that needs others beside it."""
+    from rota.config.alone import check_company
+
+    plan = _plan(config, app, changes=changes, roles=(role,))
+    check_company(plan.loaded.settings, role)
+    return plan
 
 
 def _plan(config: Path | None, app: str | None, *, changes: Collection[str], roles: Collection[str]) -> "ProcessPlan":

@@ -18,6 +18,7 @@ from rota.interfaces.cli.text import moment, safe
 
 if TYPE_CHECKING:
     from rota.client.schedule_calls import BackfillOptions
+    from rota.wire.schedule import Forecast
 
 GAPS, OVERLAPS = (click.Choice([one.value for one in kind]) for kind in (DstGap, DstOverlap))
 TIMES = {"begin": "--from", "end": "--to"}
@@ -132,11 +133,21 @@ def forecast(begin: str | None, end: str | None, *, output: str, url: str | None
         show_one(found, FORECASTS, output=output)
         return
     show_list(iter(found.buckets), FORECASTS, output=output)
-    click.echo(f"{found.runs} runs of {len(found.types)} types")
-    if found.unforeseen:
-        click.echo(safe(f"not foreseen: {', '.join(found.unforeseen)}"))
+    least = "" if found.complete else "at least "
+    click.echo(f"{least}{found.runs} runs of {len(found.types)} types")
+    for name in found.unforeseen:
+        click.echo(safe(f"not foreseen: {name}: {found.reasons.get(name, 'nobody knows when')}"))
     if not found.complete:
-        click.echo("there is more than this: ask for a shorter time, or for single types", err=True)
+        _tell_gaps(found)
+
+
+def _tell_gaps(found: "Forecast") -> None:
+    if found.known_until is not None:
+        cut = ", ".join(one.type for one in found.types if not one.complete)
+        click.echo(safe(f"from {moment(found.known_until)} on runs are missing of: {cut}"), err=True)
+    if found.left_out:
+        click.echo(safe(f"not looked at: {', '.join(found.left_out)}"), err=True)
+    click.echo("there is more than this: ask for a shorter time, or for single types", err=True)
 
 
 @schedule.command()

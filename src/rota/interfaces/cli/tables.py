@@ -29,6 +29,11 @@ def _next_fire(config: Any) -> Any:
     return "paused" if config.schedule.get("paused") else "ended"
 
 
+def _at_least(bucket: Any, figure: object) -> str:
+    """A figure of a forecast; where runs are missing the least that it is, if any is known."""
+    return str(figure) if bucket.complete else f"≥{figure}" if bucket.runs else "?"
+
+
 def _takes_effect(setting: Any) -> str:
     if setting.restart_needed:
         return "changed: restart"
@@ -119,12 +124,13 @@ OCCURRENCES = Table(
     lambda occurrence: str(occurrence.fire_at.isoformat()),
     empty="nothing has fired or been skipped yet; to see when something will: rota schedule next TYPE",
 )
+
 FORECASTS = Table(
     (
         _field("FROM", "begin"),
-        _field("RUNS", "runs"),
-        _field("WORK_S", "work_seconds"),
-        Column("BUSY", lambda bucket: f"{bucket.busy:.1f}"),
+        Column("RUNS", lambda bucket: _at_least(bucket, bucket.runs)),
+        Column("WORK_S", lambda bucket: _at_least(bucket, bucket.work_seconds)),
+        Column("BUSY", lambda bucket: _at_least(bucket, f"{bucket.busy:.1f}")),
     ),
     lambda bucket: str(bucket.begin.isoformat()),
 )
@@ -181,6 +187,17 @@ NODES = Table(
         _field("SEEN", "seen_at"),
     ),
     attrgetter("id"),
+)
+ELECTIONS = Table(
+    (
+        _field("TERM", "term"),
+        _field("LEADER", "node"),
+        _field("BEGUN", "begun_at"),
+        _field("ENDED", "ended_at"),
+        _field("HOW", "ending"),
+        _field("REASON", "reason"),
+    ),
+    lambda election: str(election.term),
 )
 TOKENS = Table(
     (

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.domain.errors import RotaError
+from rota.domain.errors import InvalidError, RotaError
 from rota.domain.task import TaskStatus
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import CONFLICT, OK, exit_code_for
 from rota.interfaces.cli.filters import describe, filter_options, read_filters, read_level
 from rota.interfaces.cli.output import confirm
+from rota.interfaces.cli.task_submit import read_payload
 from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
@@ -56,19 +57,22 @@ def cancel(ids: tuple[str, ...], reason: str, *, yes: bool, url: str | None, **g
 
 @click.command()
 @click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("-p", "--payload", metavar="JSON|@FILE|-", help="Other input, of tasks by id; - reads standard input.")
 @filter_options
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @server_option
-def retry(ids: tuple[str, ...], *, yes: bool, url: str | None, **given: Any) -> int:
+def retry(ids: tuple[str, ...], *, payload: str | None, yes: bool, url: str | None, **given: Any) -> int:
     """Do the work of ended tasks again, as new tasks.
 
-    Of those with these ids, or of all that match the filters; the new ids are printed.
+    Of those with these ids, whose new ids are printed, or of all that match the filters: also of those that were
+    run again before, and of such reruns. With a payload of their own the new tasks do other work: the first ones
+    need not have ended.
     """
-    filters = _choose(ids, given)
+    filters, content = _choose(ids, given), _read_other(payload, ids)
     _check_statuses(filters, "retry", fit=FINAL)
     with connect(url) as client:
         if ids:
-            return _each(ids, lambda task_id: client.tasks.retry(task_id).id)
+            return _each(ids, lambda task_id: _run_again(client, task_id, payload=content))
         filters.setdefault("status", ("FAILED", "TIMEOUT"))
         return _all(
             client,
@@ -117,6 +121,26 @@ def _check_statuses(filters: "TaskFilters", verb: str, *, fit: Sequence[TaskStat
     for status in filters.get("status", ()):
         if status not in fit:
             raise click.UsageError(f"{verb} is for tasks that are {', '.join(fit)}; {status} is not among them.")
+
+
+def _read_other(payload: str | None, ids: Sequence[str]) -> Any:
+    """The input that new tasks get in place of that of the first ones; None: the same."""
+    if payload is None:
+        return None
+    if not ids:
+        raise click.UsageError("--payload is for tasks by id; give their ids in place of filters.")
+    content = read_payload(payload)
+    if content is None:
+        raise InvalidError("--payload", "is null, which is no input; without --payload the input is the same as before")
+    return content
+
+
+def _run_again(client: "Client", task_id: str, *, payload: Any) -> str:
+    """The new id, alone where programs read it; who looks is told whose work it does."""
+    made = client.tasks.retry(task_id, payload=payload).id
+    changed = "" if payload is None else ", with other input"
+    click.echo(f"task {safe(task_id)} is run again as task {made}{changed}", err=True)
+    return made
 
 
 def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:

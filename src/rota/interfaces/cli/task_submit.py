@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from datetime import timedelta
-from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import click
 from rota.domain.checks import MAX_PAYLOAD_BYTES
 from rota.domain.durations import parse_duration
 from rota.domain.errors import ConfigError, InvalidError
+from rota.domain.spelling import find_near
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import FAILURE, OK, CheckFailedError
 from rota.interfaces.cli.filters import read_pairs, read_time
@@ -122,8 +122,8 @@ def _find_unknown(client: "Client", task_type: str, *, error: InvalidError) -> C
     known = [config.type for config in islice(client.configs.list(), MOST_TYPES)]
     if task_type in known:
         return None
-    near = get_close_matches(task_type, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "start a worker that has it, or create it"
+    near = find_near(task_type, known)
+    hint = f"did you mean {near!r}?" if near else "start a worker that has it, or create it"
     return ConfigError(f"type: there is no task config for {task_type!r}; {hint}", fix="rota config-type ls")
 
 

@@ -60,6 +60,7 @@ NAMES: Mapping[str, str] = {
     "GetQueueTypes": "get_queue_types",
     "GetStats": "get_stats",
     "GetCluster": "get_cluster",
+    "ListElections": "list_elections",
     "GetSettings": "get_settings",
     "GetReport": "get_report",
     "CreateToken": "create_token",

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
-import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.application.roles import Roles
@@ -42,7 +41,7 @@ class Monitor:
     """Listens already; `run` serves until it is cancelled."""
 
     sockets: Sequence[socket.socket]
-    server: uvicorn.Server
+    server: Server
 
     async def run(self) -> None:
         log.info("monitor.listening", address=spell_address("http", self.sockets))

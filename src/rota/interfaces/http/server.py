@@ -8,7 +8,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -31,6 +31,7 @@ from rota.interfaces.ports import PortTakenError, is_taken, suggest_ports
 STOP_WITHIN = timedelta(seconds=10)
 IDLE = timedelta(seconds=60)  # how long a connection may wait for its next request
 MOST_HEAD_BYTES = 64 * 1024
+DATE_EVERY = timedelta(seconds=1)  # the date in an answer is that old at most
 BACKLOG = 2048
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -40,10 +41,27 @@ log = structlog.get_logger(__name__)
 class Server(uvicorn.Server):
     """One that is a part of a process."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Let `serve` end in good order."""
+        self.should_exit = True
+        self._ending.set()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals belong to the process, which tells all its roles to stop."""
         yield
+
+    async def main_loop(self) -> None:
+        """uvicorn's own looks ten times a second whether it is to end, and has the date for its answers put right at
+        every tenth look. Here it is told."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DATE_EVERY.total_seconds()):
+                    await self._ending.wait()
 
 
 @dataclass(slots=True)
@@ -53,7 +71,7 @@ class HttpServer:
     state: ServerState
     limiter: RateLimiter
     sockets: Sequence[socket.socket]
-    server: uvicorn.Server
+    server: Server
     scheme: str
 
     @property
@@ -71,7 +89,7 @@ class HttpServer:
 
     def stop(self) -> None:
         self.state.stopping.set()
-        self.server.should_exit = True
+        self.server.end()
 
     async def run(self) -> None:
         """Until it is stopped."""
@@ -106,13 +124,13 @@ def serve_http(services: Services, api: ApiSettings) -> HttpServer:
     return HttpServer(state, limiter, _listen(api), Server(config), scheme)
 
 
-async def serve_until_cancelled(server: uvicorn.Server, sockets: Sequence[socket.socket]) -> None:
+async def serve_until_cancelled(server: Server, sockets: Sequence[socket.socket]) -> None:
     """Serve beside others, which end it by cancelling; what is under way is ended in good order."""
     serving = asyncio.create_task(server.serve(sockets=list(sockets)))
     try:
         await asyncio.shield(serving)
     finally:
-        server.should_exit = True
+        server.end()
         await serving
 
 

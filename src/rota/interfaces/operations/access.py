@@ -5,7 +5,7 @@ from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.ids import parse_id
 from rota.interfaces.operations import read, render
 from rota.interfaces.operations.operation import Call, NoQuery, Operation, Reply
-from rota.interfaces.operations.queries import ListQuery
+from rota.interfaces.operations.queries import ListAuditQuery, ListQuery
 from rota.wire import access as wire
 from rota.wire.base import Page
 
@@ -39,12 +39,10 @@ async def revoke_token(call: Call[NoQuery, None]) -> Reply:
     return Reply(204)
 
 
-async def list_audit(call: Call[ListQuery, None]) -> Reply:
-    limit = call.query.limit
-    before = None if call.query.cursor is None else read.number_cursor(call.query.cursor)
-    found = await call.services.audit.list_page(call.tenant_id, before=before, limit=limit)
-    following = read.cursor_after(found, limit, place=lambda entry: entry.id)
-    items = [render.audit_answer(entry) for entry in found]
+async def list_audit(call: Call[ListAuditQuery, None]) -> Reply:
+    found = await call.services.audit.search(read.audit_filter(call.query, call.tenant_id))
+    following = None if found.next_below is None else read.write_cursor(found.next_below)
+    items = [render.audit_answer(entry) for entry in found.items]
     return Reply(200, Page[wire.AuditEntry](items=items, next_cursor=following))
 
 
@@ -86,7 +84,7 @@ OPERATIONS = (
         summary="List who changed what, newest first.",
         role=Role.ADMIN,
         handler=list_audit,
-        query=ListQuery,
+        query=ListAuditQuery,
         answers={200: Page[wire.AuditEntry]},
     ),
 )

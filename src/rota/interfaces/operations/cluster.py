@@ -7,7 +7,7 @@ from rota.domain.access import Role
 from rota.domain.ids import WorkerId
 from rota.interfaces.operations import read, render
 from rota.interfaces.operations.operation import Call, NoBody, NoQuery, Operation, Reply
-from rota.interfaces.operations.queries import ListWorkersQuery
+from rota.interfaces.operations.queries import ElectionsQuery, ListWorkersQuery
 from rota.wire import cluster as wire
 from rota.wire.base import Page
 
@@ -59,6 +59,11 @@ async def get_stats(call: Call[NoQuery, None]) -> Reply:
 
 async def get_cluster(call: Call[NoQuery, None]) -> Reply:
     return Reply(200, render.cluster_answer(await call.services.figures.cluster()))
+
+
+async def list_elections(call: Call[ElectionsQuery, None]) -> Reply:
+    found = await call.services.chronicle.list_reigns(call.query.limit)
+    return Reply(200, Page[wire.Election](items=[render.election_answer(reign) for reign in found], next_cursor=None))
 
 
 async def get_settings(call: Call[NoQuery, None]) -> Reply:
@@ -158,6 +163,16 @@ OPERATIONS = (
         role=Role.VIEWER,
         handler=get_cluster,
         answers={200: wire.Cluster},
+    ),
+    Operation(
+        name="list_elections",
+        method="GET",
+        path="/cluster/elections",
+        summary="List who led, from when to when, and how that ended; the newest first.",
+        role=Role.VIEWER,
+        handler=list_elections,
+        query=ElectionsQuery,
+        answers={200: Page[wire.Election]},
     ),
     Operation(
         name="get_settings",

@@ -54,18 +54,29 @@ def _forecast(made: future.Forecast) -> wire.Forecast:
                 runs=bucket.runs,
                 work_seconds=bucket.work.total_seconds(),
                 busy=bucket.work / span.width,
+                complete=made.is_known(place),
             )
             for place, bucket in enumerate(made.buckets)
         ],
         types=[_type(load) for load in made.types],
-        unforeseen=made.unforeseen,
+        unforeseen=list(made.unforeseen),
         complete=made.is_complete,
+        reasons=made.unforeseen,
+        known_until=made.known_until,
+        left_out=made.left_out,
     )
 
 
 def _type(load: future.TypeLoad) -> wire.ForecastType:
     takes = None if load.run_takes is None else load.run_takes.total_seconds()
-    return wire.ForecastType(type=load.type, runs=load.runs, first=load.first, last=load.last, run_seconds=takes)
+    return wire.ForecastType(
+        type=load.type,
+        runs=load.runs,
+        first=load.first,
+        last=load.last,
+        run_seconds=takes,
+        complete=load.is_complete,
+    )
 
 
 def _backfill(name: str, page: past.Page) -> wire.BackfillPage:

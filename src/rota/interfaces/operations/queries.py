@@ -7,6 +7,8 @@ from typing import Annotated
 
 import msgspec
 
+from rota.application.chronicle import MOST_REIGNS
+from rota.domain.audit import MAX_ACTION, MAX_ACTOR, MAX_OBJECT
 from rota.domain.events import EventKind
 from rota.domain.report import By
 from rota.domain.task import TaskStatus
@@ -87,6 +89,23 @@ class ReportQuery(Query):
     ] = "UTC"
     task_type: list[Annotated[str, msgspec.Meta(max_length=200, description="Only these types.")]] = []
     format: Annotated[ReportFormat, msgspec.Meta(description="`csv` has the items alone.")] = ReportFormat.JSON
+
+
+class ElectionsQuery(Query):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_REIGNS, description="The most items in one answer.")] = 20
+
+
+class ListAuditQuery(ListQuery):
+    """All filters must be met, each by the whole text."""
+
+    actor: Annotated[str, msgspec.Meta(max_length=MAX_ACTOR, description="The name of the token.")] = ""
+    action: Annotated[str, msgspec.Meta(max_length=MAX_ACTION, description="Such as `task.cancel`.")] = ""
+    object: Annotated[str, msgspec.Meta(max_length=MAX_OBJECT, description="The id or the type it was done to.")] = ""
+    after: Annotated[datetime, msgspec.Meta(description="Entries from this moment on.")] | None = None
+    before: Annotated[datetime, msgspec.Meta(description="Entries from before this moment.")] | None = None
+    cluster: Annotated[
+        bool, msgspec.Meta(description="What the cluster itself did, such as elections, instead of what people did.")
+    ] = False
 
 
 class RevisionsQuery(Query):

@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from rota.domain.audit import AuditFilter
 from rota.domain.checks import check_duration, check_text, to_json
 from rota.domain.durations import parse_duration
 from rota.domain.errors import InvalidError
-from rota.domain.ids import TaskId, TenantId, WorkerId, parse_id
+from rota.domain.ids import CLUSTER, TaskId, TenantId, WorkerId, parse_id
 from rota.domain.paging import TaskFilter
 from rota.domain.priority import parse_priority
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy, check_spelling
 from rota.domain.schedule_form import schedule_from
 from rota.domain.submission import Submission
 from rota.domain.task_config import TaskConfig, check_payload
-from rota.interfaces.operations.queries import ListTasksQuery
+from rota.interfaces.operations.queries import ListAuditQuery, ListTasksQuery
 from rota.wire.config import PutConfig, TriggerTask
 from rota.wire.task import CreateTask, Retry, TaskChoice
 
@@ -125,6 +126,19 @@ def task_filter(query: ListTasksQuery, tenant_id: TenantId) -> TaskFilter:
         text=query.q,
         metadata=query.metadata,
         before=None if query.cursor is None else TaskId(number_cursor(query.cursor)),
+        limit=query.limit,
+    )
+
+
+def audit_filter(query: ListAuditQuery, tenant_id: TenantId) -> AuditFilter:
+    return AuditFilter(
+        tenant_id=CLUSTER if query.cluster else tenant_id,
+        actor=query.actor,
+        action=query.action,
+        object=query.object,
+        after=query.after,
+        before=query.before,
+        below=None if query.cursor is None else number_cursor(query.cursor),
         limit=query.limit,
     )
 

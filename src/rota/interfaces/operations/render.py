@@ -1,6 +1,5 @@
 """From what the use cases answer to the JSON of the API: the one place where both are known."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,9 @@ from rota.domain import schedule as domain_schedule
 from rota.domain import task as domain
 from rota.domain import task_config as domain_config
 from rota.domain.attempt import TaskError, TaskResult
+from rota.domain.declaration import executor_settings
 from rota.domain.ids import TenantId
+from rota.domain.past_reign import PastReign
 from rota.domain.schedule_form import schedule_to
 from rota.domain.setting import Setting
 from rota.domain.task import PROCESSING, RETRYING
@@ -137,11 +138,17 @@ def explanation(found: explain.Explanation) -> task.Explanation:
         rate_per_second=found.rate_per_second,
         global_rate=found.global_rate,
         ready=found.ready,
+        executor=found.executor,
+        module=found.module,
+        overlap=found.overlap,
+        keeps_firing=found.keeps_firing,
+        error_code=found.error_code,
+        error_message=found.error_message,
     )
 
 
 def config_answer(found: domain_config.TaskConfig) -> config.TaskConfig:
-    settings = json.loads(found.executor_config)
+    settings = executor_settings(found)
     return config.TaskConfig(
         type=found.type,
         tenant=found.tenant_id,
@@ -298,6 +305,17 @@ def cluster_answer(found: figures.ClusterFigures) -> cluster.Cluster:
         store_seconds=found.store_seconds,
         coordinator_seconds=found.coordinator_seconds,
         coordinator_answers=found.coordinator_seconds is not None,
+    )
+
+
+def election_answer(reign: PastReign) -> cluster.Election:
+    return cluster.Election(
+        term=reign.term,
+        node=reign.node_id,
+        begun_at=reign.begun_at,
+        ended_at=reign.ended_at,
+        ending=reign.ending,
+        reason=reign.reason,
     )
 
 

@@ -15,7 +15,7 @@ from rota.domain.ids import TaskId
 from rota.domain.priority import parse_priority
 from rota.domain.task import Task
 from rota.interfaces.operations import read, render
-from rota.interfaces.operations.operation import MIB, Call, NoBody, NoQuery, Operation, Reply
+from rota.interfaces.operations.operation import MIB, Call, NoQuery, Operation, Reply
 from rota.interfaces.operations.queries import GetTaskQuery, ListTasksQuery
 from rota.wire import task as wire
 from rota.wire.base import Page
@@ -111,9 +111,9 @@ async def cancel_task(call: Call[NoQuery, wire.CancelTask]) -> Reply:
     return Reply(200, render.task_answer(task))
 
 
-async def retry_task(call: Call[NoQuery, NoBody]) -> Reply:
-    task = await _get(call)
-    return reply_created(await call.services.submit.rerun(task, key=call.idempotency_key, actor=call.actor))
+async def retry_task(call: Call[NoQuery, wire.RetryTask]) -> Reply:
+    task, key = await _get(call), call.idempotency_key
+    return reply_created(await call.services.submit.rerun(task, key=key, payload=call.body.payload, actor=call.actor))
 
 
 async def explain_task(call: Call[NoQuery, None]) -> Reply:
@@ -202,10 +202,10 @@ OPERATIONS = (
         name="retry_task",
         method="POST",
         path="/tasks/{id}:retry",
-        summary="Do the work of an ended task again, as a new task.",
+        summary="Do the work of an ended task again, as a new task; or, of any task, with another payload.",
         role=Role.OPERATOR,
         handler=retry_task,
-        body=NoBody,
+        body=wire.RetryTask,
         needs_body=False,
         answers={201: wire.Task, 200: wire.Task},
         errors=("task_not_found", "illegal_transition", "idempotency_mismatch"),

@@ -14,6 +14,7 @@ from rota.testing.contract.coordinator_backend import (
     CoordinatorBackend,
     begin,
     make_attempts,
+    make_entries,
     make_ids,
     make_worker,
     outlast,
@@ -273,6 +274,17 @@ class TestDeliveries:
         depths = await node.queue.depths()
         assert depths.assigned == {WORKER_1: 3}
         assert depths.in_flight == {WORKER_1: 2}
+
+    async def test_the_loads_say_what_each_worker_has(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        await node.pool.register(make_worker(WORKER_1), LONG)
+        ids = make_ids(8)
+        await node.queue.push(make_entries(ids[:3]))
+        await node.deliveries.assign(make_attempts(ids[3:]))
+        await node.deliveries.take(WORKER_1, 2, wait=AT_ONCE)
+        loads = await node.queue.loads()
+        assert loads.assigned == {WORKER_1: 3}
+        assert loads.in_flight == {WORKER_1: 2}
 
     async def test_a_lost_memory_holds_nothing(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()

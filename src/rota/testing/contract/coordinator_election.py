@@ -14,6 +14,7 @@ from rota.testing.contract.coordinator_backend import (
     begin,
     outlast,
 )
+from rota.testing.contract.in_time import in_time
 
 
 @pytest.mark.asyncio
@@ -43,9 +44,12 @@ class TestElection:
 
     async def test_a_renewed_lease_outlives_its_first_ttl(self, backend: CoordinatorBackend) -> None:
         a, b = await backend.connect(), await backend.connect()
-        lease = await a.election.campaign(NODE_A, backend.tick * 4)
-        assert lease is not None
-        assert await a.election.renew(NODE_A, lease, ttl=LONG)
+
+        async def renew() -> bool:
+            lease = await a.election.campaign(NODE_A, backend.tick * 4)
+            return lease is not None and await a.election.renew(NODE_A, lease, ttl=LONG)
+
+        assert await in_time(renew)
         await backend.wait(backend.tick * 5)
         assert await b.election.campaign(NODE_B, LONG) is None
 

@@ -9,9 +9,9 @@ import pytest
 
 from rota.application.ports.store import Store
 from rota.domain.access import AccessToken, Role, digest_of
-from rota.domain.audit import AuditEntry
+from rota.domain.audit import AuditEntry, AuditFilter
 from rota.domain.errors import ConflictError, IdempotencyMismatchError, InvalidError, RevisionConflictError
-from rota.domain.ids import DEFAULT_TENANT, TenantId
+from rota.domain.ids import CLUSTER, DEFAULT_TENANT, TenantId
 from rota.domain.submission import NewTask
 from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig
@@ -72,6 +72,69 @@ class TestAudit:
         assert await store.audit.list_page(DEFAULT_TENANT, before=entries[4].id, limit=3) == entries[3:0:-1]
         assert await store.audit.list_page(DEFAULT_TENANT, before=entries[0].id) == []
         assert await _read(store, OTHER_TENANT) == [_entry(8, tenant_id=OTHER_TENANT)]
+
+    async def test_what_tells_of_no_change_is_kept_by_itself(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        for _ in range(2):
+            await store.audit.add([_entry(1), _entry(2)])
+        await store.audit.add([_entry(2, detail="again"), _entry(3)])
+        await store.audit.add([])
+        assert await _read(store) == [_entry(3), _entry(2), _entry(1)]
+
+    async def test_what_the_cluster_did_is_apart_and_goes_when_it_is_old(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        theirs = [_entry(number, tenant_id=CLUSTER, at=NOON + number * DAY) for number in range(3)]
+        ours = _entry(5, at=NOON + DAY)
+        await store.audit.add([*theirs, ours])
+        assert await _read(store) == [ours]
+        assert await _read(store, CLUSTER) == theirs[::-1]
+        assert await store.audit.purge(before=NOON + 2 * DAY, limit=HUGE) == 3
+        assert (await _read(store), await _read(store, CLUSTER)) == ([], theirs[2:])
+
+    async def test_entries_are_found_by_what_they_say(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        ada, bob = _entry(1, object="7"), _entry(2, actor="bob", object="70")
+        gone, other = _entry(3, actor="bob", action="thing.delete", object="7"), _entry(4, tenant_id=OTHER_TENANT)
+        await store.audit.add([ada, bob, gone, other])
+        for wanted, fitting in (
+            (AuditFilter(), [gone, bob, ada]),
+            (AuditFilter(actor="bob"), [gone, bob]),
+            (AuditFilter(action="thing.change"), [bob, ada]),
+            (AuditFilter(object="7"), [gone, ada]),
+            (AuditFilter(actor="bob", action="thing.change", object="70"), [bob]),
+            (AuditFilter(actor="Bob"), []),
+            (AuditFilter(tenant_id=OTHER_TENANT, actor="ada"), [other]),
+        ):
+            assert await _search(store, wanted) == fitting, wanted
+
+    async def test_awkward_text_is_found_whole(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        entries = [_entry(number, actor=text, object=text) for number, text in enumerate(AWKWARD_TEXTS)]
+        await store.audit.add(entries)
+        for entry in entries:
+            assert await _search(store, AuditFilter(actor=entry.actor, object=entry.object)) == [entry]
+
+    async def test_entries_are_found_by_when_they_were_made(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        entries = [_entry(number, at=NOON + number * HOUR) for number in range(5)]
+        await store.audit.add(entries)
+        assert await _search(store, AuditFilter(after=NOON + 3 * HOUR)) == [entries[4], entries[3]]
+        assert await _search(store, AuditFilter(before=NOON + HOUR)) == entries[:1]
+        middle = AuditFilter(after=NOON + HOUR, before=NOON + 3 * HOUR)
+        assert await _search(store, middle) == [entries[2], entries[1]]
+        assert await _search(store, replace(middle, actor="nobody")) == []
+        assert await _search(store, AuditFilter(after=NOON + HOUR, before=NOON)) == []
+
+    async def test_what_is_found_pages_by_id(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        entries = [_entry(number, actor=("ada", "bob")[number % 2]) for number in range(10)]
+        await store.audit.add(entries)
+        first = await store.audit.search(AuditFilter(actor="bob", limit=2))
+        assert list(first.items) == [entries[9], entries[7]]
+        second = await store.audit.search(AuditFilter(actor="bob", limit=2, below=first.next_below))
+        assert list(second.items) == [entries[5], entries[3]]
+        assert await _search(store, AuditFilter(actor="bob", limit=2)) == entries[::-2]
+        assert await _search(store, AuditFilter(limit=3)) == entries[::-1]
 
     async def test_an_entry_is_kept_once(self, backend: StoreBackend) -> None:
         store = await backend.connect()
@@ -301,6 +364,17 @@ def _token(key: str = "1") -> AccessToken:
 async def _keep(store: Store, entries: Sequence[AuditEntry], *, beside: str = "token") -> None:
     """Keep entries the only way there is: beside a change."""
     await store.tokens.add(_token(f"{beside}-{entries[0].id}-{entries[0].tenant_id}"), audit=entries)
+
+
+async def _search(store: Store, wanted: AuditFilter) -> list[AuditEntry]:
+    """All entries that fit, page by page."""
+    found: list[AuditEntry] = []
+    while True:
+        page = await store.audit.search(wanted)
+        found += page.items
+        if page.next_below is None:
+            return found
+        wanted = replace(wanted, below=page.next_below)
 
 
 async def _read(store: Store, tenant_id: TenantId = DEFAULT_TENANT) -> list[AuditEntry]:

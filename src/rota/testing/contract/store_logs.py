@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rota.domain.errors import InvalidError
-from rota.domain.ids import TaskId
-from rota.domain.log import LINE_BITS, LogEntry, Progress, entry_for, first_entry, place, progress_detail
-from rota.domain.task import FAILED, PROCESSING, LogKind
+from rota.domain.ids import DEFAULT_TENANT, TaskId
+from rota.domain.log import LINE_BITS, LogEntry, Progress, entry_for, first_entry, place, progress_detail, rerun_entry
+from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, LogKind
 from rota.testing.contract.store_backend import (
     AWKWARD_TEXTS,
     MANY,
@@ -20,6 +20,7 @@ from rota.testing.contract.store_backend import (
     StoreBackend,
     add,
     add_one,
+    cancel_step,
     grant_step,
     make_ids,
     make_tasks,
@@ -91,6 +92,18 @@ class TestLogs:
         await store.logs.append(late)
         record = await store.logs.read(task.id)
         assert record == [first_entry(task), entry_for(granted), late[1], late[0], entry_for(ended)]
+
+    async def test_a_line_may_follow_the_end(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        first, again = make_tasks(2)
+        [task] = await add(store, [first])
+        [ended] = await write(store, [task], steps=[cancel_step(task)])
+        line = rerun_entry(ended, again)
+        await store.logs.append([line])
+        record = await store.logs.read(task.id)
+        assert record[-1] == line
+        assert [entry.to_status for entry in record[:-1]] == [PENDING, CANCELLED]
+        assert await store.tasks.find(task.id, DEFAULT_TENANT) == ended
 
     async def test_a_line_sent_again_is_left_alone(self, backend: StoreBackend) -> None:
         store = await backend.connect()

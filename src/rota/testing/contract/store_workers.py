@@ -57,6 +57,16 @@ class TestWorkers:
             await store.workers.register(_worker(worker_id))
         assert [record.worker.id for record in await store.workers.list_all()] == [UNKNOWN, WORKER_1, WORKER_2]
 
+    async def test_a_page_is_full_unless_it_is_the_last(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        ids = [WorkerId(number) for number in range(1, 6)]
+        for worker_id in ids:
+            await store.workers.register(_worker(worker_id))
+        await store.workers.retire([ids[1]])  # between those that live
+        first = [record.worker.id for record in await store.workers.list_all(limit=3)]
+        last = [record.worker.id for record in await store.workers.list_all(limit=3, after=first[-1])]
+        assert (first, last) == ([ids[0], ids[2], ids[3]], [ids[4]])
+
     async def test_registering_again_keeps_the_first_time_and_takes_the_changes(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         await store.workers.register(_worker())

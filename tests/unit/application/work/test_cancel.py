@@ -1,5 +1,9 @@
 """Attempts that are stopped because their task was cancelled, or moved on without them."""
 
+from collections.abc import Sequence
+
+import pytest
+
 from rota.application import metrics
 from rota.domain.ids import TaskId
 from rota.domain.task import CANCELLED
@@ -44,3 +48,25 @@ async def test_a_cancel_that_was_meant_for_an_earlier_attempt_stops_nothing() ->
         await stage.grant(1)
         await stage.pass_time(SECOND * 5)
         assert stage.executor.stopped == []
+
+
+@virtually
+async def test_one_that_runs_nothing_looks_for_its_orders_alone_and_half_as_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_stage(never_end) as stage:
+        asked: list[int] = []
+        find_cancelled = stage.coordinator.signals.find_cancelled
+
+        async def find(task_ids: Sequence[TaskId]) -> frozenset[TaskId]:
+            asked.append(len(task_ids))
+            return await find_cancelled(task_ids)
+
+        monkeypatch.setattr(stage.coordinator.signals, "find_cancelled", find)
+        await stage.pass_time(SECOND * 10)
+        assert asked == [1] * 10
+        await stage.grant(1, limit=MINUTE)
+        await stage.until(lambda: stage.executor.running == 1)
+        asked.clear()
+        await stage.pass_time(SECOND * 10)
+        assert asked == [2] * 20

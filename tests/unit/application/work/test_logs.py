@@ -157,13 +157,31 @@ async def test_progress_is_told_once_a_second_and_at_the_end() -> None:
         await stage.grant(1)
         await stage.until_status(1, SUCCESS)
         lines = await stage.lines(1)
-        assert [json.loads(line.detail)["progress"] for line in lines] == [0.1, 0.5, 0.9, 1.0]
+        assert [json.loads(line.detail)["progress"] for line in lines] == [0.1, 0.4, 0.8, 1.0]
         assert lines[-1].message == "step 10"
         await stage.pass_time()
         told = [event.progress for event in stage.events if event.kind is EventKind.TASK_PROGRESS]
-        assert told == [Progress(step / 10, f"step {step}") for step in (1, 5, 9, 10)]
+        assert told == [Progress(step / 10, f"step {step}") for step in (1, 4, 8, 10)]
         assert all(event.progress is None for event in stage.events if event.kind is not EventKind.TASK_PROGRESS)
     listener.cancel()
+
+
+@virtually
+async def test_progress_is_told_within_moments_also_of_an_attempt_that_falls_silent_then() -> None:
+    async def advance(job: Job, reports: Reports) -> Outcome:
+        reports.progress(0.1, "begun")
+        await stage.clock.sleep(SECOND * 0.3)
+        reports.progress(0.9, "nearly there")
+        await stage.clock.sleep(MINUTE)
+        return Succeeded()
+
+    stage = Stage(advance)
+    await stage.store.configs.put(a_config())
+    async with stage.running():
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        await stage.clock.sleep(SECOND * 1.5)
+        assert [line.message for line in await stage.lines(1)] == ["begun", "nearly there"]
 
 
 @virtually

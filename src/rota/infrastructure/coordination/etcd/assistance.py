@@ -16,7 +16,7 @@ from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.coordinator import Holder
 from rota.domain.errors import UnavailableError
 from rota.domain.ids import NodeId, TaskId, WorkerId
-from rota.infrastructure.coordination.etcd.keys import PLACES, EtcdKeys, Stamps, find_number
+from rota.infrastructure.coordination.etcd.keys import PLACES, EtcdKeys, Stamps, find_number, spell_time
 from rota.infrastructure.coordination.etcd.waiting import Patience, wait_for_wake, wake_all
 from rota.infrastructure.etcd.client import EtcdClient, LeaseGoneError
 from rota.infrastructure.etcd.ops import (
@@ -84,7 +84,7 @@ class EtcdAssistance:
     async def take_passed(self, limit: int) -> list[TaskId]:
         """Takes a stretch of keys, and what came between them in the meantime; what is too much is put back.
 
-        Where the answer is lost, all of it is: it may be gone, and nobody would know before reconciliation."""
+        Where the answer is lost, all is put in front: it may be gone, and nobody would know before reconciliation."""
         kvs = (await self._client.read([scan(under(self._keys.passed), limit, keys_only=True)])).answers[0].range.kvs
         if not kvs:
             return []
@@ -92,7 +92,7 @@ class EtcdAssistance:
         try:
             done = await self._client.write([delete_span(stretch, prev_kv=True)])
         except UnavailableError:
-            await self._put_back(_read_passed(kvs))
+            await self._put_in_front(_read_passed(kvs))
             raise
         taken = _read_passed(done.answers[0].delete.prev_kvs)
         if len(taken) > limit:
@@ -116,6 +116,14 @@ class EtcdAssistance:
     async def _put_back(self, passed: Iterable[tuple[TaskId, str]]) -> None:
         back = [put_missing(key) for _, key in passed]
         await self._client.write_in_parts([*back, *wake_all(self._keys)], may_repeat=True)
+
+    async def _put_in_front(self, passed: Sequence[tuple[TaskId, str]]) -> None:
+        """Right before where they were: out of reach of their deletion, which may come to pass only after this."""
+        first = passed[0][1].removeprefix(self._keys.passed).partition("_")[0] if passed else ""
+        earlier = spell_time((find_number(first.encode()) or 0) - 1)
+        gone = [delete(key) for _, key in passed]
+        back = [put(f"{self._keys.passed}{earlier}_{task_id}") for task_id in dict.fromkeys(one for one, _ in passed)]
+        await self._client.write_in_parts([*back, *gone, *wake_all(self._keys)], may_repeat=True)
 
 
 def _read_passed(kvs: Iterable[wire.KeyValue]) -> list[tuple[TaskId, str]]:

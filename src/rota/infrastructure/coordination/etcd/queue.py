@@ -15,7 +15,7 @@ from rota.application.ports.coordinator import NO_WAIT
 from rota.domain.errors import UnavailableError
 from rota.domain.ids import TaskId
 from rota.domain.priority import LEVELS
-from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
 from rota.domain.task import LiveTask
 from rota.infrastructure.coordination.brought import find_brought, to_brought
 from rota.infrastructure.coordination.etcd.assistance import count_places
@@ -121,15 +121,19 @@ class EtcdTaskQueue:
         asked = [count(keys.ready_at(level)) for level in LEVELS]
         done = await self._client.read([*asked, count(under(keys.delayed)), scan(under(keys.deliveries))])
         *levels, delayed, handed = done.answers
-        assigned, in_flight = count_deliveries(handed.range.kvs)
+        loads = _count_handed(handed.range.kvs, as_of=done.revision)
         return QueueDepths(
             ready={level: answer.range.count for level, answer in enumerate(levels) if answer.range.count},
             delayed=delayed.range.count,
-            assigned=assigned,
-            in_flight=in_flight,
-            reserved=count_places(handed.range.kvs),
-            as_of=done.revision,
+            assigned=loads.assigned,
+            in_flight=loads.in_flight,
+            reserved=loads.reserved,
+            as_of=loads.as_of,
         )
+
+    async def loads(self) -> WorkerLoads:
+        done = await self._client.read([scan(under(self._keys.deliveries))])
+        return _count_handed(done.answers[0].range.kvs, as_of=done.revision)
 
     async def find_generation(self) -> str | None:
         kvs = (await self._client.read([get(self._keys.generation)])).answers[0].range.kvs
@@ -155,12 +159,12 @@ class EtcdTaskQueue:
     async def _delete(self, chosen: Mapping[int, Sequence[_Waiting]], *, limit: int) -> list[_Waiting]:
         """Take stretches of keys, and what came between them in the meantime; put back what is too much.
 
-        Where the answer is lost, all of it is put back: it may be gone, and nobody would know before reconciliation."""
+        Where the answer is lost, all is put in front: it may be gone, and nobody would know before reconciliation."""
         spans = [delete_span(_stretch(some), prev_kv=True) for some in chosen.values()]
         try:
             answers = (await self._client.write(spans)).answers
         except UnavailableError:
-            await self._put_back([one for some in chosen.values() for one in some])
+            await self._put_in_front(chosen.values())
             raise
         taken = _read_all(kv for answer in answers for kv in answer.delete.prev_kvs)
         if len(taken) > limit:
@@ -170,6 +174,26 @@ class EtcdTaskQueue:
     async def _put_back(self, some: Sequence[_Waiting]) -> None:
         back = [put_missing(one.kv.key.decode(), one.kv.value) for one in some]
         await self._write(back, wakes=True, may_repeat=True)
+
+    async def _put_in_front(self, stretches: Iterable[Sequence[_Waiting]]) -> None:
+        """Right before where they were: out of reach of their deletion, which may come to pass only after this."""
+        moves = [move for some in stretches for move in self._bring_forward(some)]
+        await self._write(moves, wakes=True, may_repeat=True)
+
+    def _bring_forward(self, some: Sequence[_Waiting]) -> list[Op]:
+        """A task that waits twice waits once afterwards: a transaction writes no key twice."""
+        time, by_task = spell_time(some[0].time_us - 1), dict[TaskId, list[_Waiting]]()
+        for one in some:
+            by_task.setdefault(one.task_id, []).append(one)
+        return [
+            together(
+                [
+                    *(delete(one.kv.key.decode()) for one in alike),
+                    put(self._keys.ready_entry(alike[0].priority, time, task_id=task_id), alike[0].kv.value),
+                ]
+            )
+            for task_id, alike in by_task.items()
+        ]
 
     async def _write(
         self, changes: Sequence[Op], *, wakes: bool = False, may_repeat: bool = False
@@ -243,3 +267,8 @@ def _find_added(one: _Waiting) -> LiveTask | None:
 
 def _by_time(one: _Waiting) -> tuple[int, int, TaskId]:
     return one.time_us, one.priority, one.task_id
+
+
+def _count_handed(kvs: Sequence[wire.KeyValue], *, as_of: int) -> WorkerLoads:
+    assigned, in_flight = count_deliveries(kvs)
+    return WorkerLoads(assigned=assigned, in_flight=in_flight, reserved=count_places(kvs), as_of=as_of)

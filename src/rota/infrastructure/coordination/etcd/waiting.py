@@ -9,7 +9,7 @@ from rota.infrastructure.etcd.client import EtcdClient
 from rota.infrastructure.etcd.ops import Op, delete, is_put, only, put_missing
 
 LONGEST_WATCH = timedelta(seconds=5)  # then one looks again: a watch is a hint
-KEPT_WATCH = 3 * LONGEST_WATCH  # one that stands for looks: where it is enough, it breaks when its server is gone
+KEPT_WATCH = timedelta(seconds=15)  # one that stands for looks: where it is enough, it breaks when its server is gone
 NOTHING = timedelta(0)
 
 

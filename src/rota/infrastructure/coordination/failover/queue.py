@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from rota.application.ports.coordinator import NO_WAIT
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.ids import TaskId, WorkerId
-from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
 from rota.infrastructure.coordination.failover.homes import Homes
 from rota.infrastructure.coordination.failover.switch import Side, Switch
 
@@ -70,17 +70,20 @@ class FailoverTaskQueue:
 
     async def depths(self) -> QueueDepths:
         """What waits in the queues in use, and what each worker has where it is at home."""
+        here = await self._switch.call(lambda side: side.coordinator.queue.depths())
+        loads = await self._bring_home(here)
+        return replace(here, assigned=loads.assigned, in_flight=loads.in_flight)
 
-        async def act(side: Side) -> QueueDepths:
-            return await side.coordinator.queue.depths()
+    async def loads(self) -> WorkerLoads:
+        return await self._bring_home(await self._switch.call(lambda side: side.coordinator.queue.loads()))
 
-        here, other = await self._switch.call(act), self._switch.other
+    async def _bring_home(self, here: WorkerLoads) -> WorkerLoads:
+        """What each worker has where it is at home."""
+        other = self._switch.other
         if not self._homes.is_anyone_at(other):
             return here
-        there = await self._switch.spare(other, act) or QueueDepths()
-        return QueueDepths(
-            ready=here.ready,
-            delayed=here.delayed,
+        there = await self._switch.spare(other, lambda side: side.coordinator.queue.loads()) or WorkerLoads()
+        return WorkerLoads(
             assigned=self._merge(here.assigned, there.assigned, other=other),
             in_flight=self._merge(here.in_flight, there.in_flight, other=other),
         )

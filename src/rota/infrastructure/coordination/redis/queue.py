@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from rota.application.ports.coordinator import NO_WAIT
 from rota.domain.ids import TaskId
 from rota.domain.priority import LEVELS
-from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
 from rota.infrastructure.coordination.redis.entries import find_all_ready, find_ready, to_ready
 from rota.infrastructure.coordination.redis.keys import RedisKeys
 from rota.infrastructure.coordination.redis.roll_call import RollCall
@@ -92,6 +92,9 @@ class RedisTaskQueue:
             assigned={worker: n for worker, n in zip(workers, held[::2], strict=True) if n},
             in_flight={worker: n for worker, n in zip(workers, held[1::2], strict=True) if n},
         )
+
+    async def loads(self) -> WorkerLoads:
+        return await self.depths()
 
     async def find_generation(self) -> str | None:
         generation: bytes | None = await self._client.run(self._find_generation, keys=(self._keys.generation,))

@@ -150,38 +150,43 @@ class _Event(msgspec.Struct, omit_defaults=True, gc=False):
 
 _BATCH = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
+_ENCODER = msgspec.json.Encoder()
 _EVENT = msgspec.json.Decoder(_Event)
-_TASK, _WORKER = b'"task_id":""', b'"worker_id":""'
+_MARKS = (
+    (b'"task_id":""', b'"task_id":"%d"'),
+    (b'"task_type":"?"', b'"task_type":%b'),
+    (b'"worker_id":""', b'"worker_id":"%d"'),
+)
 
 
 def _to_json(events: Sequence[Event]) -> bytes:
-    """As an array of `_Event`. The events of a batch differ in their tasks and workers and little else: that is written
-    once."""
-    forms: dict[tuple[object, ...], tuple[bytes, bytes, bytes]] = {}
+    """As an array of `_Event`. The events of a batch differ in their tasks, types and workers and little else: that is
+    written once."""
+    forms: dict[tuple[object, ...], bytes] = {}
     texts = []
     for event in events:
-        if event.task_id is None or event.progress is not None:
-            texts.append(msgspec.json.encode(_to_wire(event)))
-            continue
         worker_id = event.worker_id
-        told = (event.kind, event.at, event.tenant_id, event.task_type, event.status, event.attempt, worker_id is None)
+        if event.task_id is None or not event.task_type or event.progress is not None:
+            texts.append(_ENCODER.encode(_to_wire(event)))
+            continue
+        told = (event.kind, event.at, event.tenant_id, event.status, event.attempt, worker_id is None)
         form = forms.get(told)
         if form is None:
             form = forms[told] = _form_of(event)
-        before, between, after = form
-        worker = b"" if worker_id is None else b'"worker_id":"%d"' % worker_id
-        texts.append(b'%b"task_id":"%d"%b%b%b' % (before, event.task_id, between, worker, after))
+        own = (event.task_id, _ENCODER.encode(event.task_type))
+        texts.append(form % (own if worker_id is None else (*own, worker_id)))
     return b"[%b]" % b",".join(texts)
 
 
-def _form_of(event: Event) -> tuple[bytes, bytes, bytes]:
-    """What comes before, between and after the ids of its task and its worker."""
+def _form_of(event: Event) -> bytes:
+    """It, with places for its task, its type and its worker."""
     wire = _to_wire(event)
-    wire.task_id = ""
+    wire.task_id, wire.task_type = "", "?"
     wire.worker_id = None if event.worker_id is None else ""
-    before, _, rest = msgspec.json.encode(wire).partition(_TASK)  # text has its quotes escaped, so it is no mark
-    between, _, after = rest.partition(_WORKER)
-    return before, between, after
+    form = _ENCODER.encode(wire).replace(b"%", b"%%")
+    for mark, place in _MARKS:
+        form = form.replace(mark, place)  # text has its quotes escaped, so it is no mark
+    return form
 
 
 def _split(batch: bytes) -> list[msgspec.Raw]:

@@ -26,7 +26,7 @@ from sqlalchemy import Connection, Integer, bindparam, func, select, update
 from rota.application.ports.coordinator import NO_WAIT
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import LEVELS
-from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken
+from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
 from rota.infrastructure.coordination.sql.wake import WakeMark
 from rota.infrastructure.database.coordination_schema import delivery, memory
 from rota.infrastructure.database.coordination_schema import queue as table
@@ -41,6 +41,10 @@ _IN_ORDER = (table.c.position_us, table.c.id)
 # MySQL's optimiser may prefer to read a short table whole, and lock it on the way.
 _BY_ORDER = "FORCE INDEX (coordination_queue_order)"
 
+_WAITING = select(table.c.lane, func.count()).group_by(table.c.lane)
+_HANDED = select(delivery.c.is_taken, delivery.c.worker_id, func.count()).group_by(
+    delivery.c.is_taken, delivery.c.worker_id
+)
 _FRONTS = select(
     *(select(func.min(table.c.position_us)).where(table.c.lane == lane).scalar_subquery() for lane in LEVELS)
 )
@@ -115,7 +119,10 @@ class SqlTaskQueue:
             await self._database.transact(partial(self._discard, entries=entries))
 
     async def depths(self) -> QueueDepths:
-        return await self._database.read(_count)
+        return await self._database.read(_count_all)
+
+    async def loads(self) -> WorkerLoads:
+        return await self._database.read(_count_handed)
 
     async def find_generation(self) -> str | None:
         query = select(memory.c.generation).where(memory.c.id == _ROW)
@@ -209,14 +216,15 @@ def _find_heads(connection: Connection, fronts: Mapping[int, int]) -> Mapping[in
     return {level: TaskId(head) for level, head in heads if head is not None}
 
 
-def _count(connection: Connection) -> QueueDepths:
-    lanes = connection.execute(select(table.c.lane, func.count()).group_by(table.c.lane))
-    waiting = {int(lane): int(number) for lane, number in lanes}
+def _count_all(connection: Connection) -> QueueDepths:
+    waiting = {int(lane): int(number) for lane, number in connection.execute(_WAITING)}
+    handed = _count_handed(connection)
     delayed = waiting.pop(NOT_DUE, 0)
-    handed = select(delivery.c.is_taken, delivery.c.worker_id, func.count()).group_by(
-        delivery.c.is_taken, delivery.c.worker_id
-    )
+    return QueueDepths(ready=waiting, delayed=delayed, assigned=handed.assigned, in_flight=handed.in_flight)
+
+
+def _count_handed(connection: Connection) -> WorkerLoads:
     counts: tuple[dict[WorkerId, int], dict[WorkerId, int]] = ({}, {})
-    for is_taken, worker_id, number in connection.execute(handed):
+    for is_taken, worker_id, number in connection.execute(_HANDED):
         counts[is_taken][WorkerId(worker_id)] = number
-    return QueueDepths(ready=waiting, delayed=delayed, assigned=counts[0], in_flight=counts[1])
+    return WorkerLoads(assigned=counts[0], in_flight=counts[1])

@@ -3,8 +3,9 @@
 Events are numbered one by one; a row holds a batch, under the number of its last event. A listener asks for the batches
 after the last one it has seen, so a number must never become visible after a greater one. Numbers from an
 auto-increment would: two publishers draw 5 and 6, and the second commits first. Here a publisher draws its numbers from
-one row, whose lock it holds until its batch is committed. When that row is missing, because the memory was lost,
-numbering goes on from the database's clock in microseconds, far above what was used before.
+one row, whose lock it holds until its batch is committed, and does little in between: all others wait for it. When that
+row is missing, because the memory was lost, numbering goes on from the database's clock in microseconds, far above what
+was used before.
 
 A publish that is run again after an unknown outcome may be heard twice. An event that this release cannot read comes
 from a newer one, and is left out.
@@ -17,14 +18,14 @@ from functools import partial
 from itertools import accumulate
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, insert, select, update
 
 from rota.domain.events import Event, Told
 from rota.domain.ids import TaskId
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, filled_by, find_number
 from rota.infrastructure.coordination.sql.waiting import Bells
 from rota.infrastructure.database.coordination_schema import cancel, event, tally
-from rota.infrastructure.database.database import Database
+from rota.infrastructure.database.database import Database, RunAgainError
 from rota.infrastructure.instants import duration_us
 
 EVENTS_PER_ROW = 500
@@ -35,6 +36,15 @@ READ_AT_ONCE = 20  # rows: about a listener's backlog
 ENDLESS = timedelta(days=1)
 _EVENTS = 2  # the row of `tally` with the number last drawn
 _FIND_LAST = select(tally.c.number).where(tally.c.id == _EVENTS)
+_DRAW = update(tally).where(tally.c.id == _EVENTS).values(number=tally.c.number + bindparam("count", type_=BigInteger))
+_KEEP = insert(event).from_select(
+    ["id", "at_us", "events_json"],
+    select(
+        tally.c.number - bindparam("behind", type_=BigInteger),
+        bindparam("now_us", type_=BigInteger),
+        bindparam("document", type_=Text),
+    ).where(tally.c.id == _EVENTS),
+)
 _READ = (
     select(event.c.id, event.c.events_json)
     .where(event.c.id > bindparam("last"))
@@ -54,6 +64,7 @@ class SqlSignals:
     def __init__(self, database: Database, bells: Bells) -> None:
         self._database = database
         self._bells = bells
+        self._unpruned = PRUNE_EVERY  # events of our own since old ones were deleted; a process begins with that
 
     async def request_cancel(self, task_ids: Sequence[TaskId], *, ttl: timedelta) -> None:
         if task_ids:
@@ -76,8 +87,13 @@ class SqlSignals:
             return
         parts = [events[start : start + EVENTS_PER_ROW] for start in range(0, len(events), EVENTS_PER_ROW)]
         batches = [(len(part), msgspec.json.encode(part).decode()) for part in parts]
-        await self._database.transact(partial(self._publish, batches=batches))
+        publish = partial(self._publish, batches=batches)
+        await self._database.transact(publish, again=publish)
         self._bells.ring(_EVENTS)
+        self._unpruned += len(events)
+        if self._unpruned > PRUNE_EVERY:
+            self._unpruned = 0
+            await self._database.transact(self._prune)
 
     @asynccontextmanager
     async def subscribe(self, *, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
@@ -117,16 +133,26 @@ class SqlSignals:
 
     def _publish(self, connection: Connection, *, batches: Sequence[tuple[int, str]]) -> None:
         now_us = self._database.now_us(connection)
-        last = connection.execute(_FIND_LAST.with_for_update()).scalar()
-        if last is None:
+        count = sum(number for number, _ in batches)
+        if not connection.execute(_DRAW, {"count": count}).rowcount:
             self._database.bulk.insert_missing(connection, tally, columns=("id", "number"), rows=[(_EVENTS, now_us)])
-            last = connection.execute(_FIND_LAST.with_for_update()).scalar_one()
-        ends = list(accumulate((count for count, _ in batches), initial=last))
-        rows = [(end, now_us, document) for end, (_, document) in zip(ends[1:], batches, strict=True)]
-        self._database.bulk.insert(connection, event, columns=("id", "at_us", "events_json"), rows=rows)
-        connection.execute(update(tally).where(tally.c.id == _EVENTS).values(number=ends[-1]))
-        if last // PRUNE_EVERY < ends[-1] // PRUNE_EVERY:
-            _prune(connection, last=ends[-1] - REMEMBERED, before_us=now_us - duration_us(EVENTS_KEPT))
+            if not connection.execute(_DRAW, {"count": count}).rowcount:
+                raise RunAgainError
+        ends = accumulate(number for number, _ in batches)
+        rows = [
+            {"behind": count - end, "now_us": now_us, "document": document}
+            for end, (_, document) in zip(ends, batches, strict=True)
+        ]
+        connection.execute(_KEEP, rows)
+
+    def _prune(self, connection: Connection) -> None:
+        """Delete what nobody will ask for any more."""
+        last = connection.execute(_FIND_LAST).scalar() or 0
+        before_us = self._database.now_us(connection) - duration_us(EVENTS_KEPT)
+        oldest = connection.execute(_OLDEST, {"last": last - REMEMBERED})
+        doomed = [number for number, at_us in oldest if at_us < before_us]
+        if doomed:
+            connection.execute(delete(event).where(event.c.id <= doomed[-1]))
 
 
 def _list_rows(connection: Connection, *, last: int) -> list[tuple[int, str]]:
@@ -141,9 +167,3 @@ def _tell(document: str, end: int, *, after: int) -> Iterator[Told]:
         if number > after:
             with suppress(msgspec.DecodeError):
                 yield Told(f"{EVENT_ID}{number}", _EVENT.decode(raw))
-
-
-def _prune(connection: Connection, *, last: int, before_us: int) -> None:
-    doomed = [number for number, at_us in connection.execute(_OLDEST, {"last": last}) if at_us < before_us]
-    if doomed:
-        connection.execute(delete(event).where(event.c.id <= doomed[-1]))

@@ -18,6 +18,7 @@ from rota.infrastructure.executors.local.waiting import Slots, wait_out
 from rota.sdk.app import AppRef
 
 KEPT_WARM = 1
+REMINDED_AFTER = timedelta(milliseconds=100)  # soon, so that a function which missed its stop has most of the grace
 
 log = structlog.get_logger(__name__)
 
@@ -105,8 +106,7 @@ class Children:
     async def _stop(self, child: ChildProcess, *, is_hard: bool) -> Outcome:
         """Softly, then hard. The process is not used again: an interrupted function leaves anything behind."""
         if not is_hard:
-            child.ask_to_stop()
-            await wait_out(child.answer, self._settings.grace)
+            await self._stop_softly(child)
         made = child.answer.result() if _has_answer(child) else None
         child.quieten()
         await child.kill()
@@ -114,6 +114,14 @@ class Children:
         if outcome is None or isinstance(outcome, Cancelled):
             _raise_cancelled()
         return outcome
+
+    async def _stop_softly(self, child: ChildProcess) -> None:
+        """A signal that comes just before a system call does not interrupt it: a second one does."""
+        first = min(REMINDED_AFTER, self._settings.grace)
+        child.ask_to_stop()
+        if not await wait_out(child.answer, first):
+            child.remind_to_stop()
+            await wait_out(child.answer, self._settings.grace - first)
 
     def _give_back(self, child: ChildProcess, ended: Ended) -> None:
         most = self._settings.jobs_per_process

@@ -12,6 +12,7 @@ from typing import Any
 
 from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.task_config import TaskConfig
+from rota.infrastructure.executors.local.reference import read_reference
 from rota.sdk.app import load_function
 from rota.sdk.handler import Handler
 from rota.sdk.tasks import Isolation, TaskFunction, TaskRegistry
@@ -82,7 +83,7 @@ class Functions:
         if text == "{}":
             return None
         if text not in self._named:
-            reference = read_reference(text)
+            reference = read_reference(json.loads(text))
             if reference is not None:
                 self._check(reference)
             if len(self._named) < MAX_KNOWN:
@@ -95,18 +96,6 @@ class Functions:
         if not any(module == allowed or module.startswith(f"{allowed}.") for allowed in self._modules):
             allowed = ", ".join(self._modules) or "none"
             raise InvalidError("executor.function", f"{module!r} is not among the modules allowed here: {allowed}")
-
-
-def read_reference(executor_config: str) -> str | None:
-    """The `function` of an executor config, well formed: `module:function`."""
-    config = json.loads(executor_config)
-    reference = config.get("function") if isinstance(config, dict) else None
-    if reference is None:
-        return None
-    parts = reference.split(":") if isinstance(reference, str) else []
-    if len(parts) != 2 or not all(name.isidentifier() for part in parts for name in part.split(".")):
-        raise InvalidError("executor.function", f"{reference!r} must be written module:function")
-    return str(reference)
 
 
 def _target(reference: str, function: Callable[..., Any]) -> Target:

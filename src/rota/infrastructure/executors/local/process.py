@@ -139,8 +139,11 @@ class ChildProcess:
         except OSError:
             self.signal_group(signal.SIGKILL)  # gone, or not reading at all
         else:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGTERM)
+            self.remind_to_stop()
+
+    def remind_to_stop(self) -> None:
+        if self.is_alive:
+            os.kill(self.pid, signal.SIGTERM)
 
     async def end(self, grace: timedelta) -> None:
         """Close the socket, which ends an idle process; kill it when it does not."""

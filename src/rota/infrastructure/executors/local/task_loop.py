@@ -178,7 +178,7 @@ class TaskLoop:
         try:
             context = self._make_context(job) if job.handler.wants_context else None
             outcome = await run_async(job.handler, job.job.task.spec.payload, context=context)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
             failure = _ended_with_its_loop if self._is_over else _cancelled_by_itself
             outcome = None if job.is_stopped else failure()
         self.outbox.post((job, outcome))

@@ -66,6 +66,7 @@ class EtcdSlotStore:
                 return lease
 
     async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
+        await self._space.unison.join_in("slots")
         key = self._space.key("slots", lease.slot)
 
         def plan(found: KV | None) -> tuple[bytes | None, bool]:

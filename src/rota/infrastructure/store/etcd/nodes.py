@@ -20,6 +20,7 @@ class EtcdNodeRegistry:
         self._space = space
 
     async def seen(self, node: NodeInfo) -> None:
+        await self._space.unison.join_in(KIND)
         key, now = self._space.key(KIND, node.id), self._space.now()
 
         def plan(found: KV | None) -> tuple[bytes, None]:

@@ -13,8 +13,8 @@
     /rota/calendar_uses/{tenant}/{calendar}/{type}   an empty key for each config whose schedule names a calendar
     /rota/rollups/{grain}/{start}/{tenant}/{type}    what happened in a piece of time, for reports
     /rota/report_progress, report_left/{id}          how far that goes, and which tasks lived when they were passed
-    /rota/calendars, configs, revisions, fires, occurrences, workers, tokens, audit, processes, slots, secrets,
-    leadership
+    /rota/calendars, configs, revisions, fires, occurrences, workers, tokens, audit, cluster_audit, processes,
+    slots, secrets, leadership
 
 A document is JSON. A change is a transaction under the condition that what it was decided from is still so; where it is
 not, it is decided anew (`decide`). Batches of tasks have a condition for each of them (`tasks.py`).
@@ -35,6 +35,7 @@ from rota.domain.errors import ConfigError
 from rota.domain.ids import MAX_ID, TaskId, TenantId, first_id_at
 from rota.infrastructure.etcd.client import EtcdClient
 from rota.infrastructure.etcd.ops import MOST_OPS, Op, Span, count, get, is_present, is_unchanged, put, scan, under
+from rota.infrastructure.store.etcd.unison import Unison
 
 T = TypeVar("T")
 KV = wire.KeyValue
@@ -65,6 +66,7 @@ class EtcdSpace:
         if not prefix or prefix != prefix.strip("/"):
             raise ConfigError(f"the etcd prefix {prefix!r} is empty or has slashes around it; try rota")
         self.client = client
+        self.unison = Unison(clock)
         self._clock = clock
         self._root = f"/{prefix}/"
         self._own: dict[str, KV] = {}  # documents that hardly anybody else changes, as they were written last

@@ -40,6 +40,7 @@ class EtcdWorkerRegistry:
         await self._space.decide([key], plan)
 
     async def seen(self, loads: Mapping[WorkerId, int]) -> list[WorkerRecord]:
+        await self._space.unison.join_in(KIND)
         now = self._space.now()
         records = await self._change(
             sorted(loads),

@@ -15,6 +15,17 @@ _CONFIRM = (  # made once: the leader asks every two seconds
     update(leadership).where(leadership.c.term == bindparam("number")).values(confirmed_us=bindparam("now_us"))
 )
 
+_RENEW = (  # and every process every fifteen
+    update(node_slot)
+    .where(
+        node_slot.c.slot == bindparam("own_slot"),
+        node_slot.c.lease_number == bindparam("number"),
+        node_slot.c.node_id == bindparam("own_id"),
+        node_slot.c.leased_until_us > bindparam("now_us"),
+    )
+    .values(leased_until_us=bindparam("until_us"))
+)
+
 
 class SqlTermStore:
     def __init__(self, database: Database) -> None:
@@ -57,13 +68,8 @@ class SqlSlotStore:
     async def renew(self, node_id: NodeId, lease: SlotLease, *, ttl: timedelta) -> bool:
         def work(connection: Connection) -> bool:
             now_us = self._database.now_us(connection)
-            mine = update(node_slot).where(
-                node_slot.c.slot == lease.slot,
-                node_slot.c.lease_number == lease.number,
-                node_slot.c.node_id == node_id,
-                node_slot.c.leased_until_us > now_us,
-            )
-            return connection.execute(mine.values(leased_until_us=now_us + duration_us(ttl))).rowcount == 1
+            mine = {"own_slot": lease.slot, "number": lease.number, "own_id": node_id, "now_us": now_us}
+            return connection.execute(_RENEW, {**mine, "until_us": now_us + duration_us(ttl)}).rowcount == 1
 
         return await self._database.transact(work)
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from rota.application.ports.store import MOST_NODES, NodeRecord
 from rota.domain.ids import NodeId
@@ -11,6 +11,12 @@ from rota.domain.paging import purge_limit
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import node as table
 from rota.infrastructure.instants import from_us, to_us
+
+_SEEN = (  # made once: every process says it again and again
+    update(table)
+    .where(table.c.id == bindparam("node_id"))
+    .values({name: bindparam(name) for name in ("roles", "version", "address", "seen_us")})
+)
 
 
 class SqlNodeRegistry:
@@ -22,8 +28,7 @@ class SqlNodeRegistry:
 
         def work(connection: Connection) -> None:
             now_us = self._database.now_us(connection)
-            known = update(table).where(table.c.id == node.id).values(**facts, seen_us=now_us)
-            if not connection.execute(known).rowcount:
+            if not connection.execute(_SEEN, {**facts, "node_id": node.id, "seen_us": now_us}).rowcount:
                 connection.execute(insert(table).values(id=node.id, **facts, started_us=now_us, seen_us=now_us))
 
         await self._database.transact(work)

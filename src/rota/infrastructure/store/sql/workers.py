@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from rota.domain.audit import AuditEntry
 from rota.domain.ids import WorkerId
 from rota.domain.paging import purge_limit
 from rota.domain.worker import Worker, WorkerOrders
+from rota.infrastructure.database.bulk import grouped
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import worker_registry as table
 from rota.infrastructure.instants import find_us, from_us, to_us
@@ -36,6 +38,8 @@ _KNOWN = (
     select(table).where(table.c.id > bindparam("after")).order_by(table.c.id).limit(bindparam("most", type_=Integer))
 )
 _ALIVE = _KNOWN.where(table.c.retired_us == 0)
+_NAMES = tuple(table.c.keys())
+_SEEN = f"SELECT {{now}},{','.join(_NAMES)} FROM {table.name} WHERE id {{ids}} AND retired_us=0"
 
 
 class SqlWorkerRegistry:
@@ -55,13 +59,19 @@ class SqlWorkerRegistry:
     async def seen(self, loads: Mapping[WorkerId, int]) -> list[WorkerRecord]:
         if not loads:
             return []
-        alive = select(table).where(table.c.id.in_(sorted(loads)), table.c.retired_us == 0).order_by(table.c.id)
+        bulk = self._database.bulk
 
-        def work(connection: Connection) -> Sequence[Any]:
-            now_us = self._database.now_us(connection)
-            rows = [(worker_id, load, now_us) for worker_id, load in sorted(loads.items())]
-            self._database.bulk.update(connection, table, columns=("running", "seen_us"), rows=rows)
-            return connection.execute(alive).fetchall()
+        def work(connection: Connection) -> list[SimpleNamespace]:
+            """Locked when they are read, and written with the COMMIT: two messages."""
+            found = bulk.select_by_ids(connection, f"{_SEEN} {bulk.row_lock}", ids=sorted(loads))
+            rows = [SimpleNamespace(**dict(zip(_NAMES, row, strict=True)), now_us=int(now)) for now, *row in found]
+            for row in rows:
+                row.running, row.seen_us = loads[row.id], row.now_us
+            if rows:
+                seen = grouped([(row.id, row.running, row.seen_us) for row in rows])
+                with bulk.together(connection, is_last=True) as batch:
+                    batch.update(table, columns=("running", "seen_us"), groups=seen)
+            return sorted(rows, key=lambda row: WorkerId(row.id))
 
         return [_to_record(row) for row in await self._database.transact(work)]
 

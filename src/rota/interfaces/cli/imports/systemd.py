@@ -41,6 +41,7 @@ _OF_ALL = (
     "Alias",
     "Also",
 )  # say nothing of runs
+_SPECIFIER = re.compile(r"%(.)")
 _PREFIXES = "@-:+!|"  # before a command: how systemd is to run it
 Unit = Mapping[str, list[str]]
 
@@ -62,14 +63,23 @@ def read_timers(files: Mapping[str, str], *, zone: str) -> Translation:
         if not schedules:
             found.note(name, "not translated: says no time that repeats")
             continue
+        if name.endswith("@.timer"):
+            found.note(name, "is a template, and became one type: make one of it for each instance that is enabled")
+        about = _resolve(found, name, key="Description", given=_last(unit, "Description"))
         runs = _read_service(found, service, unit=units.get(service))
         for schedule in schedules:
-            about = {
-                "type": type_of(name.removesuffix(".timer")),
-                "description": _last(unit, "Description") or f"from {name}",
-            }
-            found.add(name, {**about, **runs}, schedule=schedule)
+            told = {"type": type_of(name.removesuffix(".timer")), "description": about or f"from {name}"}
+            found.add(name, {**told, **runs}, schedule=schedule)
     return found
+
+
+def _resolve(found: Translation, name: str, *, key: str, given: str) -> str:
+    """The text without the escapes of systemd; what it puts in place of the other specifiers is not known here."""
+    if others := dict.fromkeys(one[0] for one in _SPECIFIER.finditer(given) if one[1] != "%"):
+        found.note(
+            name, f"{key} has {', '.join(others)}, which systemd replaces and Rota does not: write what it means"
+        )
+    return _SPECIFIER.sub(lambda one: "%" if one[1] == "%" else one[0], given)
 
 
 def _read_schedules(found: Translation, name: str, *, unit: Unit, zone: str) -> list[dict[str, Any]]:
@@ -107,7 +117,8 @@ def _read_service(found: Translation, name: str, *, unit: Unit | None) -> dict[s
         found.note(name, f"has {len(commands)} ExecStart: they are one command, with && between them, for a shell")
     if any(one[0] in _PREFIXES for one in commands):
         found.note(name, f"what stands before a command in ExecStart is left out: one of {_PREFIXES}")
-    runs["payload"]["command"] = " && ".join(one.lstrip(_PREFIXES) for one in commands)
+    command = " && ".join(one.lstrip(_PREFIXES) for one in commands)
+    runs["payload"]["command"] = _resolve(found, name, key="ExecStart", given=command)
     if timeout := _find_limit(found, name, unit=unit):
         runs["timeout_seconds"] = timeout
     else:

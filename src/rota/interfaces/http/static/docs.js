@@ -22,6 +22,14 @@ function addMarked(parent, text) {
   }
 }
 
+/** A path that is broken between its parts where it is too long for a line. */
+function addPath(parent, path) {
+  for (const part of path.split(/(?=[/:])/)) {
+    parent.append(part);
+    add(parent, "wbr");
+  }
+}
+
 function nameOf(schema) {
   if (!schema) return "";
   if (schema.$ref) return schema.$ref.split("/").pop();
@@ -33,18 +41,23 @@ function nameOf(schema) {
 }
 
 function table(parent, heads, rows) {
-  const made = add(parent, "table");
+  const box = add(parent, "div"); // what is too wide for a phone scrolls in here, also by keyboard
+  box.className = "box";
+  box.tabIndex = 0;
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", heads.filter(Boolean).join(", "));
+  const made = add(box, "table");
   const head = add(add(made, "thead"), "tr");
   for (const text of heads) add(head, "th", text);
   const body = add(made, "tbody");
   for (const row of rows) {
     const line = add(body, "tr");
-    for (const text of row) add(line, "td", text);
+    for (const text of row) addMarked(add(line, "td"), text);
   }
 }
 
 function drawSchema(parent, schema) {
-  if (schema && schema.type) add(parent, "p", schema.description || "");
+  if (schema && schema.type) addMarked(add(parent, "p"), schema.description || "");
   if (!schema || !schema.properties) return;
   const required = new Set(schema.required || []);
   const rows = Object.entries(schema.properties).map(([name, field]) => [
@@ -74,8 +87,8 @@ function drawOperation(parent, path, [method, operation], spec) {
   const title = add(parent, "h3");
   title.id = operation.operationId;
   add(title, "span", method.toUpperCase()).className = "method";
-  add(title, "code", path);
-  add(parent, "p", `${operation.summary} ${operation.description}`);
+  addPath(add(title, "code"), path);
+  addMarked(add(parent, "p"), `${operation.summary} ${operation.description}`);
   if (operation.parameters.length) {
     table(parent, ["Parameter", "In", "Type", ""], operation.parameters.map((one) => [
       one.name, one.in, nameOf(one.schema), one.description || "",
@@ -109,7 +122,7 @@ function draw(spec) {
     for (const [path, methods] of Object.entries(spec.paths)) {
       for (const entry of Object.entries(methods)) {
         if (!entry[1].tags.includes(tag)) continue;
-        link(add(list, "li"), `${entry[0].toUpperCase()} ${path}`, `#${entry[1].operationId}`);
+        addPath(link(add(list, "li"), `${entry[0].toUpperCase()} `, `#${entry[1].operationId}`), path);
         drawOperation(operations, path, entry, spec);
       }
     }

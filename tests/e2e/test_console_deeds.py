@@ -1,0 +1,229 @@
+"""What was done, and is done again: elections, the audit log, tasks that are run again, executors by fields."""
+
+import re
+
+import pytest
+from playwright.sync_api import Route, expect
+
+import rota
+from tests.support.console import Visitor
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_elections_are_listed_and_lead_into_the_audit_log(visitor: Visitor, client: rota.Client) -> None:
+    page = visitor.page
+    visitor.go("/cluster")
+    leader = client.cluster().leader
+    assert leader is not None
+    row = page.get_by_test_id("elections").get_by_role("row", name=leader)
+    expect(row).to_contain_text("leads now")
+    page.get_by_role("link", name="In the audit log").click()
+    expect(page.get_by_label("By whom")).to_have_value("cluster")
+    expect(page.get_by_test_id("audit").get_by_role("row", name=leader)).to_contain_text("Became leader")
+
+
+def test_the_audit_log_is_searched_by_filters_in_the_address(visitor: Visitor, client: rota.Client) -> None:
+    kept, other = (client.submit("shop.greet", delay="20h") for _ in range(2))
+    for task in (kept, other):
+        task.cancel()
+    page = visitor.page
+    visitor.go("/audit")
+    entries = page.get_by_test_id("audit").get_by_role("row")
+    expect(entries.nth(2)).to_be_visible()
+    page.get_by_label("What", exact=True).select_option("task.cancel")
+    page.get_by_label("To what").fill(kept.id)
+    expect(entries).to_have_count(2)  # with the heading
+    expect(entries.nth(1)).to_contain_text("Cancelled a task")
+    expect(page).to_have_url(re.compile(f"action=task.cancel&object={kept.id}"))
+    page.reload()
+    expect(entries).to_have_count(2)
+    expect(page.get_by_label("To what")).to_have_value(kept.id)
+    page.get_by_label("Who", exact=True).fill("nobody at all")
+    nothing = page.get_by_test_id("empty")
+    expect(nothing).to_contain_text("Nothing matches")
+    expect(nothing).to_contain_text("need the whole name")
+    page.get_by_label("Language").select_option("zh-CN")
+    expect(nothing).to_contain_text("须填写完整名称")
+    page.get_by_label("语言").select_option("en")
+    page.get_by_role("button", name="Clear filters").click()
+    expect(entries.nth(2)).to_be_visible()
+    assert page.url.endswith("/audit")
+
+
+def test_a_task_is_run_again_with_other_input_and_both_lead_to_each_other(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    first = client.submit("shop.greet", {"name": "Ada"}, name="greet somebody").wait("60s")
+    page = visitor.page
+    visitor.go(f"/tasks/{first.id}")
+    page.get_by_role("button", name="Run again with other input").click()
+    page.get_by_role("textbox", name="Input").fill('{"name": "Grace"}')
+    page.get_by_role("button", name="Run now").click()
+    expect(page.get_by_text("Rerun of")).to_be_visible()
+    again = page.url.rpartition("/")[2]
+    assert client.tasks.get(again).payload == {"name": "Grace"}
+    page.get_by_role("link", name=first.id).click()
+    expect(page.get_by_text("Run again as", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name=again)).to_be_visible()
+
+
+def test_all_tasks_that_were_made_of_one_are_counted_and_shown(visitor: Visitor, client: rota.Client) -> None:
+    first = client.submit("shop.greet").wait("60s")
+    again: list[str] = []
+    while len(again) < 5:  # of those within ten milliseconds the record tells one
+        client.tasks.retry(first.id)
+        again = re.findall(r'"rerun_as": "(\d+)"', "".join(line.detail for line in client.tasks.logs(first.id)))
+    page = visitor.page
+    visitor.go(f"/tasks/{first.id}")
+    expect(page.get_by_text("Run again as (5)")).to_be_visible()
+    links = page.get_by_role("link", name=re.compile("|".join(again)))
+    expect(links).to_have_text(again[-3:])
+    page.get_by_role("button", name="Show all").click()
+    expect(links).to_have_text(again)
+
+
+def test_a_task_that_succeeded_is_retried_after_a_question(visitor: Visitor, client: rota.Client) -> None:
+    task = client.submit("shop.greet").wait("60s")
+    page = visitor.page
+    visitor.go(f"/tasks/{task.id}")
+    page.get_by_role("button", name="Retry").click()
+    question = page.get_by_role("dialog", name="Run it again?")
+    question.get_by_role("button", name="Back").click()
+    expect(question).to_have_count(0)
+    assert page.url.endswith(task.id)
+    page.get_by_role("button", name="Retry").click()
+    question.get_by_role("button", name="Run again").click()
+    expect(page.get_by_text("Rerun of")).to_be_visible()
+
+
+def test_an_executor_is_set_by_fields_or_as_json(visitor: Visitor, client: rota.Client) -> None:
+    page = visitor.page
+    visitor.go("/task-configs/+new")
+    page.get_by_label("Type").fill("fields.refund")
+    page.get_by_label("URL").fill("ftp://shop.example.com")
+    page.get_by_label("Method").select_option("PUT")
+    page.get_by_label("Headers").fill("X-Team: orders\nX-Order: {payload.order}")
+    page.get_by_label("Requests at once").fill("3")
+    page.get_by_role("button", name="Save").first.click()
+    wrong = page.locator("[id$=-error]")
+    expect(wrong).to_have_count(1)
+    page.get_by_label("URL").fill("https://shop.example.com/refunds")
+    expect(wrong).to_have_count(0)
+    page.get_by_text("JSON", exact=True).click()
+    settings = page.get_by_label("Executor settings (JSON)").last
+    expect(settings).to_have_value(re.compile('"method": "PUT"'))
+    settings.fill(settings.input_value().replace('"PUT"', '"PUT", "query": {"a": "b"}'))
+    page.get_by_text("Form", exact=True).click()
+    expect(page.get_by_text("Also set, see JSON: query")).to_be_visible()
+    expect(page.get_by_label("Headers")).to_have_value("X-Team: orders\nX-Order: {payload.order}")
+    page.get_by_role("button", name="Save").first.click()
+    expect(page.get_by_role("heading", name="fields.refund")).to_be_visible()
+    assert client.configs.get("fields.refund").executor == {
+        "type": "http",
+        "url": "https://shop.example.com/refunds",
+        "method": "PUT",
+        "headers": {"X-Team": "orders", "X-Order": "{payload.order}"},
+        "concurrency": 3,
+        "query": {"a": "b"},
+    }
+
+
+def test_a_function_is_set_by_a_field(visitor: Visitor, client: rota.Client) -> None:
+    page = visitor.page
+    visitor.go("/task-configs/+new")
+    page.get_by_label("Type").fill("fields.greet")
+    page.get_by_label("Executor", exact=True).select_option("local")
+    function = page.get_by_label("Function")
+    function.fill("console_app.greet")
+    page.get_by_role("button", name="Save").first.click()
+    wrong = page.locator("[id$=-error]")
+    expect(wrong).to_contain_text("module:function")
+    function.fill(" console_app:greet")
+    expect(wrong).to_have_count(0)
+    page.get_by_role("button", name="Save").first.click()
+    expect(page.get_by_role("heading", name="fields.greet")).to_be_visible()
+    assert client.configs.get("fields.greet").executor == {"type": "local", "function": "console_app:greet"}
+    assert client.submit("fields.greet", {"name": "Ada"}).wait("60s").status == "SUCCESS"
+    page.get_by_role("button", name="Edit").click()
+    expect(function).to_have_value("console_app:greet")
+    function.fill("")
+    page.get_by_role("button", name="Save").first.click()
+    expect(page.get_by_role("heading", name="fields.greet")).to_be_visible()
+    assert client.configs.get("fields.greet").executor == {"type": "local"}
+
+
+def test_a_grpc_service_is_set_by_fields(visitor: Visitor, client: rota.Client) -> None:
+    page = visitor.page
+    visitor.go("/task-configs/+new")
+    page.get_by_label("Type").fill("fields.place")
+    page.get_by_label("Executor", exact=True).select_option("grpc")
+    page.get_by_label("Address").fill("shop.internal:50051")
+    page.get_by_label("Service", exact=True).fill("shop.v1.Orders")
+    page.get_by_label("Method").fill("Place")
+    page.get_by_label("Metadata").fill("x-team: orders")
+    page.get_by_role("button", name="Save").first.click()
+    expect(page.get_by_role("heading", name="fields.place")).to_be_visible()
+    assert client.configs.get("fields.place").executor == {
+        "type": "grpc",
+        "address": "shop.internal:50051",
+        "service": "shop.v1.Orders",
+        "method": "Place",
+        "metadata": {"x-team": "orders"},
+    }
+
+
+def test_filters_that_are_cleared_while_one_is_typed_stay_cleared(visitor: Visitor) -> None:
+    page = visitor.page
+    page.clock.install()
+    visitor.go("/tasks?priority=9")
+    search = page.get_by_role("textbox", name="Search")
+    expect(search).to_be_visible()
+    page.clock.pause_at("2100-01-01")
+    search.press_sequentially("refund")
+    page.get_by_role("button", name="Clear filters").first.click()
+    page.clock.run_for(1000)
+    expect(page).to_have_url(re.compile("/tasks$"))
+    expect(search).to_have_value("")
+
+
+def test_what_is_typed_stays_with_a_filter_that_is_chosen_at_once(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go("/tasks")
+    page.get_by_role("textbox", name="Search").press_sequentially("refund")
+    page.get_by_label("Priority").select_option("9")
+    expect(page).to_have_url(re.compile(r"\?(?=.*q=refund)(?=.*priority=9)"))
+
+
+def test_going_back_while_a_filter_is_typed_leaves_it(visitor: Visitor) -> None:
+    page = visitor.page
+    page.clock.install()
+    visitor.go("/tasks?q=charge")
+    search = page.get_by_role("textbox", name="Search")
+    expect(search).to_have_value("charge")
+    visitor.go("/tasks?q=refund")
+    expect(search).to_have_value("refund")
+    page.clock.pause_at("2100-01-01")
+    search.press_sequentially("s")
+    page.evaluate("history.back()")
+    expect(search).to_have_value("charge")
+    page.clock.run_for(1000)
+    expect(page).to_have_url(re.compile(r"\?q=charge$"))
+
+
+@pytest.mark.parametrize("catalog", ["zh-CN", "settings.zh-CN"])
+def test_a_language_that_comes_late_does_not_replace_the_one_chosen_since(visitor: Visitor, catalog: str) -> None:
+    page = visitor.page
+    held: list[Route] = []
+    page.route(re.compile(rf"/assets/{re.escape(catalog)}-"), lambda route: held.append(route))
+    visitor.go("/settings")
+    words = page.get_by_text("How long a leader")
+    expect(words.first).to_be_visible()
+    with page.expect_request(re.compile(rf"/assets/{re.escape(catalog)}-")) as asked:
+        page.locator("select:has(option[value='zh-CN'])").select_option("zh-CN")
+    page.locator("select:has(option[value='zh-CN'])").select_option("en")
+    for route in held:
+        route.continue_()
+    page.evaluate("async address => { await import(address); }", asked.value.url)
+    expect(words.first).to_be_visible()
+    assert page.evaluate("document.documentElement.lang") == "en"
