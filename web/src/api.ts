@@ -1,6 +1,7 @@
 // How the console speaks to the server: relative to the page, with the session's cookie, and with a header that no other
 // site can make a browser send.
 
+import { readJson, writeJson } from "./json";
 import type { Problem } from "./types";
 
 const PATIENCE_MS = 30_000;
@@ -36,7 +37,7 @@ export function headers(more: Record<string, string> = {}): Record<string, strin
 
 export async function request<T>(method: string, path: string, body?: Body, signal?: AbortSignal): Promise<T> {
   const answer = await send(method, path, body, signal);
-  return (answer.status === 204 ? undefined : await answer.json()) as T;
+  return (answer.status === 204 ? undefined : readJson(await answer.text())) as T;
 }
 
 async function send(method: string, path: string, body?: Body, signal?: AbortSignal): Promise<Response> {
@@ -47,7 +48,7 @@ async function send(method: string, path: string, body?: Body, signal?: AbortSig
     answer = await fetch(path, {
       method,
       headers: headers(sent),
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined ? undefined : writeJson(body),
       signal: signal ? AbortSignal.any([signal, within]) : within,
       redirect: "error",
     });

@@ -63,7 +63,7 @@ const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
 export function relative(iso: string, now: number): string {
   const seconds = (new Date(iso).getTime() - now) / 1000;
   const [unit, size] = UNITS.find(([, least]) => Math.abs(seconds) >= least) ?? ["second", 1];
-  return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(Math.trunc(seconds / size), unit); // never "in 60 minutes"
+  return new Intl.RelativeTimeFormat(language(), { numeric: unit === "day" ? "always" : "auto" }).format(Math.trunc(seconds / size), unit); // never "in 60 minutes", nor "tomorrow" of what is 32 hours away
 }
 
 const SPANS = {

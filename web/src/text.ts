@@ -1,5 +1,7 @@
 // What others wrote is shown as it is, harmlessly: nothing of it is markup, and what would be invisible is made visible.
 
+import { writeJson } from "./json";
+
 const ANSI = /\u001b\[[0-9;]*[A-Za-z]/g;
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000d\u000e-\u001f\u007f]/g;
 // What turns the direction of the text around it, or hides in it.
@@ -31,7 +33,7 @@ export function python(value: unknown): string {
       .map(([key, one]) => `${JSON.stringify(key)}: ${python(one)}`)
       .join(", ")}}`;
   }
-  return JSON.stringify(value);
+  return writeJson(value);
 }
 
 export function save(name: string, content: string, type = "text/plain"): void {

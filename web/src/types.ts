@@ -90,6 +90,12 @@ export interface Explanation {
   rate_per_second: number | null;
   global_rate: number | null;
   ready: number | null;
+  executor: string | null;
+  module: string | null;
+  overlap: "skip" | "queue_one" | null;
+  keeps_firing: boolean;
+  error_code: string | null;
+  error_message: string | null;
 }
 
 export interface Retry {
@@ -214,6 +220,7 @@ export interface ForecastBucket {
   runs: number;
   work_seconds: number;
   busy: number;
+  complete: boolean;
 }
 
 export interface ForecastType {
@@ -222,6 +229,7 @@ export interface ForecastType {
   first: string | null;
   last: string | null;
   run_seconds: number | null;
+  complete: boolean;
 }
 
 export interface Forecast {
@@ -232,6 +240,9 @@ export interface Forecast {
   types: ForecastType[];
   unforeseen: string[];
   complete: boolean;
+  reasons: Record<string, string>;
+  known_until: string | null;
+  left_out: string[];
 }
 
 export interface Stats {
@@ -261,6 +272,15 @@ export interface Cluster {
   store_seconds: number | null;
   coordinator_seconds: number | null;
   coordinator_answers: boolean;
+}
+
+export interface Election {
+  term: number;
+  node: string;
+  begun_at: string | null;
+  ended_at: string | null;
+  ending: "resigned" | "lost" | "silent" | null;
+  reason: string;
 }
 
 export interface Event {

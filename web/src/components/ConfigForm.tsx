@@ -7,17 +7,18 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError, get, part, post, put } from "../api";
-import { parse } from "../pages/TaskDetail";
+import { parse, writeJson } from "../json";
 import { oneLine } from "../text";
 import type { CalendarSummary, Page, SchedulePreview, TaskConfig } from "../types";
 import { Command, PageHead, Panel } from "./bits";
-import { notifyDone, ProblemAlert } from "./problem";
+import { ExecutorFields } from "./ExecutorFields";
+import { notifyDone, ProblemAlert, ServerWords } from "./problem";
 import { SchedulePreviewBox } from "./SchedulePreview";
 
 const EXECUTORS: Record<string, object> = {
   local: {},
-  http: { url: "https://example.com/run" },
-  grpc: { target: "example.com:443" },
+  http: {},
+  grpc: {},
 };
 const MODES = ["none", "cron", "every_seconds", "after_end_seconds", "at"] as const;
 type Mode = (typeof MODES)[number];
@@ -62,8 +63,8 @@ function toDraft(config: TaskConfig | null): Draft {
     name: config?.name ?? "",
     description: config?.description ?? "",
     executor: String(executor),
-    executorKeys: JSON.stringify(keys, null, 2),
-    payload: JSON.stringify(config?.payload ?? {}, null, 2),
+    executorKeys: writeJson(keys, 2),
+    payload: writeJson(config?.payload ?? {}, 2),
     timeout: config?.timeout_seconds ?? 300,
     priority: config?.priority ?? 0,
     maxConcurrent: config?.max_concurrent ?? "",
@@ -112,6 +113,7 @@ function toBody(draft: Draft, config: TaskConfig | null): object {
     rate_per_second: draft.rate === "" ? null : Number(draft.rate),
     retry: { ...(config?.retry ?? {}), max_retries: Number(draft.retries), strategy: draft.strategy, delay_seconds: Number(draft.delay), backoff_rate: Number(draft.backoff) },
     schedule: toSchedule(draft, config?.schedule ?? null),
+    source: config?.source ?? "", // a type that is kept in files stays one of them
     enabled: draft.enabled,
     revision: config?.revision ?? 0, // what it replaces: a change by somebody else meanwhile is never lost
   };
@@ -136,7 +138,7 @@ const FIELDS: Partial<Record<keyof Draft, string>> = {
 };
 
 type Put = <K extends keyof Draft>(key: K, value: Draft[K]) => void;
-type Faults = (field: string) => string | undefined;
+type Faults = (field: string) => ReactNode;
 
 export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDone: (stored: TaskConfig | null) => void }): ReactNode {
   const { t } = useTranslation();
@@ -150,8 +152,11 @@ export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDo
     setChanged((before) => new Set(before).add(FIELDS[key] ?? key));
   };
   const isWellFormed = parse(draft.executorKeys).problem === null && parse(draft.payload).problem === null && draft.type.trim() !== "";
-  const faults: Faults = (field) =>
-    error instanceof ApiError && !changed.has(field) ? error.problem.errors.find((one) => one.field === field || one.field.startsWith(`${field}.`))?.problem : undefined;
+  const faults: Faults = (field) => {
+    if (!(error instanceof ApiError) || changed.has(field) || (field.startsWith("executor.") && changed.has("executor"))) return undefined;
+    const found = error.problem.errors.find((one) => one.field === field || one.field.startsWith(`${field}.`));
+    return found && <ServerWords text={found.problem} />;
+  };
 
   const store = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
@@ -223,11 +228,11 @@ function What({ draft, set, faults }: Part): ReactNode {
           onChange={(event) => {
             const chosen = event.currentTarget.value;
             set("executor", chosen);
-            set("executorKeys", JSON.stringify(EXECUTORS[chosen] ?? {}, null, 2));
+            set("executorKeys", writeJson(EXECUTORS[chosen] ?? {}, 2));
           }}
           error={faults("executor.type")}
         />
-        <Textarea label={t("configs.executor_keys")} autosize minRows={3} styles={MONO} value={draft.executorKeys} onChange={(event) => set("executorKeys", event.currentTarget.value)} error={parse(draft.executorKeys).problem ?? faults("executor")} />
+        <ExecutorFields key={draft.executor} kind={draft.executor} text={draft.executorKeys} onChange={(text) => set("executorKeys", text)} faults={faults} />
         <Textarea label={t("configs.payload")} description={t("configs.payload_note")} autosize minRows={3} styles={MONO} value={draft.payload} onChange={(event) => set("payload", event.currentTarget.value)} error={parse(draft.payload).problem ?? faults("payload")} />
       </Stack>
     </Panel>
@@ -317,15 +322,19 @@ function setDraftMode(mode: Mode, set: Put): void {
   set("when", { none: "", cron: "*/5 * * * *", every_seconds: "60", after_end_seconds: "60", at: new Date(Date.now() + 3_600_000).toISOString() }[mode]);
 }
 
+/** Whether its times depend on the type: by an H, or by jitter. THU has an H, too: then it is asked once too often. */
+const isSpread = (schedule: TaskConfig["schedule"]): boolean => /h/i.test(String(schedule?.cron ?? "")) || Boolean(schedule?.jitter_seconds);
+
 function Preview({ draft, config }: { draft: Draft; config: TaskConfig | null }): ReactNode {
-  const schedule = JSON.stringify(toSchedule(draft, config?.schedule ?? null));
-  const [settled] = useDebouncedValue(schedule, 300);
+  const schedule = toSchedule(draft, config?.schedule ?? null);
+  const [settled] = useDebouncedValue(JSON.stringify({ schedule, type: isSpread(schedule) ? draft.type.trim() : "", count: 5 }), 300);
+  const asked = JSON.parse(settled) as { schedule: TaskConfig["schedule"] };
   const preview = useQuery({
-    queryKey: ["preview", settled, draft.type],
-    queryFn: () => post<SchedulePreview>("/schedules:preview", { schedule: JSON.parse(settled) as object, type: draft.type.trim() || "new", count: 5 }),
+    queryKey: ["preview", settled],
+    queryFn: () => post<SchedulePreview>("/schedules:preview", asked),
     placeholderData: undefined,
     retry: false,
   });
   if (preview.error) return <ProblemAlert error={preview.error} />;
-  return preview.data ? <SchedulePreviewBox preview={preview.data} zone={draft.zone || "UTC"} /> : null;
+  return preview.data ? <SchedulePreviewBox preview={preview.data} zone={String(asked.schedule?.zone ?? "UTC")} /> : null;
 }

@@ -5,14 +5,14 @@ import { count, duration } from "../format";
 import type { Queues } from "../types";
 import { Field, Panel, TextLink } from "./bits";
 
-/** What waits, by priority. `due`: what could run by its time; what is not in the queue all the same was set aside by the leader. */
+/** What waits and runs, and of what is ready how much at which priority. `due`: what could run by its time; what is not in the queue all the same was set aside by the leader. */
 export function Levels({ queues, due }: { queues: Queues; due: number }): ReactNode {
   const { t } = useTranslation();
   const levels = queues.items.filter((queue) => queue.ready > 0);
   const most = Math.max(1, ...levels.map((queue) => queue.ready));
   const ready = levels.reduce((sum, queue) => sum + queue.ready, 0);
   return (
-    <Panel title={t("queues.by_priority")}>
+    <Panel title={t("queues.waiting_and_running")}>
       <SimpleGrid cols={{ base: 2, sm: 4 }} mb="sm">
         <Field label={t("cluster.ready")}>{count(ready)}</Field>
         <Field label={t("cluster.delayed")}>{count(queues.delayed)}</Field>
@@ -22,7 +22,8 @@ export function Levels({ queues, due }: { queues: Queues; due: number }): ReactN
       {levels.length === 0 ? (
         due <= 0 && <Text size="sm" c="dimmed">{t("cluster.nothing_waits")}</Text>
       ) : (
-        <Table data-testid="levels">
+        <Table data-testid="levels" captionSide="top">
+          <Table.Caption ta="left">{t("queues.ready_by_priority")}</Table.Caption>
           <Table.Tbody>
             {levels.map((queue) => (
               <Table.Tr key={queue.priority}>

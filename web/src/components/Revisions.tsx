@@ -7,6 +7,7 @@ import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part, post } from "../api";
 import { Time } from "../format";
+import { writeJson } from "../json";
 import { useSession } from "../session";
 import type { Page, TaskConfig } from "../types";
 import { Foreign, Panel, TextView } from "./bits";
@@ -166,5 +167,5 @@ function Compare({ all, chosen, onClose }: { all: readonly TaskConfig[]; chosen:
 function Value({ value, name }: { value: unknown; name: string }): ReactNode {
   const { t } = useTranslation();
   if (value === undefined || value === null) return <Text size="sm" c="dimmed">{t("revisions.unset")}</Text>;
-  return <TextView text={JSON.stringify(value, null, 2)} name={`${name}.json`} />;
+  return <TextView text={writeJson(value, 2)} name={`${name}.json`} />;
 }

@@ -3,7 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { part, post } from "../api";
-import { parse } from "../pages/TaskDetail";
+import { parse, writeJson } from "../json";
 import { go } from "../router";
 import { oneLine } from "../text";
 import type { Task, TaskConfig } from "../types";
@@ -12,7 +12,7 @@ import { ProblemAlert } from "./problem";
 export function RunNow({ config, onClose }: { config: TaskConfig; onClose: () => void }): ReactNode {
   const { t } = useTranslation();
   const queries = useQueryClient();
-  const [text, setText] = useState(() => JSON.stringify(config.payload ?? {}, null, 2));
+  const [text, setText] = useState(() => writeJson(config.payload ?? {}, 2));
   const [error, setError] = useState<unknown>(null);
   const payload = parse(text);
   const run = async (): Promise<void> => {

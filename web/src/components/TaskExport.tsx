@@ -6,6 +6,7 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get } from "../api";
 import { between, count } from "../format";
+import { writeJson } from "../json";
 import { saveBlob } from "../text";
 import type { Page, Task } from "../types";
 import { notifyDone, notifyProblem } from "./problem";
@@ -46,7 +47,7 @@ const FORMS = {
     type: "text/csv;charset=utf-8",
     full: false,
   },
-  jsonl: { head: "", line: (task: Task) => `${JSON.stringify(task)}\n`, type: "application/jsonl", full: true },
+  jsonl: { head: "", line: (task: Task) => `${writeJson(task)}\n`, type: "application/jsonl", full: true },
 } as const;
 type Form = keyof typeof FORMS;
 type Query = Record<string, string | string[] | undefined>;

@@ -17,6 +17,7 @@ import { Check, Copy } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { count, Elapsed } from "../format";
+import { isText, writeJson } from "../json";
 import { Link } from "../router";
 import { clip, oneLine, save, visible } from "../text";
 import type { Task, TaskStatus } from "../types";
@@ -152,8 +153,8 @@ const MOST_SHOWN = 20_000;
 
 /** A JSON value as text; much of it is shown when it is asked for. */
 export function JsonView({ value, name }: { value: unknown; name: string }): ReactNode {
-  const text = useMemo(() => (typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "null")), [value]);
-  return <TextView text={typeof value === "string" ? JSON.stringify(value) : text} whole={text} name={`${name}.json`} />;
+  const text = useMemo(() => (isText(value) ? value : writeJson(value, 2)), [value]);
+  return <TextView text={isText(value) ? JSON.stringify(value) : text} whole={text} name={`${name}.json`} />;
 }
 
 export function TextView({ text, name, whole }: { text: string; name: string; whole?: string }): ReactNode {

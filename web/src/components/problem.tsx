@@ -6,7 +6,11 @@ import i18next from "i18next";
 import { Component, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError } from "../api";
+import { reword, useServerWords } from "../i18n";
 import { clip, visible } from "../text";
+import type { FieldError } from "../types";
+
+const MOST_TOLD = 1000; // characters of a sentence
 
 const KNOWN = [
   "unreachable",
@@ -24,7 +28,26 @@ const KNOWN = [
   "worker_not_found",
   "token_not_found",
   "too_many_streams",
+  "host_not_allowed",
+  "no_such_route",
+  "task_config_revision_not_found",
+  "schedule_not_found",
+  "calendar_not_found",
+  "request_timeout",
+  "stale_attempt",
+  "idempotency_mismatch",
+  "calendar_in_use",
+  "body_too_large",
+  "too_many_bodies",
 ] as const;
+
+/** Codes that mean the same to whoever looks at a page. */
+const SAME: Readonly<Record<string, (typeof KNOWN)[number]>> = {
+  method_not_allowed: "no_such_route",
+  unsupported_media_type: "no_such_route",
+  address_too_long: "body_too_large",
+  headers_too_large: "body_too_large",
+};
 
 export interface Told {
   title: string;
@@ -35,12 +58,41 @@ export interface Told {
 export function tell(error: unknown): Told {
   const problem = error instanceof ApiError ? error.problem : null;
   const code = problem?.code ?? "internal";
-  const known = KNOWN.find((one) => one === code);
+  const known = SAME[code] ?? KNOWN.find((one) => one === code) ?? "refused"; // by a code of a later release
   return {
-    title: known ? i18next.t(`problem.${known}.title`) : (problem?.title ?? String(error)),
-    detail: problem ? clip(visible(problem.detail), 1000) : "",
-    advice: known ? i18next.t(`problem.${known}.advice`) : "",
+    title: i18next.t(`problem.${known}.title`),
+    detail: problem?.detail ?? "",
+    advice: i18next.t(`problem.${known}.advice`),
   };
+}
+
+const loadMistakes = (): Promise<{ default: Readonly<Record<string, string>> }> => import("../locales/mistakes.zh-CN.json");
+
+/** What the server says: in the language of the visitor where the catalog has the sentence, or as it is, and marked as English. */
+export function ServerWords({ text }: { text: string }): ReactNode {
+  const { t, i18n } = useTranslation();
+  const words = useServerWords(loadMistakes);
+  const told = reword(words, text.slice(0, MOST_TOLD));
+  const isForeign = told === null && i18n.language !== "en";
+  return (
+    <>
+      {isForeign && `${t("problem.in_english")} `}
+      <span className="foreign" lang={told === null ? "en" : undefined}>{clip(visible(told ?? text), MOST_TOLD)}</span>
+    </>
+  );
+}
+
+/** What is wrong with each field. */
+function Fields({ fields }: { fields: readonly FieldError[] }): ReactNode {
+  return (
+    <List size="sm">
+      {fields.slice(0, 20).map((one) => (
+        <List.Item key={`${one.field} ${one.problem}`}>
+          <b className="foreign">{clip(visible(one.field), 100)}</b> <ServerWords text={one.problem} />
+        </List.Item>
+      ))}
+    </List>
+  );
 }
 
 /** `isBrief`: without the words of the server, which are for programs there. */
@@ -52,20 +104,9 @@ export function ProblemAlert({ error, onRetry, isBrief = false }: { error: unkno
   return (
     <Alert color="red" title={told.title} role="alert">
       {fields.length > 0 ? (
-        <List size="sm">
-          {fields.slice(0, 20).map((one) => (
-            <List.Item key={`${one.field} ${one.problem}`}>
-              <b className="foreign">{clip(visible(one.field), 100)}</b>{" "}
-              <span className="foreign">{clip(visible(one.problem), 500)}</span>
-            </List.Item>
-          ))}
-        </List>
+        <Fields fields={fields} />
       ) : (
-        !isBrief && (
-          <Text size="sm" className="foreign">
-            {told.detail}
-          </Text>
-        )
+        !isBrief && told.detail && <Text size="sm"><ServerWords text={told.detail} /></Text>
       )}
       {told.advice && (
         <Text size="sm" mt={4}>
@@ -111,9 +152,9 @@ function Broken({ error }: { error: unknown }): ReactNode {
 
 export function notifyProblem(error: unknown): void {
   const told = tell(error);
-  const fields = error instanceof ApiError ? error.problem.errors.map((one) => `${one.field} ${one.problem}`) : [];
-  const text = [fields.length > 0 ? clip(visible(fields.join("; ")), 500) : told.detail, told.advice].filter(Boolean).join(" ");
-  notifications.show({ color: "red", title: told.title, message: text, autoClose: 10_000 });
+  const fields = error instanceof ApiError ? error.problem.errors : [];
+  const said = fields.length > 0 ? <Fields fields={fields} /> : told.detail && <ServerWords text={told.detail} />;
+  notifications.show({ color: "red", title: told.title, message: <>{said} {told.advice}</>, autoClose: 10_000 });
 }
 
 /** There was nothing to do. */

@@ -4,6 +4,7 @@ import { type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { get } from "../api";
 import { Field, Foreign, Loading, PageHead, Panel } from "../components/bits";
+import { Elections } from "../components/Elections";
 import { Levels } from "../components/Levels";
 import { ProblemAlert } from "../components/problem";
 import { between, count, duration, taken, Time } from "../format";
@@ -72,6 +73,7 @@ export default function Cluster(): ReactNode {
         </>
       )}
       {queues.data && types.data && <Levels queues={queues.data} due={types.data.items.reduce((sum, one) => sum + one.ready, 0)} />}
+      {found && <Elections cluster={found} />}
     </Stack>
   );
 }

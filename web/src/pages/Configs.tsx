@@ -74,7 +74,7 @@ export default function Configs(): ReactNode {
                       </Group>
                       {(config.name || config.description) && <Text size="xs" c="dimmed" lineClamp={1}><Foreign text={config.name || config.description} /></Text>}
                     </Table.Td>
-                    <Table.Td data-label={t("configs.executor")}><Badge variant="outline" color="gray" tt="none">{oneLine(String(config.executor.type ?? ""), 30)}</Badge></Table.Td>
+                    <Table.Td data-label={t("configs.executor")}><Badge variant="outline" color="gray" tt="none" miw="max-content">{oneLine(String(config.executor.type ?? ""), 30)}</Badge></Table.Td>
                     <Table.Td data-label={t("configs.schedule")}><span className="mono">{describeSchedule(config.schedule)}</span></Table.Td>
                     <Table.Td data-label={t("configs.next_fire")}>{config.next_fire_at && config.enabled ? <Text size="sm" component="div"><Relative at={config.next_fire_at} /><Text size="xs" c="dimmed"><Time at={config.next_fire_at} /></Text></Text> : "–"}</Table.Td>
                     <Table.Td visibleFrom="md" className="number">{duration(config.timeout_seconds)}</Table.Td>

@@ -96,7 +96,7 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
   const isTight = room > 0 && busiest !== null && busiest.busy > room;
   return (
     <>
-      {!found.complete && <Alert color="yellow">{t("forecast.incomplete")}</Alert>}
+      {!found.complete && <Alert color="yellow">{t("forecast.incomplete")} {found.known_until !== null && <>{t("forecast.known_until")} <Time at={found.known_until} /></>}</Alert>}
       {isTight && <Alert color="orange" title={t("forecast.tight")}>{t("forecast.tight_text", { busy: rate(busiest.busy), room: count(room), at: absolute(busiest.begin) })}</Alert>}
       <Panel>
         <SimpleGrid cols={{ base: 2, sm: 4 }}>
@@ -258,7 +258,7 @@ function Types({ found, choose }: { found: Found; choose: Choose }): ReactNode {
               {rows.map((one) => (
                 <Table.Tr key={one.type}>
                   <Table.Td miw={140}><TextLink to={`/task-configs/${part(one.type)}`}><Foreign text={one.type} most={60} /></TextLink></Table.Td>
-                  <Table.Td ta="right" className="number nowrap" data-label={t("forecast.runs")}>{count(one.runs)}</Table.Td>
+                  <Table.Td ta="right" className="number nowrap" data-label={t("forecast.runs")}>{one.complete ? count(one.runs) : `≥ ${count(one.runs)}`}</Table.Td>
                   <Table.Td data-label={t("forecast.first")}><Time at={one.first} /></Table.Td>
                   <Table.Td data-label={t("forecast.last")}><Time at={one.last} /></Table.Td>
                   <Table.Td ta="right" className="number nowrap" data-label={t("forecast.takes")}>{one.run_seconds === null ? "–" : taken(one.run_seconds)}</Table.Td>
@@ -272,7 +272,7 @@ function Types({ found, choose }: { found: Found; choose: Choose }): ReactNode {
       {found.types.length > rows.length && <Text size="sm" c="dimmed">{t("forecast.more", { number: count(found.types.length - rows.length) })}</Text>}
       {found.unforeseen.length > 0 && (
         <Text size="sm" c="dimmed" mt="sm" component="div">
-          {t("forecast.unforeseen")} {found.unforeseen.slice(0, 50).map((type) => <span key={type}><TextLink to={`/task-configs/${part(type)}`}><Foreign text={type} most={60} /></TextLink> </span>)}
+          {t("forecast.unforeseen")} {found.unforeseen.slice(0, 50).map((type) => <span key={type}><TextLink to={`/task-configs/${part(type)}`}><Foreign text={type} most={60} /></TextLink> {found.reasons[type] !== undefined && <>(<Foreign text={found.reasons[type]} most={200} />) </>}</span>)}
         </Text>
       )}
     </Panel>

@@ -131,7 +131,7 @@ function Figures({ stats, waiting, report }: { stats?: Stats; waiting?: QueueTyp
       <Figure label={t("overview.median")} value={run(totals?.run.p50_seconds)} note={t("overview.today")} to={reports} />
       <Figure label={t("overview.p95")} value={run(totals?.run.p95_seconds)} note={`p99 ${run(totals?.run.p99_seconds)}`} to={reports} />
       <Figure label={t("overview.lag")} value={duration(Math.floor(oldest))} note={t("overview.due", { number: number(due) })} to="/queues" isBad={oldest > LAG_SECONDS} />
-      <Figure label={t("overview.later")} value={number(later)} note={t("overview.later_note")} to="/tasks?status=PENDING&status=RETRYING" />
+      <Figure label={t("overview.later")} value={number(later)} note={t("overview.later_note")} to="/queues" />
     </SimpleGrid>
   );
 }

@@ -9,13 +9,14 @@ import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
 import { useWorkerNames, WorkerName } from "../components/WorkerName";
-import { absolute, between, duration, Elapsed, percent, Time, useNow, useTimeKind } from "../format";
+import { absolute, between, count, duration, Elapsed, percent, Time, useNow, useTimeKind } from "../format";
 import { useServerWords } from "../i18n";
+import { parse, writeJson } from "../json";
 import { useLive } from "../live";
 import { go } from "../router";
 import { useSession } from "../session";
 import { oneLine, python, shell } from "../text";
-import type { Explanation, LogLine, Task, TaskStatus } from "../types";
+import type { Cluster, Explanation, LogLine, Task, TaskStatus } from "../types";
 
 const WAITING: readonly TaskStatus[] = ["PENDING", "RETRYING"];
 const LAST_PLACE = 99.4; // percent: what took no time at the end is seen all the same
@@ -54,7 +55,7 @@ export default function TaskDetail({ id }: { id: string }): ReactNode {
           </Text>
         </Panel>
       )}
-      <Facts task={shown} />
+      <Facts task={shown} lines={record.lines} />
       {isTelling(shown) && <Failure task={shown} />}
       <Timeline task={shown} lines={record.lines} />
       <Panel>
@@ -108,6 +109,7 @@ function Head({ task }: { task: Task }): ReactNode {
 
   const act = async (action: "cancel" | "retry"): Promise<void> => {
     if (action === "cancel" && !(await confirm({ title: t("task.cancel_title"), text: t("task.cancel_text"), action: t("task.cancel_action") }))) return;
+    if (action === "retry" && task.status === "SUCCESS" && !(await confirm({ title: t("task.again_title"), text: t("task.again_text"), action: t("task.again_action") }))) return;
     try {
       const changed = await post<Task>(`/tasks/${task.id}:${action}`);
       notifyDone(t(action === "cancel" ? "task.cancelled" : "task.retried"));
@@ -152,13 +154,12 @@ function Head({ task }: { task: Task }): ReactNode {
 
 function EditedRun({ task, onClose }: { task: Task; onClose: () => void }): ReactNode {
   const { t } = useTranslation();
-  const [text, setText] = useState(() => JSON.stringify(task.payload, null, 2));
+  const [text, setText] = useState(() => writeJson(task.payload, 2));
   const [error, setError] = useState<unknown>(null);
   const payload = parse(text);
   const run = async (): Promise<void> => {
     try {
-      const wish = { type: task.type, name: task.name, priority: task.priority, metadata: task.metadata, payload: payload.value };
-      const made = await post<Task>("/tasks", wish);
+      const made = await post<Task>(`/tasks/${task.id}:retry`, { payload: payload.value });
       onClose();
       go(`/tasks/${made.id}`);
     } catch (problem) {
@@ -172,27 +173,19 @@ function EditedRun({ task, onClose }: { task: Task; onClose: () => void }): Reac
         <ProblemAlert error={error} />
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>{t("common.back")}</Button>
-          <Button disabled={payload.problem !== null} onClick={() => void run()}>{t("configs.run_now")}</Button>
+          <Button disabled={payload.problem !== null || payload.value === null} onClick={() => void run()}>{t("configs.run_now")}</Button>
         </Group>
       </Stack>
     </Modal>
   );
 }
 
-export function parse(text: string): { value: unknown; problem: string | null } {
-  try {
-    return { value: text.trim() ? JSON.parse(text) : null, problem: null };
-  } catch (error) {
-    return { value: null, problem: error instanceof Error ? error.message : String(error) };
-  }
-}
-
 function CopyAs({ task }: { task: Task }): ReactNode {
   const { t } = useTranslation();
   // Written when they are asked for: a payload may be large, and the page is drawn anew every second.
   const forms = {
-    curl: () => `curl "$ROTA_URL/api/v1/tasks" -H "Authorization: Bearer $ROTA_TOKEN" -H "Content-Type: application/json" -d ${shell(JSON.stringify({ type: task.type, payload: task.payload }))}`,
-    CLI: () => `rota task submit ${shell(task.type)} --payload ${shell(JSON.stringify(task.payload))} --wait`,
+    curl: () => `curl "$ROTA_URL/api/v1/tasks" -H "Authorization: Bearer $ROTA_TOKEN" -H "Content-Type: application/json" -d ${shell(writeJson({ type: task.type, payload: task.payload }))}`,
+    CLI: () => `rota task submit ${shell(task.type)} --payload ${shell(writeJson(task.payload))} --wait`,
     Python: () => `import rota\n\nwith rota.Client() as client:\n    client.submit(${JSON.stringify(task.type)}, ${python(task.payload)})\n`,
   };
   const copy = (write: () => string): void => {
@@ -227,37 +220,62 @@ function Why({ task }: { task: Task }): ReactNode {
   const words = useServerWords(loadWhy);
   const kind = useTimeKind();
   const nameOf = useWorkerNames();
+  const lacksWorker = why.data?.reason === "no_worker_for_type";
+  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => get<Cluster>("/cluster", {}, signal), enabled: lacksWorker });
   if (!why.data) return null;
   const reason = why.data.reason as "running";
-  const said = explain(why.data, task, { words, zone: kind === "utc" ? "UTC" : undefined });
+  const isAlone = cluster.data?.coordinator === "memory"; // one process, which no other worker can join
+  const said = explain(why.data, task, { words, zone: kind === "utc" ? "UTC" : undefined, isAlone, outcome: t(`status.${why.data.status}`) });
+  const isHelped = lacksWorker && cluster.data && !isAlone && (why.data.executor ?? "local") === "local"; // by a worker that has the code
   const worker = why.data.worker_id;
   const sentence = worker === null ? said : said.replaceAll(worker, oneLine(nameOf(worker) ?? worker, 60));
   const title = i18n.exists(`why.${reason}`) ? t(`why.${reason}`) : why.data.reason;
   return (
     <Alert role="note" variant="light" color={hue(task.status)} title={`${t("task.why")} ${title}`} data-testid="why">
       <Text size="sm" className="foreign">{sentence}</Text>
-      {why.data.reason === "no_worker_for_type" && <Text size="sm" className="mono" mt={4}>rota worker --app FILE.py</Text>}
+      {isHelped && <Text size="sm" className="mono foreign" mt={4}>rota worker --app {oneLine(why.data.module ?? "FILE.py")}</Text>}
     </Alert>
   );
 }
 
 const loadWhy = (): Promise<{ default: Readonly<Record<string, string>> }> => import("../locales/why.zh-CN.json");
 
+interface Terms {
+  words: Readonly<Record<string, string>>;
+  zone: string | undefined;
+  isAlone: boolean;
+  outcome: string; // the status in the language of the visitor
+}
+
 /** Why a task is where it is: in the words of the catalog, or in those of the server, with times as the visitor has them. */
-function explain(why: Explanation, task: Task, { words, zone }: { words: Readonly<Record<string, string>>; zone: string | undefined }): string {
-  const { due_at: dueAt, reason } = why;
-  const form = reason !== "not_due" || task.attempt === 0 ? reason : task.status === "RETRYING" ? "not_due_retrying" : "not_due_returned";
-  const template = words[form];
-  if (template === undefined) return oneLine(why.sentence.replace(INSTANT, (at) => absolute(at, zone)), 1000);
-  const error = task.error ? `${task.error.code}${task.error.message ? `: ${task.error.message}` : ""}` : "–";
-  const values: Record<string, unknown> = { ...why, type: task.type, at: dueAt ? absolute(dueAt, zone) : "–", error };
+function explain(why: Explanation, task: Task, { words, zone, isAlone, outcome }: Terms): string {
+  const { due_at: dueAt } = why;
+  const form = formOf(why, isAlone);
+  if (words[form] === undefined) return oneLine(why.sentence.replace(INSTANT, (at) => absolute(at, zone)), 1000);
+  const template = [form, why.overlap && `skips_${why.overlap}`, why.keeps_firing && "keeps_firing"].map((name) => (name && words[name]) || "").join("");
+  const error = [why.error_code, why.error_message].filter(Boolean).join(": ");
+  const values: Record<string, unknown> = { ...why, type: task.type, at: dueAt ? absolute(dueAt, zone) : "–", error, outcome };
   return oneLine(template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => String(values[name] ?? "–")), 1000);
+}
+
+function formOf({ reason, status, attempt, executor, module, error_code: failed }: Explanation, isAlone: boolean): string {
+  if (reason === "no_worker_for_type") {
+    const lack = module ? "_module" : (executor ?? "local") === "local" ? "" : "_executor";
+    return (isAlone ? "no_worker_alone" : reason) + lack;
+  }
+  if (reason === "ended" && failed) return "ended_error";
+  if (reason !== "not_due" || attempt === 0) return reason;
+  return status === "RETRYING" ? "not_due_retrying" : "not_due_returned";
 }
 
 const INSTANT = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
 
-function Facts({ task }: { task: Task }): ReactNode {
+const RERUN = /^\{"rerun_as": "(\d+)"\}$/; // how the record of a task tells of one that was made of it
+const SHOWN_RERUNS = 3; // the newest, until all are asked for
+
+function Facts({ task, lines }: { task: Task; lines: readonly LogLine[] }): ReactNode {
   const { t } = useTranslation();
+  const reruns = useMemo(() => lines.flatMap((line) => RERUN.exec(line.detail)?.[1] ?? []), [lines]);
   return (
     <Panel>
       <SimpleGrid cols={{ base: 2, sm: 3, md: 5 }}>
@@ -270,10 +288,29 @@ function Facts({ task }: { task: Task }): ReactNode {
         <Field label={t("task.scheduled")}><Time at={task.scheduled_at} /></Field>
         <Field label={t("task.started")}><Time at={task.started_at} /></Field>
         <Field label={t("task.completed")}><Time at={task.completed_at} /></Field>
-        {task.next_attempt_at ? <Field label={t("task.next_attempt")}><Time at={task.next_attempt_at} /></Field> : task.rerun_of ? <Field label={t("task.rerun_of")}><TextLink to={`/tasks/${task.rerun_of}`}><span className="mono">{task.rerun_of}</span></TextLink></Field> : null}
+        {task.next_attempt_at && <Field label={t("task.next_attempt")}><Time at={task.next_attempt_at} /></Field>}
+        {task.rerun_of && <Field label={t("task.rerun_of")}><TaskLink id={task.rerun_of} /></Field>}
+        {reruns.length > 0 && <Reruns ids={reruns} />}
       </SimpleGrid>
     </Panel>
   );
+}
+
+/** The tasks that were made of this one. */
+function Reruns({ ids }: { ids: readonly string[] }): ReactNode {
+  const { t } = useTranslation();
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? ids : ids.slice(-SHOWN_RERUNS);
+  return (
+    <Field label={ids.length > 1 ? t("task.rerun_as_many", { number: count(ids.length) }) : t("task.rerun_as")}>
+      <div className="reruns">{shown.map((id) => <div key={id}><TaskLink id={id} /></div>)}</div>
+      {shown.length < ids.length && <Button variant="subtle" size="compact-xs" px={0} onClick={() => setWhole(true)}>{t("common.show_all")}</Button>}
+    </Field>
+  );
+}
+
+function TaskLink({ id }: { id: string }): ReactNode {
+  return <TextLink to={`/tasks/${id}`}><span className="mono">{id}</span></TextLink>;
 }
 
 /** Of a task that waits it can be changed. */

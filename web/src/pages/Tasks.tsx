@@ -1,7 +1,6 @@
-import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
+import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { ArrowUpDown, ChevronRight, ChevronsLeft, RotateCcw, Search, SlidersHorizontal, X, XCircle } from "lucide-react";
+import { ArrowUpDown, ChevronRight, ChevronsLeft, RotateCcw, SlidersHorizontal, X, XCircle } from "lucide-react";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, post } from "../api";
@@ -10,6 +9,7 @@ import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
 import { SavedViews } from "../components/SavedViews";
 import { TaskExport } from "../components/TaskExport";
+import { Typed } from "../components/Typed";
 import { WorkerName } from "../components/WorkerName";
 import { absolute, count, Time } from "../format";
 import { useLive } from "../live";
@@ -207,34 +207,6 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
         </Badge>
       )}
     </Group>
-  );
-}
-
-/** Text that is taken over when the typing rests. */
-function Typed({ label, hint, value, onChange, icon }: { label: string; hint: string; value: string; onChange: (text: string) => void; icon?: boolean }): ReactNode {
-  const [text, setText] = useState(value);
-  const [told, setTold] = useState(value);
-  if (value !== told) {
-    setTold(value);
-    setText(value);
-  }
-  const tell = useDebouncedCallback((next: string) => {
-    setTold(next);
-    onChange(next);
-  }, 350);
-  return (
-    <TextInput
-      label={label}
-      placeholder={hint}
-      value={text}
-      maxLength={200}
-      leftSection={icon ? <Search size={14} /> : undefined}
-      data-search={icon}
-      onChange={(event) => {
-        setText(event.currentTarget.value);
-        tell(event.currentTarget.value);
-      }}
-    />
   );
 }
 
