@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from bench.peers.catalogue import PEERS
+
 MOST_OF_OTHERS = 0.15  # of the machine, with what the kernel does; more, and a figure says little
 QUICK = "One round of everything, and fewer tasks: the figures of a whole run are steadier."
 WHOLE = (
@@ -14,7 +16,25 @@ WHOLE = (
     " queued tasks, which are queued once. Waits are those of 300 tasks, one after the other; memory and idle CPU were"
     " read once."
 )
-BAR, ROW, LEFT, WIDTH = 16, 24, 250, 760  # of the picture, in pixels
+PEER_GROUP = "Peers"
+BOTH = ", both"
+FLOOR_OF = "floor of "
+INSTALLATIONS = {  # what each ground is called for people
+    "redis+mariadb": "Redis + MariaDB",
+    "redis-only": "Redis",
+    "redis+postgresql": "Redis + PostgreSQL",
+    "sql+postgresql": "PostgreSQL",
+    "embedded": "SQLite, one process",
+}
+TITLE = "Tasks per second, created and worked on at once"
+BAR, ROW, LEFT, WIDTH = 16, 24, 300, 800  # of the picture, in pixels …
+TOP, SECOND = 84, 330  # … where its bars begin, below the legend, and the legend's second column
+KINDS = {  # of bars: what the legend says, and the colours on light and on dark
+    "rota": ("Rota, which keeps a record of every task", "#0969da", "#58a6ff"),
+    "floor": ("the floor: Rota's messages to the servers, without any logic", "#bf8700", "#d29922"),
+    "keeping": ("others that keep a record", "#8250df", "#a371f7"),
+    "bare": ("others, set to keep no record of a task that has ended", "#8c959f", "#6e7681"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +60,34 @@ class Figure:
         disturbed = f"others used {self.others:.0%} of the machine" if self.others > MOST_OF_OTHERS else ""
         return "; ".join(filter(None, (self.note, disturbed)))
 
+    @property
+    def ground(self) -> str:
+        """What a peer stands on, and whether it keeps what Rota keeps; of all others the name says it."""
+        peer = _PEERS.get(self.name.partition(",")[0]) if self.group == PEER_GROUP else None
+        if peer is None:
+            return ""
+        return f"{peer.ground}; {'a record of every task' if peer.keeps_record else 'no record of ended tasks'}"
+
+    @property
+    def kind(self) -> str:
+        """Which of `KINDS` its bar is."""
+        if self.group == PEER_GROUP:
+            peer = _PEERS.get(self.name.partition(",")[0])
+            return "keeping" if peer is not None and peer.keeps_record else "bare"
+        return "floor" if self.name.startswith(FLOOR_OF) else "rota"
+
+    @property
+    def label(self) -> str:
+        """What its bar is called: who, and on which databases."""
+        name = self.name.removesuffix(BOTH)
+        if self.group == PEER_GROUP:
+            return f"{name} on {_PEERS[name].ground}" if name in _PEERS else name
+        ground = name.removeprefix(FLOOR_OF)
+        return f"{'floor' if self.kind == 'floor' else 'Rota'} on {INSTALLATIONS.get(ground, ground)}"
+
+
+_PEERS = {peer.name: peer for peer in PEERS}
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -49,6 +97,13 @@ class Outcome:
     is_quick: bool
     is_whole: bool = True
     figures: list[Figure] = field(default_factory=list)
+    machine: str = field(default_factory=lambda: describe_machine())
+
+    @classmethod
+    def read(cls, path: Path) -> "Outcome":
+        """One that was written before, with the machine it was measured on."""
+        found = json.loads(path.read_text("utf-8"))
+        return cls(**{**found, "figures": [Figure(**figure) for figure in found["figures"]]})
 
     @property
     def stem(self) -> str:
@@ -69,7 +124,7 @@ class Outcome:
     def write(self, folder: Path) -> None:
         """As Markdown, JSON and a picture, under the stem and under the time of the run."""
         folder.mkdir(parents=True, exist_ok=True)
-        picture = draw([figure for figure in self.figures if figure.unit == "tasks/s" and figure.name.endswith("both")])
+        picture = draw([figure for figure in self.figures if figure.unit == "tasks/s" and figure.name.endswith(BOTH)])
         for stem in (self.stem, self.began_at.replace(":", "").replace("-", "")):
             (folder / f"{stem}.md").write_text("\n".join(self.to_markdown(f"{stem}.svg")) + "\n", "utf-8")
             (folder / f"{stem}.json").write_text(json.dumps(self._document(), indent=2) + "\n", "utf-8")
@@ -80,21 +135,24 @@ class Outcome:
             "began_at": self.began_at,
             "is_quick": self.is_quick,
             "is_whole": self.is_whole,
-            "machine": describe_machine(),
+            "machine": self.machine,
             "figures": [asdict(figure) for figure in self.figures],
         }
 
     def to_markdown(self, picture: str) -> Iterator[str]:
         yield f"# Benchmarks, {self.began_at}"
         yield ""
-        yield f"{describe_machine()}. Everything runs on this one machine. {QUICK if self.is_quick else WHOLE}"
-        yield f"\n![Tasks per second, created and worked on at once]({picture})"
+        yield f"{self.machine}. Everything runs on this one machine. {QUICK if self.is_quick else WHOLE}"
+        yield f"\n![{TITLE}]({picture})"
         for group, figures in self.groups().items():
             yield f"\n## {group}\n"
-            yield "| | | share | |"
-            yield "|---|--:|--:|---|"
+            has_grounds = any(figure.ground for figure in figures)
+            yield "| | on, and what it keeps | | share | |" if has_grounds else "| | | share | |"
+            yield "|---|---|--:|--:|---|" if has_grounds else "|---|--:|--:|---|"
             for figure in figures:
-                yield f"| {' | '.join(_cells(figure))} | {figure.remark} |"
+                name, *cells = _cells(figure)
+                row = (name, *([figure.ground] if has_grounds else ()), *cells, figure.remark)
+                yield f"| {' | '.join(row)} |"
 
     def to_text(self) -> Iterator[str]:
         cells = [_cells(figure) for figure in self.figures]
@@ -103,7 +161,8 @@ class Outcome:
             yield f"\n{group}"
             for figure in figures:
                 name, value, share = _cells(figure)
-                yield f"  {name:{names}s}  {value:>{values}s}  {share:{shares}s}  {figure.remark}".rstrip()
+                remark = "; ".join(filter(None, (figure.ground, figure.remark)))
+                yield f"  {name:{names}s}  {value:>{values}s}  {share:{shares}s}  {remark}".rstrip()
 
 
 def _cells(figure: Figure) -> tuple[str, str, str]:
@@ -117,28 +176,41 @@ def describe_machine() -> str:
 
 
 def draw(figures: Sequence[Figure]) -> str:
-    """Bars, longest first; readable on light and on dark: the colours follow the reader's scheme."""
+    """Bars, longest first, below a legend; on a ground of its own, since a page may be dark where its reader is not."""
     ranked = sorted(figures, key=lambda figure: -figure.value)
     most = max((figure.value for figure in ranked), default=1.0)
-    height = ROW * len(ranked) + 8
-    style = (
-        "text{font:13px system-ui,sans-serif;fill:#24292f}.rota{fill:#0969da}.peer{fill:#8c959f}.floor{fill:#bf8700}"
-        "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.rota{fill:#58a6ff}.peer{fill:#6e7681}.floor{fill:#d29922}}"
-    )
-    bars = [_bar(figure, number * ROW + 4, most=most) for number, figure in enumerate(ranked)]
+    height = TOP + ROW * len(ranked) + 8
+    bars = [_bar(figure, TOP + number * ROW, most=most) for number, figure in enumerate(ranked)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" role="img">'
-        f"<title>Tasks per second, created and worked on at once</title><style>{style}</style>{''.join(bars)}</svg>\n"
+        f"<title>{TITLE}</title><style>{_style()}</style>"
+        f'<rect class="ground" width="{WIDTH}" height="{height}" rx="6"/>'
+        f'<text class="title" x="12" y="22">{TITLE}</text>{_legend()}{"".join(bars)}</svg>\n'
     )
+
+
+def _style() -> str:
+    light, dark = ("".join(f".{kind}{{fill:{told[place]}}}" for kind, told in KINDS.items()) for place in (1, 2))
+    return (
+        f"text{{font:13px system-ui,sans-serif;fill:#24292f}}.title{{font-weight:600}}.ground{{fill:#fff}}{light}"
+        f"@media(prefers-color-scheme:dark){{text{{fill:#e6edf3}}.ground{{fill:#0d1117}}{dark}}}"
+    )
+
+
+def _legend() -> str:
+    """Two rows of two."""
+    entries = []
+    for number, (kind, (told, *_)) in enumerate(KINDS.items()):
+        left, top = 12 + SECOND * (number % 2), 34 + 22 * (number // 2)
+        swatch = f'<rect class="{kind}" x="{left}" y="{top}" width="12" height="12" rx="2"/>'
+        entries.append(f'{swatch}<text x="{left + 18}" y="{top + 11}">{told}</text>')
+    return f'<g class="legend">{"".join(entries)}</g>'
 
 
 def _bar(figure: Figure, top: int, *, most: float) -> str:
-    kind = "floor" if "floor" in figure.name else "peer" if figure.group == "Peers" else "rota"
-    width = max((WIDTH - LEFT - 90) * figure.value / most, 1)
-    name = figure.name.removesuffix(", both")
-    label = f"Rota, {name}" if kind == "rota" else name
+    width = max((WIDTH - LEFT - 70) * figure.value / most, 1)
     return (
-        f'<text x="{LEFT - 8}" y="{top + 13}" text-anchor="end">{label}</text>'
-        f'<rect class="{kind}" x="{LEFT}" y="{top}" width="{width:.0f}" height="{BAR}" rx="2"/>'
+        f'<text x="{LEFT - 8}" y="{top + 13}" text-anchor="end">{figure.label}</text>'
+        f'<rect class="{figure.kind}" x="{LEFT}" y="{top}" width="{width:.0f}" height="{BAR}" rx="2"/>'
         f'<text x="{LEFT + width + 6:.0f}" y="{top + 13}">{figure.value:,.0f}</text>'
     )

@@ -13,6 +13,7 @@ from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
 from tests.support.servers.postgres import PostgresServer
 
 Server = MariaDbServer | PostgresServer
+SEGMENTS = 60  # of 16 MB: 1 GB, as large as MariaDB's log
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class Place:
         self.server.create_database(name)
         return self.server.url(name)
 
+    def settle(self) -> None:
+        """Write out what was written, so that nothing of it is left to whoever is measured next."""
+        if isinstance(self.server, PostgresServer):
+            self.server.execute("CHECKPOINT")
+
     def cpu_seconds(self) -> float:
         """CPU time the server process has used so far, all its threads and processes together; 0 for SQLite."""
         return 0.0 if self.server is None else cpu_seconds(self.server.pid)
@@ -53,6 +59,15 @@ def place(name: str) -> Iterator[Place]:
             with MariaDbServer(options) as server:
                 yield Place(name, server, Path(folder))
         else:
-            settings = ("shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min")
+            settings = ("shared_buffers=512MB", "min_wal_size=1GB", "max_wal_size=4GB", "checkpoint_timeout=30min")
             with PostgresServer(durable=True, settings=settings) as postgres:
+                _make_log_segments(postgres)
                 yield Place(name, postgres, Path(folder))
+
+
+def _make_log_segments(server: PostgresServer) -> None:
+    """Have those segments of the log that will be written, as after some days of work, and as MariaDB's log is there
+    from the start: to make one takes 10 ms, which whoever happens to need it would wait for."""
+    made = f"pg_logical_emit_message(false, 'bench', ''), pg_switch_wal() FROM generate_series(1, {SEGMENTS})"
+    server.execute(f"SELECT {made}")
+    server.execute("CHECKPOINT")  # they are kept to be written again

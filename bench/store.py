@@ -180,6 +180,7 @@ async def prepare_history(where: Place, tasks: int) -> str:
     print(f"  {where.name}: writing a history of {tasks:,} tasks …", flush=True)
     url = await where.fresh()
     write_history(where, url, tasks=tasks)
+    where.settle()
     wait_until_idle(where)
     return url
 

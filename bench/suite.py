@@ -1,10 +1,11 @@
 """All that is measured of an installation, in one run: `make bench`, or `make bench QUICK=1`.
 
     python bench/suite.py [--quick] [--without peers] [--only growth]
+    python bench/suite.py --render      # the table and the picture of the latest whole run anew, without measuring
 
 Composed of what the other programs in this folder measure one by one. Starts servers of its own on private ports,
 shows how far it is, prints a table, and writes Markdown, JSON and a picture into `bench/results/`: as `latest`, or as
-`quick` or `part` where it was not a whole run. About a quarter of an hour; a few minutes with `--quick`, which measures
+`quick` or `part` where it was not a whole run. About twelve minutes; two or three with `--quick`, which measures
 one round of everything and fewer tasks. What somebody else used of the machine since a part began is told beside its
 figures where it was much: a run that was disturbed is worth little.
 """
@@ -184,12 +185,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=PARTS, action="append", default=[])
     parser.add_argument("--without", choices=PARTS, action="append", default=[])
+    parser.add_argument("--render", action="store_true")
     options = parser.parse_args(arguments)
+    if options.render:
+        Outcome.read(RESULTS / "latest.json").write(RESULTS)
+        return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that every server and process is ended
     names = [name for name in options.only or PARTS if name not in options.without]
     began_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     outcome = Outcome(began_at, options.quick, is_whole=set(names) == set(PARTS))
-    gather({name: partial(PARTS[name], Size(options.quick)) for name in names}, outcome, folder=RESULTS, say=say)
+    size = Size(options.quick)  # one for all: what the first part reaches, others are measured by
+    gather({name: partial(PARTS[name], size) for name in names}, outcome, folder=RESULTS, say=say)
     print("\n".join(outcome.to_text()))
     folder = RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS
     print(f"\nwritten to {folder}/{outcome.stem}.md, and as {outcome.stem}.json and {outcome.stem}.svg (the picture)")

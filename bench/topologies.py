@@ -1,6 +1,6 @@
 """How many no-op tasks a second one process with all roles carries from submit to result, by where it keeps them.
 
-    python bench/topologies.py [--tasks 6000] [--rounds 3] [embedded|redis+mariadb|redis|etcd|sql+postgresql …]
+    python bench/topologies.py [--tasks 20000] [--rounds 3] [embedded|redis+mariadb|redis|etcd|sql+postgresql …]
 
 Servers are durable and on this machine, so the figures are for comparing, and an installation of several machines is
 faster. Each round has every topology once, on new servers, so that whatever else the machine does meanwhile is shared
@@ -113,7 +113,7 @@ def to_table(rates: Mapping[str, Sequence[float]]) -> Iterator[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help=", ".join(TOPOLOGIES))
-    parser.add_argument("--tasks", type=int, default=6000)
+    parser.add_argument("--tasks", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))  # the table is what matters

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+PRODUCTS = {"redis": "Redis", "postgresql": "PostgreSQL"}
+
 
 @dataclass(frozen=True, slots=True)
 class Peer:
@@ -13,11 +15,19 @@ class Peer:
     tasks: int  # of one round
     processes: int = 1  # of the worker command; those that start two by themselves are started once
     database: str = "redis"
+    batch: int = 0  # tasks that its workers take at once and create at once, where they do both
+    keeps_record: bool = False  # of tasks that have ended, durably
     prepare: tuple[str, ...] = ()  # makes its tables
 
     @property
     def module(self) -> str:
         return f"bench.peers.{self.name}_app"
+
+    @property
+    def ground(self) -> str:
+        """What it stands on, for people."""
+        database = PRODUCTS[self.database]
+        return f"{database}, batches of {self.batch}" if self.batch else database
 
 
 def _app(name: str) -> str:
@@ -70,6 +80,7 @@ PEERS = (
         tasks=2_000,
         processes=2,
         database="postgresql",
+        keeps_record=True,
         prepare=("procrastinate", "--app", f"{_app('procrastinate')}.app", "schema", "--apply"),
     ),
     Peer(
@@ -79,6 +90,8 @@ PEERS = (
         tasks=20_000,
         processes=2,
         database="postgresql",
+        batch=500,
+        keeps_record=True,
         prepare=("pgq", "--pg-dsn", "{url}", "install"),
     ),
 )
