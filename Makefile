@@ -133,10 +133,13 @@ servers: setup
 	@echo "==> servers"
 	@$(PY) -m tests.support.servers.install
 
-# The console is built while the checks run: neither keeps more than a core busy.
+# The console is built while the checks run: neither keeps more than a core busy. And the tests are read once, so that
+# the processes that will run them find them compiled, which each of them would do by itself and for all.
 .PHONY: checked
 checked: setup servers
-	@$(MAKE) try-console & console=$$!; $(MAKE) check; wait $$console
+	@$(MAKE) try-console & console=$$!; \
+	$(if $(PYTEST_ARGS),:,$(BIN)/pytest --collect-only -qq >/dev/null 2>&1) & tests=$$!; \
+	$(MAKE) check; wait $$console; wait $$tests || true
 
 .PHONY: test
 test: checked ## Everything a change must pass (PYTEST_ARGS="-k name" narrows the tests)
