@@ -95,7 +95,9 @@ def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now
         task_type = check_name("type", wish.type)
         raise InvalidError("type", f"no task config for {task_type!r}; start a worker that has it, or create it")
     if not config.is_enabled:
-        raise InvalidError("type", f"task config {config.type!r} is disabled; resume it first: rota config-type resume {config.type}")
+        raise InvalidError(
+            "type", f"task config {config.type!r} is disabled; resume it first: rota config-type resume {config.type}"
+        )
     timeout = config.timeout if wish.timeout is None else wish.timeout
     scheduled_at = _scheduled_at(wish, now)
     spec = TaskSpec(
