@@ -211,7 +211,7 @@ def _wish(type: str, payload: Any, *, options: SubmitOptions, key: str) -> Creat
 
 
 def _key_of(options: SubmitOptions) -> str:
-    """An empty one is most likely a variable that was not set; with a new one in its place nothing is done just once."""
+    """An empty one is most likely a variable that was not set: a new one in its place would let work be done twice."""
     key = options.get("idempotency_key")
     if key == "":
         raise InvalidError("idempotency_key", "must not be empty; leave it out where the same may be done twice")

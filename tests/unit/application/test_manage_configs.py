@@ -59,7 +59,7 @@ async def test_a_paused_type_takes_no_tasks_here_from_that_moment() -> None:
     await configs.trigger(a_submission())
     assert not (await configs.pause(*KEY)).is_enabled
     assert not (await configs.pause(*KEY)).is_enabled, "once more changes nothing"
-    with pytest.raises(InvalidError, match="is disabled"):
+    with pytest.raises(InvalidError, match="is disabled; resume it first: rota config-type resume email"):
         await configs.trigger(a_submission())
     assert (await configs.resume(*KEY)).is_enabled
     assert not (await configs.trigger(a_submission())).is_repeat

@@ -12,7 +12,7 @@ import rota
 from rota.client import task_calls
 from rota.client.place import Place
 from rota.client.sync_wire import SyncSystem, SyncWire
-from rota.domain.errors import ConflictError, RateLimitedError, RotaError, UnavailableError
+from rota.domain.errors import ConflictError, InvalidError, RateLimitedError, RotaError, UnavailableError
 from tests.unit.client.dial import Dial, FixedChance, JumpingSync, problem, task
 
 AWAY = problem(503, "unavailable", detail="the store is away")
@@ -86,6 +86,12 @@ def test_a_submit_is_sent_again_under_the_same_key(dial: Dial) -> None:
 def test_a_key_that_was_given_is_kept(dial: Dial) -> None:
     dial.ask(lambda client: client.submit("email", idempotency_key="order-7"), task())
     assert msgspec.json.decode(dial.sent[0].content) == {"type": "email", "idempotency_key": "order-7"}
+
+
+def test_an_empty_key_is_refused_before_anything_is_sent(dial: Dial) -> None:
+    with pytest.raises(InvalidError, match="idempotency_key: must not be empty; leave it out"):
+        dial.ask(lambda client: client.submit("email", idempotency_key=""))
+    assert dial.sent == []
 
 
 def test_a_rerun_is_sent_again_under_the_same_key(dial: Dial) -> None:
