@@ -17,15 +17,12 @@ from rota.domain.firing import Run, given_to
 from rota.domain.queue import QueueEntry
 from rota.domain.task import PENDING, LiveTask, Task
 
-FEW = 16  # so many at once bring along what their grant needs; more are soon read together, and would fill the queue
-
 log = structlog.get_logger(__name__)
 
 
 async def announce_tasks(node: Node, fresh: Sequence[Task]) -> None:
     """Tell of tasks."""
-    entries = [_entry(task, is_lone=len(fresh) <= FEW) for task in fresh]
-    await _announce(node, entries, events=[_created(task) for task in fresh])
+    await _announce(node, [_entry(task) for task in fresh], events=[_created(task) for task in fresh])
 
 
 async def announce_runs(node: Node, runs: Sequence[Run]) -> None:
@@ -45,8 +42,8 @@ async def _announce(node: Node, entries: Sequence[QueueEntry], *, events: Sequen
         log.warning("submit.not_queued", tasks=len(entries), error=str(exc))
 
 
-def _entry(task: Task, *, is_lone: bool) -> QueueEntry:
-    is_told = is_lone and task.state.status is PENDING  # that is what a hint says of it
+def _entry(task: Task) -> QueueEntry:
+    is_told = task.state.status is PENDING  # that is what a hint says of it
     added = LiveTask(state=task.state, type=task.spec.type, timeout=task.spec.timeout) if is_told else None
     scheduled_at = task.spec.scheduled_at
     due_at = None if scheduled_at is None or scheduled_at <= task.spec.created_at else scheduled_at

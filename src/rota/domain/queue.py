@@ -11,6 +11,8 @@ from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.task import LiveTask
 
+MOST_BROUGHT = 10_000  # entries of a level that bring their tasks along; of a longer one the memory would count
+
 
 class QueueEntry(Struct, frozen=True, gc=False):
     """A task that waits: ready now, or not before `due_at`.

@@ -7,7 +7,10 @@ import pytest
 
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import WorkerId
+from rota.domain.priority import LEVELS, NORMAL
+from rota.domain.queue import MOST_BROUGHT, QueueEntry
 from rota.infrastructure.coordination.memory import Bell, memory_coordinator
+from rota.testing.contract.coordinator_backend import make_added, make_ids
 from tests.support.clock import FakeClock, settle
 
 LONG = timedelta(hours=1)
@@ -86,3 +89,10 @@ async def test_who_comes_back_to_a_process_that_was_restarted_is_told_that_some_
     await after.signals.publish([event] * 5)
     async with after.signals.subscribe(after=heard.id) as events:
         assert (await anext(events)).event is None
+
+
+async def test_in_a_long_queue_no_more_tasks_bring_themselves_along(clock: FakeClock) -> None:
+    queue = memory_coordinator(clock).queue
+    ids = make_ids(MOST_BROUGHT + 1)
+    await queue.push([QueueEntry(task_id, NORMAL, added=make_added(task_id)) for task_id in ids])
+    assert len((await queue.take(len(ids), order=LEVELS)).added) == MOST_BROUGHT

@@ -21,7 +21,7 @@ from rota.domain.attempt import Attempt
 from rota.domain.events import Event, Told
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.priority import LEVELS
-from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
+from rota.domain.queue import MOST_BROUGHT, DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
 from rota.domain.task import LiveTask
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
@@ -254,7 +254,7 @@ class MemoryTaskQueue:
         for entry in entries:
             if entry.due_at is None:
                 queues.ready[entry.priority].append(entry.task_id)
-                if entry.added is not None:
+                if entry.added is not None and len(queues.added) < MOST_BROUGHT:
                     queues.added[entry.task_id] = entry.added
             else:
                 self._delay(entry, entry.due_at)

@@ -42,6 +42,7 @@ from rota.infrastructure.etcd.ops import (
 )
 from rota.infrastructure.instants import from_us, to_us
 
+FEW = 16  # tasks of one push, up to which each brings itself along; more are read together, by a range or two
 HEADS = 8  # entries looked at where nothing is to be taken: one that is none of ours must not hide the next
 
 
@@ -67,7 +68,7 @@ class EtcdTaskQueue:
         delayed = {
             (entry.priority, entry.task_id): to_us(entry.due_at) for entry in entries if entry.due_at is not None
         }
-        changes = [self._make_ready(entry) for entry in ready]
+        changes = [self._make_ready(entry, is_brief=len(ready) > FEW) for entry in ready]
         is_news = bool(ready)
         if delayed:
             known = await self._find_due(delayed)
@@ -201,9 +202,9 @@ class EtcdTaskQueue:
         wake = wake_all(self._keys) if wakes else []
         return (await self._client.write_in_parts([*changes, *wake], may_repeat=may_repeat))[: len(changes)]
 
-    def _make_ready(self, entry: QueueEntry) -> Op:
+    def _make_ready(self, entry: QueueEntry, *, is_brief: bool) -> Op:
         key = self._keys.ready_entry(entry.priority, self._stamps.next(), task_id=entry.task_id)
-        return put(key, b"" if entry.added is None else to_brought(entry.added))
+        return put(key, b"" if is_brief or entry.added is None else to_brought(entry.added))
 
     def _delay(self, priority: int, task_id: TaskId, *, due_us: int, known: str | None) -> Op:
         keys, time = self._keys, spell_time(due_us)

@@ -42,8 +42,10 @@ def find_entry(text: bytes) -> Entry | None:
     return None if task_id is None or number is None else (TaskId(task_id), number)
 
 
-def to_ready(entry: QueueEntry) -> TaskId | bytes:
-    return entry.task_id if entry.added is None else b"%d %b" % (entry.task_id, to_brought(entry.added))
+def to_ready(entry: QueueEntry, *, is_brief: bool) -> TaskId | bytes:
+    if is_brief or entry.added is None:
+        return entry.task_id
+    return b"%d %b" % (entry.task_id, to_brought(entry.added))
 
 
 def find_ready(text: bytes) -> Ready | None:

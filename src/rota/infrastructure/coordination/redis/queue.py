@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from rota.application.ports.coordinator import NO_WAIT
 from rota.domain.ids import TaskId
 from rota.domain.priority import LEVELS
-from rota.domain.queue import DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
+from rota.domain.queue import MOST_BROUGHT, DueMove, QueueDepths, QueueEntry, Taken, WorkerLoads
 from rota.infrastructure.coordination.redis.entries import find_all_ready, find_ready, to_ready
 from rota.infrastructure.coordination.redis.keys import RedisKeys
 from rota.infrastructure.coordination.redis.roll_call import RollCall
@@ -28,6 +28,7 @@ class RedisTaskQueue:
     def __init__(self, client: RedisClient, keys: RedisKeys) -> None:
         self._client = client
         self._keys = keys
+        self._is_long = False  # as the last push found the queue: then its entries are ids alone
         self._push = load_script("push")
         self._take = load_script("take")
         self._move_due = load_script("move_due")
@@ -44,11 +45,12 @@ class RedisTaskQueue:
         delayed: list[int | str] = []
         for entry in entries:
             if entry.due_at is None:
-                ready[entry.priority].append(to_ready(entry))
+                ready[entry.priority].append(to_ready(entry, is_brief=self._is_long))
             else:
                 delayed += (_score(entry.due_at), _member(entry))
         args = (*map(len, ready), *(task_id for level in ready for task_id in level), *delayed)
-        await self._client.run(self._push, keys=(self._keys.wake, self._keys.delayed, *self._keys.levels), args=args)
+        keys = (self._keys.wake, self._keys.delayed, *self._keys.levels)
+        self._is_long = int(await self._client.run(self._push, keys=keys, args=args)) > MOST_BROUGHT
 
     async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
         is_woken, keys, args = False, (*self._keys.levels, self._keys.changes), (limit, *order)

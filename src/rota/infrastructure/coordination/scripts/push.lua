@@ -6,25 +6,27 @@
 -- ARGV[1..10] how many entries there are for each priority
 -- ARGV[11..]  the entries, priority by priority: an id, or an id, a blank and what it brings along; then score and
 --             member of each delayed task in turn
--- Result: nothing
+-- Result: the length of the longest list that something was added to
 local CHUNK = 1000 -- even; unpack fails near 8000
 local position = 11
 
 local function append(command, key, count)
-  local stop = position + count
+  local stop, answer = position + count, 0
   while position < stop do
     local last = math.min(position + CHUNK, stop) - 1
-    redis.call(command, key, unpack(ARGV, position, last))
+    answer = redis.call(command, key, unpack(ARGV, position, last))
     position = last + 1
   end
+  return answer
 end
 
 local function next_due()
   return tonumber(redis.call("ZRANGE", KEYS[2], 0, 0, "WITHSCORES")[2]) or math.huge
 end
 
+local longest = 0
 for level = 1, 10 do
-  append("RPUSH", KEYS[level + 2], tonumber(ARGV[level]))
+  longest = math.max(longest, append("RPUSH", KEYS[level + 2], tonumber(ARGV[level])))
 end
 local wakes = position > 11
 if position <= #ARGV then
@@ -35,3 +37,4 @@ end
 if wakes and redis.call("EXISTS", KEYS[1]) == 0 then
   redis.call("RPUSH", KEYS[1], 1)
 end
+return longest
