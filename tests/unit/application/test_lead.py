@@ -45,7 +45,7 @@ NODE = NodeId("a")
 class ScriptedDispatcher:
     """Dispatches nothing; does what a test wants instead."""
 
-    def __init__(self, scene: Scene, *failures: Exception) -> None:
+    def __init__(self, scene: Scene, *failures: BaseException) -> None:
         self._scene = scene
         self._failures = list(failures)
         self.parked: set[int] = set()
@@ -323,6 +323,14 @@ async def test_a_duty_that_learns_of_the_end_of_the_reign_ends_all() -> None:
     scene.memory.forget()  # so that a duty wants to act
     await asyncio.wait_for(leading, 2)
     assert dispatcher.hand_backs == 1
+
+
+@virtually
+async def test_a_duty_that_something_cancels_ends_all() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene, asyncio.CancelledError())
+    await asyncio.wait_for(duties(scene, dispatcher)(scene.reign), 2)
+    assert (dispatcher.runs, dispatcher.hand_backs) == (1, 1)
 
 
 @virtually
