@@ -181,6 +181,7 @@ OPERATIONS = {
     "end_silent": "tasks.list_overdue",
     "reconcile_queue": "tasks.list_due",
     "reconcile_deliveries": "tasks.list_running",
+    "fire": "schedules.list_due",
     "retain": "tasks.purge",
     "observe": "tasks.count_by_status",
 }
