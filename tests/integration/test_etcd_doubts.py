@@ -19,6 +19,7 @@ from rota.infrastructure.etcd.ops import Op, get, only, put, scan, under
 from rota.infrastructure.system import SystemClock
 from rota.testing.contract.coordinator_backend import make_entries, make_ids
 from tests.support.fake_etcd import FakeMember, a_fake_member
+from tests.support.marked import mark_as_cancelled
 from tests.support.names import fresh_name
 from tests.support.patience import PATIENCE_S
 from tests.support.proxy import FaultyProxy
@@ -60,6 +61,14 @@ async def test_a_write_that_was_handed_to_a_leader_that_died_is_given_up_when_th
 
 async def test_a_write_at_a_member_that_has_lost_its_leader_is_given_up(member: FakeMember) -> None:
     async with a_client(f"127.0.0.1:{member.port}", GONE) as client:
+        member.is_waiting, member.leader = True, 0
+        with pytest.raises(CoordinatorUnavailableError, match=GIVEN_UP):
+            await client.write([put("/x")])
+
+
+async def test_who_looks_cancelled_from_before_is_told_that_a_write_was_given_up(member: FakeMember) -> None:
+    async with a_client(f"127.0.0.1:{member.port}", GONE) as client:
+        await mark_as_cancelled()
         member.is_waiting, member.leader = True, 0
         with pytest.raises(CoordinatorUnavailableError, match=GIVEN_UP):
             await client.write([put("/x")])

@@ -25,7 +25,7 @@ from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.sql import deliveries, queue
 from rota.infrastructure.coordination.sql.coordinator import ERRORS, open_sql_coordinator, sql_coordinator
 from rota.infrastructure.coordination.sql.pool import LEFTOVERS_KEPT
-from rota.infrastructure.coordination.sql.signals import EVENTS_KEPT
+from rota.infrastructure.coordination.sql.signals import EVENTS_KEPT, SqlSignals
 from rota.infrastructure.database import coordination_schema
 from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.bulk_sqlite import SqliteBulk
@@ -322,6 +322,23 @@ async def test_the_last_ten_thousand_events_are_remembered_and_older_ones_go_in_
         await node.signals.publish([event] * 1_500)
         async with node.signals.subscribe(after=first.id) as events:
             assert (await anext(events)).event is None
+
+
+async def test_events_are_told_though_old_ones_cannot_be_deleted(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = list[object]()
+
+    def refuse(_: object, connection: object) -> None:
+        tries.append(connection)
+        raise CoordinatorUnavailableError("the row is locked")
+
+    monkeypatch.setattr(SqlSignals, "_prune", refuse)
+    event = Event(kind=EventKind.WORKER_ONLINE, at=SystemClock().now(), worker_id=WORKER_1)
+    async with connect(sqlite_url) as node, node.signals.subscribe() as events:
+        await node.signals.publish([event])
+        assert await hear(events) == event
+    assert len(tries) == 1
 
 
 async def test_an_event_of_a_newer_release_is_left_out(url: str) -> None:

@@ -28,6 +28,7 @@ from rota.application.node import Node
 from rota.application.ports.store import fire_key_of
 from rota.application.reign import Reign
 from rota.application.steer import SteerTasks
+from rota.application.task_group import Begin, task_group
 from rota.domain.broken import firing_failed, skip_unreadable
 from rota.domain.decisions import Decisions
 from rota.domain.errors import ConflictError, FencedError, InvalidError, NotFoundError
@@ -93,8 +94,8 @@ class FireSchedules:
         while True:
             if self._ahead.has_due():
                 await self.node.time.sync()
-                async with asyncio.TaskGroup() as writing:
-                    await self._hand_over(self._batches([], self._ahead.take_due()), writing, reign=reign)
+                async with task_group() as begin:
+                    await self._hand_over(self._batches([], self._ahead.take_due()), begin, reign=reign)
             due = await self._list_due()
             if not due:
                 return
@@ -111,10 +112,10 @@ class FireSchedules:
 
     async def _sweep(self, due: list[TaskConfig | UnreadableConfig], reign: Reign) -> None:
         by = self.node.time.now()
-        async with asyncio.TaskGroup() as writing:
+        async with task_group() as begin:
             while due:
                 skipped, decided = await self._decide(due, reign, now=by)
-                await self._hand_over(self._batches(skipped, decided), writing, reign=reign)
+                await self._hand_over(self._batches(skipped, decided), begin, reign=reign)
                 # While it is written, the next page is read.
                 due = await self._list_behind(due[-1], by=by) if len(due) == READ_AT_ONCE else []
 
@@ -146,14 +147,12 @@ class FireSchedules:
                 await self.node.clock.sleep(timedelta(0))
         return skipped, decided
 
-    async def _hand_over(
-        self, batches: Iterable[Sequence[Firing]], writing: asyncio.TaskGroup, *, reign: Reign
-    ) -> None:
+    async def _hand_over(self, batches: Iterable[Sequence[Firing]], begin: Begin, *, reign: Reign) -> None:
         """Make and write firings in turns: the store works on one batch while the next one is made."""
         for part in batches:
             await self._room.acquire()
             # Not by the write itself: one that is cancelled before it begins would never give its room back.
-            writing.create_task(self._write(part, reign)).add_done_callback(lambda _: self._room.release())
+            begin(self._write(part, reign)).add_done_callback(lambda _: self._room.release())
 
     def _batches(self, skipped: Sequence[Firing], decided: Iterable[Decided]) -> Iterator[Sequence[Firing]]:
         now, part, weight = self.node.time.now(), list(skipped), sum(one.weight for one in skipped)

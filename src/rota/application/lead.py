@@ -2,8 +2,8 @@
 
 Every duty is a loop of its own: one that fails is logged, counted, and tried again, and the others do not notice. They
 begin when dispatch has looked once, so that a new leader grants before it does anything else. A duty that learns that
-the reign is over (`FencedError`), or that it cannot be fulfilled (`BlindError`), ends them all, so that nobody leads by
-halves.
+the reign is over (`FencedError`), or that it cannot be fulfilled (`BlindError`), ends them all, and so does one that is
+cancelled, so that nobody leads by halves.
 """
 
 import asyncio
@@ -239,7 +239,11 @@ class SchedulerDuties:
             if callable(duty.every):
                 await self.loops.clock.sleep(duty.every())
 
-        await self.loops.keep(duty.name, step, every=None if callable(duty.every) else duty.every)
+        try:
+            await self.loops.keep(duty.name, step, every=None if callable(duty.every) else duty.every)
+        except asyncio.CancelledError:
+            over.set()  # whoever cancelled it: one that is left out would not be missed
+            raise
 
     async def _hand_back(self) -> None:
         try:

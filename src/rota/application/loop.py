@@ -19,6 +19,7 @@ import structlog
 from rota.application import metrics
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock, Random
+from rota.application.task_group import count_cancels
 from rota.domain.errors import FencedError, RotaError, UnavailableError
 
 FIRST_PAUSE = timedelta(milliseconds=100)
@@ -51,13 +52,13 @@ class Loops:
         """Repeat a step for ever, `every` so often, or at once where the step itself waits for something."""
         failures = 0
         while True:
-            began_at = self.clock.monotonic()
+            began_at, told_to_end = self.clock.monotonic(), count_cancels()
             try:
                 await step()
             except (FatalError, FencedError):
                 raise
             except Exception as exc:
-                if (task := asyncio.current_task()) is not None and task.cancelling():
+                if count_cancels() > told_to_end:
                     raise asyncio.CancelledError from exc  # it failed while it was being ended
                 failures += 1
                 if isinstance(exc, UnavailableError):

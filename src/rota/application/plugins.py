@@ -20,6 +20,7 @@ from rota.application.loop import Loops
 from rota.application.ports.coordinator import Signals
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.plugin import EventHandler, Plugin, PluginContext
+from rota.application.task_group import count_cancels
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event
 
@@ -136,11 +137,12 @@ class PluginHost:
 
     async def _call(self, name: str, doing: str, *, call: Callable[[], Awaitable[None]]) -> bool:
         """Whether the call of the plugin came to a good end."""
+        told_to_end = count_cancels()
         try:
             async with asyncio.timeout(CALL_DEADLINE.total_seconds()):
                 await call()
         except asyncio.CancelledError as exc:
-            if _is_being_cancelled():
+            if count_cancels() > told_to_end:
                 raise
             self._note(name, doing, failure=exc)  # the plugin awaited something that it had cancelled itself
         except (Exception, SystemExit) as exc:
@@ -161,8 +163,3 @@ async def _start(guest: _Guest) -> None:
 
 async def _stop(guest: _Guest) -> None:
     await guest.plugin.stop()
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -21,7 +21,7 @@ from rota.domain.checks import to_json
 from rota.domain.errors import InvalidError, NotFoundError, UnavailableError
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.log import LogEntry, rerun_entry
-from rota.domain.submission import NewTask, Submission, compose, compose_rerun
+from rota.domain.submission import NewTask, Submission, check_enabled, compose, compose_rerun
 from rota.domain.task import Task
 from rota.domain.task_config import check_payload
 
@@ -116,7 +116,10 @@ class SubmitTasks:
         """The payload as text, if the type can take it."""
         text = to_json("payload", payload)
         config = await self._node.configs.find(task.spec.tenant_id, task.spec.type)
-        return text if config is None else check_payload(text, executor_type=config.executor_type)
+        if config is None:
+            return text
+        check_enabled(config)  # it is new work, unlike that of a mere repeat
+        return check_payload(text, executor_type=config.executor_type)
 
     async def _link(self, entries: Sequence[LogEntry]) -> None:
         """Tell in the records of tasks that they were run again: a mere hint, since the new ones name them."""

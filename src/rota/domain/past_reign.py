@@ -26,7 +26,7 @@ class PastReign:
     term: int
     node_id: NodeId
     begun_at: datetime | None  # None: it ended before that was on record
-    ended_at: datetime | None = None
+    ended_at: datetime | None = None  # None: it goes on, or nobody knows when
     ending: Ending | None = None  # None: it goes on, or nobody knows better
     reason: str = ""
 
@@ -39,11 +39,11 @@ def reigns_of(entries: Iterable[AuditEntry]) -> list[PastReign]:
             by_term.setdefault(int(entry.object), {})[entry.action] = entry
     found: list[PastReign] = []
     for term, told in sorted(by_term.items(), reverse=True):
-        found.append(_reign(term, told, followed_at=found[-1].begun_at if found else None))
+        found.append(_reign(term, told, followed_by=found[-1] if found else None))
     return found
 
 
-def _reign(term: int, told: dict[str, AuditEntry], *, followed_at: datetime | None) -> PastReign:
+def _reign(term: int, told: dict[str, AuditEntry], *, followed_by: PastReign | None) -> PastReign:
     won, end = told.get(WON), told.get(RESIGNED) or told.get(LOST)
     node_id = NodeId(next(iter(told.values())).actor)
     begun_at = None if won is None else won.at
@@ -52,5 +52,7 @@ def _reign(term: int, told: dict[str, AuditEntry], *, followed_at: datetime | No
         return PastReign(
             term=term, node_id=node_id, begun_at=begun_at, ended_at=end.at, ending=ending, reason=end.detail
         )
-    silent = None if followed_at is None else Ending.SILENT
-    return PastReign(term=term, node_id=node_id, begun_at=begun_at, ended_at=followed_at, ending=silent)
+    if followed_by is None:
+        return PastReign(term=term, node_id=node_id, begun_at=begun_at)
+    ended_at = followed_by.begun_at
+    return PastReign(term=term, node_id=node_id, begun_at=begun_at, ended_at=ended_at, ending=Ending.SILENT)

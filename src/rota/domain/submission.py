@@ -94,10 +94,7 @@ def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now
     if config is None or (config.tenant_id, config.type) != (wish.tenant_id, wish.type):
         task_type = check_name("type", wish.type)
         raise InvalidError("type", f"no task config for {task_type!r}; start a worker that has it, or create it")
-    if not config.is_enabled:
-        raise InvalidError(
-            "type", f"task config {config.type!r} is disabled; resume it first: rota config-type resume {config.type}"
-        )
+    check_enabled(config)
     timeout = config.timeout if wish.timeout is None else wish.timeout
     scheduled_at = _scheduled_at(wish, now)
     spec = TaskSpec(
@@ -118,6 +115,13 @@ def compose(wish: Submission, config: TaskConfig | None, *, task_id: TaskId, now
     return NewTask(Task(spec=spec, state=state), *_key(wish))
 
 
+def check_enabled(config: TaskConfig) -> None:
+    """Whether new tasks of the type are taken."""
+    if not config.is_enabled:
+        problem = f"task config {config.type!r} is disabled; resume it first: rota config-type resume {config.type}"
+        raise InvalidError("type", problem)
+
+
 def _payload(wish: Submission, config: TaskConfig) -> str:
     return check_payload(to_json("payload", wish.payload), executor_type=config.executor_type)
 
@@ -134,9 +138,16 @@ def compose_rerun(
     if payload is not None:
         spec = replace(spec, payload=payload)
     state = TaskState(id=task_id, tenant_id=spec.tenant_id, status=PENDING, due_at=now, priority=task.state.priority)
-    request = f"rerun of {task.id}" if payload is None else f"rerun of {task.id} with {payload}"
-    digest = "" if key is None else hashlib.sha256(request.encode()).hexdigest()
-    return NewTask(Task(spec=spec, state=state), None if key is None else _check_key(key), digest)
+    new = Task(spec=spec, state=state)
+    return NewTask(new) if key is None else NewTask(new, _check_key(key), _digest_of_rerun(task.id, payload))
+
+
+def _digest_of_rerun(task_id: TaskId, payload: str | None) -> str:
+    """Of the meaning, as that of a submission."""
+    request = f"rerun of {task_id}"
+    if payload is not None:
+        request += f" with {json.dumps(json.loads(payload), sort_keys=True)}"
+    return hashlib.sha256(request.encode()).hexdigest()
 
 
 def _scheduled_at(wish: Submission, now: datetime) -> datetime | None:

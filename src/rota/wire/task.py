@@ -79,7 +79,7 @@ class CancelTask(Request):
 
 
 class RetryTask(Request):
-    """`payload`: other input than that of the task; then it need not have ended."""
+    """`payload`: other input than that of the task; then it need not have ended, and its type must not be disabled."""
 
     payload: Any = None
 

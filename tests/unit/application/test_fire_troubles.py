@@ -35,6 +35,18 @@ async def test_writes_that_fail_take_no_room_from_those_that_come_after() -> Non
 
 
 @virtually
+async def test_a_leader_whose_write_failed_fires_on() -> None:
+    leader = await a_leader()
+    await leader.put(Schedule(every=MINUTE, overlap=Overlap.ALLOW))
+    async with leader.firing():
+        for _ in range(3):
+            leader.faults.inject("schedules.fire", Fault.TIMEOUT)
+            await pass_time(65)
+    assert leader.faults.pending == {}
+    assert await leader.outcomes() == ["fired"] * 3
+
+
+@virtually
 async def test_what_is_not_due_any_more_when_the_stores_clock_is_set_back_fires_when_it_is() -> None:
     clock = VirtualClock(asyncio.get_running_loop())
     stepped = WrongClock(clock, timedelta(0))

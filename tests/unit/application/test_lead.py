@@ -45,7 +45,7 @@ NODE = NodeId("a")
 class ScriptedDispatcher:
     """Dispatches nothing; does what a test wants instead."""
 
-    def __init__(self, scene: Scene, *failures: Exception) -> None:
+    def __init__(self, scene: Scene, *failures: BaseException) -> None:
         self._scene = scene
         self._failures = list(failures)
         self.parked: set[int] = set()
@@ -181,6 +181,7 @@ OPERATIONS = {
     "end_silent": "tasks.list_overdue",
     "reconcile_queue": "tasks.list_due",
     "reconcile_deliveries": "tasks.list_running",
+    "fire": "schedules.list_due",
     "retain": "tasks.purge",
     "observe": "tasks.count_by_status",
 }
@@ -323,6 +324,14 @@ async def test_a_duty_that_learns_of_the_end_of_the_reign_ends_all() -> None:
     scene.memory.forget()  # so that a duty wants to act
     await asyncio.wait_for(leading, 2)
     assert dispatcher.hand_backs == 1
+
+
+@virtually
+async def test_a_duty_that_something_cancels_ends_all() -> None:
+    scene = await a_scene()
+    dispatcher = ScriptedDispatcher(scene, asyncio.CancelledError())
+    await asyncio.wait_for(duties(scene, dispatcher)(scene.reign), 2)
+    assert (dispatcher.runs, dispatcher.hand_backs) == (1, 1)
 
 
 @virtually

@@ -11,6 +11,7 @@ from rota.application.loop import LONGEST_PAUSE, FatalError, Loops
 from rota.domain.errors import FencedError, RotaError, StoreUnavailableError
 from rota.testing.virtual_time import VirtualClock
 from tests.support.figures import Figures
+from tests.support.marked import mark_as_cancelled
 from tests.support.virtual import FixedChance, virtually
 
 SECOND = timedelta(seconds=1)
@@ -97,6 +98,21 @@ async def test_a_step_that_fails_while_it_is_being_ended_ends() -> None:
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(steps.loops.keep("steps", refuse_to_end, every=SECOND), 1)
     assert steps.clock.monotonic() == pytest.approx(1)
+
+
+@virtually
+async def test_who_looks_cancelled_from_before_goes_on_after_a_failure() -> None:
+    steps = Steps(StoreUnavailableError("away"), StoreUnavailableError("away"))
+
+    async def keep() -> None:
+        await mark_as_cancelled()
+        await steps.loops.keep("steps", steps, every=SECOND)
+
+    keeping = asyncio.create_task(keep())
+    await steps.clock.sleep(timedelta(seconds=1.5))
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    assert steps.ran_at == [0, 0.05, 0.15, 1]
 
 
 @virtually

@@ -30,6 +30,7 @@ from rota.testing.values import replace
 from rota.testing.virtual_time import VirtualClock, run_virtually
 from tests.support.builders import NOW
 from tests.support.clock import settle
+from tests.support.marked import mark_as_cancelled
 from tests.support.sample_plugin.install import install_sample, installed
 
 
@@ -253,6 +254,26 @@ def test_cancelling_the_start_is_not_taken_for_a_failure_of_the_plugin() -> None
         with pytest.raises(asyncio.CancelledError):
             await starting
         assert house.counts.seen == []
+
+    run_virtually(main())
+
+
+def test_a_plugin_that_left_its_task_looking_cancelled_is_fed_on_whatever_it_does() -> None:
+    async def main() -> None:
+        house = House()
+        misdeeds = [mark_as_cancelled, await_a_cancelled_task]
+
+        async def misbehave() -> None:
+            if misdeeds:
+                await misdeeds.pop(0)()
+
+        guest = house.a_guest("bad", event=misbehave)
+        await house.start(guest)
+        async with house.running():
+            for number in range(3):
+                await house.publish(an_event(number))
+        assert len(guest.heard) == 3
+        assert house.counts.seen == [(metrics.PLUGIN_FAILURES.name, "bad", "event")]
 
     run_virtually(main())
 

@@ -175,10 +175,10 @@ async def test_any_task_is_run_again_with_other_input() -> None:
     bench, desk = await a_desk()
     first = await desk.submit(a_submission(payload={"to": "ada"}, priority=7))
     task = (await bench.node.store.tasks.load([first.task_id]))[first.task_id]
-    again = await desk.rerun(task, payload={"to": "bob"}, key="one", actor=ADA)
-    assert (again.task.spec.rerun_of, again.task.spec.payload) == (first.task_id, '{"to":"bob"}')
+    again = await desk.rerun(task, payload={"to": "bob", "n": 1}, key="one", actor=ADA)
+    assert (again.task.spec.rerun_of, again.task.spec.payload) == (first.task_id, '{"to":"bob","n":1}')
     assert again.task.state.priority == 7
-    repeat = await desk.rerun(task, payload={"to": "bob"}, key="one")
+    repeat = await desk.rerun(task, payload={"n": 1, "to": "bob"}, key="one")
     assert (repeat.task_id, repeat.is_repeat) == (again.task_id, True)
     with pytest.raises(IdempotencyMismatchError):
         await desk.rerun(task, payload={"to": "eve"}, key="one")
@@ -186,6 +186,19 @@ async def test_any_task_is_run_again_with_other_input() -> None:
         await desk.rerun(task, payload=[1])
     [entry] = await bench.node.store.audit.list_page(DEFAULT_TENANT)
     assert entry.detail == f"as task {again.task_id}, with other input"
+
+
+@virtually
+async def test_other_input_of_a_type_that_is_disabled_is_refused_and_a_repeat_is_not() -> None:
+    bench, desk = await a_desk()
+    first = await desk.submit(a_submission())
+    await SteerTasks(bench.node).cancel(first.task_id, DEFAULT_TENANT)
+    task = (await bench.node.store.tasks.load([first.task_id]))[first.task_id]
+    await bench.node.store.configs.put(a_config(is_enabled=False))
+    await bench.clock.sleep(timedelta(seconds=10))
+    with pytest.raises(InvalidError, match=r"^type: .* is disabled; resume it first"):
+        await desk.rerun(task, payload={})
+    assert (await desk.rerun(task)).task.spec.rerun_of == first.task_id
 
 
 @virtually

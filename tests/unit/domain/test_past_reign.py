@@ -39,6 +39,11 @@ def test_a_reign_whose_end_nobody_told_was_over_when_the_next_began() -> None:
     assert (first.ended_at, first.ending) == (NOW + 3 * MINUTE, Ending.SILENT)
 
 
+def test_a_reign_is_over_though_the_beginning_of_the_next_one_is_not_on_record() -> None:
+    _, first = reigns_of([told(LOST, 2, node="b", minutes=5), told(WON, 1)])
+    assert (first.ended_at, first.ending) == (None, Ending.SILENT)
+
+
 def test_a_late_word_of_the_leader_before_is_not_taken_for_the_new_ones() -> None:
     entries = [told(LOST, 1, minutes=2, detail="a newer term began"), told(WON, 2, node="b", minutes=1), told(WON, 1)]
     second, first = reigns_of(entries)

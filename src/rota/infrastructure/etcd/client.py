@@ -303,7 +303,7 @@ class EtcdClient:
         link = await self._pick()
         metadata = await self._metadata(link)
         call = link.unary(path, kind)(asked, metadata=metadata)
-        waiting = self._watch_over(link, call)
+        waiting, told_to_end = self._watch_over(link, call), _count_cancels()
         try:
             answer = await call
         except grpc.aio.AioRpcError as exc:
@@ -311,7 +311,7 @@ class EtcdClient:
             raise
         except asyncio.CancelledError:  # also by our own deadline: ask another member next time
             self._endpoints.skip(link)
-            if _was_given_up(waiting):
+            if _was_given_up(waiting, told_to_end):
                 raise GivenUpError(GIVEN_UP) from None
             raise
         finally:
@@ -427,10 +427,11 @@ class _Stream:
     @contextmanager
     def _telling_apart(self) -> Iterator[None]:
         """A call that was given up is no cancellation of whoever makes it."""
+        told_to_end = _count_cancels()
         try:
             yield
         except asyncio.CancelledError:
-            if _was_given_up(self.waiting):
+            if _was_given_up(self.waiting, told_to_end):
                 raise asyncio.InvalidStateError(GIVEN_UP) from None
             raise
 
@@ -449,10 +450,15 @@ def _list_callers() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == STATUS_WAITER}
 
 
-def _was_given_up(waiting: Waiting | None) -> bool:
-    """By us, and not because the caller waits no longer."""
+def _was_given_up(waiting: Waiting | None, told_to_end: int) -> bool:
+    """By us, and not because the caller waits no longer: it was told to end no more often than when the call began."""
+    return waiting is not None and waiting.is_given_up and _count_cancels() <= told_to_end
+
+
+def _count_cancels() -> int:
+    """A `TaskGroup` of Python 3.11 may have left one with the caller (`rota.application.task_group`)."""
     task = asyncio.current_task()
-    return waiting is not None and waiting.is_given_up and task is not None and not task.cancelling()
+    return 0 if task is None else task.cancelling()
 
 
 async def _prolong(stream: _Stream, lease: int) -> bool:

@@ -20,6 +20,7 @@ from itertools import accumulate
 import msgspec
 from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, insert, select, update
 
+from rota.domain.errors import UnavailableError
 from rota.domain.events import Event, Told
 from rota.domain.ids import TaskId
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, filled_by, find_number
@@ -93,7 +94,8 @@ class SqlSignals:
         self._unpruned += len(events)
         if self._unpruned > PRUNE_EVERY:
             self._unpruned = 0
-            await self._database.transact(self._prune)
+            with suppress(UnavailableError):  # what was to be told is told; the next one deletes more
+                await self._database.transact(self._prune)
 
     @asynccontextmanager
     async def subscribe(self, *, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
