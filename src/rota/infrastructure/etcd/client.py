@@ -24,6 +24,7 @@ import grpc.aio
 
 from rota._proto.etcd import wire_pb2 as wire
 from rota.application.ports.system import Clock
+from rota.application.task_group import count_cancels
 from rota.domain.errors import UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.doubts import Doubts, Waiting
@@ -303,7 +304,7 @@ class EtcdClient:
         link = await self._pick()
         metadata = await self._metadata(link)
         call = link.unary(path, kind)(asked, metadata=metadata)
-        waiting, told_to_end = self._watch_over(link, call), _count_cancels()
+        waiting, told_to_end = self._watch_over(link, call), count_cancels()
         try:
             answer = await call
         except grpc.aio.AioRpcError as exc:
@@ -427,7 +428,7 @@ class _Stream:
     @contextmanager
     def _telling_apart(self) -> Iterator[None]:
         """A call that was given up is no cancellation of whoever makes it."""
-        told_to_end = _count_cancels()
+        told_to_end = count_cancels()
         try:
             yield
         except asyncio.CancelledError:
@@ -452,13 +453,7 @@ def _list_callers() -> set[asyncio.Task[Any]]:
 
 def _was_given_up(waiting: Waiting | None, told_to_end: int) -> bool:
     """By us, and not because the caller waits no longer: it was told to end no more often than when the call began."""
-    return waiting is not None and waiting.is_given_up and _count_cancels() <= told_to_end
-
-
-def _count_cancels() -> int:
-    """A `TaskGroup` of Python 3.11 may have left one with the caller (`rota.application.task_group`)."""
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
+    return waiting is not None and waiting.is_given_up and count_cancels() <= told_to_end
 
 
 async def _prolong(stream: _Stream, lease: int) -> bool:
