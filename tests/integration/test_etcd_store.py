@@ -40,6 +40,7 @@ from rota.testing.contract.store_backend import HOUR, NOON, add, end, grant, mak
 from tests.support import etcd_fixtures
 from tests.support.builders import a_config
 from tests.support.counting_etcd import CountingClient
+from tests.support.patience import PATIENT_ETCD
 from tests.support.require import require_server
 from tests.support.servers.binaries import find_binary
 from tests.support.servers.etcd import EtcdCluster, EtcdServer
@@ -254,7 +255,7 @@ class OvertakenClient(EtcdClient):
     """Before its first write, somebody else is faster."""
 
     def __init__(self, server: EtcdServer, rival: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(server.url(), unavailable=StoreUnavailableError)
+        super().__init__(server.url(), PATIENT_ETCD, unavailable=StoreUnavailableError)
         self._rivals = [rival]
 
     async def write(
@@ -274,7 +275,7 @@ class InterruptedClient(EtcdClient):
     """After its first read, something happens."""
 
     def __init__(self, server: EtcdServer, event: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(server.url(), unavailable=StoreUnavailableError)
+        super().__init__(server.url(), PATIENT_ETCD, unavailable=StoreUnavailableError)
         self._events = [event]
 
     async def read(self, ops: Sequence[Op]) -> Done:
