@@ -22,7 +22,7 @@ from rota.domain.errors import (
     StoreUnavailableError,
 )
 from rota.domain.firing import NEVER_RAN, FullFiring, decide, firing_of
-from rota.domain.ids import DEFAULT_TENANT, first_id_at
+from rota.domain.ids import DEFAULT_TENANT, NodeId, first_id_at
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
@@ -43,7 +43,7 @@ from tests.support.counting_etcd import CountingClient
 from tests.support.patience import PATIENT_ETCD
 from tests.support.require import require_server
 from tests.support.servers.binaries import find_binary
-from tests.support.servers.etcd import EtcdCluster, EtcdServer
+from tests.support.servers.etcd import QUICK, EtcdCluster, EtcdServer
 from tests.support.servers.process import free_port, run_tool
 
 prefix, client = etcd_fixtures.prefix, etcd_fixtures.client
@@ -424,6 +424,29 @@ async def test_the_doctor_does_not_praise_an_etcd_that_wants_a_login() -> None:
         known = server.url().replace("//", "//root:secret@")
         found = (await examine(load(Sources(flags={"store.url": known})))).findings
         assert all(finding.is_sound for finding in found), found
+
+
+@pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")
+async def test_a_full_etcd_is_a_finding_and_goes_on_after_what_the_guide_says() -> None:
+    require_server("etcd")
+    with EtcdServer(options=(*QUICK, f"--quota-backend-bytes={16 * 2**20}")) as server:
+        client = EtcdClient(server.url(), PATIENT_ETCD, unavailable=StoreUnavailableError)
+        store = etcd_store(EtcdSpace(client, SystemClock()))
+        term = await store.terms.begin(NodeId("a"))
+        with pytest.raises(StoreUnavailableError, match="space exceeded"):
+            for number in range(400):
+                written = await client.write([put(f"/rota/filling/{number % 10}", b"x" * 100_000)])
+        with pytest.raises(StoreUnavailableError, match="space exceeded"):
+            await store.terms.confirm(term)
+        wrong = [one for one in (await examine(load(Sources(flags={"store.url": server.url()})))).findings if one.fix]
+        assert "etcd space" in {one.subject for one in wrong}
+        assert any(one.text.endswith("alarm:NOSPACE") and "--quota-backend-bytes" in one.fix for one in wrong)
+        await client.compact(written.revision)  # as some process of Rota does all the time
+        tool = [str(find_binary("etcdctl")), f"--endpoints=127.0.0.1:{server.port}"]
+        for words in (["defrag"], ["alarm", "disarm"]):
+            await asyncio.to_thread(run_tool, [*tool, *words], server.directory)
+        assert await store.terms.confirm(term)
+        await client.close()
 
 
 @pytest.mark.slow  # the deadline of a call has to pass
