@@ -31,6 +31,7 @@ from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
 from rota.infrastructure.etcd.client import Done, EtcdClient
 from rota.infrastructure.etcd.ops import Condition, Op, count, get, put, scan, under
+from rota.infrastructure.store.etcd.records import MOST_LONG
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
@@ -112,6 +113,23 @@ async def test_many_long_payloads_are_added_together(store: Store) -> None:
     long = make_tasks(20, payload='{"text": "' + "x" * 200_000 + '"}')
     await add(store, long)
     assert await store.tasks.load([task.id for task in long]) == {task.id: task for task in long}
+
+
+async def test_what_may_be_long_is_read_in_parts(
+    store: Store, client: EtcdClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = make_tasks(MOST_LONG + 1, payload='{"text": "' + "x" * 5_000 + '"}')
+    await add(store, tasks)
+    most, read = [0], client.read
+
+    async def read_and_weigh(ops: Sequence[Op]) -> Done:
+        done = await read(ops)
+        most.append(sum(len(kv.value) > 5_000 for answer in done.answers for kv in answer.range.kvs))
+        return done
+
+    monkeypatch.setattr(client, "read", read_and_weigh)
+    assert await store.tasks.load([task.id for task in tasks]) == {task.id: task for task in tasks}
+    assert max(most) == MOST_LONG
 
 
 async def test_a_purge_leaves_no_key_of_a_task_behind(store: Store, client: EtcdClient, prefix: str) -> None:
@@ -432,16 +450,17 @@ async def test_a_full_etcd_is_a_finding_and_goes_on_after_what_the_guide_says() 
     with EtcdServer(options=(*QUICK, f"--quota-backend-bytes={16 * 2**20}")) as server:
         client = EtcdClient(server.url(), PATIENT_ETCD, unavailable=StoreUnavailableError)
         store = etcd_store(EtcdSpace(client, SystemClock()))
-        term = await store.terms.begin(NodeId("a"))
+        term, last = await store.terms.begin(NodeId("a")), 0
         with pytest.raises(StoreUnavailableError, match="space exceeded"):
             for number in range(400):
-                written = await client.write([put(f"/rota/filling/{number % 10}", b"x" * 100_000)])
+                done = await client.write([put(f"/rota/filling/{number % 10}", b"x" * 100_000)])
+                last = done.revision
         with pytest.raises(StoreUnavailableError, match="space exceeded"):
             await store.terms.confirm(term)
         wrong = [one for one in (await examine(load(Sources(flags={"store.url": server.url()})))).findings if one.fix]
         assert "etcd space" in {one.subject for one in wrong}
         assert any(one.text.endswith("alarm:NOSPACE") and "--quota-backend-bytes" in one.fix for one in wrong)
-        await client.compact(written.revision)  # as some process of Rota does all the time
+        await client.compact(last)  # as some process of Rota does all the time
         tool = [str(find_binary("etcdctl")), f"--endpoints=127.0.0.1:{server.port}"]
         for words in (["defrag"], ["alarm", "disarm"]):
             await asyncio.to_thread(run_tool, [*tool, *words], server.directory)
