@@ -457,6 +457,9 @@ async def test_a_full_etcd_is_a_finding_and_goes_on_after_what_the_guide_says() 
                 last = done.revision
         with pytest.raises(StoreUnavailableError, match="space exceeded"):
             await store.terms.confirm(term)
+        for batch in (1, 200, 2_000):  # the last one is gathered more tightly
+            with pytest.raises(StoreUnavailableError, match="space exceeded"):
+                await store.tasks.add([NewTask(task) for task in make_tasks(batch)])
         wrong = [one for one in (await examine(load(Sources(flags={"store.url": server.url()})))).findings if one.fix]
         assert "etcd space" in {one.subject for one in wrong}
         assert any(one.text.endswith("alarm:NOSPACE") and "--quota-backend-bytes" in one.fix for one in wrong)
