@@ -19,7 +19,7 @@ from rota.infrastructure.etcd.upkeep import Upkeep
 from rota.infrastructure.system import SystemClock
 from tests.support.fake_etcd import a_fake_member
 from tests.support.names import fresh_name
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENT_ETCD
 from tests.support.proxy import FaultyProxy
 from tests.support.require import require_server
 from tests.support.servers.binaries import find_binary
@@ -29,11 +29,10 @@ from tests.support.servers.process import free_port, run_tool
 SOON = timedelta(seconds=20)
 GIB = 2**30
 QUICK = EtcdOptions(answer_within=timedelta(milliseconds=300))
-PATIENT = EtcdOptions(answer_within=timedelta(seconds=PATIENCE_S))
 
 
 @asynccontextmanager
-async def a_client(url: str, options: EtcdOptions | None = None) -> AsyncIterator[EtcdClient]:
+async def a_client(url: str, options: EtcdOptions = PATIENT_ETCD) -> AsyncIterator[EtcdClient]:
     client = EtcdClient(url, options, unavailable=CoordinatorUnavailableError)
     try:
         yield client
@@ -92,7 +91,7 @@ async def test_a_lease_that_is_over_is_told(client: EtcdClient, key: str) -> Non
 async def test_leases_are_kept_alive_when_the_server_comes_back() -> None:
     require_server("etcd")
     with EtcdServer(durable=True) as server:
-        async with a_client(server.url(), PATIENT) as client:
+        async with a_client(server.url(), PATIENT_ETCD) as client:
             lease = await client.grant(timedelta(minutes=1))
             gone = await client.grant(timedelta(minutes=1))
             await client.revoke(gone)
@@ -103,7 +102,7 @@ async def test_leases_are_kept_alive_when_the_server_comes_back() -> None:
             client._options = QUICK
             with pytest.raises(CoordinatorUnavailableError):
                 await client.keep_alive(lease)
-            client._options = PATIENT
+            client._options = PATIENT_ETCD
             server.start()
             assert await client.keep_alive(lease)
 
@@ -136,7 +135,7 @@ async def test_a_wait_ends_without_news(client: EtcdClient, key: str) -> None:
 async def test_a_wait_apart_ends_when_a_call_gets_no_answer(key: str, call: str) -> None:
     require_server("etcd")
     with EtcdServer() as server:
-        async with a_client(server.url(), PATIENT) as client:
+        async with a_client(server.url(), PATIENT_ETCD) as client:
             lease = await client.grant(SOON)
             seen = (await client.read([get(key)])).revision
             waiting = client.wait_apart(only(key), after=seen, wait=timedelta(minutes=5), is_wanted=is_put)
@@ -190,6 +189,7 @@ async def test_a_member_that_falls_silent_is_left_for_another(etcd_server: EtcdS
             try:
                 await client.write([put(key)])
             except CoordinatorUnavailableError:
+                client._options = PATIENT_ETCD
                 assert (await client.write([put(key)])).is_met
             finally:
                 proxy.heal()
@@ -278,7 +278,7 @@ async def test_a_user_logs_in_and_again_when_its_token_has_ended(key: str) -> No
         await administer(server, "user add root:secret", "auth enable")
         async with a_client(f"etcd://root:secret@127.0.0.1:{server.port}") as client:
             await client.write([put(key)])
-            client._token = "spoilt"
+            client._login._token = "spoilt"
             assert (await client.write([put(key)])).is_met
         async with a_client(f"etcd://root:wrong@127.0.0.1:{server.port}") as client:
             with pytest.raises(CoordinatorUnavailableError):
@@ -286,6 +286,45 @@ async def test_a_user_logs_in_and_again_when_its_token_has_ended(key: str) -> No
         async with a_client(f"etcd://127.0.0.1:{server.port}") as client:
             with pytest.raises(CoordinatorUnavailableError):
                 await client.write([put(key)])
+
+
+async def test_calls_that_begin_together_log_in_once() -> None:
+    async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
+
+        async def call_together() -> None:
+            await asyncio.gather(*(client.read([get("/x")]) for _ in range(10)))
+
+        await call_together()
+        assert member.logins == 1
+        member.token = "another since rights were changed"
+        await call_together()
+        assert member.logins == 2, "who hears late that its token was over uses the one that came after it"
+
+
+async def test_a_member_that_lets_a_login_wait_is_left_for_another() -> None:
+    async with (
+        a_fake_member() as one,
+        a_fake_member() as other,
+        a_client(f"etcd://me:secret@127.0.0.1:{one.port},127.0.0.1:{other.port}") as client,
+    ):
+        await client.read([get("/x")])
+        await asyncio.gather(*(link.channel.channel_ready() for link in client._endpoints._links))
+        one.token, one.is_login_waiting = "another since rights were changed", True
+        calling = asyncio.create_task(client.read([get("/x")]))
+        await one.asked.wait()
+        calling.cancel()  # as by its deadline
+        await asyncio.gather(calling, return_exceptions=True)
+        done = other.done
+        await client.read([get("/x")])
+        assert other.done == done + 1
+
+
+async def test_a_login_that_is_over_at_the_next_try_is_renewed_as_well() -> None:
+    async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
+        await client.write([put("/x")])
+        member.refusals, member.token = 1, "another since rights were changed"
+        assert (await client.write([put("/x")])).is_met
+        assert (member.logins, member.done) == (2, 2)
 
 
 def test_an_address_has_members_a_prefix_and_a_login() -> None:

@@ -21,13 +21,12 @@ from rota.testing.contract.coordinator_backend import make_entries, make_ids
 from tests.support.fake_etcd import FakeMember, a_fake_member
 from tests.support.marked import mark_as_cancelled
 from tests.support.names import fresh_name
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, PATIENT_ETCD
 from tests.support.proxy import FaultyProxy
 from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.process import free_port
 
 WITHIN = EtcdOptions(answer_within=timedelta(seconds=5))  # what is given up is so after a third of it at most
-PATIENT = EtcdOptions(answer_within=timedelta(seconds=PATIENCE_S))
 GONE = f"127.0.0.1:{free_port()}"  # a member beside the one that is asked: one alone is never doubted
 
 
@@ -81,7 +80,7 @@ async def test_what_may_be_repeated_is_asked_again(member: FakeMember) -> None:
 
 
 async def test_a_write_that_is_refused_for_want_of_a_leader_is_asked_again_and_done_once(member: FakeMember) -> None:
-    async with a_client(f"127.0.0.1:{member.port}", GONE, options=PATIENT) as client:
+    async with a_client(f"127.0.0.1:{member.port}", GONE, options=PATIENT_ETCD) as client:
         member.refusals = 3
         assert (await client.write([put("/x")])).is_met
         assert (member.refusals, member.done) == (0, 1)
@@ -112,7 +111,7 @@ async def test_who_is_connected_to_a_silent_member_is_told_and_watches_elsewhere
 async def test_what_a_take_without_an_answer_took_is_put_back_at_once(etcd_server: EtcdServer) -> None:
     async with (
         FaultyProxy("127.0.0.1", etcd_server.port) as proxy,
-        a_client(f"127.0.0.1:{proxy.port}", f"localhost:{proxy.port}", options=PATIENT) as client,
+        a_client(f"127.0.0.1:{proxy.port}", f"localhost:{proxy.port}", options=PATIENT_ETCD) as client,
     ):
         queue = etcd_coordinator(client, SystemClock(), prefix=fresh_name("doubts")).queue
         ids = make_ids(3)
@@ -147,7 +146,7 @@ async def test_a_stream_that_is_given_up_while_it_is_written_to_cancels_nobody()
 async def test_what_was_passed_on_and_taken_without_an_answer_is_put_back_at_once(etcd_server: EtcdServer) -> None:
     async with (
         FaultyProxy("127.0.0.1", etcd_server.port) as proxy,
-        a_client(f"127.0.0.1:{proxy.port}", f"localhost:{proxy.port}", options=PATIENT) as client,
+        a_client(f"127.0.0.1:{proxy.port}", f"localhost:{proxy.port}", options=PATIENT_ETCD) as client,
     ):
         coordinator = etcd_coordinator(client, SystemClock(), prefix=fresh_name("doubts"))
         ids = make_ids(3)
@@ -181,7 +180,7 @@ class Late(EtcdClient):
 
 
 async def test_what_is_taken_after_it_was_put_back_is_not_lost(etcd_server: EtcdServer) -> None:
-    client = Late(f"etcd://127.0.0.1:{etcd_server.port}", PATIENT, unavailable=CoordinatorUnavailableError)
+    client = Late(f"etcd://127.0.0.1:{etcd_server.port}", PATIENT_ETCD, unavailable=CoordinatorUnavailableError)
     try:
         coordinator = etcd_coordinator(client, SystemClock(), prefix=fresh_name("doubts"))
         queued, passed = make_ids(3), make_ids(6)[3:]
@@ -217,7 +216,7 @@ class Interrupted(EtcdClient):
 async def test_no_more_is_taken_of_what_was_passed_on_than_was_asked_for(etcd_server: EtcdServer) -> None:
     """Another scheduler's clock is behind: what it passes on comes between what was there."""
     address, prefix = f"etcd://127.0.0.1:{etcd_server.port}", fresh_name("doubts")
-    client = Interrupted(address, PATIENT, unavailable=CoordinatorUnavailableError)
+    client = Interrupted(address, PATIENT_ETCD, unavailable=CoordinatorUnavailableError)
     try:
         assistance, ids = etcd_coordinator(client, SystemClock(), prefix=prefix).assistance, make_ids(3)
         assert assistance is not None

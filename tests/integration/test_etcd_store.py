@@ -22,7 +22,7 @@ from rota.domain.errors import (
     StoreUnavailableError,
 )
 from rota.domain.firing import NEVER_RAN, FullFiring, decide, firing_of
-from rota.domain.ids import DEFAULT_TENANT, first_id_at
+from rota.domain.ids import DEFAULT_TENANT, NodeId, first_id_at
 from rota.domain.priority import LEVELS
 from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
@@ -31,6 +31,7 @@ from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
 from rota.infrastructure.etcd.client import Done, EtcdClient
 from rota.infrastructure.etcd.ops import Condition, Op, count, get, put, scan, under
+from rota.infrastructure.store.etcd.records import MOST_LONG
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
@@ -40,9 +41,10 @@ from rota.testing.contract.store_backend import HOUR, NOON, add, end, grant, mak
 from tests.support import etcd_fixtures
 from tests.support.builders import a_config
 from tests.support.counting_etcd import CountingClient
+from tests.support.patience import PATIENT_ETCD
 from tests.support.require import require_server
 from tests.support.servers.binaries import find_binary
-from tests.support.servers.etcd import EtcdCluster, EtcdServer
+from tests.support.servers.etcd import QUICK, EtcdCluster, EtcdServer
 from tests.support.servers.process import free_port, run_tool
 
 prefix, client = etcd_fixtures.prefix, etcd_fixtures.client
@@ -111,6 +113,23 @@ async def test_many_long_payloads_are_added_together(store: Store) -> None:
     long = make_tasks(20, payload='{"text": "' + "x" * 200_000 + '"}')
     await add(store, long)
     assert await store.tasks.load([task.id for task in long]) == {task.id: task for task in long}
+
+
+async def test_what_may_be_long_is_read_in_parts(
+    store: Store, client: EtcdClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = make_tasks(MOST_LONG + 1, payload='{"text": "' + "x" * 5_000 + '"}')
+    await add(store, tasks)
+    most, read = [0], client.read
+
+    async def read_and_weigh(ops: Sequence[Op]) -> Done:
+        done = await read(ops)
+        most.append(sum(len(kv.value) > 5_000 for answer in done.answers for kv in answer.range.kvs))
+        return done
+
+    monkeypatch.setattr(client, "read", read_and_weigh)
+    assert await store.tasks.load([task.id for task in tasks]) == {task.id: task for task in tasks}
+    assert max(most) == MOST_LONG
 
 
 async def test_a_purge_leaves_no_key_of_a_task_behind(store: Store, client: EtcdClient, prefix: str) -> None:
@@ -254,7 +273,7 @@ class OvertakenClient(EtcdClient):
     """Before its first write, somebody else is faster."""
 
     def __init__(self, server: EtcdServer, rival: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(server.url(), unavailable=StoreUnavailableError)
+        super().__init__(server.url(), PATIENT_ETCD, unavailable=StoreUnavailableError)
         self._rivals = [rival]
 
     async def write(
@@ -274,7 +293,7 @@ class InterruptedClient(EtcdClient):
     """After its first read, something happens."""
 
     def __init__(self, server: EtcdServer, event: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(server.url(), unavailable=StoreUnavailableError)
+        super().__init__(server.url(), PATIENT_ETCD, unavailable=StoreUnavailableError)
         self._events = [event]
 
     async def read(self, ops: Sequence[Op]) -> Done:
@@ -423,6 +442,33 @@ async def test_the_doctor_does_not_praise_an_etcd_that_wants_a_login() -> None:
         known = server.url().replace("//", "//root:secret@")
         found = (await examine(load(Sources(flags={"store.url": known})))).findings
         assert all(finding.is_sound for finding in found), found
+
+
+@pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")
+async def test_a_full_etcd_is_a_finding_and_goes_on_after_what_the_guide_says() -> None:
+    require_server("etcd")
+    with EtcdServer(options=(*QUICK, f"--quota-backend-bytes={16 * 2**20}")) as server:
+        client = EtcdClient(server.url(), PATIENT_ETCD, unavailable=StoreUnavailableError)
+        store = etcd_store(EtcdSpace(client, SystemClock()))
+        term, last = await store.terms.begin(NodeId("a")), 0
+        with pytest.raises(StoreUnavailableError, match="space exceeded"):
+            for number in range(400):
+                done = await client.write([put(f"/rota/filling/{number % 10}", b"x" * 100_000)])
+                last = done.revision
+        with pytest.raises(StoreUnavailableError, match="space exceeded"):
+            await store.terms.confirm(term)
+        for batch in (1, 200, 2_000):  # the last one is gathered more tightly
+            with pytest.raises(StoreUnavailableError, match="space exceeded"):
+                await store.tasks.add([NewTask(task) for task in make_tasks(batch)])
+        wrong = [one for one in (await examine(load(Sources(flags={"store.url": server.url()})))).findings if one.fix]
+        assert "etcd space" in {one.subject for one in wrong}
+        assert any(one.text.endswith("alarm:NOSPACE") and "--quota-backend-bytes" in one.fix for one in wrong)
+        await client.compact(last)  # as some process of Rota does all the time
+        tool = [str(find_binary("etcdctl")), f"--endpoints=127.0.0.1:{server.port}"]
+        for words in (["defrag"], ["alarm", "disarm"]):
+            await asyncio.to_thread(run_tool, [*tool, *words], server.directory)
+        assert await store.terms.confirm(term)
+        await client.close()
 
 
 @pytest.mark.slow  # the deadline of a call has to pass

@@ -1,21 +1,19 @@
 """An etcd client that counts what it is asked for."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from rota.domain.errors import StoreUnavailableError
-from rota.infrastructure.etcd.client import Done, EtcdClient, EtcdOptions
+from rota.infrastructure.etcd.client import Done, EtcdClient
 from rota.infrastructure.etcd.ops import Op
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENT_ETCD
 
 
 class CountingClient(EtcdClient):
     """Knows how many transactions it was asked for, and how many operations were in them."""
 
     def __init__(self, url: str) -> None:
-        patient = EtcdOptions(answer_within=timedelta(seconds=PATIENCE_S))
-        super().__init__(url, patient, unavailable=StoreUnavailableError)
+        super().__init__(url, PATIENT_ETCD, unavailable=StoreUnavailableError)
         self.transactions = 0
         self.ops = 0
 

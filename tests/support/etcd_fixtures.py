@@ -12,6 +12,7 @@ from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
 from tests.support.counting_etcd import CountingClient
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENT_ETCD
 from tests.support.servers.etcd import EtcdServer
 
 
@@ -22,7 +23,7 @@ def prefix() -> str:
 
 @pytest.fixture
 async def client(etcd_server: EtcdServer) -> AsyncIterator[EtcdClient]:
-    opened = EtcdClient(etcd_server.url(), unavailable=StoreUnavailableError)
+    opened = EtcdClient(etcd_server.url(), PATIENT_ETCD, unavailable=StoreUnavailableError)
     yield opened
     await opened.close()
 

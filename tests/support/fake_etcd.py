@@ -11,6 +11,7 @@ import grpc.aio
 
 from rota._proto.etcd import wire_pb2 as wire
 from rota.infrastructure.etcd.client import STATUS, TXN
+from rota.infrastructure.etcd.login import AUTHENTICATE
 from rota.infrastructure.etcd.refusals import NO_LEADER
 
 Context = Any  # grpc.aio.ServicerContext, which takes parameters for type checkers alone
@@ -29,17 +30,30 @@ class FakeMember:
     released: asyncio.Event = field(default_factory=asyncio.Event)  # … no longer
     in_use: int = 0  # bytes
     quota: int = 0  # bytes; 0: it is not told
+    token: str = ""  # of the last login, without which it does nothing; "": whoever asks is let in
+    logins: int = 0
+    is_login_waiting: bool = False
     heals_after: int = 0  # having told so often, it knows a leader, and lets writes wait no longer
 
     async def transact(self, _request: wire.TxnRequest, context: Context) -> wire.TxnResponse:
         if self.refusals:
             self.refusals -= 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, NO_LEADER)
+        if self.token and ("token", self.token) not in context.invocation_metadata():
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token")
         if self.is_waiting:
             self.asked.set()
             await self.released.wait()
         self.done += 1
         return wire.TxnResponse(header=self._header, succeeded=True)
+
+    async def let_in(self, _request: wire.AuthenticateRequest, _context: Context) -> wire.AuthenticateResponse:
+        self.logins += 1
+        if self.is_login_waiting:
+            self.asked.set()
+            await self.released.wait()
+        self.token = f"token-{self.logins}"
+        return wire.AuthenticateResponse(header=self._header, token=self.token)
 
     async def tell(self, _request: wire.StatusRequest, _context: Context) -> wire.StatusResponse:
         self.told += 1
@@ -62,6 +76,7 @@ async def a_fake_member() -> AsyncIterator[FakeMember]:
     for path, answer, kind in (
         (TXN, member.transact, wire.TxnRequest),
         (STATUS, member.tell, wire.StatusRequest),
+        (AUTHENTICATE, member.let_in, wire.AuthenticateRequest),
     ):
         _, service, method = path.split("/")
         handler: Any = grpc.unary_unary_rpc_method_handler(

@@ -326,7 +326,9 @@ async def _examine_etcd(subject: str, url: str) -> list[Finding]:
     used = f"{health.bytes_in_use / 2**20:.0f} MiB in use"
     space = Finding("etcd space", used)
     if health.alarms:
-        space = Finding("etcd space", f"{used}, {health.alarms[0]}", fix="etcdctl defrag, then etcdctl alarm disarm")
+        more = "; where that frees too little, a larger --quota-backend-bytes before"
+        fix = f"etcdctl defrag each member, then etcdctl alarm disarm{more}"
+        space = Finding("etcd space", f"{used}, {health.alarms[0].strip()}", fix=fix)
     elif health.bytes_in_use > NEARLY_FULL * (health.quota or USUAL_QUOTA):
         doubt = "" if health.quota else ", unless etcd was given more by --quota-backend-bytes"
         text = f"{used} of {(health.quota or USUAL_QUOTA) / 2**30:g} GiB{doubt}"

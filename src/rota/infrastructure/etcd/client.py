@@ -29,11 +29,11 @@ from rota.domain.errors import UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.doubts import Doubts, Waiting
 from rota.infrastructure.etcd.endpoints import Endpoints, Link, NotConnectedError
+from rota.infrastructure.etcd.login import HAS_LEADER, Login, Metadata
 from rota.infrastructure.etcd.ops import Answer, Condition, Op, Span, cut, pack, transaction, unpack
 from rota.infrastructure.etcd.refusals import ELSEWHERE, check_size, is_login_over, is_worth_repeating
 from rota.infrastructure.system import SystemClock
 
-HAS_LEADER = ("hasleader", "true")
 GIVEN_UP = "no answer is to be expected"
 AGAIN_AFTER = timedelta(milliseconds=50)
 SECOND = timedelta(seconds=1)
@@ -45,7 +45,6 @@ WATCH = "/etcdserverpb.Watch/Watch"
 GRANT = "/etcdserverpb.Lease/LeaseGrant"
 REVOKE = "/etcdserverpb.Lease/LeaseRevoke"
 KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
-AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
 STATUS = "/etcdserverpb.Maintenance/Status"
 
 
@@ -97,7 +96,7 @@ class EtcdClient:
         self._clock = clock or SystemClock()
         self._endpoints = Endpoints(self._address)
         self._doubts = Doubts(self._clock, self._options.answer_within, ask=self._ask_standing)
-        self._token: str | None = None
+        self._login = Login(self._address)
         self._apart: set[asyncio.Task[bool]] = set()
         self._keeping = asyncio.Lock()
         self._kept: _Stream | None = None  # for leases, of a member that is alone
@@ -183,8 +182,8 @@ class EtcdClient:
                 is_alive = await _prolong(stream, lease)
                 self._kept = stream
             except grpc.aio.AioRpcError as exc:
-                if is_login_over(exc):
-                    self._token = None
+                if stream is not None and is_login_over(exc):
+                    self._login.forget(stream.signed)
                 raise self._translate(exc) from exc
             except (asyncio.InvalidStateError, NotConnectedError, grpc.aio.UsageError) as exc:
                 raise self._unavailable(f"etcd: {exc}") from exc
@@ -195,10 +194,9 @@ class EtcdClient:
 
     async def _begin_keeping(self) -> "_Stream":
         link = await self._pick()
-        metadata = await self._metadata(link)
-        return _Stream(
-            lambda: link.stream(KEEP_ALIVE, wire.KeepAliveResponse)(metadata=metadata), asyncio.timeout(None)
-        )
+        signed = await self._login.sign(link)
+        begin = partial(link.stream(KEEP_ALIVE, wire.KeepAliveResponse), metadata=signed)
+        return _Stream(begin, asyncio.timeout(None), signed=signed)
 
     async def compact(self, revision: int) -> None:
         """Forget the history before this revision; it may be forgotten already."""
@@ -302,13 +300,16 @@ class EtcdClient:
 
     async def _send(self, path: str, asked: Any, *, kind: Any) -> Any:
         link = await self._pick()
-        metadata = await self._metadata(link)
-        call = link.unary(path, kind)(asked, metadata=metadata)
-        waiting, told_to_end = self._watch_over(link, call), count_cancels()
+        told_to_end = count_cancels()
+        signed: Metadata = ()
+        waiting: Waiting | None = None
         try:
+            signed = await self._login.sign(link)
+            call = link.unary(path, kind)(asked, metadata=signed)
+            waiting = self._watch_over(link, call)
             answer = await call
         except grpc.aio.AioRpcError as exc:
-            self._note(exc, link)
+            self._note(exc, link, signed=signed)
             raise
         except asyncio.CancelledError:  # also by our own deadline: ask another member next time
             self._endpoints.skip(link)
@@ -328,10 +329,9 @@ class EtcdClient:
 
     async def _ask_standing(self, link: Link) -> wire.StatusResponse:
         """Not whether it has a leader: that is asked here."""
-        metadata = tuple(pair for pair in await self._metadata(link) if pair != HAS_LEADER)
-        answer: wire.StatusResponse = await link.unary(STATUS, wire.StatusResponse)(
-            wire.StatusRequest(), metadata=metadata
-        )
+        signed = tuple(pair for pair in await self._login.sign(link) if pair != HAS_LEADER)
+        call = link.unary(STATUS, wire.StatusResponse)
+        answer: wire.StatusResponse = await call(wire.StatusRequest(), metadata=signed)
         return answer
 
     async def _pick(self) -> Link:
@@ -339,20 +339,12 @@ class EtcdClient:
             raise grpc.aio.UsageError("the client is closed")
         return await self._endpoints.pick(self._options.answer_within)
 
-    async def _metadata(self, link: Link) -> tuple[tuple[str, str], ...]:
-        if not self._address.user:
-            return (HAS_LEADER,)
-        if self._token is None:
-            asked = wire.AuthenticateRequest(name=self._address.user, password=self._address.password)
-            self._token = str((await link.unary(AUTHENTICATE, wire.AuthenticateResponse)(asked)).token)
-        return (HAS_LEADER, ("token", self._token))
-
-    def _note(self, error: grpc.aio.AioRpcError, link: Link) -> None:
+    def _note(self, error: grpc.aio.AioRpcError, link: Link, *, signed: Metadata) -> None:
         """What a failed call says of the member and of our login."""
         if error.code() in ELSEWHERE:
             self._endpoints.skip(link)
         if is_login_over(error):
-            self._token = None
+            self._login.forget(signed)
 
     def _translate(self, error: grpc.aio.AioRpcError) -> Exception:
         if error.code() is grpc.StatusCode.NOT_FOUND:  # of all that we ask for, only a lease is ever not found
@@ -365,17 +357,18 @@ class EtcdClient:
     async def _stream(self, path: str, kind: Any) -> AsyncIterator[Any]:
         """A stream of its own; its first answer has a deadline, which the caller keeps no later than that."""
         stream = link = None
+        signed: Metadata = ()
         deadline = asyncio.timeout(self._options.answer_within.total_seconds())
         try:
             async with deadline:
                 link = await self._pick()
-                metadata = await self._metadata(link)
-                stream = _Stream(lambda: link.stream(path, kind)(metadata=metadata), deadline)
+                signed = await self._login.sign(link)
+                stream = _Stream(partial(link.stream(path, kind), metadata=signed), deadline)
                 stream.watched_over(link, self._watch_over(link, stream))
                 yield stream
         except grpc.aio.AioRpcError as exc:
             if link is not None:
-                self._note(exc, link)
+                self._note(exc, link, signed=signed)
             raise self._translate(exc) from exc
         except (TimeoutError, asyncio.InvalidStateError, NotConnectedError, grpc.aio.UsageError) as exc:
             if isinstance(exc, TimeoutError) and not deadline.expired():
@@ -396,11 +389,12 @@ class EtcdClient:
 class _Stream:
     """A call whose deadline is for its first answer alone, and which leaves nothing behind."""
 
-    def __init__(self, begin: Callable[[], Any], deadline: asyncio.Timeout) -> None:
+    def __init__(self, begin: Callable[[], Any], deadline: asyncio.Timeout, *, signed: Metadata = ()) -> None:
         self._before = _list_callers()
         self._own: set[asyncio.Task[Any]] = set()
         self._call = begin()
         self._deadline = deadline
+        self.signed = signed
         self._link: Link | None = None
         self.waiting: Waiting | None = None
 

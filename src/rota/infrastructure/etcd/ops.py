@@ -2,8 +2,9 @@
 
 etcd refuses a list of more than 128 operations or comparisons. What it counts is each list by itself, less what the
 lists around it have: so a batch is nested two deep (`pack`), and thousands of operations are still one transaction, all
-or nothing. The other limit, 1.5 MiB for a request, cannot be stretched: `cut` makes several of one, each whole in
-itself.
+or nothing. Its quota counts only what is not nested, and one that is full would take a batch as if that wrote nothing:
+so the first operation stays where it is. The other limit, 1.5 MiB for a request, cannot be stretched: `cut` makes
+several of one, each whole in itself.
 
 Operations and conditions are their bytes in a request. A message that holds others copies them, and a batch would be
 copied four times until it is sent: a quarter of the CPU that a task took. Those that every task needs are spelled
@@ -23,7 +24,7 @@ MOST_FLAT = 100  # in a list that is not nested
 GROUP = (
     60  # operations in a nested list: as many groups beside them, and leaves with a few of their own, are within 128
 )
-MOST_OPS = GROUP * GROUP
+MOST_OPS = 1 + GROUP * (GROUP - 1)
 MOST_CONDITIONS = GROUP  # beside them
 MOST_LEAF = 8  # operations in what is one of a batch
 MOST_TAKEN = 3 << 19  # bytes of a request: 1.5 MiB, as etcd has it unless told otherwise
@@ -170,14 +171,15 @@ def pack(ops: Sequence[Op]) -> list[Op]:
     """The same operations in lists that etcd takes; at most `MOST_OPS` of them."""
     if len(ops) <= MOST_FLAT:
         return list(ops)
-    return [when((), ops[start : start + GROUP]) for start in range(0, len(ops), GROUP)]
+    return [ops[0], *(when((), ops[start : start + GROUP]) for start in range(1, len(ops), GROUP))]
 
 
 def unpack(answers: Iterable[Answer], *, number: int) -> list[Answer]:
     """The answers to so many operations that were packed."""
     if number <= MOST_FLAT:
         return list(answers)
-    return [answer for group in answers for answer in group.txn.responses]
+    first, *groups = answers
+    return [first, *(answer for group in groups for answer in group.txn.responses)]
 
 
 def cut(groups: Iterable[Sequence[Op]]) -> Iterator[list[Sequence[Op]]]:

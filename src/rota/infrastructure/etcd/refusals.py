@@ -19,8 +19,8 @@ def is_worth_repeating(error: Exception, *, may_repeat: bool, before: Exception 
     """Whether what failed was not done, or may be done again, and another member or moment may be better."""
     if not isinstance(error, grpc.aio.AioRpcError):
         return may_repeat
-    if is_login_over(error):
-        return before is None  # with a new token
+    if is_login_over(error):  # with a new token, once; a member that was asked before had other troubles
+        return not (isinstance(before, grpc.aio.AioRpcError) and is_login_over(before))
     return error.details() == NO_LEADER or (may_repeat and error.code() in ELSEWHERE)
 
 

@@ -3,7 +3,7 @@
 Ready entries are taken from the front of each level by deleting a stretch of keys, which tells what it deleted: two
 that take at once share without overlap. A delayed entry has a second key, by task, which says where the first one is:
 so it can be pushed anew or discarded. The wake-up is a key too, written with the news in one transaction and deleted by
-the one who takes it. A batch is one transaction as long as it fits one (`ops.cut`): some 3,600 entries.
+the one who takes it. A batch is one transaction as long as it fits one (`ops.cut`): some 3,500 entries.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence

@@ -73,8 +73,9 @@ class TaskAdder:
         conditions = self._conditions(new)
         if len(conditions) <= MOST_CONDITIONS and not layout.has_specs_before:
             ops = [op for group in groups for op in group]
-            gathered = ops if len(ops) + len(kept) <= MOST_OPS else self._gather(new, groups)
-            return (await self._space.client.write([*gathered, *kept], when=conditions)).is_met
+            if len(ops) + len(kept) > MOST_OPS:  # all but the first, by which an etcd that is full knows that it is one
+                ops = [*groups[0], *self._gather(new[1:], groups[1:])]
+            return (await self._space.client.write([*ops, *kept], when=conditions)).is_met
         return await self._write_many(new, [*self._gather(new, groups), *kept])
 
     async def _write_many(self, new: Sequence[NewTask], ops: Sequence[Op]) -> bool:
@@ -142,4 +143,4 @@ def _read_first(kv: KV) -> First:
 
 def _fits(groups: Sequence[Sequence[Op]]) -> bool:
     conditions = 150 * sum(len(group) > 3 for group in groups)  # of those with keys
-    return sum(map(size_of, groups)) + conditions <= MOST_BYTES and len(groups) <= MOST_OPS * 2
+    return sum(map(size_of, groups)) + conditions <= MOST_BYTES and len(groups) <= (MOST_OPS - MOST_LEAF) * 2

@@ -20,6 +20,9 @@ from rota.infrastructure.store.etcd.documents import (
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, spell, spell_time
 from rota.infrastructure.store.spec_documents import LONG_PAYLOAD, read_spec, to_spec, write_spec
 
+MOST_LONG = 128  # documents in one answer that may be as long as a payload: 32 MiB
+Place = tuple[str, TaskId]  # the kind of a document, and whose it is
+
 
 def due_key(space: EtcdSpace, state: TaskState) -> str:
     return f"{space.key('due', place_in_time(state))}/{spell_time(to_us(state.due_at))}_{spell(state.id)}"
@@ -88,8 +91,7 @@ async def complete_tasks(
     tried = [task_id for task_id, state in states.items() if state is None or _was_tried(state)]
     long = [task_id for task_id, document in documents.items() if document.payload is None]
     kinds = {"results": ended, "errors": tried, "payloads": long}
-    places = [(kind, task_id) for kind, task_ids in kinds.items() for task_id in task_ids]
-    rest = dict(zip(places, await space.find_all([space.key(*place) for place in places]), strict=True))
+    rest = await _find_rest(space, [(kind, task_id) for kind, task_ids in kinds.items() for task_id in task_ids])
     tasks: dict[TaskId, Task] = {}
     for task_id, document in documents.items():
         payload = rest.get(("payloads", task_id))
@@ -98,6 +100,14 @@ async def complete_tasks(
         if (task := to_task(spec, state=states[task_id], result=result, error=error)) is not None:
             tasks[task_id] = task
     return tasks
+
+
+async def _find_rest(space: EtcdSpace, places: Sequence[Place]) -> dict[Place, KV | None]:
+    found: dict[Place, KV | None] = {}
+    for start in range(0, len(places), MOST_LONG):
+        some = places[start : start + MOST_LONG]
+        found |= zip(some, await space.find_all([space.key(*place) for place in some]), strict=True)
+    return found
 
 
 def _was_tried(state: TaskState) -> bool:
