@@ -100,7 +100,8 @@ class BackfillSchedule(Request):
 
 
 class BackfillItem(Answer):
-    """A target and what became of it: `run`, `repeat` (this backfill made its task before) or `skip`."""
+    """A target and what became of it: `run`, `repeat` (this backfill made its task before, which a dry run does
+    not see) or `skip`."""
 
     fire_at: datetime
     action: str
