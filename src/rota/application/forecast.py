@@ -81,7 +81,7 @@ class TypeLoad:
 class Forecast:
     span: Span
     buckets: list[Load]
-    types: list[TypeLoad] = field(default_factory=list)  # those that fire, by type
+    types: list[TypeLoad] = field(default_factory=list)  # those that fire, or may, by type
     unforeseen: dict[str, str] = field(default_factory=dict)  # why nothing, or not all, can be said about a schedule
     left_out: list[str] = field(default_factory=list)  # schedules beyond MOST_TYPES; about as many at most
     known_until: datetime | None = None  # from here on runs are missing; None: none are
@@ -153,7 +153,7 @@ class ForecastSchedules:
             if len(made.left_out) >= MOST_TYPES:
                 break
         await self._walk(made, walks)
-        made.types = [load for load in made.types if load.runs]
+        made.types = [load for load in made.types if load.runs or not load.is_complete]
         return made
 
     async def _walk(self, made: Forecast, walks: Sequence[_Walk]) -> None:

@@ -146,14 +146,17 @@ async def test_a_forecast_is_bounded_and_says_so(monkeypatch: pytest.MonkeyPatch
     await put(bench, "a", schedule=EACH_MINUTE)
     await put(bench, "b", schedule=Schedule(cron="0 * * * *"))
     span = a_span(bench)
+    late = span.begin + 20 * HOUR
+    await put(bench, "late", schedule=Schedule(at=(late,)), next_fire_at=late)
     found = await ask(bench, span)
-    assert [(one.type, one.runs, one.is_complete) for one in found.types] == [("a", 300, False), ("b", 5, False)]
+    loads = [(one.type, one.runs, one.is_complete) for one in found.types]
+    assert loads == [("a", 300, False), ("b", 5, False), ("late", 0, False)]
     assert (found.is_complete, found.known_until) == (False, span.begin + 5 * HOUR)
     assert [found.is_known(place) for place in (0, 4, 5, 23)] == [True, True, False, False]
     assert [bucket.runs for bucket in found.buckets[:6]] == [61, 61, 61, 61, 61, 0]
-    monkeypatch.setattr(module, "MOST_LOOKED_AT", 1464)
+    monkeypatch.setattr(module, "MOST_LOOKED_AT", 1465)
     exact = await ask(bench, span)
-    assert ([one.runs for one in exact.types], exact.is_complete, exact.is_known(23)) == ([1440, 24], True, True)
+    assert ([one.runs for one in exact.types], exact.is_complete, exact.is_known(23)) == ([1440, 24, 1], True, True)
 
 
 @virtually
