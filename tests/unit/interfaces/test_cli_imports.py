@@ -204,6 +204,7 @@ def test_specifiers_and_templates_of_systemd_are_told() -> None:
             "/bin/sh -c 'echo $HOME; date > /tmp/at' $ARGS",
         ),
         ('/bin/tar "--file=${TO}/all $$1" --x=$Y ""', "/bin/tar --file=\"${TO}\"'/all $1' '--x=$Y' ''"),
+        ("/bin/a --x ; /bin/b", "/bin/a --x && /bin/b"),
         ("/bin/echo $${HOME} it's", "/bin/echo $${HOME} it's"),
         ("/bin/echo $${HOME}", "/bin/echo '${HOME}'"),
     ],

@@ -141,7 +141,9 @@ def _for_shell(command: str) -> str:
         words = shlex.split(command)
     except ValueError:  # a quote without an end, which systemd does not run either
         return command
-    return " ".join(word if _VARIABLE.fullmatch(word) else _quoted(word) for word in words)
+    if "\\;" not in command:  # else it is an argument
+        words = ["&&" if word == ";" else word for word in words]  # the next command, if this one succeeds
+    return " ".join(word if word == "&&" or _VARIABLE.fullmatch(word) else _quoted(word) for word in words)
 
 
 def _quoted(word: str) -> str:
