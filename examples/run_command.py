@@ -23,6 +23,7 @@ def run_command(ctx: rota.Context, command: str, *, env: dict[str, str] | None =
         process = subprocess.Popen(  # noqa: S602 that is what it is for: who may define types says what runs
             command,
             shell=True,
+            executable=(env or {}).get("SHELL"),  # as cron does; /bin/sh if nothing says otherwise
             stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

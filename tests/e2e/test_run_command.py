@@ -37,6 +37,12 @@ async def test_a_command_has_its_variables_and_its_input_and_what_it_prints_is_l
     ]
 
 
+async def test_a_command_is_run_by_the_shell_that_its_crontab_names(app: rota.Rota) -> None:
+    command = "words=(one two); echo ${words[1]}"  # which the sh of Debian does not know
+    task = await run(app, command, env={"SHELL": "/bin/bash"})
+    assert (task.status, "two" in await lines_of(app, task)) == ("SUCCESS", True)
+
+
 async def test_an_exit_code_or_a_signal_fails_it(app: rota.Rota) -> None:
     for command, told in (("exit 3", "exit code 3"), ("kill -9 $$", "ended by signal 9")):
         task = await run(app, command)

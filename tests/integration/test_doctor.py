@@ -81,9 +81,11 @@ async def test_a_calendar_that_ends_soon_is_a_finding_if_a_schedule_keeps_to_it(
             await store.configs.put(a_config(name, schedule=schedule, next_fire_at=now))
         paused = Schedule(every=timedelta(hours=1), only=("unused",), is_paused=True)
         await store.configs.put(a_config("paused", schedule=paused, next_fire_at=now))
-    found = by_subject(await examine(loaded))["calendars"]
+    examined = await examine(loaded)
+    found = by_subject(examined)["calendars"]
     assert found.text == f"over knows nothing after {now.year - 1}, and then mail, report will not fire"
     assert "rota calendar put" in found.fix
+    assert examined.nodes == {}  # none lives, which can be seen all the same
 
 
 async def test_a_token_without_an_end_is_a_finding(loaded: Loaded) -> None:

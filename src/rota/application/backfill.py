@@ -39,7 +39,7 @@ class Action(StrEnum):
     """What becomes of a target of a backfill."""
 
     RUN = "run"  # a task was made; in a dry run: would be
-    REPEAT = "repeat"  # this backfill made its task before
+    REPEAT = "repeat"  # this backfill made its task before; a dry run does not see that
     SKIP = "skip"
 
 

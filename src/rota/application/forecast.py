@@ -81,7 +81,7 @@ class TypeLoad:
 class Forecast:
     span: Span
     buckets: list[Load]
-    types: list[TypeLoad] = field(default_factory=list)  # those that fire, by type
+    types: list[TypeLoad] = field(default_factory=list)  # those that fire, or may, by type
     unforeseen: dict[str, str] = field(default_factory=dict)  # why nothing, or not all, can be said about a schedule
     left_out: list[str] = field(default_factory=list)  # schedules beyond MOST_TYPES; about as many at most
     known_until: datetime | None = None  # from here on runs are missing; None: none are
@@ -138,9 +138,6 @@ class ForecastSchedules:
 
     async def __call__(self, tenant_id: TenantId, span: Span) -> Forecast:
         """What would fire, if nothing changed and every run began in time."""
-        for name in span.types:
-            if await self.node.store.configs.find(tenant_id, name) is None:
-                raise NotFoundError("task config", name)
         made = Forecast(span, [Load() for _ in range(span.buckets)])
         walks: list[_Walk] = []
         async for page in self._pages(tenant_id, types=span.types):
@@ -150,12 +147,13 @@ class ForecastSchedules:
                 if made.has_room:
                     load = TypeLoad(type=config.type, run_takes=takes.get(config.type))
                     walks.extend(_begin(made, config, load=load, calendars=calendars))
+                    await self.node.clock.sleep(timedelta(0))  # it may have counted runs in every bucket
                 else:
                     made.left_out.append(config.type)
             if len(made.left_out) >= MOST_TYPES:
                 break
         await self._walk(made, walks)
-        made.types = [load for load in made.types if load.runs]
+        made.types = [load for load in made.types if load.runs or not load.is_complete]
         return made
 
     async def _walk(self, made: Forecast, walks: Sequence[_Walk]) -> None:
@@ -180,10 +178,20 @@ class ForecastSchedules:
 
     async def _pages(self, tenant_id: TenantId, *, types: Collection[str]) -> AsyncIterator[Sequence[TaskConfig]]:
         """The configs that fire, by type."""
+        if types:
+            named = [await self._get(tenant_id, name) for name in sorted(types)]
+            yield [one for one in named if _fires(one)]
+            return
         after = ""
         while page := await self.node.store.configs.list_page(tenant_id, after=after, limit=PAGE):
-            yield [one for one in page if _fires(one) and (not types or one.type in types)]
+            yield [one for one in page if _fires(one)]
             after = page[-1].type
+
+    async def _get(self, tenant_id: TenantId, name: str) -> TaskConfig:
+        config = await self.node.store.configs.find(tenant_id, name)
+        if config is None:
+            raise NotFoundError("task config", name)
+        return config
 
     async def _find_takes(self, configs: Sequence[TaskConfig]) -> Mapping[str, timedelta]:
         ids = [one.last_run for one in configs if one.last_run is not None]

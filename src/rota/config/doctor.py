@@ -36,6 +36,7 @@ MOST_TOKENS = 500  # that are looked at
 MOST_CALENDARS = 500  # that are looked at
 ENDS_SOON = timedelta(days=60)  # the days of a country are announced in the last weeks of a year
 MOST_NAMED = 5  # nodes
+CONTENTS = ("clock", "schedules", "calendars")  # of a store: what is wrong with them keeps nobody from reading the rest
 # With these, work goes on 10 s after a loss behind Sentinels, and 15 s after one in a cluster.
 LONGEST_SILENCE = {"sentinel": timedelta(seconds=5), "cluster": timedelta(seconds=10)}
 
@@ -66,7 +67,8 @@ async def examine(loaded: Loaded) -> Examined:
     settings = loaded.settings
     found = [Finding("versions", f"rota {__version__}, Python {sys.version.partition(' ')[0]}")]
     found += [_tell_settings(loaded), *await _examine_store(settings)]
-    nodes = await _find_nodes(settings) if all(finding.is_sound for finding in found) else None
+    is_readable = all(finding.is_sound or finding.subject in CONTENTS for finding in found)
+    nodes = await _find_nodes(settings) if is_readable else None
     if nodes is not None:
         found.append(Finding("nodes", tell_nodes(nodes)))
     return Examined((*found, *await _examine_coordinator(settings)), nodes)

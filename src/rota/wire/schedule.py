@@ -77,7 +77,7 @@ class Forecast(Answer):
     end: datetime
     runs: int
     buckets: list[ForecastBucket]
-    types: list[ForecastType]  # those that fire
+    types: list[ForecastType]  # those that fire; of what was not looked at so far, with 0 runs
     unforeseen: list[str]  # types that wait for the end of their runs, or whose calendars cannot be read or know less
     complete: bool  # false: there is more; ask for a shorter time or for single types
     reasons: dict[str, str] = {}  # why, for each type that is unforeseen
@@ -100,7 +100,8 @@ class BackfillSchedule(Request):
 
 
 class BackfillItem(Answer):
-    """A target and what became of it: `run`, `repeat` (this backfill made its task before) or `skip`."""
+    """A target and what became of it: `run`, `repeat` (this backfill made its task before, which a dry run does
+    not see) or `skip`."""
 
     fire_at: datetime
     action: str

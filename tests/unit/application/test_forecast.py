@@ -1,5 +1,6 @@
 """What would fire between two moments."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -14,9 +15,10 @@ from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
 from rota.domain.schedule import Schedule
 from rota.domain.submission import NewTask
 from rota.domain.timetable import Timetable
+from rota.testing.faults import Fault
 from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_task
-from tests.support.virtual import Bench, a_bench, virtually
+from tests.support.virtual import Bench, a_bench, pass_time, virtually
 
 DAY = timedelta(days=1)
 HOURLY = Schedule(every=HOUR)
@@ -144,14 +146,17 @@ async def test_a_forecast_is_bounded_and_says_so(monkeypatch: pytest.MonkeyPatch
     await put(bench, "a", schedule=EACH_MINUTE)
     await put(bench, "b", schedule=Schedule(cron="0 * * * *"))
     span = a_span(bench)
+    late = span.begin + 20 * HOUR
+    await put(bench, "late", schedule=Schedule(at=(late,)), next_fire_at=late)
     found = await ask(bench, span)
-    assert [(one.type, one.runs, one.is_complete) for one in found.types] == [("a", 300, False), ("b", 5, False)]
+    loads = [(one.type, one.runs, one.is_complete) for one in found.types]
+    assert loads == [("a", 300, False), ("b", 5, False), ("late", 0, False)]
     assert (found.is_complete, found.known_until) == (False, span.begin + 5 * HOUR)
     assert [found.is_known(place) for place in (0, 4, 5, 23)] == [True, True, False, False]
     assert [bucket.runs for bucket in found.buckets[:6]] == [61, 61, 61, 61, 61, 0]
-    monkeypatch.setattr(module, "MOST_LOOKED_AT", 1464)
+    monkeypatch.setattr(module, "MOST_LOOKED_AT", 1465)
     exact = await ask(bench, span)
-    assert ([one.runs for one in exact.types], exact.is_complete, exact.is_known(23)) == ([1440, 24], True, True)
+    assert ([one.runs for one in exact.types], exact.is_complete, exact.is_known(23)) == ([1440, 24, 1], True, True)
 
 
 @virtually
@@ -192,6 +197,36 @@ async def test_types_that_are_too_many_are_named_and_no_row_is_taken_for_whole(m
     found = await ask(bench, a_span(bench))
     assert [one.type for one in found.types] == ["a", "b"]
     assert (found.left_out, found.is_complete, found.is_known(0)) == (["c", "d", "e", "f"], False, False)
+
+
+@virtually
+async def test_others_get_a_turn_after_each_schedule_that_is_counted() -> None:
+    bench = await a_bench()
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await pass_time()
+
+    others = asyncio.create_task(take_turns())
+    for name in "abcdefgh":
+        await put(bench, name, schedule=HOURLY)
+    turns = 0
+    assert len((await ask(bench, a_span(bench))).types) == 8
+    assert turns >= 8
+    others.cancel()
+
+
+@virtually
+async def test_for_single_types_no_others_are_read() -> None:
+    bench = await a_bench()
+    for name in "abc":
+        await put(bench, name, schedule=HOURLY)
+    bench.faults.inject("configs.list_page", Fault.TIMEOUT, times=None)
+    found = await ask(bench, a_span(bench, types=frozenset("ca")))
+    assert [one.type for one in found.types] == ["a", "c"]
 
 
 def targets_of(schedule: Schedule, span: Span) -> Iterator[datetime]:

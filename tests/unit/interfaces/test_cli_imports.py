@@ -158,7 +158,7 @@ def test_timers_know_their_service_their_delay_and_their_pace() -> None:
     shared = {"on_missed": "run_once", "jitter_seconds": 30.0}
     assert schedules(found)[1:] == [{"every_seconds": 5400.0, **shared}, {"after_end_seconds": 10.0, **shared}]
     assert [one["type"] for one in found.definitions] == ["lonely", "sync", "sync-2"]
-    assert found.definitions[1]["payload"] == {"command": "/bin/sync    --all"}
+    assert found.definitions[1]["payload"] == {"command": "/bin/sync --all"}
     assert [note.text[:26] for note in found.notes if note.place == "lonely.service"] == ["is not among the files: it"]
     assert notes(read_timers({"a.service": ""}, zone="UTC")) == ["there is no .timer file"]
 
@@ -192,6 +192,46 @@ def test_specifiers_and_templates_of_systemd_are_told() -> None:
         ("p@.timer", f"Description has %i, {unknown}"),
         ("p@.service", f"ExecStart has %h, %i, {unknown}"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        ("/bin/curl -s https://a.example/?b=1&c=2", "/bin/curl -s 'https://a.example/?b=1&c=2'"),
+        ("/bin/find /tmp -name *.tmp -exec rm {} \\;", "/bin/find /tmp -name '*.tmp' -exec rm '{}' ';'"),
+        (
+            "-/bin/sh -c 'echo $$HOME; date > /tmp/at' $ARGS",
+            "/bin/sh -c 'echo $HOME; date > /tmp/at' $ARGS",
+        ),
+        ('/bin/tar "--file=${TO}/all $$1" --x=$Y ""', "/bin/tar --file=\"${TO}\"'/all $1' '--x=$Y' ''"),
+        ("/bin/a --x ; /bin/b", "/bin/a --x && /bin/b"),
+        ("/bin/echo $${HOME} it's", "/bin/echo $${HOME} it's"),
+        ("/bin/echo $${HOME}", "/bin/echo '${HOME}'"),
+    ],
+)
+def test_what_a_shell_would_take_for_its_own_is_quoted_as_systemd_runs_none(given: str, command: str) -> None:
+    service = f"[Service]\nExecStart={given}\nRuntimeMaxSec=60\n"
+    (one,) = read_timers({"a.timer": "OnCalendar=daily\n", "a.service": service}, zone="UTC").definitions
+    assert one["payload"] == {"command": command}
+
+
+def test_a_command_that_is_not_there_is_not_taken_for_an_empty_one() -> None:
+    found = read_timers({"a.timer": "OnCalendar=daily\n", "a.service": "RuntimeMaxSec=60\n"}, zone="UTC")
+    assert found.definitions[0]["payload"] == {}
+    assert notes(found) == ["has no ExecStart: its command is missing in the payload"]
+    assert read_timers({"a.timer": "OnCalendar=daily\n"}, zone="UTC").definitions[0]["payload"] == {}
+
+
+def test_the_user_of_a_system_crontab_is_not_silently_taken_for_the_command() -> None:
+    line = "17 * * * * root cd / && run-parts /etc/cron.hourly"
+    assert notes(read_crontab(line, zone="UTC"))[0] == "root is read as the command: if it is the user, give --system"
+    assert not [one for one in notes(read_crontab(line, zone="UTC", has_user=True)) if "--system" in one]
+
+
+def test_an_entry_whose_name_fits_no_type_has_that_of_its_task_and_keeps_its_name() -> None:
+    source = 'beat_schedule = {"每日报表": {"task": "proj.tasks.report", "schedule": 60}}'
+    (one,) = read_beat(source, zone="UTC").definitions
+    assert (one["type"], one["name"]) == ("proj.tasks.report", "每日报表")
 
 
 def test_all_commands_of_a_service_are_kept_and_the_rest_of_it_is_told() -> None:

@@ -180,5 +180,7 @@ def backfill(task_type: str, *, begin: str, end: str, url: str | None, **given: 
         for item in client.schedules.backfill(task_type, first, end=last, concurrency=most, **options):
             count[item.action] += 1
             click.echo(safe(f"{moment(item.fire_at)}  {item.action}  {item.task_id or item.reason}".rstrip()))
-    verb = "would run" if given["dry_run"] else "run"
-    click.echo(f"{count['run']} {verb}, {count['repeat']} ran before under this name, {count['skip']} skipped")
+    # Only by making tasks it is known which of them are there already.
+    made = f"{count['run']} run, {count['repeat']} ran before under this name"
+    dry = f"{count['run']} would run, but for those that ran before under the name {given['name']!r}"
+    click.echo(safe(f"{dry if given['dry_run'] else made}, {count['skip']} skipped"))

@@ -152,7 +152,8 @@ def _add(found: Translation, where: str, *, schedule: Mapping[str, Any], run: _R
     for name, value in run.left_out.items():
         found.note(where, f"{run.name}: {name} is left out: {ast.unparse(value)}")
     definition = {
-        "type": type_of(run.name),
+        "type": type_of(run.name, run.task),
+        "name": run.name[:200],
         "description": f"was {run.task}"[:2000],
         "executor": {"type": "local", **({"function": f"{module}:{function}"} if module else {})},
         "retry": {"max_retries": 0},

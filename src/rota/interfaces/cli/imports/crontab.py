@@ -60,6 +60,8 @@ class _Reading:
         if cron.lower() == "@reboot":
             self.found.note(where, "not translated: @reboot is no time; start it with the machine")
             return
+        if not self.has_user and command.split()[0] == "root":
+            self.found.note(where, "root is read as the command: if it is the user, give --system")
         unwrapped = without_wrapping(cron)
         if unwrapped != cron:
             self.found.note(where, f"{cron} is read as {unwrapped}, as BusyBox does; other crons refuse the line")

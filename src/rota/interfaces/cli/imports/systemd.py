@@ -5,6 +5,7 @@ missed. In systemd a weekday and a day of the month must both fit, which is no c
 """
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -42,6 +43,8 @@ _OF_ALL = (
     "Also",
 )  # say nothing of runs
 _SPECIFIER = re.compile(r"%(.)")
+_VARIABLE = re.compile(r"\$\w+", re.ASCII)  # if it is a word of its own
+_BRACED = re.compile(r"(?<!\$)(\$\{\w+\})", re.ASCII)
 _PREFIXES = "@-:+!|"  # before a command: how systemd is to run it
 Unit = Mapping[str, list[str]]
 
@@ -108,7 +111,7 @@ def _read_schedules(found: Translation, name: str, *, unit: Unit, zone: str) -> 
 
 def _read_service(found: Translation, name: str, *, unit: Unit | None) -> dict[str, Any]:
     """What runs, for how long and how often."""
-    runs: dict[str, Any] = {"executor": {"type": "local"}, "retry": {"max_retries": 0}, "payload": {"command": ""}}
+    runs: dict[str, Any] = {"executor": {"type": "local"}, "retry": {"max_retries": 0}, "payload": {}}
     if unit is None:
         found.note(name, "is not among the files: its command is missing in the payload, and so is its time limit")
         return runs
@@ -117,8 +120,11 @@ def _read_service(found: Translation, name: str, *, unit: Unit | None) -> dict[s
         found.note(name, f"has {len(commands)} ExecStart: they are one command, with && between them, for a shell")
     if any(one[0] in _PREFIXES for one in commands):
         found.note(name, f"what stands before a command in ExecStart is left out: one of {_PREFIXES}")
-    command = " && ".join(one.lstrip(_PREFIXES) for one in commands)
-    runs["payload"]["command"] = _resolve(found, name, key="ExecStart", given=command)
+    if commands:
+        command = " && ".join(_for_shell(one.lstrip(_PREFIXES)) for one in commands)
+        runs["payload"]["command"] = _resolve(found, name, key="ExecStart", given=command)
+    else:
+        found.note(name, "has no ExecStart: its command is missing in the payload")
     if timeout := _find_limit(found, name, unit=unit):
         runs["timeout_seconds"] = timeout
     else:
@@ -127,6 +133,24 @@ def _read_service(found: Translation, name: str, *, unit: Unit | None) -> dict[s
         found.note(name, f"Restart={_last(unit, 'Restart')} is left out: nothing is tried again; give retry")
     _note_rest(found, name, unit=unit, known=_OF_SERVICES)
     return runs
+
+
+def _for_shell(command: str) -> str:
+    """The same for a shell: systemd runs none, so that what a shell would take for its own is quoted."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quote without an end, which systemd does not run either
+        return command
+    if "\\;" not in command:  # else it is an argument
+        words = ["&&" if word == ";" else word for word in words]  # the next command, if this one succeeds
+    return " ".join(word if word == "&&" or _VARIABLE.fullmatch(word) else _quoted(word) for word in words)
+
+
+def _quoted(word: str) -> str:
+    """`${NAME}` is a variable anywhere, `$NAME` none within a word, and `$$` a dollar."""
+    parts = [part for part in _BRACED.split(word) if part]
+    quoted = (f'"{part}"' if _BRACED.fullmatch(part) else shlex.quote(part.replace("$$", "$")) for part in parts)
+    return "".join(quoted) or "''"
 
 
 def _find_limit(found: Translation, name: str, *, unit: Unit) -> float:

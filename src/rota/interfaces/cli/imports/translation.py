@@ -54,10 +54,10 @@ class Translation:
         return True
 
 
-def type_of(text: str) -> str:
-    """A name for a type, made of whatever there is."""
-    name = _UNFIT.sub("-", text).strip("-._")[:LONGEST_TYPE].strip("-._")
-    return name or "job"
+def type_of(*texts: str) -> str:
+    """A name for a type, made of the first text that has any letter or digit for one."""
+    names = (_UNFIT.sub("-", text).strip("-._")[:LONGEST_TYPE].strip("-._") for text in texts)
+    return next(filter(None, names), "job")
 
 
 def name_of_command(command: str) -> str:

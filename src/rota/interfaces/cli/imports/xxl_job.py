@@ -65,7 +65,7 @@ def _read_job(found: Translation, row: Row, *, zone: str, place: str) -> None:
     }
     name = row.get("job_desc") or row.get("name") or handler
     definition: dict[str, Any] = {
-        "type": type_of(handler or f"job-{row.get('id', '')}"),
+        "type": type_of(handler, f"job-{row.get('id', '')}"),
         "name": name[:200],
         "description": f"from {place}",
         "executor": {"type": "local"},
