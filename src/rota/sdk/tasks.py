@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
@@ -111,6 +111,18 @@ class TaskRegistry:
 
     def __iter__(self) -> Iterator[TaskFunction[..., Any]]:
         return iter(self._functions.values())
+
+
+def registry_of(tasks: TaskRegistry | Iterable[TaskFunction[..., Any]]) -> TaskRegistry:
+    """A registry of these functions alone; one that is a registry already is what it is."""
+    if isinstance(tasks, TaskRegistry):
+        return tasks
+    registry = TaskRegistry()
+    for function in tasks:
+        if not isinstance(function, TaskFunction):
+            raise InvalidError("tasks", f"{function!r} is not decorated with @rota.task")
+        registry.add(function)
+    return registry
 
 
 REGISTRY = TaskRegistry()  # data only: what the decorator found, read by whoever runs tasks

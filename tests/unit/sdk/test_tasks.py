@@ -8,7 +8,7 @@ import rota
 from rota.domain.errors import InvalidError
 from rota.domain.schedule import Overlap, Schedule
 from rota.sdk import tasks
-from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry, define
+from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry, define, registry_of
 
 
 @pytest.fixture(autouse=True)
@@ -204,3 +204,16 @@ def test_an_option_that_is_none_is_told_with_the_nearest(option: str, told: str)
     with pytest.raises(InvalidError) as refused:
         rota.task("email", **{option: "1m"})  # type: ignore[arg-type] # the mistake
     assert f"{option}: is no option of a task; {told}" in str(refused.value)
+
+
+def test_functions_make_a_registry_of_their_own(registry: TaskRegistry) -> None:
+    @rota.task("one")
+    def one() -> None: ...
+
+    @rota.task("two")
+    def two() -> None: ...
+
+    assert list(registry_of([two])) == [two]
+    assert registry_of(registry) is registry
+    with pytest.raises(InvalidError, match="tasks: .* is not decorated with @rota.task"):
+        registry_of([print])  # type: ignore[list-item] # the mistake
