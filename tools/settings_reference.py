@@ -27,8 +27,9 @@ worker:
   types: [email, report]
 ```
 
-- In the environment the section and the key are joined by two underscores: `ROTA_WORKER__CAPACITY=50`. Lists are
-  separated by commas (`email,report`), labels are pairs (`zone=a,disk=ssd`), and `null` unsets an optional value.
+- In the environment the section and the key are joined by two underscores: `ROTA_WORKER__CAPACITY=50`. With one of them
+  the variable is refused. Lists are separated by commas (`email,report`), labels are pairs (`zone=a,disk=ssd`), and
+  `null` unsets an optional value.
 - Durations have a unit: `100ms`, `10s`, `5m`, `1h30m`, `30d`. Sizes too: `256KiB`, `1MiB`, `2GiB`.
 - **Live** settings may change in the file while a process runs: it looks every second, and at once on SIGHUP. Another
   change is logged as `settings.restart_needed`; a file with a mistake as `settings.rejected`, and the old values stay.

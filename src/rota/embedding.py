@@ -24,7 +24,7 @@ from rota.domain.submission import Submission
 from rota.domain.task import TaskStatus
 from rota.sdk.control import Duration
 from rota.sdk.options import SubmitOptions
-from rota.sdk.tasks import REGISTRY, TaskRegistry
+from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry, registry_of
 from rota.sdk.views import TaskView, view_of
 
 if TYPE_CHECKING:
@@ -65,14 +65,17 @@ class Rota:
         settings: Mapping[str, Any] | str | Path | None = None,
         *,
         roles: Collection[str] = EVERY_ROLE,
-        tasks: TaskRegistry = REGISTRY,
+        tasks: TaskRegistry | Iterable[TaskFunction[..., Any]] = REGISTRY,
         app: str | None = None,
         registries: "Registries | None" = None,
     ) -> None:
-        """`settings` as in `rota.yaml`: a mapping, or the path of a file; None reads what the command line would."""
+        """`settings` as in `rota.yaml`: a mapping, or the path of a file; None reads what the command line would.
+
+        `tasks`: the functions that a worker here runs; without it, all that were decorated.
+        """
         self._settings = settings
         self._role_names = (roles,) if isinstance(roles, str) else tuple(roles)
-        self._task_registry = tasks
+        self._task_registry = registry_of(tasks)
         self._app = app
         self._registries = registries
         self._stack = AsyncExitStack()

@@ -69,6 +69,17 @@ async def until_running(handle: rota.Handle, app: rota.Rota) -> None:
                     return
 
 
+async def test_tasks_may_be_given_as_a_list(tmp_path: Path) -> None:
+    async def double(number: int) -> int:
+        return 2 * number
+
+    tasks = [TaskFunction(double, define("double", TaskOptions()))]
+    async with rota.Rota(on_sqlite(tmp_path), tasks=tasks) as app:
+        task = await (await app.submit("double", {"number": 4})).wait("20s")
+    assert task.result is not None
+    assert task.result.data == 8
+
+
 async def test_a_submitted_task_runs_and_its_result_is_waited_for(app: rota.Rota) -> None:
     task = await (await app.submit("echo", {"value": [1, "ä"]})).wait("60s")
     assert (task.status, task.attempt) == (SUCCESS, 1)

@@ -28,6 +28,7 @@ PREFIX = "ROTA_"
 SERVER_SCHEMES = ("mysql", "mariadb", "postgresql")
 ETCD_SCHEMES = ("etcd", "etcds")
 IN_MEMORY_RETENTION = timedelta(days=7)  # of a store that holds all its tasks in memory
+LINKS = ("tcp://", "udp://")  # Kubernetes puts ROTA_API_PORT=tcp://… into pods beside a service named rota-api
 DIVIDER = "__"  # `ROTA_URL` and `ROTA_TOKEN` are the client's: only names with a section are settings
 
 
@@ -194,9 +195,14 @@ def _list_file(path: Path, problems: list[str]) -> Iterator[Given]:
 
 def _list_environment(environment: Mapping[str, str], problems: list[str]) -> Iterator[Given]:
     variables = {entry.variable: entry for entry in SCHEMA.values()}
+    meant = {name.replace(DIVIDER, "_"): name for name in variables}
     for name, raw in sorted(environment.items()):
         if name in variables:
             yield Given(variables[name].key, raw, origin=f"{ENVIRONMENT_ORIGIN}{name}")
+        elif name in meant and not raw.startswith(LINKS):
+            problems.append(
+                f"{name} in the environment sets nothing; two underscores follow the section: {meant[name]}"
+            )
         elif name.startswith(PREFIX) and DIVIDER in name:
             problems.append(_unknown(name, variables, where="in the environment"))
 

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
@@ -113,6 +113,18 @@ class TaskRegistry:
         return iter(self._functions.values())
 
 
+def registry_of(tasks: TaskRegistry | Iterable[TaskFunction[..., Any]]) -> TaskRegistry:
+    """A registry of these functions alone; one that is a registry already is what it is."""
+    if isinstance(tasks, TaskRegistry):
+        return tasks
+    registry = TaskRegistry()
+    for function in tasks:
+        if not isinstance(function, TaskFunction):
+            raise InvalidError("tasks", f"{function!r} is not decorated with @rota.task")
+        registry.add(function)
+    return registry
+
+
 REGISTRY = TaskRegistry()  # data only: what the decorator found, read by whoever runs tasks
 
 
@@ -140,7 +152,7 @@ def cron(
     def decorate(function: Callable[P, R]) -> TaskFunction[P, R]:
         definition = define(function.__name__ if type is None else type, options)
         made = TaskFunction(function, replace(definition, schedule=wanted))
-        _check_isolation(function, options)
+        _check_function(function, options)
         REGISTRY.add(made)
         return made
 
@@ -164,7 +176,7 @@ def task(type: str, /, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, 
     definition = define(type, options)
 
     def decorate(function: Callable[P, R]) -> TaskFunction[P, R]:
-        _check_isolation(function, options)
+        _check_function(function, options)
         made = TaskFunction(function, definition)
         REGISTRY.add(made)
         return made
@@ -172,7 +184,11 @@ def task(type: str, /, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, 
     return decorate
 
 
-def _check_isolation(function: Callable[..., Any], options: TaskOptions) -> None:
+def _check_function(function: Callable[..., Any], options: TaskOptions) -> None:
+    """What could never run is refused here, not at its first attempt; a generator would even seem to have run."""
+    name = getattr(function, "__qualname__", repr(function))
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidError("function", f"{name} yields, and a task returns: leave out the yield")
     if "isolation" in options and inspect.iscoroutinefunction(function):
         raise InvalidError("isolation", "is for plain functions; an async one runs on the task loop")
 

@@ -31,7 +31,7 @@ from rota.sdk.async_handler import run_async
 from rota.sdk.context import Context, Facts
 from rota.sdk.control import Duration
 from rota.sdk.handler import Handler
-from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry
+from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry, registry_of
 from rota.testing.virtual_time import VirtualClock, run_virtually
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def run(
     seed: int = 0,
 ) -> T:
     """Run a scenario with the given tasks, or all that were decorated. The same seed gives the same run."""
-    registry = REGISTRY if tasks is None else TaskRegistry()
-    for task in tasks or ():
-        registry.add(task)
+    registry = REGISTRY if tasks is None else registry_of(tasks)
 
     async def main() -> T:
         clock = VirtualClock(asyncio.get_running_loop())

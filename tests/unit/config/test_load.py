@@ -104,6 +104,20 @@ def test_an_unknown_key_fails_with_the_nearest_known_one(tmp_path: Path) -> None
     )
 
 
+def test_a_variable_with_one_underscore_for_two_is_not_passed_over(tmp_path: Path) -> None:
+    problems = problems_of(tmp_path, environment={"ROTA_STORE_URL": "postgresql://db/rota"})
+
+    assert problems == (
+        "ROTA_STORE_URL in the environment sets nothing; two underscores follow the section: ROTA_STORE__URL",
+    )
+
+
+def test_a_variable_that_kubernetes_made_for_a_service_is_no_mistake(tmp_path: Path) -> None:
+    environment = {"ROTA_API_PORT": "tcp://10.0.0.7:8420", "ROTA_API_SERVICE_HOST": "10.0.0.7"}
+
+    assert load_from(tmp_path, environment=environment).settings == Settings()
+
+
 def test_variables_of_the_client_are_not_settings(tmp_path: Path) -> None:
     environment = {"ROTA_URL": "http://host", "ROTA_TOKEN": "t", "PATH": "/bin"}
 

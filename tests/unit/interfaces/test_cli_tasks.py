@@ -99,9 +99,10 @@ def test_what_a_server_says_cannot_either(api: FakeApi, capsys: Printed) -> None
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_a_task_is_submitted_and_its_id_printed(api: FakeApi, capsys: Printed) -> None:
+@pytest.mark.parametrize("key", ["--key", "--idempotency-key"])  # the name that the API and Python have for it, too
+def test_a_task_is_submitted_and_its_id_printed(api: FakeApi, capsys: Printed, key: str) -> None:
     api.on("POST /tasks", task_like())
-    options = ["--priority", "high", "--delay", "5m", "--metadata", "order=7", "--retries", "1", "--key", "k"]
+    options = ["--priority", "high", "--delay", "5m", "--metadata", "order=7", "--retries", "1", key, "k"]
     assert run(["task", "submit", "email", "--payload", '{"to": "ada"}', *options]) == 0
     assert capsys.readouterr().out == "7\n"
     (body,) = api.bodies()

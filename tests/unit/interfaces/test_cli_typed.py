@@ -51,8 +51,9 @@ def test_wrong_settings_are_looked_at_with_the_options_that_made_them(
     ],
 )
 def test_where_nobody_listens_another_server_is_asked_or_one_is_started_there(
-    url: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    url: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # a rota dev may run where the tests do
     monkeypatch.setattr("rota.interfaces.cli.connect.CONNECT_WITHIN", timedelta(0))
     assert run(["task", "ls", "--url", url, "--limit", "3"]) == UNAVAILABLE
     assert last_line(capsys) == line

@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +8,7 @@ import rota
 from rota.domain.errors import InvalidError
 from rota.domain.schedule import Overlap, Schedule
 from rota.sdk import tasks
-from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry, define
+from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry, define, registry_of
 
 
 @pytest.fixture(autouse=True)
@@ -204,3 +204,30 @@ def test_an_option_that_is_none_is_told_with_the_nearest(option: str, told: str)
     with pytest.raises(InvalidError) as refused:
         rota.task("email", **{option: "1m"})  # type: ignore[arg-type] # the mistake
     assert f"{option}: is no option of a task; {told}" in str(refused.value)
+
+
+def test_a_generator_is_refused_for_it_would_seem_to_run() -> None:
+    with pytest.raises(InvalidError, match=r"function: .*lines yields, and a task returns"):
+
+        @rota.task("lines")
+        def lines() -> Iterator[int]:
+            yield 1
+
+    with pytest.raises(InvalidError, match=r"function: .*later yields, and a task returns"):
+
+        @rota.cron("0 9 * * *")
+        async def later() -> AsyncIterator[int]:
+            yield 1
+
+
+def test_functions_make_a_registry_of_their_own(registry: TaskRegistry) -> None:
+    @rota.task("one")
+    def one() -> None: ...
+
+    @rota.task("two")
+    def two() -> None: ...
+
+    assert list(registry_of([two])) == [two]
+    assert registry_of(registry) is registry
+    with pytest.raises(InvalidError, match=r"tasks: .* is not decorated with @rota.task"):
+        registry_of([print])  # type: ignore[list-item] # the mistake

@@ -31,7 +31,10 @@ from_option = click.option("--from", "after", metavar="TIME", help="Around this 
 
 @click.group()
 def schedule() -> None:
-    """See when types fire, and what became of it."""
+    """See when types fire, and what became of it.
+
+    Which types have a schedule, and when each fires next: rota config-type ls.
+    """
 
 
 @schedule.command()

@@ -44,7 +44,13 @@ OPTIONS = (
     ),
     click.option("--give-up-on", multiple=True, metavar="KIND", help="Not such failures; may be repeated."),
     click.option("--total-timeout", metavar="DURATION", help="How long all attempts may take together."),
-    click.option("--key", metavar="TEXT", help="An idempotency key: the same again adds no second task."),
+    click.option(
+        "--key",
+        "--idempotency-key",
+        "key",
+        metavar="TEXT",
+        help="An idempotency key: the same again adds no second task.",
+    ),
 )
 
 
