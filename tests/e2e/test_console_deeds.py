@@ -97,6 +97,45 @@ def test_a_task_that_succeeded_is_retried_after_a_question(visitor: Visitor, cli
     expect(page.get_by_text("Rerun of")).to_be_visible()
 
 
+def test_a_second_click_makes_no_second_task(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("deeds.once", {"executor": {"type": "local"}})
+    page = visitor.page
+    visitor.go("/task-configs/deeds.once")
+    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").dblclick()
+    page.get_by_role("button", name="Run again with other input").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").dblclick()
+    expect(page.get_by_text("Rerun of")).to_be_visible()
+    assert len(list(client.tasks.list(type="deeds.once"))) == 2
+
+
+def test_what_was_made_though_no_answer_came_is_not_made_again(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("deeds.unanswered", {"executor": {"type": "local"}})
+    page = visitor.page
+
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    page.route(re.compile(":(trigger|retry)$"), lose, times=1)
+    visitor.go("/task-configs/deeds.unanswered")
+    page.get_by_role("button", name="Run now").click()
+    run = page.get_by_role("dialog").get_by_role("button", name="Run now")
+    run.click()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    run.click()
+    expect(page.get_by_role("button", name="Run again with other input")).to_be_visible()
+    (task,) = client.tasks.list(type="deeds.unanswered")
+    assert page.url.endswith(task.id)
+    client.tasks.cancel(task.id)
+    page.route(re.compile(":(trigger|retry)$"), lose, times=1)
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_text("Rerun of")).to_be_visible()
+    assert len(list(client.tasks.list(type="deeds.unanswered"))) == 2
+
+
 def test_an_executor_is_set_by_fields_or_as_json(visitor: Visitor, client: rota.Client) -> None:
     page = visitor.page
     visitor.go("/task-configs/+new")
