@@ -19,7 +19,7 @@ def test_elections_are_listed_and_lead_into_the_audit_log(visitor: Visitor, clie
     row = page.get_by_test_id("elections").get_by_role("row", name=leader)
     expect(row).to_contain_text("leads now")
     page.get_by_role("link", name="In the audit log").click()
-    expect(page.get_by_label("By whom")).to_have_value("cluster")
+    expect(page.get_by_label("Source")).to_have_value("cluster")
     expect(page.get_by_test_id("audit").get_by_role("row", name=leader)).to_contain_text("Became leader")
 
 

@@ -128,7 +128,7 @@ function Head({ config, onEdit }: { config: TaskConfig; onEdit: () => void }): R
   return (
     <PageHead
       title={<Group gap="sm"><Foreign text={config.name || config.type} />{!config.enabled && <Badge color="gray" tt="none">{t("configs.paused")}</Badge>}</Group>}
-      note={<Foreign text={config.type} />}
+      note={config.name !== config.type && config.name && <Foreign text={config.type} />}
     >
       {can("operator") && (
         <>
