@@ -11,6 +11,7 @@ import { clip, visible } from "../text";
 import type { FieldError } from "../types";
 
 const MOST_TOLD = 1000; // characters of a sentence
+const MOST_REWORDED = 500; // a longer one is none of ours, and may be made to be slow to compare
 
 const KNOWN = [
   "unreachable",
@@ -72,7 +73,7 @@ const loadMistakes = (): Promise<{ default: Readonly<Record<string, string>> }> 
 export function ServerWords({ text, isAside = false }: { text: string; isAside?: boolean }): ReactNode {
   const { t, i18n } = useTranslation();
   const words = useServerWords(loadMistakes);
-  const told = useMemo(() => reword(words, text.slice(0, MOST_TOLD)), [words, text]);
+  const told = useMemo(() => (text.length > MOST_REWORDED ? null : reword(words, text)), [words, text]);
   const isForeign = told === null && i18n.language !== "en" && !isAside;
   return (
     <>
