@@ -66,6 +66,12 @@ def test_a_task_is_run_again_with_other_input_and_both_lead_to_each_other(
     page.get_by_role("link", name=first.id).click()
     expect(page.get_by_text("Run again as", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name=again)).to_be_visible()
+    visitor.go(f"/audit?action=task.retry&object={first.id}")
+    entry = page.get_by_test_id("audit").get_by_role("row").nth(1)
+    expect(entry).to_contain_text(f"as task {again}, with other input")
+    page.get_by_label("Language").select_option("zh-CN")
+    expect(entry).to_contain_text(f"新任务 {again}")
+    expect(entry).to_contain_text("输入已更改")
 
 
 def test_all_tasks_that_were_made_of_one_are_counted_and_shown(visitor: Visitor, client: rota.Client) -> None:
