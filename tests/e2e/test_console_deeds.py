@@ -19,7 +19,7 @@ def test_elections_are_listed_and_lead_into_the_audit_log(visitor: Visitor, clie
     row = page.get_by_test_id("elections").get_by_role("row", name=leader)
     expect(row).to_contain_text("leads now")
     page.get_by_role("link", name="In the audit log").click()
-    expect(page.get_by_label("By whom")).to_have_value("cluster")
+    expect(page.get_by_label("Source")).to_have_value("cluster")
     expect(page.get_by_test_id("audit").get_by_role("row", name=leader)).to_contain_text("Became leader")
 
 
@@ -66,6 +66,12 @@ def test_a_task_is_run_again_with_other_input_and_both_lead_to_each_other(
     page.get_by_role("link", name=first.id).click()
     expect(page.get_by_text("Run again as", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name=again)).to_be_visible()
+    visitor.go(f"/audit?action=task.retry&object={first.id}")
+    entry = page.get_by_test_id("audit").get_by_role("row").nth(1)
+    expect(entry).to_contain_text(f"as task {again}, with other input")
+    page.get_by_label("Language").select_option("zh-CN")
+    expect(entry).to_contain_text(f"新任务 {again}")
+    expect(entry).to_contain_text("输入已更改")
 
 
 def test_all_tasks_that_were_made_of_one_are_counted_and_shown(visitor: Visitor, client: rota.Client) -> None:
@@ -95,6 +101,45 @@ def test_a_task_that_succeeded_is_retried_after_a_question(visitor: Visitor, cli
     page.get_by_role("button", name="Retry").click()
     question.get_by_role("button", name="Run again").click()
     expect(page.get_by_text("Rerun of")).to_be_visible()
+
+
+def test_a_second_click_makes_no_second_task(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("deeds.once", {"executor": {"type": "local"}})
+    page = visitor.page
+    visitor.go("/task-configs/deeds.once")
+    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").dblclick()
+    page.get_by_role("button", name="Run again with other input").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").dblclick()
+    expect(page.get_by_text("Rerun of")).to_be_visible()
+    assert len(list(client.tasks.list(type="deeds.once"))) == 2
+
+
+def test_what_was_made_though_no_answer_came_is_not_made_again(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("deeds.unanswered", {"executor": {"type": "local"}})
+    page = visitor.page
+
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    page.route(re.compile(":(trigger|retry)$"), lose, times=1)
+    visitor.go("/task-configs/deeds.unanswered")
+    page.get_by_role("button", name="Run now").click()
+    run = page.get_by_role("dialog").get_by_role("button", name="Run now")
+    run.click()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    run.click()
+    expect(page.get_by_role("button", name="Run again with other input")).to_be_visible()
+    (task,) = client.tasks.list(type="deeds.unanswered")
+    assert page.url.endswith(task.id)
+    client.tasks.cancel(task.id)
+    page.route(re.compile(":(trigger|retry)$"), lose, times=1)
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_text("Rerun of")).to_be_visible()
+    assert len(list(client.tasks.list(type="deeds.unanswered"))) == 2
 
 
 def test_an_executor_is_set_by_fields_or_as_json(visitor: Visitor, client: rota.Client) -> None:

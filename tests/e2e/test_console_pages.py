@@ -65,7 +65,11 @@ def test_the_forecast_shows_when_what_fires_and_is_looked_at_closer(visitor: Vis
     page = visitor.page
     row = page.get_by_test_id("forecast-types").get_by_role("row", name="foreseen.hourly")
     expect(row.get_by_role("cell").nth(1)).to_have_text(re.compile("^2[34]$"))  # one may have passed
-    expect(page.get_by_text("Cannot be foreseen")).to_contain_text("foreseen.after")
+    reason = "foreseen.after (waits for the end of each run)"
+    expect(page.get_by_text("Cannot be foreseen")).to_contain_text(reason)
+    page.get_by_label("Language").select_option("zh-CN")
+    expect(page.get_by_text("无法预测")).to_contain_text("foreseen.after (须等待每次运行结束)")
+    page.get_by_label("语言").select_option("en")
     page.get_by_text("7 days", exact=True).click()
     expect(row.get_by_role("cell").nth(1)).to_have_text(re.compile("^16[78]$"))
     cells = page.get_by_test_id("forecast").get_by_role("button")

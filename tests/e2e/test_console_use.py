@@ -181,6 +181,27 @@ def test_a_schedule_keeps_out_of_a_calendar_that_is_chosen(visitor: Visitor, cli
     client.calendars.delete("weekends")
 
 
+def test_what_calendars_make_of_the_next_fires_is_told_in_either_language(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.calendars.put("off-days", {"windows": [{"weekdays": [6, 7]}]})
+    schedule = {"cron": "0 9 * * 5,6", "exclude": ["off-days"]}
+    client.configs.put("planned.closing", {"executor": {"type": "local"}, "schedule": schedule})
+    page = visitor.page
+    visitor.go("/task-configs/planned.closing")
+    fires = page.get_by_test_id("preview").get_by_role("listitem")
+    expect(fires).to_have_count(8)
+    expect(fires.filter(has_text="does not fire: in off-days")).to_have_count(4)
+    page.get_by_label("Language").select_option("zh-CN")
+    expect(fires.filter(has_text="不会触发: 在日历 off-days 之内")).to_have_count(4)
+    moved = schedule | {"cron": "0 9 * * 6", "on_excluded": "run_before"}
+    client.configs.put("planned.closing", {"executor": {"type": "local"}, "schedule": moved})
+    page.reload()
+    expect(fires.filter(has_text=re.compile(r"代替 .* 09:00:00: 在日历 off-days 之内"))).to_have_count(8)
+    client.configs.delete("planned.closing")
+    client.calendars.delete("off-days")
+
+
 def test_workers_are_known_by_name_with_their_version_and_what_they_hold(visitor: Visitor, client: rota.Client) -> None:
     task = client.submit("shop.export", {"rows": 1})
     page = visitor.page

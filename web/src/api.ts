@@ -35,14 +35,19 @@ export function headers(more: Record<string, string> = {}): Record<string, strin
   return { "X-Rota-Console": "1", ...more };
 }
 
-export async function request<T>(method: string, path: string, body?: Body, signal?: AbortSignal): Promise<T> {
-  const answer = await send(method, path, body, signal);
+interface Sending {
+  signal?: AbortSignal;
+  key?: string; // under the same one it is done once, however often it is sent
+}
+
+export async function request<T>(method: string, path: string, body?: Body, how: Sending = {}): Promise<T> {
+  const answer = await send(method, path, body, how);
   return (answer.status === 204 ? undefined : readJson(await answer.text())) as T;
 }
 
-async function send(method: string, path: string, body?: Body, signal?: AbortSignal): Promise<Response> {
+async function send(method: string, path: string, body?: Body, { signal, key }: Sending = {}): Promise<Response> {
   const within = AbortSignal.timeout(PATIENCE_MS);
-  const sent: Record<string, string> = body === undefined ? {} : { "Content-Type": "application/json" };
+  const sent: Record<string, string> = { ...(body && { "Content-Type": "application/json" }), ...(key && { "Idempotency-Key": key }) };
   let answer: Response;
   try {
     answer = await fetch(path, {
@@ -92,9 +97,9 @@ export function at(path: string, query: Record<string, QueryValue> = {}): string
 }
 
 export const get = <T>(path: string, query: Record<string, QueryValue> = {}, signal?: AbortSignal): Promise<T> =>
-  request<T>("GET", at(path, query), undefined, signal);
+  request<T>("GET", at(path, query), undefined, { signal });
 export const getText = async (path: string, query: Record<string, QueryValue>): Promise<string> => (await send("GET", at(path, query))).text();
-export const post = <T>(path: string, body: Body = {}): Promise<T> => request<T>("POST", at(path), body);
+export const post = <T>(path: string, body: Body = {}, key?: string): Promise<T> => request<T>("POST", at(path), body, { key });
 export const put = <T>(path: string, body: Body): Promise<T> => request<T>("PUT", at(path), body);
 export const patch = <T>(path: string, body: Body): Promise<T> => request<T>("PATCH", at(path), body);
 export const remove = (path: string): Promise<void> => request<void>("DELETE", at(path));

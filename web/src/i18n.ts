@@ -64,7 +64,7 @@ export function useServerWords(load: () => Promise<{ default: Words }>): Words {
 
 /**
  * A sentence of the server in the words of a catalog, whose keys are sentences with {{blanks}}; null where none fits. What stands
- * in a blank stays as it is, but for a {{kind}}, which has words of its own.
+ * in a blank stays as it is, but for a {{kind}}, which has words of its own; a {{word}} has no space in it.
  */
 export function reword(words: Words, sentence: string): string | null {
   for (const [form, text] of Object.entries(words)) {
@@ -82,7 +82,7 @@ function toPattern(form: string): RegExp {
     if (place % 2 === 0) return part.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
     if (seen.has(part)) return `\\k<${part}>`;
     seen.add(part);
-    return part.startsWith("kind") ? `(?<${part}>[a-z ]+)` : `(?<${part}>.+?)`;
+    return `(?<${part}>${part.startsWith("kind") ? "[a-z ]+" : part === "word" ? "\\S+" : ".+?"})`;
   });
   return new RegExp(`^${parts.join("")}$`, "s");
 }

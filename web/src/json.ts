@@ -1,6 +1,8 @@
 // JSON whose whole numbers keep all of their digits. A number of JavaScript has 53 bits, what a task is given may have more:
 // those that would change are kept as text behind a NUL, which the server lets into no text of JSON.
 
+import i18next from "i18next";
+
 const MARK = "\u0000";
 const SUSPECT = /(?:^|[\s:,[])-?\d{16}/; // a long number, or text that looks like one
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
@@ -25,6 +27,13 @@ export function parse(text: string): { value: unknown; problem: string | null } 
   try {
     return { value: text.trim() ? readJson(text) : null, problem: null };
   } catch (error) {
-    return { value: null, problem: error instanceof Error ? error.message : String(error) };
+    return { value: null, problem: tellPlace(error instanceof Error ? error.message : String(error)) };
   }
+}
+
+/** Browsers say it in English, and mostly where: elsewhere the place is told alone. */
+function tellPlace(said: string): string {
+  if (i18next.language === "en") return said;
+  const [, line, column] = /line (\d+) column (\d+)/.exec(said) ?? [];
+  return line === undefined ? i18next.t("common.no_json") : i18next.t("common.no_json_at", { line, column });
 }

@@ -145,7 +145,7 @@ export interface CalendarSummary {
 
 export interface CalendarEffect {
   fire_at: string;
-  effect: string;
+  effect: "skipped" | "moved" | "unknown";
   detail: string;
   moved_from: string | null;
 }

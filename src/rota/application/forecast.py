@@ -25,6 +25,7 @@ MOST_BUCKETS = 1_000
 MOST_TYPES = 1_000  # that an answer lists
 LONGEST = timedelta(days=366)
 PAGE = 500
+WAITS_FOR_END = "waits for the end of each run"  # nobody knows when that will be
 SLICE = 200  # targets in one go: some 5 ms
 _TICK = timedelta(microseconds=1)
 
@@ -207,7 +208,7 @@ def _begin(made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Cal
     """Count what a schedule fires where that can be reckoned; else the walk that finds out."""
     schedule = config.schedule
     if schedule is None or schedule.after_end is not None:
-        made.unforeseen[config.type] = "waits for the end of each run"
+        made.unforeseen[config.type] = WAITS_FOR_END
         return
     try:
         table = Timetable(schedule, seed=config.type, calendars=calendars)

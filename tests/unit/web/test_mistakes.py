@@ -6,27 +6,33 @@ server says each of them: one that is changed without its words is found.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 
+from rota.application.forecast import WAITS_FOR_END
 from rota.config.registry import Registries, check_executor
 from rota.domain import errors
 from rota.domain.access import check_token_name
+from rota.domain.calendar import Calendar, Period
 from rota.domain.checks import check_duration, check_metadata, check_name, check_number, check_rate, check_text, to_json
 from rota.domain.cron.dialect import Dialect
 from rota.domain.cron.expression import parse_cron
 from rota.domain.ended import check_fires
+from rota.domain.firing import LastRun, decide, firing_of
 from rota.domain.ids import TaskId
+from rota.domain.moving import Allowed
 from rota.domain.retry import RetryPolicy
 from rota.domain.schedule import Schedule
 from rota.domain.schedule_form import schedule_from
 from rota.domain.submission import Submission, compose
 from rota.domain.task_config import check_payload
+from rota.domain.timetable import Timetable
 from rota.interfaces.operations.errors import CODES, SEE_LOG
 from rota.wire.config import PutConfig
 from rota.wire.mistakes import explain
@@ -39,6 +45,8 @@ KIND = "kind "
 FORMS = [form for form in WORDS if not form.startswith(KIND)]
 BLANK = re.compile(r"\{\{(\w+)\}\}")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+OVER_AT = NOW + timedelta(hours=8)
+STANDINGS = [(True, True), (False, True), (False, False)]  # of a run that is in the way
 OVER = Schedule(at=(datetime(2029, 1, 1, tzinfo=UTC),))
 NO_TIME = Schedule(cron="0 0 1 1 *", start_at=datetime(2029, 2, 1, tzinfo=UTC), end_at=datetime(2029, 3, 1, tzinfo=UTC))
 
@@ -50,7 +58,7 @@ def pattern(form: str) -> re.Pattern[str]:
         if place % 2 == 0:
             made += re.escape(part)
         else:
-            inside = "[a-z ]+" if part.startswith("kind") else ".+?"
+            inside = "[a-z ]+" if part.startswith("kind") else r"\S+" if part == "word" else ".+?"
             made += f"(?P={part})" if part in seen else f"(?P<{part}>{inside})"
             seen.add(part)
     return re.compile(made, re.DOTALL)
@@ -160,8 +168,26 @@ def test_every_code_has_words() -> None:
     assert told - CODES.keys() == {"unreachable"}
 
 
+def an_overlap(last: LastRun) -> str:
+    config = a_config(schedule=Schedule(cron="* * * * *"), next_fire_at=NOW, last_run=TaskId(7))
+    (skipped,) = firing_of(config, decide(config, NOW, last=last), task_ids=[], now=NOW).occurrences
+    return skipped.reason.removeprefix("overlap: ")
+
+
+def of_schedules() -> Iterator[str]:
+    """Why one cannot be foreseen, or does not fire."""
+    old = Calendar(name="old", years=(2020, 2021))
+    night = Calendar(name="night", periods=(Period(begin=NOW, end=OVER_AT),))
+    yield WAITS_FOR_END
+    yield refused(lambda: Timetable(Schedule(cron="0 9 * * *", only=("work",)), seed="x"))
+    yield refused(lambda: old.covers(NOW))
+    yield Allowed([], [night], ZoneInfo("UTC")).objection(NOW)
+    yield Allowed([night], [], ZoneInfo("UTC")).objection(OVER_AT)
+    yield from (an_overlap(LastRun(is_live=True, has_begun=begun, was_tried=tried)) for begun, tried in STANDINGS)
+
+
 def test_the_sentences_of_the_catalog_are_those_that_the_server_says() -> None:
-    said = [*map(refused, CHECKS), *(unread(*one) for one in UNREAD), *map(str, ERRORS), SEE_LOG]
+    said = [*map(refused, CHECKS), *(unread(*one) for one in UNREAD), *map(str, ERRORS), SEE_LOG, *of_schedules()]
     found = {sentence: find_form(sentence) for sentence in said}
     assert [sentence for sentence, form in found.items() if form is None] == []
     assert set(found.values()) == set(FORMS), "what nobody says any more"

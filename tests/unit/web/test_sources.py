@@ -88,6 +88,15 @@ def test_everything_that_the_audit_log_notes_has_words() -> None:
     assert words == noted | {WON, RESIGNED, LOST}
 
 
+def test_the_details_of_the_audit_log_that_have_words_are_those_that_are_written() -> None:
+    words = json.loads((LOCALES / "audit.zh-CN.json").read_text("utf-8"))
+    code = "\n".join(path.read_text("utf-8") for name in NOTING for path in (SOURCES / name).rglob("*.py"))
+    for form, text in words.items():
+        written = r"\{[^{}]+\}".join(map(re.escape, BLANK.split(form)[::2]))
+        assert re.search(f'"{written}"', code), form
+        assert set(BLANK.findall(text)) <= set(BLANK.findall(form)), form
+
+
 def test_no_key_is_left_that_nobody_says() -> None:
     code = "\n".join(path.read_text("utf-8") for path in (WEB / "src").rglob("*.ts*"))
     spelt = set(re.findall(r"[\"`]([a-z_]+(?:\.[A-Za-z0-9_]+)+)[\"`]", code))

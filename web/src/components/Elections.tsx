@@ -1,4 +1,4 @@
-import { Badge, Group, Paper, Table, Text, Title } from "@mantine/core";
+import { Badge, Group, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
@@ -6,7 +6,7 @@ import { get } from "../api";
 import { count, Elapsed, Time } from "../format";
 import { useSession } from "../session";
 import type { Cluster, Election, Page } from "../types";
-import { Empty, Foreign, Loading, TextLink } from "./bits";
+import { Empty, Foreign, Loading, Panel, TextLink } from "./bits";
 import { ProblemAlert } from "./problem";
 
 const SHOWN = 20;
@@ -32,14 +32,8 @@ export function Elections({ cluster }: { cluster: Cluster }): ReactNode {
   });
   const items = found.data?.items ?? [];
   return (
-    <Paper withBorder>
-      <Group justify="space-between" p="md" pb="xs" gap="xs">
-        <div>
-          <Title order={2} size="h5">{t("cluster.elections")}</Title>
-          <Text size="sm" c="dimmed">{t("cluster.elections_note")}</Text>
-        </div>
-        {can("admin") && <TextLink to="/audit?scope=cluster">{t("cluster.in_audit")}</TextLink>}
-      </Group>
+    <Panel title={t("cluster.elections")} aside={can("admin") && <TextLink to="/audit?scope=cluster">{t("cluster.in_audit")}</TextLink>}>
+      <Text size="sm" c="dimmed" mb="xs">{t("cluster.elections_note")}</Text>
       <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />
       {found.isPending ? (
         <Loading />
@@ -74,7 +68,7 @@ export function Elections({ cluster }: { cluster: Cluster }): ReactNode {
           </Table>
         </Table.ScrollContainer>
       )}
-    </Paper>
+    </Panel>
   );
 }
 

@@ -9,6 +9,9 @@ const METHODS = ["POST", "PUT", "PATCH", "DELETE", "GET"];
 const OWN_SERVICE = "rota.executor.v1.Executor";
 const MONO = { input: { fontFamily: "var(--mantine-font-family-monospace)" } };
 
+/** Beside each other fields begin at one height, however long their notes are. */
+const NOTE_LAST = ["label" as const, "input" as const, "error" as const, "description" as const];
+
 type Keys = Record<string, unknown>;
 interface Fields {
   keys: Keys;
@@ -74,9 +77,9 @@ function HttpFields({ keys, put, faults }: Fields): ReactNode {
         <TextInput flex={1} label={t("executor.url")} required styles={MONO} value={spell(keys.url)} onChange={(event) => put("url", event.currentTarget.value)} error={faults("executor.url")} placeholder="https://shop.example.com/api/refunds" />
       </Group>
       <Pairs label={t("executor.headers")} note={t("executor.headers_note")} hint="X-Team: orders" value={keys.headers} onChange={(value) => put("headers", value)} error={faults("executor.headers")} />
-      <Group grow align="flex-end">
-        <TextInput label={t("executor.secret")} description={t("executor.secret_note")} value={spell(keys.secret)} onChange={(event) => put("secret", event.currentTarget.value)} error={faults("executor.secret")} placeholder="default" />
-        <TextInput label={t("executor.target")} description={t("executor.target_note")} value={spell(keys.target)} onChange={(event) => put("target", event.currentTarget.value)} error={faults("executor.target")} />
+      <Group grow align="flex-start">
+        <TextInput label={t("executor.secret")} inputWrapperOrder={NOTE_LAST} description={t("executor.secret_note")} value={spell(keys.secret)} onChange={(event) => put("secret", event.currentTarget.value)} error={faults("executor.secret")} placeholder="default" />
+        <TextInput label={t("executor.target")} inputWrapperOrder={NOTE_LAST} description={t("executor.target_note")} value={spell(keys.target)} onChange={(event) => put("target", event.currentTarget.value)} error={faults("executor.target")} />
       </Group>
       <Group grow align="flex-start">
         <Amount label={t("executor.response_timeout")} placeholder={t("configs.no_limit")} min={0} value={keys.response_timeout_seconds} onChange={(value) => put("response_timeout_seconds", value)} error={faults("executor.response_timeout_seconds")} />

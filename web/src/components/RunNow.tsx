@@ -4,6 +4,7 @@ import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { part, post } from "../api";
 import { parse, writeJson } from "../json";
+import { useOnce } from "../once";
 import { go } from "../router";
 import { oneLine } from "../text";
 import type { Task, TaskConfig } from "../types";
@@ -15,16 +16,14 @@ export function RunNow({ config, onClose }: { config: TaskConfig; onClose: () =>
   const [text, setText] = useState(() => writeJson(config.payload ?? {}, 2));
   const [error, setError] = useState<unknown>(null);
   const payload = parse(text);
-  const run = async (): Promise<void> => {
-    try {
-      const task = await post<Task>(`/task-configs/${part(config.type)}:trigger`, { payload: payload.value });
+  const [isBusy, once] = useOnce();
+  const run = (): Promise<void> =>
+    once(text, async (key) => {
+      const task = await post<Task>(`/task-configs/${part(config.type)}:trigger`, { payload: payload.value }, key);
       void queries.invalidateQueries({ queryKey: ["tasks"] });
       onClose();
       go(`/tasks/${task.id}`);
-    } catch (problem) {
-      setError(problem);
-    }
-  };
+    }).catch(setError);
   return (
     <Modal opened onClose={onClose} title={`${t("configs.run_now")}: ${oneLine(config.type, 60)}`} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
       <Stack>
@@ -32,7 +31,7 @@ export function RunNow({ config, onClose }: { config: TaskConfig; onClose: () =>
         <ProblemAlert error={error} />
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>{t("common.back")}</Button>
-          <Button disabled={payload.problem !== null} onClick={() => void run()}>{t("configs.run_now")}</Button>
+          <Button disabled={payload.problem !== null} loading={isBusy} onClick={() => void run()}>{t("configs.run_now")}</Button>
         </Group>
       </Stack>
     </Modal>

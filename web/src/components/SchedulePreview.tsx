@@ -3,11 +3,13 @@ import { type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Relative, Time } from "../format";
 import { language } from "../i18n";
-import type { SchedulePreview } from "../types";
+import type { CalendarEffect, SchedulePreview } from "../types";
+import { ServerWords } from "./problem";
 
 /** A schedule in words, and when it fires next, on the clock of its own zone. */
 export function SchedulePreviewBox({ preview, zone }: { preview: SchedulePreview; zone: string }): ReactNode {
   const { t } = useTranslation();
+  const effects = new Map(preview.effects.map((one) => [one.fire_at, one]));
   return (
     <Stack gap="xs" data-testid="preview">
       <Text size="sm" fw={600}>{language() === "zh-CN" ? preview.in_chinese : preview.in_english}</Text>
@@ -23,16 +25,24 @@ export function SchedulePreviewBox({ preview, zone }: { preview: SchedulePreview
             {preview.upcoming.map((at) => (
               <List.Item key={at}>
                 <Time at={at} zone={zone} /> <Text span size="xs" c="dimmed">(<Relative at={at} />)</Text>
+                <Effect effect={effects.get(at)} zone={zone} />
               </List.Item>
             ))}
           </List>
         </>
       )}
-      {preview.effects.map((one) => (
-        <Text key={`${one.fire_at} ${one.effect}`} size="xs" c="dimmed">
-          <Time at={one.fire_at} zone={zone} />: {one.detail}
-        </Text>
-      ))}
     </Stack>
+  );
+}
+
+/** What the calendars make of a time: that it does not fire, or in place of which other one it does. */
+function Effect({ effect, zone }: { effect: CalendarEffect | undefined; zone: string }): ReactNode {
+  const { t } = useTranslation();
+  if (effect === undefined) return null;
+  return (
+    <Text span size="xs" c="dimmed">
+      {" · "}{t(`configs.effects.${effect.effect}`)}{effect.moved_from !== null && <> <Time at={effect.moved_from} zone={zone} /></>}
+      {effect.detail && <>{": "}<ServerWords text={effect.detail} isAside /></>}
+    </Text>
   );
 }

@@ -3,7 +3,7 @@
 import { Alert, Button, List, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import i18next from "i18next";
-import { Component, type ReactNode } from "react";
+import { Component, type ReactNode, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError } from "../api";
 import { reword, useServerWords } from "../i18n";
@@ -11,6 +11,7 @@ import { clip, visible } from "../text";
 import type { FieldError } from "../types";
 
 const MOST_TOLD = 1000; // characters of a sentence
+const MOST_REWORDED = 500; // a longer one is none of ours, and may be made to be slow to compare
 
 const KNOWN = [
   "unreachable",
@@ -68,12 +69,12 @@ export function tell(error: unknown): Told {
 
 const loadMistakes = (): Promise<{ default: Readonly<Record<string, string>> }> => import("../locales/mistakes.zh-CN.json");
 
-/** What the server says: in the language of the visitor where the catalog has the sentence, or as it is, and marked as English. */
-export function ServerWords({ text }: { text: string }): ReactNode {
+/** What the server says: in the language of the visitor where the catalog has the sentence, or as it is, and marked as English unless it is an aside. */
+export function ServerWords({ text, isAside = false }: { text: string; isAside?: boolean }): ReactNode {
   const { t, i18n } = useTranslation();
   const words = useServerWords(loadMistakes);
-  const told = reword(words, text.slice(0, MOST_TOLD));
-  const isForeign = told === null && i18n.language !== "en";
+  const told = useMemo(() => (text.length > MOST_REWORDED ? null : reword(words, text)), [words, text]);
+  const isForeign = told === null && i18n.language !== "en" && !isAside;
   return (
     <>
       {isForeign && `${t("problem.in_english")} `}

@@ -8,6 +8,7 @@ import { Empty, Foreign, Loading, PageHead, TextLink } from "../components/bits"
 import { ProblemAlert } from "../components/problem";
 import { Typed } from "../components/Typed";
 import { Time } from "../format";
+import { reword, useServerWords } from "../i18n";
 import { go, useQueryState } from "../router";
 import { oneLine } from "../text";
 import type { AuditEntry, Page } from "../types";
@@ -15,6 +16,8 @@ import type { AuditEntry, Page } from "../types";
 const LIMIT = 100;
 const SINCE = { "1h": 3600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000 } as const;
 const CLUSTER = "cluster";
+const NAMING = "task.create"; // its detail is a type, whatever that is called
+const loadWords = (): Promise<{ default: Readonly<Record<string, string>> }> => import("../locales/audit.zh-CN.json");
 
 /** What the address says should be shown. */
 function toQuery(query: URLSearchParams): Record<string, string | boolean | undefined> {
@@ -38,6 +41,8 @@ export default function Audit(): ReactNode {
     initialPageParam: "",
     getNextPageParam: (last) => last.next_cursor,
   });
+  const words = useServerWords(loadWords);
+  const tell = (entry: AuditEntry): string => (entry.action !== NAMING && reword(words, entry.detail)) || entry.detail;
   const items = audit.data?.pages.flatMap((page) => page.items) ?? [];
   const isFiltered = query.size > 0;
   const isTyped = Boolean(query.get("actor") || query.get("object"));
@@ -87,10 +92,10 @@ export default function Audit(): ReactNode {
                     </Table.Td>
                     <Table.Td>
                       <Deed action={entry.action} />
-                      <Text component="div" size="xs" hiddenFrom="sm"><Subject entry={entry} /><div><Foreign text={entry.detail} most={300} /></div></Text>
+                      <Text component="div" size="xs" hiddenFrom="sm"><Subject entry={entry} /><div><Foreign text={tell(entry)} most={300} /></div></Text>
                     </Table.Td>
                     <Table.Td visibleFrom="sm"><Subject entry={entry} /></Table.Td>
-                    <Table.Td visibleFrom="sm"><Foreign text={entry.detail} most={300} /></Table.Td>
+                    <Table.Td visibleFrom="sm"><Foreign text={tell(entry)} most={300} /></Table.Td>
                   </Table.Tr>
                 ))}
               </Table.Tbody>

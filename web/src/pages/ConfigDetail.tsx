@@ -7,7 +7,7 @@ import { ApiError, get, part, post, remove } from "../api";
 import { Empty, Field, Foreign, JsonView, Loading, PageHead, Panel, TextLink } from "../components/bits";
 import { ConfigForm } from "../components/ConfigForm";
 import { useConfirm } from "../components/confirm";
-import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { notifyDone, notifyProblem, ProblemAlert, ServerWords } from "../components/problem";
 import { Revisions } from "../components/Revisions";
 import { RunNow } from "../components/RunNow";
 import { SchedulePreviewBox } from "../components/SchedulePreview";
@@ -128,7 +128,7 @@ function Head({ config, onEdit }: { config: TaskConfig; onEdit: () => void }): R
   return (
     <PageHead
       title={<Group gap="sm"><Foreign text={config.name || config.type} />{!config.enabled && <Badge color="gray" tt="none">{t("configs.paused")}</Badge>}</Group>}
-      note={<Foreign text={config.type} />}
+      note={config.name !== config.type && config.name && <Foreign text={config.type} />}
     >
       {can("operator") && (
         <>
@@ -201,5 +201,5 @@ function Reason({ text }: { text: string }): ReactNode {
   const [code = "", ...more] = text.split(": ");
   const known = code as "overlap";
   const word = i18n.exists(`configs.reasons.${known}`) ? t(`configs.reasons.${known}`) : code;
-  return <Foreign text={[word, ...more].join(": ")} />;
+  return <>{word === code ? <Foreign text={code} /> : word}{more.length > 0 && <>{": "}<ServerWords text={more.join(": ")} isAside /></>}</>;
 }

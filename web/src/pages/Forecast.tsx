@@ -5,7 +5,7 @@ import { type ReactNode, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part } from "../api";
 import { Empty, Field, Foreign, Key, Loading, PageHead, Panel, TextLink } from "../components/bits";
-import { ProblemAlert } from "../components/problem";
+import { ProblemAlert, ServerWords } from "../components/problem";
 import { absolute, between, count, duration, rate, taken, Time, useTimeKind } from "../format";
 import { language } from "../i18n";
 import { useLive } from "../live";
@@ -272,7 +272,7 @@ function Types({ found, choose }: { found: Found; choose: Choose }): ReactNode {
       {found.types.length > rows.length && <Text size="sm" c="dimmed">{t("forecast.more", { number: count(found.types.length - rows.length) })}</Text>}
       {found.unforeseen.length > 0 && (
         <Text size="sm" c="dimmed" mt="sm" component="div">
-          {t("forecast.unforeseen")} {found.unforeseen.slice(0, 50).map((type) => <span key={type}><TextLink to={`/task-configs/${part(type)}`}><Foreign text={type} most={60} /></TextLink> {found.reasons[type] !== undefined && <>(<Foreign text={found.reasons[type]} most={200} />) </>}</span>)}
+          {t("forecast.unforeseen")} {found.unforeseen.slice(0, 50).map((type) => <span key={type}><TextLink to={`/task-configs/${part(type)}`}><Foreign text={type} most={60} /></TextLink> {found.reasons[type] !== undefined && <>(<ServerWords text={found.reasons[type]} isAside />) </>}</span>)}
         </Text>
       )}
     </Panel>

@@ -248,7 +248,7 @@ function Spark({ values }: { values: number[] }): ReactNode {
   return (
     <svg width={120} height={22} aria-hidden="true">
       {values.map((value, place) => (
-        <rect key={place} x={place * width} width={Math.max(width - 1, 0.5)} y={22 - (20 * value) / most} height={(20 * value) / most} fill="currentColor" />
+        <rect key={place} x={place * width} width={Math.max(width - 1, 0.5)} y={22 - (20 * value) / most} height={(20 * value) / most} fill="var(--mantine-primary-color-filled)" />
       ))}
     </svg>
   );

@@ -13,6 +13,7 @@ import { absolute, between, count, duration, Elapsed, percent, Time, useNow, use
 import { useServerWords } from "../i18n";
 import { parse, writeJson } from "../json";
 import { useLive } from "../live";
+import { useOnce } from "../once";
 import { go } from "../router";
 import { useSession } from "../session";
 import { oneLine, python, shell } from "../text";
@@ -105,18 +106,17 @@ function Head({ task }: { task: Task }): ReactNode {
   const confirm = useConfirm();
   const queries = useQueryClient();
   const [isEditing, setEditing] = useState(false);
+  const [isBusy, once] = useOnce();
   const isEnded = ENDED.includes(task.status);
 
   const act = async (action: "cancel" | "retry"): Promise<void> => {
     if (action === "cancel" && !(await confirm({ title: t("task.cancel_title"), text: t("task.cancel_text"), action: t("task.cancel_action") }))) return;
     if (action === "retry" && task.status === "SUCCESS" && !(await confirm({ title: t("task.again_title"), text: t("task.again_text"), action: t("task.again_action") }))) return;
-    try {
-      const changed = await post<Task>(`/tasks/${task.id}:${action}`);
+    await once(action, async (key) => {
+      const changed = await post<Task>(`/tasks/${task.id}:${action}`, {}, key);
       notifyDone(t(action === "cancel" ? "task.cancelled" : "task.retried"));
       if (action === "retry") go(`/tasks/${changed.id}`);
-    } catch (error) {
-      notifyProblem(error);
-    }
+    }).catch(notifyProblem);
     void queries.invalidateQueries();
   };
 
@@ -137,11 +137,11 @@ function Head({ task }: { task: Task }): ReactNode {
             {t("task.run_edited")}
           </Button>
           {isEnded ? (
-            <Button size="xs" leftSection={<RotateCcw size={14} />} onClick={() => void act("retry")}>
+            <Button size="xs" leftSection={<RotateCcw size={14} />} loading={isBusy} onClick={() => void act("retry")}>
               {t("tasks.retry")}
             </Button>
           ) : (
-            <Button size="xs" color="red" variant="light" leftSection={<XCircle size={14} />} onClick={() => void act("cancel")}>
+            <Button size="xs" color="red" variant="light" leftSection={<XCircle size={14} />} loading={isBusy} onClick={() => void act("cancel")}>
               {t("tasks.cancel")}
             </Button>
           )}
@@ -157,15 +157,13 @@ function EditedRun({ task, onClose }: { task: Task; onClose: () => void }): Reac
   const [text, setText] = useState(() => writeJson(task.payload, 2));
   const [error, setError] = useState<unknown>(null);
   const payload = parse(text);
-  const run = async (): Promise<void> => {
-    try {
-      const made = await post<Task>(`/tasks/${task.id}:retry`, { payload: payload.value });
+  const [isBusy, once] = useOnce();
+  const run = (): Promise<void> =>
+    once(text, async (key) => {
+      const made = await post<Task>(`/tasks/${task.id}:retry`, { payload: payload.value }, key);
       onClose();
       go(`/tasks/${made.id}`);
-    } catch (problem) {
-      setError(problem);
-    }
-  };
+    }).catch(setError);
   return (
     <Modal opened onClose={onClose} title={t("task.run_edited")} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
       <Stack>
@@ -173,7 +171,7 @@ function EditedRun({ task, onClose }: { task: Task; onClose: () => void }): Reac
         <ProblemAlert error={error} />
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>{t("common.back")}</Button>
-          <Button disabled={payload.problem !== null || payload.value === null} onClick={() => void run()}>{t("configs.run_now")}</Button>
+          <Button disabled={payload.problem !== null || payload.value === null} loading={isBusy} onClick={() => void run()}>{t("configs.run_now")}</Button>
         </Group>
       </Stack>
     </Modal>

@@ -13,6 +13,7 @@ import { Typed } from "../components/Typed";
 import { WorkerName } from "../components/WorkerName";
 import { absolute, count, Time } from "../format";
 import { useLive } from "../live";
+import { useOnce } from "../once";
 import { go, useQueryState } from "../router";
 import { useSession } from "../session";
 import { oneLine } from "../text";
@@ -296,6 +297,7 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
   const queries = useQueryClient();
   const [isAll, setAll] = useState(false);
   const [isBusy, setBusy] = useState(false);
+  const [, once] = useOnce();
   const describe = useDescribe();
   const isNothing = !isAll && chosen.size === 0;
 
@@ -315,10 +317,13 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
       if (text === null) return notifyNothing(t("tasks.none_fit"));
       const words = action === "retry" ? t("tasks.retry") : t(`tasks.${action}_action`, { level });
       if (!(await confirm({ title: t(`tasks.${action}_title`), text, action: words }))) return;
-      const wanted = isAll ? selection(filter) : { ids: [...chosen] };
-      const done = await apply(action, level ? { ...wanted, new_priority: Number(level) } : wanted);
-      notifyDone(t("tasks.bulk_done", { changed: count(done.changed), matched: count(done.matched) }));
-      onDone();
+      const chosenOnes = isAll ? selection(filter) : { ids: [...chosen] };
+      const wanted = level ? { ...chosenOnes, new_priority: Number(level) } : chosenOnes;
+      await once(JSON.stringify([action, wanted]), async (key) => {
+        const done = await apply(action, wanted, key);
+        notifyDone(t("tasks.bulk_done", { changed: count(done.changed), matched: count(done.matched) }));
+        onDone();
+      });
     } catch (error) {
       notifyProblem(error);
     } finally {
@@ -389,10 +394,10 @@ async function countMatching(filter: Filter, action: Action): Promise<{ number: 
 }
 
 /** The server does up to ten thousand at a time, and says where to go on. */
-async function apply(action: Action, wanted: object): Promise<{ changed: number; matched: number }> {
+async function apply(action: Action, wanted: object, key: string): Promise<{ changed: number; matched: number }> {
   const done = { changed: 0, matched: 0 };
   for (let cursor: string | null = null; ; ) {
-    const part: BulkCount = await post<BulkCount>(`/tasks:${action}`, cursor === null ? wanted : { ...wanted, cursor });
+    const part: BulkCount = await post<BulkCount>(`/tasks:${action}`, cursor === null ? wanted : { ...wanted, cursor }, key);
     done.changed += part.changed;
     done.matched += part.matched;
     if (!part.has_more || part.next_cursor === null) return done;
