@@ -10,12 +10,13 @@ from rota.domain.ids import TaskId, TenantId
 from rota.domain.task import PENDING, LiveTask, TaskState
 from rota.infrastructure.instants import duration_us, from_us, to_us
 
+Brought = tuple[TenantId, str, int, datetime, timedelta]
 _ADDED = msgspec.json.Decoder(tuple[str, str, int, int, int])
 
 
 def to_brought(added: LiveTask) -> bytes:
     state = added.state
-    return _spell(state.tenant_id, added.type, state.priority, state.due_at, added.timeout)
+    return _spell((state.tenant_id, added.type, state.priority, state.due_at, added.timeout))
 
 
 def find_brought(task_id: TaskId, text: bytes) -> LiveTask | None:
@@ -29,12 +30,13 @@ def find_brought(task_id: TaskId, text: bytes) -> LiveTask | None:
 
 
 @lru_cache(maxsize=256)
-def _spell(tenant_id: TenantId, task_type: str, priority: int, due_at: datetime, timeout: timedelta) -> bytes:
+def _spell(brought: Brought) -> bytes:
+    tenant_id, task_type, priority, due_at, timeout = brought
     return msgspec.json.encode((tenant_id, task_type, priority, to_us(due_at), duration_us(timeout)))
 
 
 @lru_cache(maxsize=256)
-def _read(text: bytes) -> tuple[TenantId, str, int, datetime, timedelta] | None:
+def _read(text: bytes) -> Brought | None:
     try:
         tenant, task_type, priority, due_us, timeout_us = _ADDED.decode(text)
         return TenantId(tenant), task_type, priority, from_us(due_us), timedelta(microseconds=timeout_us)
