@@ -69,13 +69,13 @@ MOST = {
         "end": Cost(6, 5, 3, 1_280, trips=3, commands=16, redis_bytes=980, calls=540),
     },
     100: {
-        "create": Cost(4, 300, 1, 27_000, trips=2, commands=8, redis_bytes=22_000, calls=3_150),
+        "create": Cost(4, 300, 1, 27_000, trips=2, commands=8, redis_bytes=22_000, calls=3_280),
         "grant": Cost(3, 200, 2, 4_420, trips=5, commands=51, redis_bytes=23_700, calls=1_450),
         "end": Cost(6, 302, 3, 9_360, trips=3, commands=115, redis_bytes=20_300, calls=1_680),
     },
     500: {
-        "create": Cost(4, 1_500, 1, 134_000, trips=2, commands=8, redis_bytes=106_000, calls=14_200),
-        "grant": Cost(3, 1_000, 2, 20_400, trips=5, commands=51, redis_bytes=112_000, calls=5_300),
+        "create": Cost(4, 1_500, 1, 134_000, trips=2, commands=8, redis_bytes=106_000, calls=14_600),
+        "grant": Cost(3, 1_000, 2, 20_400, trips=5, commands=51, redis_bytes=112_000, calls=5_200),
         "end": Cost(6, 1_502, 3, 41_300, trips=3, commands=515, redis_bytes=98_000, calls=6_300),
     },
 }

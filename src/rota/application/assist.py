@@ -163,7 +163,7 @@ class Assistant:
         await self._throttle.learn_limits({key_of(live) for live in waiting})
         free = [live for live in waiting if self._throttle.is_free(key_of(live))]
         needs = [Need(live.id, live.type, self._throttle.executor_of(key_of(live))) for live in free]
-        wanted = spread(needs, crew.workers, balancer=self.settings.balancer, draws=self._draws)
+        wanted = spread(needs, crew.workers, balancer=self.settings.balancer, draws=self._draws, loads=crew.loads)
         await self._pass_on([live.id for live in waiting if live.id not in wanted])
         reign.check()
         chosen = await self._places.reserve(wanted, crew)

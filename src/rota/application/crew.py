@@ -18,7 +18,8 @@ from rota.domain.worker import ANY_TYPE, Worker, names_of
 class Crew:
     """Who is there, and how much room they have for each type."""
 
-    workers: tuple[Worker, ...]
+    workers: tuple[Worker, ...]  # as they are known …
+    loads: Mapping[WorkerId, int]  # … and what each has now: apart, since copies of many workers are dear
     room: int
     _rooms: Mapping[str, int]
     _counts: Mapping[str, int]
@@ -29,34 +30,42 @@ class Crew:
     def gather(cls, workers: Iterable[Worker], loads: WorkerLoads, *, are_loads_trusted: bool = True) -> "Crew":
         """The workers alive, each with what is handed to it now as its load, or with what it reports if that is more
         and the loads may be too low."""
-        loaded = tuple(_with_load(worker, loads, least=0 if are_loads_trusted else worker.load) for worker in workers)
-        return cls._of(loaded, as_of=loads.as_of)
+        listed = tuple(workers)
+        assigned, in_flight = loads.assigned, loads.in_flight
+        now = {worker.id: assigned.get(worker.id, 0) + in_flight.get(worker.id, 0) for worker in listed}
+        for worker_id in now.keys() & loads.reserved.keys():
+            now[worker_id] += sum(loads.reserved[worker_id].values())
+        if not are_loads_trusted:
+            now = {worker.id: max(now[worker.id], worker.load) for worker in listed}
+        return cls._of(listed, now, as_of=loads.as_of)
 
     @classmethod
-    def _of(cls, loaded: tuple[Worker, ...], *, as_of: int, is_estimate: bool = False) -> "Crew":
-        rooms, counts, room = Counter[str](), Counter[str](), 0
-        for worker in loaded:
-            own = worker.room
-            room += own
-            for supported in (ANY_TYPE,) if ANY_TYPE in worker.types else worker.types:
-                rooms[supported] += own
-                counts[supported] += 1
-        return cls(loaded, room, rooms, counts, as_of, is_estimate)
+    def _of(
+        cls, workers: tuple[Worker, ...], loads: Mapping[WorkerId, int], *, as_of: int, is_estimate: bool = False
+    ) -> "Crew":
+        rooms_by, counts_by = Counter[frozenset[str]](), Counter[frozenset[str]]()  # most workers support the same
+        for worker in workers:
+            rooms_by[worker.types] += worker.room_beside(loads[worker.id])
+            counts_by[worker.types] += 1
+        rooms, counts = Counter[str](), Counter[str]()
+        for types, room in rooms_by.items():
+            for supported in (ANY_TYPE,) if ANY_TYPE in types else types:
+                rooms[supported] += room
+                counts[supported] += counts_by[types]
+        return cls(workers, loads, rooms_by.total(), rooms, counts, as_of, is_estimate)
 
     def given(self, chosen: Mapping[TaskId, WorkerId]) -> "Crew":
         """The same workers, each with what it was given as well."""
-        numbers = Counter(chosen.values())
-        loaded = [
-            worker.with_load(worker.load + number) if (number := numbers.get(worker.id, 0)) else worker
-            for worker in self.workers
-        ]
-        return self._of(tuple(loaded), as_of=self.as_of, is_estimate=True)
+        loads = dict(self.loads)
+        for worker_id, number in Counter(chosen.values()).items():
+            loads[worker_id] += number
+        return self._of(self.workers, loads, as_of=self.as_of, is_estimate=True)
 
     def room_for(self, task_type: str, executor: str = "") -> int:
         """How many attempts of a type the workers could start, if nothing else took their room."""
         names = self._names_for(task_type, executor)
         if len(names) > 1:
-            return sum(worker.room for worker in self._who_support(task_type, executor))
+            return sum(worker.room_beside(self.loads[worker.id]) for worker in self._who_support(task_type, executor))
         return self._rooms.get(ANY_TYPE, 0) + sum(self._rooms[name] for name in names)
 
     def count_for(self, task_type: str, executor: str = "") -> int:
@@ -73,9 +82,3 @@ class Crew:
     def _who_support(self, task_type: str, executor: str) -> list[Worker]:
         """One by one, since some may have more than one of the names."""
         return [worker for worker in self.workers if worker.supports(task_type, executor)]
-
-
-def _with_load(worker: Worker, loads: WorkerLoads, *, least: int) -> Worker:
-    held = loads.assigned.get(worker.id, 0) + loads.in_flight.get(worker.id, 0)
-    load = max(held + sum(loads.reserved.get(worker.id, {}).values()), least)
-    return worker if load == worker.load else worker.with_load(load)

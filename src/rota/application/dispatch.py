@@ -365,7 +365,7 @@ class Dispatcher:
         verdict = admit(waiting, crew, throttle=self._throttle, rate=settings.global_rate)
         executors = {key: self._throttle.executor_of(key) for key in keys}
         needs = [Need(live.state.id, live.type, executors[key_of(live)]) for live in verdict.admitted]
-        chosen = spread(needs, crew.workers, balancer=settings.balancer, draws=self._draws)
+        chosen = spread(needs, crew.workers, balancer=settings.balancer, draws=self._draws, loads=crew.loads)
         unplaced = [(live, Reason.WORKERS_BUSY) for live in verdict.admitted if live.state.id not in chosen]
         await self._park(verdict.refused + unplaced, reign=reign)
         if self._places is not None:

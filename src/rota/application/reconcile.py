@@ -139,13 +139,14 @@ class ReconcileDeliveries:
         """Whether to look again soon."""
         settled = await self._list_settled()
         pool = [worker.id for worker in await self.coordinator.pool.list_alive()]
+        loads = await self.coordinator.queue.loads()
         leftovers: list[Attempt] = []
         for worker_id in pool:
             if worker_id in settled:
                 await self._assign_again(worker_id, settled[worker_id], reign=reign)
-            leftovers += await self._list_leftover(worker_id)
+            if worker_id in loads.in_flight:  # one answer for all says at whom there is nothing to look at
+                leftovers += await self._list_leftover(worker_id)
         await self._forget(leftovers, reign)
-        loads = await self.coordinator.queue.loads()
         leftover = (loads.assigned.keys() | loads.in_flight.keys()) - set(pool)
         strangers = settled.keys() - set(pool)
         if strangers or leftover:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
 from itertools import accumulate
+from operator import attrgetter
 from typing import Protocol
 
 from msgspec import Struct
@@ -88,13 +89,22 @@ BALANCERS: Mapping[str, LoadBalancer] = {
 
 
 def spread(
-    needs: Iterable[Need], workers: Sequence[Worker], *, balancer: LoadBalancer, draws: Iterator[Draw]
+    needs: Iterable[Need],
+    workers: Sequence[Worker],
+    *,
+    balancer: LoadBalancer,
+    draws: Iterator[Draw],
+    loads: Mapping[WorkerId, int] | None = None,
 ) -> dict[TaskId, WorkerId]:
-    """Assign a batch without overfilling any worker; a task nobody can take now is left out."""
+    """Assign a batch without overfilling any worker; a task nobody can take now is left out.
+
+    `loads` count, of all workers, in place of what these say themselves."""
     batch = list(needs)
+    now = {worker.id: worker.load for worker in workers} if loads is None else dict(loads)
+    roomy = sorted([one for one in workers if one.room_beside(now[one.id])], key=attrgetter("id"))
     if balancer is least_task:
-        return _spread_by_share(batch, workers, draws=draws)
-    able = _able_by_kind(batch, workers)
+        return _spread_by_share(batch, roomy, loads=now, draws=draws)
+    able = _able_by_kind(batch, [worker.with_load(now[worker.id]) for worker in roomy])
     chosen: dict[TaskId, WorkerId] = {}
     for need in batch:
         candidates = able[need.type, need.executor]
@@ -114,9 +124,8 @@ def draws_from(turn: int, chance: Callable[[], float]) -> Iterator[Draw]:
         turn += 1
 
 
-def _able_by_kind(batch: Sequence[Need], workers: Sequence[Worker]) -> dict[_Kind, dict[WorkerId, Worker]]:
+def _able_by_kind(batch: Sequence[Need], roomy: Sequence[Worker]) -> dict[_Kind, dict[WorkerId, Worker]]:
     """Kinds that no worker names have one group together: the workers that take every type."""
-    roomy = sorted((worker for worker in workers if worker.room), key=lambda worker: worker.id)
     kinds = {(need.type, need.executor) for need in batch}
     named = {name for worker in roomy for name in worker.types}
     takes_all = {worker.id: worker for worker in roomy if ANY_TYPE in worker.types}
@@ -137,15 +146,14 @@ def _add_load(worker: Worker, groups: Iterable[dict[WorkerId, Worker]]) -> None:
 
 
 def _spread_by_share(
-    batch: Sequence[Need], workers: Sequence[Worker], *, draws: Iterator[Draw]
+    batch: Sequence[Need], roomy: Sequence[Worker], *, loads: dict[WorkerId, int], draws: Iterator[Draw]
 ) -> dict[TaskId, WorkerId]:
     """What `least_task` chooses, ties by the turn of the batch, without a look at all workers for each."""
-    able = _able_by_kind(batch, workers)
+    able = _able_by_kind(batch, roomy)
     if not any(able.values()):
         return {}
     turn = next(draws).turn
-    loads = {worker.id: worker.load for worker in workers}
-    heaps = _heaps_of(able, turn)
+    heaps = _heaps_of(able, turn, loads=loads)
     chosen: dict[TaskId, WorkerId] = {}
     for need in batch:
         heap = heaps[need.type, need.executor]
@@ -157,7 +165,9 @@ def _spread_by_share(
     return chosen
 
 
-def _heaps_of(able: Mapping[_Kind, Mapping[WorkerId, Worker]], turn: int) -> dict[_Kind, list[_Place]]:
+def _heaps_of(
+    able: Mapping[_Kind, Mapping[WorkerId, Worker]], turn: int, *, loads: Mapping[WorkerId, int]
+) -> dict[_Kind, list[_Place]]:
     """By kind; those that the same workers can take share one, so that a thousand types cost no more than one."""
     made: dict[tuple[WorkerId, ...], list[_Place]] = {}
     heaps: dict[int, list[_Place]] = {}  # by which group it is
@@ -165,15 +175,15 @@ def _heaps_of(able: Mapping[_Kind, Mapping[WorkerId, Worker]], turn: int) -> dic
         if id(group) not in heaps:
             who = tuple(group)
             if who not in made:
-                made[who] = _by_share(list(group.values()), turn)
+                made[who] = _by_share(list(group.values()), turn, loads=loads)
             heaps[id(group)] = made[who]
     return {kind: heaps[id(group)] for kind, group in able.items()}
 
 
-def _by_share(workers: Sequence[Worker], turn: int) -> list[_Place]:
+def _by_share(workers: Sequence[Worker], turn: int, *, loads: Mapping[WorkerId, int]) -> list[_Place]:
     number = len(workers)
     places = [
-        (worker.load / worker.capacity, (index - turn) % number, worker.load, worker)
+        ((load := loads[worker.id]) / worker.capacity, (index - turn) % number, load, worker)
         for index, worker in enumerate(workers)
     ]
     heapify(places)

@@ -47,7 +47,11 @@ class Worker:
     @property
     def room(self) -> int:
         """How many more attempts it may be given now."""
-        return 0 if self.is_draining else max(self.capacity - self.load, 0)
+        return self.room_beside(self.load)
+
+    def room_beside(self, load: int) -> int:
+        """The same, if it had this load."""
+        return 0 if self.is_draining else max(self.capacity - load, 0)
 
     def with_load(self, load: int) -> "Worker":
         """The same worker with another load.

@@ -13,6 +13,7 @@ from rota.domain.errors import FencedError
 from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.task import PENDING, PROCESSING
 from rota.domain.term import Term
+from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, HOUR, an_attempt, an_entry
 from tests.support.scene import LEASE, Scene, a_scene, ids
 from tests.support.virtual import virtually
@@ -446,6 +447,16 @@ async def test_running_attempts_are_compared_page_by_page(monkeypatch: pytest.Mo
     await scene.pass_time(LONG_ENOUGH)
     await a_delivery_check(scene)(scene.reign)
     assert len(await scene.actual.deliveries.list_assigned(WORKER)) == 7
+
+
+@virtually
+async def test_workers_that_have_taken_nothing_are_not_asked_what_they_hold() -> None:
+    scene = await a_scene()
+    for number in (1, 2, 3):
+        await scene.join(number)
+    scene.faults.inject("deliveries.held", Fault.GONE)
+    assert not await a_delivery_check(scene)(scene.reign)
+    assert scene.faults.pending == {"deliveries.held": 1}, "of 200 workers each would cost a message"
 
 
 @virtually

@@ -35,7 +35,7 @@ class FailoverDeliveries:
 
     async def assign(self, attempts: Sequence[Attempt]) -> None:
         """To each worker's home; if that has just fallen silent, to the side in use, where the worker soon comes."""
-        for home, some in self._group(attempts, self._list_home).items():
+        for home, some in self._group_by_home(attempts).items():
             act = partial(_assign, attempts=some)
             try:
                 await self._act_at(home, act)
@@ -57,7 +57,7 @@ class FailoverDeliveries:
 
     async def acknowledge(self, attempts: Sequence[Attempt]) -> None:
         """At home, which must answer, and wherever else the attempts may lie, if that side can be asked."""
-        for home, some in self._group(attempts, self._list_home).items():
+        for home, some in self._group_by_home(attempts).items():
             await self._act_at(home, partial(_acknowledge, attempts=some))
         for place, some in self._group(attempts, self._list_other_places).items():
             await self._switch.spare(place, partial(_acknowledge, attempts=some))
@@ -103,11 +103,13 @@ class FailoverDeliveries:
     async def _act_at(self, home: Side, act: Callable[[Side], Awaitable[T]]) -> T:
         return await (self._switch.call(act) if home is self._switch.active else self._switch.ask(home, act))
 
-    def _list_home(self, worker_id: WorkerId) -> Sequence[Side]:
-        return (self._homes.find(worker_id),)
-
     def _list_other_places(self, worker_id: WorkerId) -> Sequence[Side]:
         return self._homes.list_places(worker_id)[1:]
+
+    def _group_by_home(self, attempts: Sequence[Attempt]) -> Mapping[Side, Sequence[Attempt]]:
+        if self._homes.are_all_here:
+            return {self._switch.active: attempts} if attempts else {}
+        return self._group(attempts, lambda worker_id: (self._homes.find(worker_id),))
 
     def _group(
         self, attempts: Sequence[Attempt], list_sides: Callable[[WorkerId], Sequence[Side]]

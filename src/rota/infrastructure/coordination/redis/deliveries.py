@@ -31,7 +31,7 @@ class RedisDeliveries:
         if not attempts:
             return
         groups = _group(attempts)
-        keys = [key for worker_id in groups for key in self._keys_of(worker_id)]
+        keys = [key for worker_id in groups for key in self._keys.deliveries_of(worker_id)]
         await self._client.run(self._assign, keys=keys, args=(WORKER_KEYS_KEPT_MS, *_to_args(groups)))
 
     async def take(self, worker_id: WorkerId, limit: int, *, wait: timedelta) -> list[Attempt]:
@@ -39,7 +39,7 @@ class RedisDeliveries:
             self._take,
             token=self._keys.worker_wake(worker_id),
             wait=wait,
-            keys=self._keys_of(worker_id),
+            keys=self._keys.deliveries_of(worker_id),
             args=(limit, WORKER_KEYS_KEPT_MS),
         )
         return _to_attempts(entries, worker_id)
@@ -48,7 +48,7 @@ class RedisDeliveries:
         if not attempts:
             return
         groups = _group(attempts)
-        keys = (self._keys.wake, *(key for worker_id in groups for key in self._keys_of(worker_id)))
+        keys = (self._keys.wake, *(key for worker_id in groups for key in self._keys.deliveries_of(worker_id)))
         await self._client.run(self._acknowledge, keys=keys, args=_to_args(groups))
 
     async def list_assigned(self, worker_id: WorkerId) -> list[Attempt]:
@@ -57,10 +57,6 @@ class RedisDeliveries:
     async def held(self, worker_id: WorkerId) -> list[Attempt]:
         entries = await self._client.command("SMEMBERS", self._keys.in_flight(worker_id))
         return sorted(_to_attempts(entries, worker_id), key=lambda attempt: (attempt.task_id, attempt.number))
-
-    def _keys_of(self, worker_id: WorkerId) -> tuple[str, str, str]:
-        keys = self._keys
-        return (keys.assigned(worker_id), keys.in_flight(worker_id), keys.worker_wake(worker_id))
 
 
 def _group(attempts: Sequence[Attempt]) -> Mapping[WorkerId, list[str]]:

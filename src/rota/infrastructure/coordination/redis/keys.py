@@ -5,6 +5,7 @@ itself has a TTL: the keys of a worker that vanished, cancel requests, the leade
 """
 
 from datetime import timedelta
+from functools import lru_cache
 
 from rota.domain.errors import ConfigError
 from rota.domain.ids import TaskId, WorkerId
@@ -12,6 +13,7 @@ from rota.domain.priority import LEVELS, NAMES
 
 # Prolonged by every heartbeat. What a lost worker leaves behind is dropped by `remove`, at the latest by this.
 WORKER_KEYS_KEPT = timedelta(hours=1)
+MOST_REMEMBERED = 1024  # workers
 WORKER_KEYS_KEPT_MS = WORKER_KEYS_KEPT // timedelta(milliseconds=1)
 
 
@@ -36,6 +38,7 @@ class RedisKeys:
         self.events = self._key("task:events")  # a channel
         self.remembered_events = self._key("task:events:log")
         self.last_event = self._key("task:events:last")
+        self.deliveries_of = lru_cache(maxsize=MOST_REMEMBERED)(self._list_deliveries)
 
     def worker(self, worker_id: WorkerId) -> str:
         return self._key(f"worker:{worker_id}")
@@ -52,6 +55,10 @@ class RedisKeys:
 
     def worker_wake(self, worker_id: WorkerId) -> str:
         return self._key(f"worker:{worker_id}:wake")
+
+    def _list_deliveries(self, worker_id: WorkerId) -> tuple[str, str, str]:
+        """What is handed to a worker: assigned, taken, its wake. Every batch names those of all its workers."""
+        return self.assigned(worker_id), self.in_flight(worker_id), self.worker_wake(worker_id)
 
     def cancel(self, task_id: TaskId) -> str:
         return self._key(f"task:cancel:{task_id}")

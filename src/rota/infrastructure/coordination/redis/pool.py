@@ -18,7 +18,7 @@ from rota.domain.errors import InvalidError
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.redis.entries import Entry, find_entry, to_entry
-from rota.infrastructure.coordination.redis.keys import WORKER_KEYS_KEPT_MS, RedisKeys, milliseconds
+from rota.infrastructure.coordination.redis.keys import MOST_REMEMBERED, WORKER_KEYS_KEPT_MS, RedisKeys, milliseconds
 from rota.infrastructure.coordination.redis.roll_call import RollCall
 from rota.infrastructure.coordination.redis_client import Part, RedisClient, load_script
 
@@ -34,7 +34,6 @@ _READERS: Mapping[str, tuple[str, Callable[[bytes], Any]]] = {  # by field of th
     "load": ("load", int),
     "draining": ("is_draining", lambda text: text == b"1"),
 }
-MOST_REMEMBERED = 1024  # workers
 _BEAT_FIELDS = ("load", "completed", "held")
 
 
@@ -45,7 +44,8 @@ class RedisWorkerPool:
         self._register = load_script("register")
         self._heartbeat = load_script("heartbeat")
         self._prune = load_script("prune_workers")
-        self._roll = RollCall(client, keys, script=load_script("read_workers"))
+        script = load_script("read_workers")
+        self._roll = RollCall(client, keys, script=script, keys_of=lambda worker_id: (keys.worker(worker_id),))
 
     async def register(self, worker: Worker, lease: timedelta) -> None:
         fields = (part for field in _to_hash(worker).items() for part in field)
@@ -69,9 +69,11 @@ class RedisWorkerPool:
 
     async def list_alive(self) -> list[Worker]:
         found = await self._read_hashes(tuple(_READERS))
-        await self._forget([worker_id for worker_id, values in found.items() if not any(values)])
-        workers = (_find_worker(worker_id, tuple(values)) for worker_id, values in found.items())
-        return [worker for worker in workers if worker is not None]
+        workers = {worker_id: _find_worker(worker_id, tuple(values)) for worker_id, values in found.items()}
+        alive = [worker for worker in workers.values() if worker is not None]
+        if len(alive) < len(workers):
+            await self._forget([worker_id for worker_id, values in found.items() if not any(values)])
+        return alive
 
     async def list_beats(self) -> dict[WorkerId, Heartbeat]:
         found = await self._read_hashes(_BEAT_FIELDS)
@@ -80,7 +82,7 @@ class RedisWorkerPool:
 
     async def _read_hashes(self, fields: Sequence[str]) -> dict[WorkerId, Values]:
         """These fields of all workers on the list, by id."""
-        known, (hashes,) = await self._roll.call(lambda worker_id: (self._keys.worker(worker_id),), args=fields)
+        known, (hashes,) = await self._roll.call(args=fields)
         return dict(zip(known, hashes, strict=True))
 
     async def _forget(self, expired: Sequence[WorkerId]) -> None:
@@ -88,14 +90,8 @@ class RedisWorkerPool:
             keys = (self._keys.workers, *map(self._keys.worker, expired))
             await self._client.run(self._prune, keys=keys, args=expired)
 
-    def _keys_of(self, worker_id: WorkerId) -> tuple[str, str, str, str]:
-        keys = self._keys
-        return (
-            keys.worker(worker_id),
-            keys.assigned(worker_id),
-            keys.in_flight(worker_id),
-            keys.worker_wake(worker_id),
-        )
+    def _keys_of(self, worker_id: WorkerId) -> tuple[str, ...]:
+        return self._keys.worker(worker_id), *self._keys.deliveries_of(worker_id)
 
 
 def _to_hash(worker: Worker) -> Mapping[str, str | bytes | int]:

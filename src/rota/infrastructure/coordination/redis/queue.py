@@ -36,7 +36,8 @@ class RedisTaskQueue:
         self._find_generation = load_script("find_generation")
         self._begin_rebuild = load_script("begin_rebuild")
         self._name_generation = load_script("name_generation")
-        self._roll = RollCall(client, keys, script=load_script("count_entries"), others=(keys.delayed, *keys.levels))
+        others = (keys.delayed, *keys.levels)
+        self._roll = RollCall(client, keys, script=load_script("count_entries"), keys_of=keys.held, others=others)
 
     async def push(self, entries: Sequence[QueueEntry]) -> None:
         if not entries:
@@ -87,7 +88,7 @@ class RedisTaskQueue:
             await self._client.command("ZREM", self._keys.delayed, *map(_member, entries))
 
     async def depths(self) -> QueueDepths:
-        workers, (ready, delayed, held) = await self._roll.call(self._keys.held)
+        workers, (ready, delayed, held) = await self._roll.call()
         return QueueDepths(
             ready={level: count for level, count in zip(LEVELS, ready, strict=True) if count},
             delayed=delayed,
