@@ -12,7 +12,7 @@ export function useOnce(): [boolean, (wish: string, act: (key: string) => Promis
     if (isOn.current) return;
     isOn.current = true;
     setBusy(true);
-    const key = failed.current.wish === wish && failed.current.key ? failed.current.key : crypto.randomUUID();
+    const key = failed.current.wish === wish && failed.current.key ? failed.current.key : newKey();
     failed.current = { wish, key };
     try {
       await act(key);
@@ -23,4 +23,9 @@ export function useOnce(): [boolean, (wish: string, act: (key: string) => Promis
     }
   };
   return [isBusy, run];
+}
+
+/** Not by `crypto.randomUUID`, which browsers give to pages over HTTPS and of this machine alone. */
+function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
