@@ -45,7 +45,7 @@ void startI18n().then(() =>
     <StrictMode>
       <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
         <QueryClientProvider client={queries}>
-          <Notifications position="top-right" />
+          <Notifications position="bottom-right" />
           <ConfirmProvider>
             <SessionProvider>
               <App />
