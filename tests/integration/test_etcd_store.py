@@ -132,6 +132,16 @@ async def test_what_may_be_long_is_read_in_parts(
     assert max(most) == MOST_LONG
 
 
+async def test_a_submission_that_is_repeated_leaves_no_payload_behind(
+    store: Store, client: EtcdClient, prefix: str
+) -> None:
+    first, again = make_tasks(2, payload='{"text": "' + "x" * 5_000 + '"}')
+    for task in (first, again):
+        assert [one.task_id for one in await store.tasks.add([NewTask(task, key="k", digest="d")])] == [first.id]
+    kept = (await client.read([scan(under(f"/{prefix}/payloads/"))])).answers[0].range.kvs
+    assert len(kept) == 1
+
+
 async def test_a_purge_leaves_no_key_of_a_task_behind(store: Store, client: EtcdClient, prefix: str) -> None:
     tasks = make_tasks(3, payload='{"text": "' + "x" * 5_000 + '"}')
     await store.tasks.add([NewTask(task, key=f"k{task.id}", digest="d") for task in tasks])
