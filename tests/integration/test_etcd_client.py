@@ -406,16 +406,21 @@ def test_an_address_has_members_a_prefix_and_a_login() -> None:
     ("url", "said"),
     [
         ("etcd://", "has no name"),
-        ("etcd://a:x", "is no server"),
-        ("etcd://a,", "has no name"),
+        ("etcd://a:x", "server 1 is not host:port"),
+        ("etcd://a,", "server 2 has no name"),
+        ("etcd://me:hid/den@a", "has an @ behind its servers; in a password"),
+        ("etcd://me:hid#den@a", "has an @ behind its servers; in a password"),
+        ("etcd://me:hid?den@a", "an option is not known; in a password"),
+        ("etcds://me:12?hid=den@a", "an option is not known; in a password"),
         ("etcd://a?ca=/x", "are for TLS"),
         ("etcds://a?cert=/x", "go together"),
         ("etcds://a?cert_file=/x", "is not known"),
     ],
 )
 def test_a_url_that_says_nonsense_is_refused(url: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=said) as caught:
         parse_address(url)
+    assert "hid" not in str(caught.value) and "den" not in str(caught.value), "a part of a password"
 
 
 async def test_a_certificate_that_is_not_there_is_told() -> None:
