@@ -15,6 +15,7 @@ from rota.infrastructure.etcd.client import EtcdClient
 from tests.support import cluster_app
 from tests.support.cluster import Cluster, a_cluster, eventually, wait_until
 from tests.support.names import fresh_name
+from tests.support.patience import PATIENT_ETCD
 from tests.support.require import require_server
 from tests.support.servers.etcd import EtcdCluster, EtcdServer
 
@@ -61,7 +62,7 @@ async def test_on_etcd_alone_the_tasks_of_a_killed_pod_run_elsewhere(cluster: Cl
 
 async def find_etcd_leader(etcd: EtcdCluster) -> EtcdServer:
     for server in etcd.servers:
-        client = EtcdClient(server.url(), unavailable=UnavailableError)
+        client = EtcdClient(server.url(), PATIENT_ETCD, unavailable=UnavailableError)
         try:
             status = await client.status()
         finally:

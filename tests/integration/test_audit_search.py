@@ -21,7 +21,7 @@ from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.testing.contract.store_backend import HOUR, NOON, make_ids
 from tests.support.builders import an_audit_entry
 from tests.support.names import fresh_name
-from tests.support.patience import PATIENT_REDIS
+from tests.support.patience import PATIENT_ETCD, PATIENT_REDIS
 
 LOOKED_AT = 3
 ENTRIES = [
@@ -53,7 +53,7 @@ async def redis(request: pytest.FixtureRequest) -> AsyncIterator[AuditStore]:
 
 @pytest.fixture
 async def etcd(request: pytest.FixtureRequest) -> AsyncIterator[AuditStore]:
-    client = EtcdClient(request.getfixturevalue("etcd_server").url(), unavailable=StoreUnavailableError)
+    client = EtcdClient(request.getfixturevalue("etcd_server").url(), PATIENT_ETCD, unavailable=StoreUnavailableError)
     yield etcd_audit.EtcdAuditStore(EtcdSpace(client, SystemClock(), prefix=fresh_name("audit")))
     await client.close()
 

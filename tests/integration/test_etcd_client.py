@@ -10,12 +10,21 @@ import pytest
 from structlog.testing import capture_logs
 
 from rota._proto.etcd import wire_pb2 as wire
+from rota.config.doctor import _examine_etcd
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 from rota.infrastructure.etcd import endpoints
 from rota.infrastructure.etcd.address import parse_address
-from rota.infrastructure.etcd.client import CompactedError, EtcdClient, EtcdOptions, LeaseGoneError, seconds
+from rota.infrastructure.etcd.client import (
+    COMPACT,
+    STATUS,
+    CompactedError,
+    EtcdClient,
+    EtcdOptions,
+    LeaseGoneError,
+    seconds,
+)
 from rota.infrastructure.etcd.ops import delete, get, is_absent, is_put, only, put, put_missing, under
-from rota.infrastructure.etcd.upkeep import Upkeep
+from rota.infrastructure.etcd.upkeep import Upkeep, has_forgotten
 from rota.infrastructure.system import SystemClock
 from tests.support.fake_etcd import a_fake_member
 from tests.support.names import fresh_name
@@ -252,6 +261,64 @@ async def test_an_etcd_that_tells_its_quota_is_measured_by_that_one() -> None:
         assert [(line["event"], line["quota"]) for line in logs] == [("etcd.nearly_full", 2 * GIB)]
 
 
+async def test_a_user_that_must_not_compact_is_told_of_unless_somebody_else_does() -> None:
+    async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
+        member.keeps_for_root = frozenset({STATUS, COMPACT})
+        member.found = wire.KeyValue(value=b"7", mod_revision=3)
+        upkeep = Upkeep(client, SystemClock(), key="/x")
+        with capture_logs() as logs:
+            looks = [await upkeep.look()]
+            for _ in range(2):
+                upkeep._seen = 3  # nobody else has written it
+                looks.append(await upkeep.look())
+        assert looks == [False, True, True]
+        assert [line["event"] for line in logs] == ["etcd.history_kept"]
+        member.compacted = 5
+        upkeep = Upkeep(client, SystemClock(), key="/x")
+        upkeep._seen = 3
+        with capture_logs() as logs:
+            assert await upkeep.look()
+        assert logs == []
+
+
+async def test_the_doctor_says_what_a_user_must_not_ask_of_an_etcd() -> None:
+    async with a_fake_member() as member:
+        url = f"etcd://me:secret@127.0.0.1:{member.port}"
+        member.keeps_for_root = frozenset({STATUS, COMPACT})
+        found = {finding.subject: finding for finding in await _examine_etcd("store", url)}
+        assert {subject for subject, finding in found.items() if not finding.is_sound} == {"etcd history"}
+        assert "--auto-compaction-mode" in found["etcd history"].fix
+        assert found["etcd space"].text == found["etcd version"].text == "not told to this user"
+        member.compacted = 5  # by etcd itself
+        assert all(finding.is_sound for finding in await _examine_etcd("store", url))
+        member.keeps_for_root, member.compacted = frozenset(), 0
+        assert all(finding.is_sound for finding in await _examine_etcd("store", url))
+
+
+@pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")
+@pytest.mark.parametrize("binary", list_binaries() or [Path("etcd")], ids=by_version)
+async def test_a_user_who_may_use_the_prefix_alone_has_what_is_needed(binary: Path, key: str) -> None:
+    require_server("etcd")
+    with EtcdServer(binary=binary) as server:
+        await administer(
+            server,
+            "user add root:secret",
+            "role add rota",
+            f"role grant-permission --prefix=true rota readwrite {key}/",
+        )
+        await administer(server, "user add rota:secret", "user grant-role rota rota", "auth enable")
+        async with a_client(f"etcd://rota:secret@127.0.0.1:{server.port}") as client:
+            upkeep = Upkeep(client, SystemClock(), key=f"{key}/compacted")
+            assert not await has_forgotten(client, f"{key}/compacted")
+            assert [await upkeep.look() for _ in range(3)] == [True, True, True]
+            assert await has_forgotten(client, f"{key}/compacted")
+            lease = await client.grant(SOON)
+            seen = (await client.write([put(f"{key}/x", lease=lease)])).revision
+            assert await client.keep_alive(lease)
+            assert await client.wait_for(under(f"{key}/"), after=seen - 1, wait=SOON, is_wanted=is_put)
+            await client.revoke(lease)
+
+
 async def administer(server: EtcdServer, *commands: str) -> None:
     tool = [str(find_binary("etcdctl")), f"--endpoints=127.0.0.1:{server.port}"]
     for command in commands:
@@ -339,16 +406,21 @@ def test_an_address_has_members_a_prefix_and_a_login() -> None:
     ("url", "said"),
     [
         ("etcd://", "has no name"),
-        ("etcd://a:x", "is no server"),
-        ("etcd://a,", "has no name"),
+        ("etcd://a:x", "server 1 is not host:port"),
+        ("etcd://a,", "server 2 has no name"),
+        ("etcd://me:hid/den@a", "has an @ behind its servers; in a password"),
+        ("etcd://me:hid#den@a", "has an @ behind its servers; in a password"),
+        ("etcd://me:hid?den@a", "an option is not known; in a password"),
+        ("etcds://me:12?hid=den@a", "an option is not known; in a password"),
         ("etcd://a?ca=/x", "are for TLS"),
         ("etcds://a?cert=/x", "go together"),
         ("etcds://a?cert_file=/x", "is not known"),
     ],
 )
 def test_a_url_that_says_nonsense_is_refused(url: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=said) as caught:
         parse_address(url)
+    assert "hid" not in str(caught.value) and "den" not in str(caught.value), "a part of a password"
 
 
 async def test_a_certificate_that_is_not_there_is_told() -> None:

@@ -31,7 +31,6 @@ from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
 from rota.infrastructure.etcd.client import Done, EtcdClient
 from rota.infrastructure.etcd.ops import Condition, Op, count, get, put, scan, under
-from rota.infrastructure.store.etcd.records import MOST_LONG
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.system import SystemClock
@@ -115,21 +114,14 @@ async def test_many_long_payloads_are_added_together(store: Store) -> None:
     assert await store.tasks.load([task.id for task in long]) == {task.id: task for task in long}
 
 
-async def test_what_may_be_long_is_read_in_parts(
-    store: Store, client: EtcdClient, monkeypatch: pytest.MonkeyPatch
+async def test_a_submission_that_is_repeated_leaves_no_payload_behind(
+    store: Store, client: EtcdClient, prefix: str
 ) -> None:
-    tasks = make_tasks(MOST_LONG + 1, payload='{"text": "' + "x" * 5_000 + '"}')
-    await add(store, tasks)
-    most, read = [0], client.read
-
-    async def read_and_weigh(ops: Sequence[Op]) -> Done:
-        done = await read(ops)
-        most.append(sum(len(kv.value) > 5_000 for answer in done.answers for kv in answer.range.kvs))
-        return done
-
-    monkeypatch.setattr(client, "read", read_and_weigh)
-    assert await store.tasks.load([task.id for task in tasks]) == {task.id: task for task in tasks}
-    assert max(most) == MOST_LONG
+    first, again = make_tasks(2, payload='{"text": "' + "x" * 5_000 + '"}')
+    for task in (first, again):
+        assert [one.task_id for one in await store.tasks.add([NewTask(task, key="k", digest="d")])] == [first.id]
+    kept = (await client.read([scan(under(f"/{prefix}/payloads/"))])).answers[0].range.kvs
+    assert len(kept) == 1
 
 
 async def test_a_purge_leaves_no_key_of_a_task_behind(store: Store, client: EtcdClient, prefix: str) -> None:

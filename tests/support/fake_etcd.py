@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 
 from rota._proto.etcd import wire_pb2 as wire
-from rota.infrastructure.etcd.client import STATUS, TXN
+from rota.infrastructure.etcd.client import COMPACT, STATUS, TXN
 from rota.infrastructure.etcd.login import AUTHENTICATE
 from rota.infrastructure.etcd.refusals import NO_LEADER
 
@@ -33,19 +33,25 @@ class FakeMember:
     token: str = ""  # of the last login, without which it does nothing; "": whoever asks is let in
     logins: int = 0
     is_login_waiting: bool = False
+    keeps_for_root: frozenset[str] = frozenset()  # methods that our user must not call
+    compacted: int = 0  # the revision before which the history is gone; 0: all of it is there
+    found: wire.KeyValue = field(default_factory=wire.KeyValue)  # whatever is asked for
     heals_after: int = 0  # having told so often, it knows a leader, and lets writes wait no longer
 
-    async def transact(self, _request: wire.TxnRequest, context: Context) -> wire.TxnResponse:
+    async def transact(self, request: wire.TxnRequest, context: Context) -> wire.TxnResponse:
         if self.refusals:
             self.refusals -= 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, NO_LEADER)
         if self.token and ("token", self.token) not in context.invocation_metadata():
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token")
+        if any(0 < op.range.revision < self.compacted for op in request.success):
+            await context.abort(grpc.StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted")
         if self.is_waiting:
             self.asked.set()
             await self.released.wait()
         self.done += 1
-        return wire.TxnResponse(header=self._header, succeeded=True)
+        there = wire.ResponseOp(range=wire.RangeResponse(kvs=[self.found], count=1))
+        return wire.TxnResponse(header=self._header, succeeded=True, responses=[there])
 
     async def let_in(self, _request: wire.AuthenticateRequest, _context: Context) -> wire.AuthenticateResponse:
         self.logins += 1
@@ -55,7 +61,8 @@ class FakeMember:
         self.token = f"token-{self.logins}"
         return wire.AuthenticateResponse(header=self._header, token=self.token)
 
-    async def tell(self, _request: wire.StatusRequest, _context: Context) -> wire.StatusResponse:
+    async def tell(self, _request: wire.StatusRequest, context: Context) -> wire.StatusResponse:
+        await self._check_root(STATUS, context)
         self.told += 1
         status = wire.StatusResponse(
             header=self._header, leader=self.leader, db_size_in_use=self.in_use, db_size_quota=self.quota
@@ -65,9 +72,23 @@ class FakeMember:
             self.released.set()
         return status
 
+    async def compact(self, request: wire.CompactRequest, context: Context) -> wire.CompactResponse:
+        await self._check_root(COMPACT, context)
+        self.compacted = request.revision
+        return wire.CompactResponse(header=self._header)
+
+    async def _check_root(self, method: str, context: Context) -> None:
+        if method in self.keeps_for_root:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
+
     @property
     def _header(self) -> wire.Header:
         return wire.Header(member_id=1, raft_term=self.term)
+
+
+def _to_bytes(message: Any) -> bytes:
+    packed: bytes = message.SerializeToString()
+    return packed
 
 
 @asynccontextmanager
@@ -76,14 +97,11 @@ async def a_fake_member() -> AsyncIterator[FakeMember]:
     for path, answer, kind in (
         (TXN, member.transact, wire.TxnRequest),
         (STATUS, member.tell, wire.StatusRequest),
+        (COMPACT, member.compact, wire.CompactRequest),
         (AUTHENTICATE, member.let_in, wire.AuthenticateRequest),
     ):
         _, service, method = path.split("/")
-        handler: Any = grpc.unary_unary_rpc_method_handler(
-            answer,
-            request_deserializer=kind.FromString,
-            response_serializer=lambda message: message.SerializeToString(),
-        )
+        handler: Any = grpc.unary_unary_rpc_method_handler(answer, kind.FromString, _to_bytes)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
     member.port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

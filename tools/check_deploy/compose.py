@@ -110,6 +110,8 @@ def _check_surroundings(service: Service, place: str, *, topology: Topology) -> 
     limits = service.get("deploy", {}).get("resources", {}).get("limits", {})
     if not {"cpus", "memory"} <= set(limits):
         yield f"{place}: has no limits"
+    if "sh" in service.get("command", ())[:1] and "user" not in service:
+        yield f"{place}: an image leaves root for its own server alone, and not for a shell"
     for name, rule in service.get("depends_on", {}).items():
         if name not in topology.services and rule.get("required", True):
             yield f"{place}: waits for {name}, which does not run in this topology"

@@ -23,6 +23,7 @@ from rota.application.ports.report import ReportStore
 from rota.application.ports.system import Clock
 from rota.application.reign import Reign
 from rota.application.store_time import StoreTime
+from rota.domain.errors import InvalidError
 from rota.domain.ids import first_id_at
 from rota.domain.rollup import Progress, Step, replace_left, sum_up
 
@@ -31,7 +32,7 @@ SETTLED = timedelta(
 )  # after its id was issued, a task is committed or given up: three deadlines of the store
 LOOK_EVERY = timedelta(seconds=15)
 REST = 20  # times as long as a look took: however much lives, it is a twentieth of the leader's time
-PAGE = 500  # tasks in a step; what it writes must fit one transaction of etcd
+PAGE = 500  # tasks in a step, or fewer where what it writes is more than the store takes at once
 CHUNKS = 20  # lists of those left behind that are looked at together
 MOST_LIVE = 2 * CHUNKS * PAGE
 
@@ -129,7 +130,11 @@ class RollUp:
     async def _take(self, step: Step, reign: Reign) -> bool:
         """False: another was faster. The next step begins from what is stored."""
         reign.check()
-        is_taken = await self.reports.roll_up(step)
+        try:
+            is_taken = await self.reports.roll_up(step)
+        except InvalidError:  # the sums of very many types are longer than a transaction of etcd: smaller steps, then
+            self.page = max(self.page // 2, 1)
+            raise
         if not is_taken:
             log.info("report.step_stale", version=step.before.version)
         return is_taken

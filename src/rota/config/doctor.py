@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rota.infrastructure.etcd.health import EtcdHealth
 
 MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
+NOT_TOLD = "not told to this user"
 LOOK_AT_SETTINGS = "rota settings show --origin"
 MOST_UNREADABLE = 5  # schedules that are named
 MOST_TOKENS = 500  # that are looked at
@@ -317,7 +318,6 @@ async def _examine_etcd(subject: str, url: str) -> list[Finding]:
     if scheme_of(url) not in ETCD_SCHEMES:
         return []
     from rota.infrastructure.etcd.health import read_etcd_health
-    from rota.infrastructure.etcd.upkeep import NEARLY_FULL, USUAL_QUOTA
 
     try:
         health = await read_etcd_health(url)
@@ -325,7 +325,13 @@ async def _examine_etcd(subject: str, url: str) -> list[Finding]:
         return [Finding(f"{subject} etcd", str(error), fix=_mend(f"{subject}.url", url, error=error))]
     if health.spare < 0:
         return [_judge_members(health)]
-    used = f"{health.bytes_in_use / 2**20:.0f} MiB in use"
+    return [*_judge_space(health), _judge_members(health), Finding("etcd version", health.version or NOT_TOLD)]
+
+
+def _judge_space(health: "EtcdHealth") -> list[Finding]:
+    from rota.infrastructure.etcd.upkeep import COMPACT_BY_ITSELF, NEARLY_FULL, USUAL_QUOTA
+
+    used = f"{health.bytes_in_use / 2**20:.0f} MiB in use" if health.version else NOT_TOLD
     space = Finding("etcd space", used)
     if health.alarms:
         more = "; where that frees too little, a larger --quota-backend-bytes before"
@@ -335,7 +341,10 @@ async def _examine_etcd(subject: str, url: str) -> list[Finding]:
         doubt = "" if health.quota else ", unless etcd was given more by --quota-backend-bytes"
         text = f"{used} of {(health.quota or USUAL_QUOTA) / 2**30:g} GiB{doubt}"
         space = Finding("etcd space", text, fix="a shorter task.retention")
-    return [space, _judge_members(health), Finding("etcd version", health.version)]
+    if health.is_compacted:
+        return [space]
+    text = "kept: Rota's user must not compact it, and nobody does, so that etcd grows with every write"
+    return [space, Finding("etcd history", text, fix=COMPACT_BY_ITSELF)]
 
 
 def _judge_members(health: "EtcdHealth") -> Finding:

@@ -9,9 +9,9 @@ import pytest
 from rota.application.ports.report import RollupRange
 from rota.application.roll_up import LOOK_EVERY, SETTLED, RollUp
 from rota.domain.attempt import TaskResult
-from rota.domain.errors import FencedError, StoreUnavailableError
+from rota.domain.errors import FencedError, InvalidError, StoreUnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, first_id_at
-from rota.domain.rollup import Figures, Grain
+from rota.domain.rollup import Figures, Grain, Step
 from rota.testing.faults import Fault
 from tests.support.builders import MINUTE
 from tests.support.scene import Scene, a_scene
@@ -217,6 +217,35 @@ async def test_a_look_in_which_another_leader_was_faster_is_taken_again() -> Non
     await slow(scene.reign)
     assert await counts(scene) == (9, 9)
     assert await left(scene) == []
+
+
+class Narrow:
+    """A store that takes the sums of no more than one task at once."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._scene.store.reports, name)
+
+    async def roll_up(self, step: Step) -> bool:
+        if sum(figures.submitted for key, figures in step.added.items() if key.grain is Grain.DAY) > 1:
+            raise InvalidError("request", "is too long")
+        return await self._scene.store.reports.roll_up(step)
+
+
+@virtually
+async def test_a_step_that_is_more_than_the_store_takes_at_once_is_taken_as_smaller_ones() -> None:
+    scene = await a_scene()
+    await end(scene, *await add(scene, 5))
+    await scene.pass_time(LATER.total_seconds())
+    roll_up = a_roll_up(scene, page=4)
+    roll_up.reports = Narrow(scene)  # type: ignore[assignment]
+    for _ in range(2):
+        with pytest.raises(InvalidError):
+            await roll_up(scene.reign)
+    await roll_up(scene.reign)
+    assert await counts(scene) == (5, 5)
 
 
 class Turmoil:

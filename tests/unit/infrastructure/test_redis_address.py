@@ -61,7 +61,10 @@ def test_other_urls_name_one_server(url: str) -> None:
         ("redis+sentinel://one,,two/shop", "server 2 has no name"),
         ("redis+sentinel://one/shop/first", "is no number"),
         ("redis+sentinel://one:port/shop", "server 1 is not host:port"),
-        ("redis+sentinel://me:hid/den@one/shop", "server 1 is not host:port; in a password"),
+        ("redis+sentinel://me:hid/den@one/shop", "has an @ behind its servers; in a password"),
+        ("redis+sentinel://me:12#hid/den@one/shop", "has an @ behind its servers; in a password"),
+        ("redis+sentinel://me:12?hid/den@one/shop", "an option is not known; in a password"),
+        ("redis+cluster://me:12?hid/=den@one", "an option is not known; in a password"),
         ("redis+sentinel://one/shop?sentinel_tls=yes", "neither true nor false"),
         ("redis+sentinel://one/shop?sentinel_ca=a.pem", "certificates are for TLS"),
         ("redis+sentinel://one/shop?hidden=1", "is not known"),
@@ -79,7 +82,7 @@ def test_a_url_that_cannot_be_used_is_told_without_its_password(url: str, proble
         RedisClient(url)
     told = str(caught.value)
     assert problem in told
-    assert "hid/" not in told and "'hid'" not in told
+    assert "hid/" not in told and "'hid'" not in told and "den" not in told.replace("hidden", "")
 
 
 def test_an_address_does_not_show_its_passwords() -> None:

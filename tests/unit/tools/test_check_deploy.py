@@ -86,6 +86,7 @@ def test_the_manifests_are_sound() -> None:
         (", resources: {limits: {cpus: \"1\", memory: 512M}}}", "}", "worker: has no limits"),
         ('["mysql:/var/lib/mysql"]', '["data:/var/lib/mysql"]', "is not declared"),
         ("rota:0.1.0}", "rota:0.0.9}", "this release is"),
+        ("    user: redis ", "    # ", "redis: an image leaves root for its own server alone"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_the_compose_file_is_found(copy: Path, *, old: str, new: str, problem: str) -> None:

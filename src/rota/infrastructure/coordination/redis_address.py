@@ -19,6 +19,7 @@ FILES = ("ca", "cert", "key")
 FOR_SENTINELS = "sentinel_"  # begins the options that are for Sentinels alone
 LOGIN = ("sentinel_user", "sentinel_password", "sentinel_tls")
 TRUTHS = {"true": True, "false": False}
+SPELLED = "in a password, / ? # @ are %2F %3F %23 %40"
 
 
 class Topology(StrEnum):
@@ -82,8 +83,10 @@ def parse_address(url: str) -> RedisAddress:
     if topology is None:
         raise ConfigError("redis url: names one server", fix=EXAMPLES[Topology.SENTINEL])
     parts = urlsplit(url)
+    if "@" in parts.path + parts.fragment:
+        raise ConfigError(f"redis url: has an @ behind its servers; {SPELLED}", fix=EXAMPLES[topology])
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    _check_options(options, topology)
+    _check_options(options, topology, has_at="@" in parts.query)
     nodes = _read_nodes(parts, options)
     port = SENTINEL_PORT if topology is Topology.SENTINEL else NODE_PORT
     servers = tuple(_list_servers(parts, port=port, example=EXAMPLES[topology]))
@@ -107,8 +110,7 @@ def _list_servers(parts: SplitResult, *, port: int, example: str) -> Iterator[Se
             one = urlsplit(f"//{server}")
             host, own_port = one.hostname, one.port
         except ValueError as exc:
-            problem = f"redis url: server {number} is not host:port; in a password, / ? # @ are %2F %3F %23 %40"
-            raise ConfigError(problem, fix=example) from exc
+            raise ConfigError(f"redis url: server {number} is not host:port; {SPELLED}", fix=example) from exc
         if not host:
             raise ConfigError(f"redis url: server {number} has no name", fix=example)
         yield Server(host, own_port or port)
@@ -124,12 +126,13 @@ def _read_path(parts: SplitResult) -> tuple[str, int]:
     return service, int(database or 0)
 
 
-def _check_options(options: Mapping[str, str], topology: Topology) -> None:
+def _check_options(options: Mapping[str, str], topology: Topology, *, has_at: bool) -> None:
     known = list(FILES)
     if topology is Topology.SENTINEL:
         known += [*LOGIN, *(FOR_SENTINELS + name for name in FILES)]
     if unknown := sorted(options.keys() - set(known)):
-        raise ConfigError(f"redis url: the option {unknown[0]!r} is not known", fix=f"one of {', '.join(known)}")
+        which = f"an option is not known; {SPELLED}" if has_at else f"the option {unknown[0]!r} is not known"
+        raise ConfigError(f"redis url: {which}", fix=f"one of {', '.join(known)}")
 
 
 def _read_nodes(parts: SplitResult, options: Mapping[str, str]) -> Login:

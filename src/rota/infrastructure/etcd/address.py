@@ -1,4 +1,7 @@
-"""Where an etcd is, and as whom to talk to it: what `etcd://` and `etcds://` say."""
+"""Where an etcd is, and as whom to talk to it: what `etcd://` and `etcds://` say.
+
+A URL may hold a password, so an error quotes nothing of it that may be part of one.
+"""
 
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -8,6 +11,7 @@ from rota.domain.errors import ConfigError
 PORT = 2379
 EXAMPLE = "etcd://localhost:2379"
 FILES = ("ca", "cert", "key")
+SPELLED = "in a password, / ? # @ are %2F %3F %23 %40"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,11 @@ def parse_address(url: str) -> EtcdAddress:
     login, _, servers = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
     has_tls = parts.scheme.lower() == "etcds"
+    if "@" in parts.path + parts.fragment:
+        raise ConfigError(f"etcd url: has an @ behind its servers; {SPELLED}", fix=EXAMPLE)
     files = _read_files(parts, has_tls=has_tls)
     return EtcdAddress(
-        tuple(_read_endpoint(server) for server in servers.split(",")),
+        tuple(_read_endpoint(server, number) for number, server in enumerate(servers.split(","), start=1)),
         unquote(parts.path).strip("/"),
         unquote(user),
         unquote(password),
@@ -41,21 +47,22 @@ def parse_address(url: str) -> EtcdAddress:
     )
 
 
-def _read_endpoint(server: str) -> str:
+def _read_endpoint(server: str, number: int) -> str:
     try:
         one = urlsplit(f"//{server}")
         host, port = one.hostname, one.port or PORT
     except ValueError as exc:
-        raise ConfigError(f"etcd url: {server!r} is no server: {exc}", fix=EXAMPLE) from exc
+        raise ConfigError(f"etcd url: server {number} is not host:port; {SPELLED}", fix=EXAMPLE) from exc
     if not host:
-        raise ConfigError("etcd url: a server has no name", fix=EXAMPLE)
+        raise ConfigError(f"etcd url: server {number} has no name", fix=EXAMPLE)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _read_files(parts: SplitResult, *, has_tls: bool) -> dict[str, str]:
     files = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := sorted(files.keys() - set(FILES)):
-        raise ConfigError(f"etcd url: {unknown[0]!r} is not known", fix=f"one of {', '.join(FILES)}")
+        which = f"{unknown[0]!r} is not known" if "@" not in parts.query else f"an option is not known; {SPELLED}"
+        raise ConfigError(f"etcd url: {which}", fix=f"one of {', '.join(FILES)}")
     if files and not has_tls:
         raise ConfigError("etcd url: certificates are for TLS", fix="etcds:// in place of etcd://")
     if ("cert" in files) != ("key" in files):

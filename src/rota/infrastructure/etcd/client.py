@@ -31,7 +31,7 @@ from rota.infrastructure.etcd.doubts import Doubts, Waiting
 from rota.infrastructure.etcd.endpoints import Endpoints, Link, NotConnectedError
 from rota.infrastructure.etcd.login import HAS_LEADER, Login, Metadata
 from rota.infrastructure.etcd.ops import Answer, Condition, Op, Span, cut, pack, transaction, unpack
-from rota.infrastructure.etcd.refusals import ELSEWHERE, check_size, is_login_over, is_worth_repeating
+from rota.infrastructure.etcd.refusals import ELSEWHERE, check_size, is_forbidden, is_login_over, is_worth_repeating
 from rota.infrastructure.system import SystemClock
 
 GIVEN_UP = "no answer is to be expected"
@@ -59,12 +59,16 @@ class LeaseGoneError(Exception):
     """The lease has run out, or was revoked."""
 
 
+class ForbiddenError(Exception):
+    """Our user must not ask for that: the newer an etcd, the more it keeps for its root."""
+
+
 class GivenUpError(Exception):
     """The answer will not come."""
 
 
 class CompactedError(Exception):
-    """The history that a watch was to begin with is gone."""
+    """The history that was asked for is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,15 +203,13 @@ class EtcdClient:
         return _Stream(begin, asyncio.timeout(None), signed=signed)
 
     async def compact(self, revision: int) -> None:
-        """Forget the history before this revision; it may be forgotten already."""
+        """Forget the history before this revision; it may be forgotten already. `ForbiddenError`: not by our user."""
         with suppress(CompactedError):
-            await self._call(COMPACT, wire.CompactRequest(revision=revision), kind=wire.CompactResponse)
+            await self._administer(COMPACT, wire.CompactRequest(revision=revision), kind=wire.CompactResponse)
 
     async def status(self) -> wire.StatusResponse:
-        """What the member that is asked says of itself."""
-        answer: wire.StatusResponse = await self._call(
-            STATUS, wire.StatusRequest(), kind=wire.StatusResponse, may_repeat=True
-        )
+        """What the member that is asked says of itself. `ForbiddenError`: not to our user."""
+        answer: wire.StatusResponse = await self._administer(STATUS, wire.StatusRequest(), kind=wire.StatusResponse)
         return answer
 
     @asynccontextmanager
@@ -273,6 +275,14 @@ class EtcdClient:
         answer = await self._call(TXN, asked, kind=wire.TxnResponse, may_repeat=may_repeat)
         number = len(ops) if answer.succeeded else len(otherwise)
         return Done(answer.succeeded, unpack(answer.responses, number=number), answer.header.revision)
+
+    async def _administer(self, path: str, asked: Any, *, kind: Any) -> Any:
+        try:
+            return await self._call(path, asked, kind=kind, may_repeat=True)
+        except self._unavailable as exc:
+            if is_forbidden(exc.__cause__):
+                raise ForbiddenError(str(exc)) from exc
+            raise
 
     async def _call(self, path: str, asked: Any, *, kind: Any, may_repeat: bool = False) -> Any:
         problem: Exception | None = None

@@ -61,6 +61,11 @@ def get(key: str) -> Op:
     return Op(_field(RANGE, _field(KEY, key.encode())))
 
 
+def get_as_of(key: str, revision: int) -> Op:
+    """What it was at that revision. `CompactedError` where nobody knows any more."""
+    return _asked(wire.RangeRequest(key=key.encode(), revision=revision))
+
+
 def exists(key: str) -> Op:
     """Its answer has a count and no value."""
     return _asked(wire.RangeRequest(key=key.encode(), count_only=True))

@@ -29,6 +29,11 @@ def is_login_over(error: grpc.aio.AioRpcError) -> bool:
     return error.code() is grpc.StatusCode.UNAUTHENTICATED or error.details() in OLD_LOGIN
 
 
+def is_forbidden(error: BaseException | None) -> bool:
+    """Our user must not ask for that."""
+    return isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
 def check_size(error: grpc.aio.AioRpcError, asked: Any) -> None:
     """What etcd refuses because it is too long will never pass: nobody may take that for an outage."""
     size = len(asked) if isinstance(asked, bytes) else 0  # nothing but a transaction is long

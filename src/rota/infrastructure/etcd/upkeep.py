@@ -6,6 +6,8 @@ then. Whoever finds it as it has seen or written it last writes the present one,
 be forgotten. Who does that warns as well and looks again soon; whoever finds that another does looks later. So one does
 the work and asks how full it is, and the others, however many, cost next to nothing. The history is kept for one to two
 rounds, and longer once where the one that did it is gone.
+
+With users, an etcd of 2026 or later lets only its root do that. Then somebody else must, or it fills up: that is told.
 """
 
 import asyncio
@@ -17,13 +19,17 @@ import structlog
 
 from rota.application.ports.system import Clock
 from rota.domain.errors import UnavailableError
-from rota.infrastructure.etcd.client import EtcdClient
-from rota.infrastructure.etcd.ops import get, is_unchanged, put
+from rota.infrastructure.etcd.client import CompactedError, EtcdClient, ForbiddenError
+from rota.infrastructure.etcd.ops import get, get_as_of, is_unchanged, put
 
 EVERY = timedelta(seconds=15)
 SELDOM = 3 * EVERY  # where another does it
 USUAL_QUOTA = 2 * 1024**3  # bytes, unless --quota-backend-bytes says otherwise, which etcd tells since 3.6
 NEARLY_FULL = 0.75
+COMPACT_BY_ITSELF = (
+    "start each member with --auto-compaction-mode=periodic --auto-compaction-retention=5m, or grant Rota's user the "
+    "role root"
+)
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +43,7 @@ class Upkeep:
         self._key = key
         self._seen = 0
         self._has_warned = False
+        self._has_told_of_history = False
 
     async def run(self) -> None:
         """Look for ever; an etcd that is away is looked at again."""
@@ -63,17 +70,37 @@ class Upkeep:
             return False
         self._seen = marked.revision
         if kvs and kvs[0].value.isdigit():
-            await self._client.compact(int(kvs[0].value))
+            await self._compact(int(kvs[0].value))
         return True
 
     async def warn(self) -> None:
-        """Say once that it is nearly full, or refuses writes already."""
-        status = await self._client.status()
+        """Say once that it is nearly full, or refuses writes already, if it tells our user how full it is."""
+        try:
+            status = await self._client.status()
+        except ForbiddenError:
+            return
         quota = status.db_size_quota or USUAL_QUOTA
         is_full = bool(status.errors) or status.db_size_in_use > NEARLY_FULL * quota
         if is_full and not self._has_warned:
             log.warning("etcd.nearly_full", bytes_in_use=status.db_size_in_use, quota=quota, alarms=list(status.errors))
         self._has_warned = is_full
+
+    async def _compact(self, revision: int) -> None:
+        try:
+            await self._client.compact(revision)
+        except ForbiddenError as exc:
+            if not self._has_told_of_history and not await has_forgotten(self._client, self._key):
+                log.warning("etcd.history_kept", error=str(exc), fix=COMPACT_BY_ITSELF)
+                self._has_told_of_history = True
+
+
+async def has_forgotten(client: EtcdClient, key: str) -> bool:
+    """Whether anybody has ever let it forget its history."""
+    try:
+        await client.read([get_as_of(key, 1)])
+    except CompactedError:
+        return True
+    return False
 
 
 @asynccontextmanager

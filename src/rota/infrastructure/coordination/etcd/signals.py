@@ -45,6 +45,7 @@ from rota.infrastructure.etcd.ops import (
 )
 
 EVENTS_PER_KEY = 2_000  # some 400 KB
+LONGEST_BATCH = 1_000_000  # bytes, well below what etcd takes at once
 PRUNE_EVERY = 1_000  # events of this process
 EVENT_ID = "e"
 END = 10**9  # after all events of a revision
@@ -85,10 +86,9 @@ class EtcdSignals:
 
     async def publish(self, events: Sequence[Event]) -> None:
         for start in range(0, len(events), EVENTS_PER_KEY):
-            some = events[start : start + EVENTS_PER_KEY]
-            key = f"{self._keys.events}{self._stamps.next()}_{len(some)}"
-            begin = put_missing(self._keys.events_begin, b"0")
-            await self._client.write([put(key, msgspec.json.encode(some)), begin])
+            for number, batch in _pack(events[start : start + EVENTS_PER_KEY]):
+                key = f"{self._keys.events}{self._stamps.next()}_{number}"
+                await self._client.write([put(key, batch), put_missing(self._keys.events_begin, b"0")])
         self._unpruned += len(events)
         if self._unpruned >= PRUNE_EVERY:
             self._unpruned = 0
@@ -148,6 +148,16 @@ class EtcdSignals:
             await self._client.write(
                 [last, *(delete(kv.key.decode()) for kv in doomed)], when=[is_unchanged(key, kept)]
             )
+
+
+def _pack(events: Sequence[Event]) -> Iterator[tuple[int, bytes]]:
+    """How many, and their batch: several of them where progress was told at length."""
+    batch, half = msgspec.json.encode(events), len(events) // 2
+    if len(batch) <= LONGEST_BATCH or not half:
+        yield len(events), batch
+        return
+    yield from _pack(events[:half])
+    yield from _pack(events[half:])
 
 
 def _find_place(text: str) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ from rota.infrastructure.etcd.ops import (
 )
 from rota.infrastructure.store.etcd.audit import audit_ops
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
-from rota.infrastructure.store.etcd.records import lay_out, load_tasks
+from rota.infrastructure.store.etcd.records import bring, lay_out, load_tasks
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, runs_of
 
 BATCH_KEPT = timedelta(hours=1)  # longer than any request is on its way
@@ -69,9 +69,11 @@ class TaskAdder:
         if layout.has_specs_before and not is_looked_up:
             return False
         kept = audit_ops(self._space, [entry for item in new for entry in item.audit])
-        await self._space.client.write_in_parts(layout.before)
         conditions = self._conditions(new)
-        if len(conditions) <= MOST_CONDITIONS and not layout.has_specs_before:
+        is_checked = len(conditions) <= MOST_CONDITIONS and not layout.has_specs_before
+        if not await bring(self._space, layout.before, when=conditions if is_checked else ()):
+            return False
+        if is_checked:
             ops = [op for group in groups for op in group]
             if len(ops) + len(kept) > MOST_OPS:  # all but the first, by which an etcd that is full knows that it is one
                 ops = [*groups[0], *self._gather(new[1:], groups[1:])]

@@ -7,7 +7,7 @@ from rota.domain.ids import TaskId
 from rota.domain.log import LogEntry
 from rota.domain.submission import NewTask
 from rota.domain.task import PROCESSING, Task, TaskState
-from rota.infrastructure.etcd.ops import Op, put
+from rota.infrastructure.etcd.ops import Condition, Op, cut, put
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.etcd.documents import (
     encode,
@@ -72,6 +72,14 @@ def lay_out(space: EtcdSpace, new: Sequence[NewTask], *, fits: Callable[[Sequenc
     if fits(groups):
         return Layout(payloads, groups)
     return Layout([*payloads, *(spec for spec, *_ in groups)], [rest for _, *rest in groups], has_specs_before=True)
+
+
+async def bring(space: EtcdSpace, before: Sequence[Op], *, when: Sequence[Condition]) -> bool:
+    """Write what comes before a transaction, while the conditions of that are met: else it would stay for nothing."""
+    for parts in cut([op] for op in before):
+        if not (await space.client.write([op for part in parts for op in part], when=when)).is_met:
+            return False
+    return True
 
 
 async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task]:

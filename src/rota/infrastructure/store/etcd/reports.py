@@ -16,6 +16,7 @@ from rota.domain.task import FAILED
 from rota.infrastructure.etcd.ops import Span, delete, put
 from rota.infrastructure.store.etcd.documents import read_result
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
+from rota.infrastructure.store.etcd.records import MOST_LONG
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, name_of, tenant_of
 from rota.infrastructure.store.report_documents import read_figures, read_ids, write_figures, write_ids
 from rota.infrastructure.store.spec_documents import read_spec
@@ -84,8 +85,12 @@ class EtcdReportStore:
 
     async def _complete(self, specs: Sequence[KV]) -> list[TaskFacts]:
         """With how they ended, if they have."""
-        [results] = await self._space.find_ids(["results"], map(id_of, specs))
-        return [_facts(kv, results.get(id_of(kv))) for kv in specs]
+        facts: list[TaskFacts] = []
+        for start in range(0, len(specs), MOST_LONG):
+            some = specs[start : start + MOST_LONG]
+            [results] = await self._space.find_ids(["results"], map(id_of, some))
+            facts += [_facts(kv, results.get(id_of(kv))) for kv in some]
+        return facts
 
 
 def _read_progress(found: KV | None) -> Progress:

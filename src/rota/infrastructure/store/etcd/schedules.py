@@ -23,11 +23,11 @@ from rota.domain.schedule import Occurrence
 from rota.domain.submission import NewTask
 from rota.domain.task import Task
 from rota.domain.task_config import ConfigKey, TaskConfig, UnreadableConfig
-from rota.infrastructure.etcd.ops import MOST_BYTES, Op, Span, count, delete, put, size_of, together
+from rota.infrastructure.etcd.ops import MOST_BYTES, Op, Span, count, delete, is_unchanged, put, size_of, together
 from rota.infrastructure.instants import from_us, to_us
 from rota.infrastructure.store.etcd.configs import LAST, config_key, fire_place
 from rota.infrastructure.store.etcd.fire_times import move_ops, read_due, read_fire_time
-from rota.infrastructure.store.etcd.records import lay_out, load_tasks
+from rota.infrastructure.store.etcd.records import bring, lay_out, load_tasks
 from rota.infrastructure.store.etcd.space import (
     FIRST_WINDOW,
     KV,
@@ -161,8 +161,9 @@ class EtcdScheduleStore:
             ops = self._note(new, found)
             fits = partial(_fits, room=MOST_BYTES - size_of(ops))
             layout = lay_out(self._space, [NewTask(task) for task in new.tasks], fits=fits)
-            await self._space.client.write_in_parts(layout.before)
-            if await self._space.write_if([key], [found], ops=[*ops, *map(together, layout.groups)]):
+            unchanged = [is_unchanged(key, found.mod_revision)]
+            is_brought = await bring(self._space, layout.before, when=unchanged)
+            if is_brought and await self._space.write_if([key], [found], ops=[*ops, *map(together, layout.groups)]):
                 return new.occurrences
 
     def _note(self, firing: Firing, found: KV) -> list[Op]:

@@ -49,11 +49,10 @@ from rota.infrastructure.store.etcd.documents import (
     state_document,
 )
 from rota.infrastructure.store.etcd.listing import list_page
-from rota.infrastructure.store.etcd.records import complete_tasks, due_key, load_tasks, log_key
+from rota.infrastructure.store.etcd.records import MOST_LONG, complete_tasks, due_key, load_tasks, log_key
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, present, spell_time
 from rota.infrastructure.store.spec_documents import read_spec, to_live
 
-PURGE_PART = 500
 Purged = dict[str, dict[TaskStatus, int]]  # by tenant
 
 
@@ -139,11 +138,11 @@ class EtcdTaskStore:
         left, total = purge_limit(limit), 0
         span = self._space.ids_from("results", 0, before=first_id_at(completed_before) + 1)
         while left > 0:
-            page = await self._space.scan(span, PURGE_PART)
+            page = await self._space.scan(span, MOST_LONG)
             old = [(kv, end) for kv in page if (end := read_result(kv)).state.completed_us < to_us(completed_before)]
             purged = await self._purge(old[:left]) if old else 0
             total, left = total + purged, left - purged
-            if len(page) < PURGE_PART:
+            if len(page) < MOST_LONG:
                 break
             span = Span(page[-1].key + b"\0", span.end)
         return total

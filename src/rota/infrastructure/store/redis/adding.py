@@ -15,7 +15,7 @@ from rota.domain.task import BLOCKED, PROCESSING, Task, TaskState
 from rota.infrastructure.coordination.redis_client import Part
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.redis.documents import StoredTask, is_apart, new_document
-from rota.infrastructure.store.redis.space import Change, RedisSpace, spell
+from rota.infrastructure.store.redis.space import LONG_AT_ONCE, Change, RedisSpace, spell
 
 
 class TaskAdder:
@@ -99,7 +99,8 @@ async def load_tasks(space: RedisSpace, task_ids: Sequence[TaskId]) -> dict[Task
 async def complete(space: RedisSpace, stored: Sequence[StoredTask]) -> list[Task]:
     """Whole tasks, with the payloads that are kept apart."""
     long = [one.id for one in stored if one.spec.payload is None]
-    payloads = dict(zip(long, await space.find_texts([space.payload(one) for one in long]), strict=True))
+    found = await space.find_texts([space.payload(one) for one in long], at_once=LONG_AT_ONCE)
+    payloads = dict(zip(long, found, strict=True))
     return [one.to_task(payloads.get(one.id)) for one in stored]
 
 

@@ -46,6 +46,7 @@ ID_DIGITS = 19
 TIME_DIGITS = 17
 SHRINKING = frozenset({"HDEL", "ZREM"})  # commands that a full server takes
 AT_ONCE = 500  # documents in one command: a server that answers one must not keep others waiting for long
+LONG_AT_ONCE = 64  # of those that may be as long as a payload: 16 MiB
 
 
 class Change:
@@ -169,15 +170,15 @@ class RedisSpace:
         """These fields of a hash, in order."""
         return await self.gather("HMGET", key, parts=fields)
 
-    async def find_texts(self, keys: Sequence[str]) -> list[bytes | None]:
+    async def find_texts(self, keys: Sequence[str], *, at_once: int = AT_ONCE) -> list[bytes | None]:
         """What stands at these keys, in order."""
-        return await self.gather("MGET", parts=keys)
+        return await self.gather("MGET", parts=keys, at_once=at_once)
 
-    async def gather(self, *command: str, parts: Sequence[str]) -> list[bytes | None]:
+    async def gather(self, *command: str, parts: Sequence[str], at_once: int = AT_ONCE) -> list[bytes | None]:
         """The answers to a command that takes many parts, asked for some of them after the others."""
         found: list[bytes | None] = []
-        for start in range(0, len(parts), AT_ONCE):
-            found += await self.client.command(*command, *parts[start : start + AT_ONCE])
+        for start in range(0, len(parts), at_once):
+            found += await self.client.command(*command, *parts[start : start + at_once])
         return found
 
     async def ask_each(self, commands: Sequence[Sequence[Part]]) -> list[Any]:
