@@ -120,17 +120,21 @@ class _Walk:
     def step(self, made: Forecast) -> datetime | None:
         """Look at a target. The answer is the following one; None: there is none in this time."""
         judged = self.table.judge(Planned(target=self.at, due_at=self.at))
-        if judged.reason is SkipReason.ERROR:
-            made.unforeseen.setdefault(self.load.type, judged.detail)
-        if judged.fires:
-            made.add(self.load, made.span.place(self.at))
-            self.load.first, self.load.last = self.load.first or self.at, self.at
-            self.left -= 1
+        self.left -= judged.fires
+        if self.at >= made.span.begin:
+            self._note(made, judged)
         following = self.table.next(self.at) if self.left else None
         if following is None or following >= made.span.end:
             return None
         self.at = following
         return following
+
+    def _note(self, made: Forecast, judged: Planned) -> None:
+        if judged.reason is SkipReason.ERROR:
+            made.unforeseen.setdefault(self.load.type, judged.detail)
+        if judged.fires:
+            made.add(self.load, made.span.place(self.at))
+            self.load.first, self.load.last = self.load.first or self.at, self.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +219,9 @@ def _begin(made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Cal
     except InvalidError as exc:
         made.unforeseen[config.type] = exc.problem
         return
-    begin = max(made.span.begin, target_at(table, config, seen_at=due_of(config)))  # what was before has fired
+    begin = target_at(table, config, seen_at=due_of(config))  # what was before has fired
+    if schedule.max_runs is None:  # else each run before the span is one less in it
+        begin = max(begin, made.span.begin)
     first, left = table.next(begin - _TICK), _left(schedule, config.runs)
     if first is None or first >= made.span.end or not left:
         return
@@ -229,8 +235,12 @@ def _begin(made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Cal
 def _reckon(made: Forecast, load: TypeLoad, *, first: datetime, table: Timetable, left: int) -> None:
     """Count what fires at a fixed pace, bucket by bucket: a year of seconds takes no longer than an hour of them."""
     span, pace = made.span, table.pace or _TICK
+    passed = max(-((first - span.begin) // pace), 0)
+    first, left = first + passed * pace, left - passed
     end = min(span.end, table.schedule.end_at or span.end)
     whole = min(left, -((first - end) // pace))
+    if whole <= 0:
+        return
     place = span.place(first)
     while load.runs < whole:
         passed = max(-((first - span.end_of(place)) // pace), 0)
