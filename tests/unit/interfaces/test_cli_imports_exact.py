@@ -8,6 +8,7 @@ from rota.interfaces.cli.imports.celery_beat import read_beat
 from rota.interfaces.cli.imports.crontab import read_crontab
 from rota.interfaces.cli.imports.systemd import read_timers
 from rota.interfaces.cli.imports.translation import Translation
+from rota.interfaces.cli.imports.xxl_job import read_jobs
 
 
 def schedules(found: Translation) -> list[dict[str, Any]]:
@@ -109,3 +110,12 @@ def test_the_zone_of_beat_is_not_that_which_a_task_is_called_with(setting: str, 
         f"beat_schedule = {{'a': {{'task': 'm.a', 'schedule': crontab()}}}}\n{setting}", zone="Europe/Paris"
     )
     assert [one["zone"] for one in schedules(found) if "cron" in one] == [zone]
+
+
+@pytest.mark.parametrize(("status", "is_enabled"), [("1", True), ("0", False), ("", False)])
+def test_a_job_of_which_nobody_knows_whether_it_was_stopped_is_disabled_and_told(status: str, is_enabled: bool) -> None:
+    table = f"id,schedule_type,schedule_conf,executor_handler,trigger_status\n1,FIX_RATE,30,h,{status}\n"
+    found = read_jobs(table, zone="UTC")
+    assert [one["enabled"] for one in found.definitions] == [is_enabled]
+    told = "has no trigger_status: whether it was stopped is not known, and it is disabled"
+    assert (told in notes(found)) == (status == "")
