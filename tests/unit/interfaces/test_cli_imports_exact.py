@@ -112,6 +112,13 @@ def test_the_zone_of_beat_is_not_that_which_a_task_is_called_with(setting: str, 
     assert [one["zone"] for one in schedules(found) if "cron" in one] == [zone]
 
 
+def test_several_zones_in_a_file_of_beat_are_told() -> None:
+    source = "timezone = 'UTC'\nbeat_schedule = {'a': {'task': 'm.a', 'schedule': crontab()}}\nc(timezone='Asia/Tokyo')"
+    found = read_beat(source, zone="Europe/Paris")
+    assert [one["zone"] for one in schedules(found)] == ["Asia/Tokyo"]
+    assert notes(found)[0] == "names several zones, UTC, Asia/Tokyo: Asia/Tokyo is taken for all"
+
+
 @pytest.mark.parametrize(("status", "is_enabled"), [("1", True), ("0", False), ("", False)])
 def test_a_job_of_which_nobody_knows_whether_it_was_stopped_is_disabled_and_told(status: str, is_enabled: bool) -> None:
     table = f"id,schedule_type,schedule_conf,executor_handler,trigger_status\n1,FIX_RATE,30,h,{status}\n"

@@ -17,7 +17,7 @@ from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, type_
 
 _SCHEDULES = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES = ("timezone", "CELERY_TIMEZONE")
-_CONFIGURED_BY = ("update", "Celery", "dict")  # what is called with settings; a task may take a timezone, too
+_CALLED = ("s", "si", "signature", "subtask", "delay", "apply_async")  # a task, with what may be a timezone of its own
 _READ = ("task", "schedule", "args", "kwargs")
 _ADDED = "add_periodic_task"
 _ADDED_WITH = ("schedule", "sig", "args", "kwargs", "name")
@@ -38,9 +38,11 @@ def read_beat(source: str, *, zone: str, place: str = "celery") -> Translation:
         found.note(place, f"not translated: is no Python ({error})")
         return found
     assigned = [pair for node in ast.walk(tree) for pair in _assigned(node)]
-    for name, value in assigned:
-        if name in _ZONES and isinstance(value, ast.Constant) and isinstance(value.value, str):
-            zone = value.value
+    zones = [value.value for name, value in assigned if name in _ZONES and isinstance(value, ast.Constant)]
+    named = [*dict.fromkeys(one for one in zones if isinstance(one, str))]
+    zone = named[-1] if named else zone
+    if len(named) > 1:
+        found.note(place, f"names several zones, {', '.join(named)}: {zone} is taken for all")
     tables = [value for name, value in assigned if name in _SCHEDULES]
     tables += [table for node in ast.walk(tree) for table in _put_into(node)]
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == _ADDED]
@@ -74,8 +76,7 @@ def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
     if isinstance(node, ast.AnnAssign) and node.value is not None:
         return [(_name(node.target), node.value)]
     if isinstance(node, ast.Call):
-        is_configured = _name(node.func) in _CONFIGURED_BY
-        return [(word.arg or "", word.value) for word in node.keywords if is_configured or word.arg not in _ZONES]
+        return [(word.arg or "", word.value) for word in node.keywords if _name(node.func) not in _CALLED]
     return []
 
 
