@@ -21,11 +21,13 @@ from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import Planned, SkipReason, Timetable
 
 MOST_LOOKED_AT = 50_000  # targets, for one answer: about a second of work
+MOST_PASSED = 10_000  # before it begins, of schedules that have so many runs left; nobody else's answer ends there
 MOST_BUCKETS = 1_000
 MOST_TYPES = 1_000  # that an answer lists
 LONGEST = timedelta(days=366)
 PAGE = 500
 WAITS_FOR_END = "waits for the end of each run"  # nobody knows when that will be
+MANY_LEFT = "has more runs until then than are looked at"  # so that nobody knows how many are left
 SLICE = 200  # targets in one go: some 5 ms
 _TICK = timedelta(microseconds=1)
 
@@ -87,6 +89,7 @@ class Forecast:
     left_out: list[str] = field(default_factory=list)  # schedules beyond MOST_TYPES; about as many at most
     known_until: datetime | None = None  # from here on runs are missing; None: none are
     looked_at: int = 0
+    passed: int = 0
 
     @property
     def is_complete(self) -> bool:
@@ -167,6 +170,11 @@ class ForecastSchedules:
         heapify(coming)
         while coming:
             at, number = coming[0]
+            is_before = at < made.span.begin
+            if is_before and made.passed == MOST_PASSED:
+                made.unforeseen[walks[number].load.type] = MANY_LEFT
+                heappop(coming)
+                continue
             if made.looked_at == MOST_LOOKED_AT:
                 made.known_until = at
                 for _, cut in coming:
@@ -177,8 +185,9 @@ class ForecastSchedules:
                 heappop(coming)
             else:
                 heapreplace(coming, (following, number))
-            made.looked_at += 1
-            if made.looked_at % SLICE == 0:
+            made.passed += is_before
+            made.looked_at += not is_before
+            if (made.passed + made.looked_at) % SLICE == 0:
                 await self.node.clock.sleep(timedelta(0))
 
     async def _pages(self, tenant_id: TenantId, *, types: Collection[str]) -> AsyncIterator[Sequence[TaskConfig]]:

@@ -87,6 +87,19 @@ async def test_what_runs_until_then_is_no_run_that_is_left(when: dict[str, Any])
 
 
 @virtually
+async def test_one_that_has_many_runs_left_until_then_ends_no_other_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_PASSED", 100)
+    bench = await a_bench()
+    span = a_span(bench)
+    await put(bench, "hourly", schedule=Schedule(cron="0 * * * *"), next_fire_at=span.begin)
+    await put(bench, "many", schedule=Schedule(cron="* * * * *", max_runs=10_000), next_fire_at=span.begin)
+    found = await ask(bench, replace(span, begin=span.begin + 2 * HOUR, end=span.end))
+    assert [(one.type, one.runs) for one in found.types] == [("hourly", 22)]
+    assert found.unforeseen == {"many": "has more runs until then than are looked at"}
+    assert found.is_complete
+
+
+@virtually
 async def test_what_fires_at_another_time_is_neither_told_nor_missing() -> None:
     bench = await a_bench()
     span = a_span(bench, HOUR)
