@@ -6,7 +6,7 @@ once by waiting for those of a page before asking for the next.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -18,6 +18,7 @@ from rota.application.ports.store import Added
 from rota.application.submit import SubmitTasks
 from rota.domain.checks import check_instant, check_name, check_number
 from rota.domain.errors import InvalidError, NotFoundError
+from rota.domain.firing import target_at
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Schedule
 from rota.domain.submission import wish_for
@@ -51,7 +52,7 @@ class Range:
     end: datetime  # the first moment that is not in it
     name: str = "backfill"
     order: Order = Order.OLDEST
-    only_missing: bool = True  # leave out what fired in its time
+    only_missing: bool = True  # leave out what fired in its time, or will
     payload: Any = None  # None: that of the schedule, or of the config
     is_dry: bool = False
 
@@ -98,19 +99,22 @@ class Backfill:
             raise NotFoundError("task config", key[1])
         if config.schedule is None:
             raise NotFoundError("schedule", config.type)
-        plans = await self._list_plans(config, config.schedule, wanted=wanted)
+        table = await self._find_table(config, config.schedule)
+        plans = await self._list_plans(table, wanted)
         page = plans[place : place + limit]
-        judged = await self._without_fired(config, page) if wanted.only_missing else page
+        judged = await self._without_fired(config, page, table=table) if wanted.only_missing else page
         made = await self._run(config, judged, wanted=wanted, actor=actor)
         following = place + limit
         return Page(total=len(plans), made=made, next_place=following if following < len(plans) else None)
 
-    async def _list_plans(self, config: TaskConfig, schedule: Schedule, *, wanted: Range) -> Sequence[Planned]:
-        """All targets of the range, in the order wanted, as the calendars judge them."""
+    async def _find_table(self, config: TaskConfig, schedule: Schedule) -> Timetable:
         if schedule.after_end is not None:
             raise InvalidError("type", "has a schedule that waits for the end of its runs: no target was missed")
         calendars = await calendars_of(self.node.store.calendars, config.tenant_id, schedule=schedule)
-        table = Timetable(schedule, seed=config.type, calendars=calendars)
+        return Timetable(schedule, seed=config.type, calendars=calendars)
+
+    async def _list_plans(self, table: Timetable, wanted: Range) -> Sequence[Planned]:
+        """All targets of the range, in the order wanted, as the calendars judge them."""
         plans: list[Planned] = []
         at = table.next(wanted.begin - _TICK)
         while at is not None and at < wanted.end:
@@ -123,14 +127,19 @@ class Backfill:
             at = table.next(at)
         return plans if wanted.order is Order.OLDEST else plans[::-1]
 
-    async def _without_fired(self, config: TaskConfig, page: Sequence[Planned]) -> Sequence[Planned]:
+    async def _without_fired(
+        self, config: TaskConfig, page: Sequence[Planned], *, table: Timetable
+    ) -> Sequence[Planned]:
         known = await self.node.store.schedules.find_occurrences(
             config.tenant_id, config.type, times=[one.target for one in page]
         )
-        fired = {at for at, one in known.items() if one.task_id is not None}
+        reasons = {at: "fired in its time" for at, one in known.items() if one.task_id is not None}
+        if config.can_fire and config.next_fire_at is not None:  # jitter, or a leader that is behind
+            pending = target_at(table, config, seen_at=config.next_fire_at)
+            reasons |= {one.target: "the schedule is still to fire it" for one in page if one.target >= pending}
         return [
-            Planned(target=one.target, due_at=one.due_at, reason=SkipReason.COALESCED, detail="fired in its time")
-            if one.target in fired and one.fires
+            replace(one, reason=SkipReason.COALESCED, detail=reasons[one.target])
+            if one.target in reasons and one.fires
             else one
             for one in page
         ]

@@ -21,11 +21,13 @@ from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import Planned, SkipReason, Timetable
 
 MOST_LOOKED_AT = 50_000  # targets, for one answer: about a second of work
+MOST_PASSED = 10_000  # before it begins, of schedules that have so many runs left; nobody else's answer ends there
 MOST_BUCKETS = 1_000
 MOST_TYPES = 1_000  # that an answer lists
 LONGEST = timedelta(days=366)
 PAGE = 500
 WAITS_FOR_END = "waits for the end of each run"  # nobody knows when that will be
+MANY_LEFT = "has more runs until then than are looked at"  # so that nobody knows how many are left
 SLICE = 200  # targets in one go: some 5 ms
 _TICK = timedelta(microseconds=1)
 
@@ -87,6 +89,7 @@ class Forecast:
     left_out: list[str] = field(default_factory=list)  # schedules beyond MOST_TYPES; about as many at most
     known_until: datetime | None = None  # from here on runs are missing; None: none are
     looked_at: int = 0
+    passed: int = 0
 
     @property
     def is_complete(self) -> bool:
@@ -120,17 +123,21 @@ class _Walk:
     def step(self, made: Forecast) -> datetime | None:
         """Look at a target. The answer is the following one; None: there is none in this time."""
         judged = self.table.judge(Planned(target=self.at, due_at=self.at))
-        if judged.reason is SkipReason.ERROR:
-            made.unforeseen.setdefault(self.load.type, judged.detail)
-        if judged.fires:
-            made.add(self.load, made.span.place(self.at))
-            self.load.first, self.load.last = self.load.first or self.at, self.at
-            self.left -= 1
+        self.left -= judged.fires
+        if self.at >= made.span.begin:
+            self._note(made, judged)
         following = self.table.next(self.at) if self.left else None
         if following is None or following >= made.span.end:
             return None
         self.at = following
         return following
+
+    def _note(self, made: Forecast, judged: Planned) -> None:
+        if judged.reason is SkipReason.ERROR:
+            made.unforeseen.setdefault(self.load.type, judged.detail)
+        if judged.fires:
+            made.add(self.load, made.span.place(self.at))
+            self.load.first, self.load.last = self.load.first or self.at, self.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +170,11 @@ class ForecastSchedules:
         heapify(coming)
         while coming:
             at, number = coming[0]
+            is_before = at < made.span.begin
+            if is_before and made.passed == MOST_PASSED:
+                made.unforeseen[walks[number].load.type] = MANY_LEFT
+                heappop(coming)
+                continue
             if made.looked_at == MOST_LOOKED_AT:
                 made.known_until = at
                 for _, cut in coming:
@@ -173,8 +185,9 @@ class ForecastSchedules:
                 heappop(coming)
             else:
                 heapreplace(coming, (following, number))
-            made.looked_at += 1
-            if made.looked_at % SLICE == 0:
+            made.passed += is_before
+            made.looked_at += not is_before
+            if (made.passed + made.looked_at) % SLICE == 0:
                 await self.node.clock.sleep(timedelta(0))
 
     async def _pages(self, tenant_id: TenantId, *, types: Collection[str]) -> AsyncIterator[Sequence[TaskConfig]]:
@@ -215,7 +228,9 @@ def _begin(made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Cal
     except InvalidError as exc:
         made.unforeseen[config.type] = exc.problem
         return
-    begin = max(made.span.begin, target_at(table, config, seen_at=due_of(config)))  # what was before has fired
+    begin = target_at(table, config, seen_at=due_of(config))  # what was before has fired
+    if schedule.max_runs is None:  # else each run before the span is one less in it
+        begin = max(begin, made.span.begin)
     first, left = table.next(begin - _TICK), _left(schedule, config.runs)
     if first is None or first >= made.span.end or not left:
         return
@@ -229,8 +244,12 @@ def _begin(made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Cal
 def _reckon(made: Forecast, load: TypeLoad, *, first: datetime, table: Timetable, left: int) -> None:
     """Count what fires at a fixed pace, bucket by bucket: a year of seconds takes no longer than an hour of them."""
     span, pace = made.span, table.pace or _TICK
+    passed = max(-((first - span.begin) // pace), 0)
+    first, left = first + passed * pace, left - passed
     end = min(span.end, table.schedule.end_at or span.end)
     whole = min(left, -((first - end) // pace))
+    if whole <= 0:
+        return
     place = span.place(first)
     while load.runs < whole:
         passed = max(-((first - span.end_of(place)) // pace), 0)

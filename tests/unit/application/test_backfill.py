@@ -14,6 +14,8 @@ from rota.domain.errors import IdempotencyMismatchError, InvalidError, NotFoundE
 from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence, Schedule
+from rota.domain.timetable import Timetable
+from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_task
 from tests.support.virtual import Bench, a_bench, virtually
 
@@ -112,6 +114,27 @@ async def test_what_fired_in_its_time_or_a_calendar_excludes_is_left_out() -> No
     await store.configs.put(a_config("report", schedule=Schedule(every=HOUR, exclude=("closed",))))
     page = await backfill(key, a_range(bench), place=0, limit=10)
     assert {(one.action, one.reason) for one in page.made} == {(Action.SKIP, "in closed")}
+
+
+@virtually
+async def test_what_the_schedule_is_still_to_fire_is_left_out() -> None:
+    bench, backfill = await a_backfill()
+    wanted, configs = a_range(bench), bench.node.store.configs
+    jittery = Schedule(every=HOUR, jitter=HOUR)
+    last = wanted.end - HOUR
+    late = a_config(EMAIL, schedule=jittery, next_fire_at=Timetable(jittery, seed=EMAIL).due_at(last))
+    await configs.put(late)
+    page = await backfill(KEY, wanted, place=0, limit=10)
+    assert [(one.action, one.reason) for one in page.made] == [
+        (Action.RUN, ""),
+        (Action.RUN, ""),
+        (Action.SKIP, "the schedule is still to fire it"),
+    ]
+    everything = await backfill(KEY, a_range(bench, is_dry=True, only_missing=False), place=0, limit=10)
+    assert {one.action for one in everything.made} == {Action.RUN}
+    await configs.put(replace(late, is_enabled=False))
+    disabled = await backfill(KEY, a_range(bench, is_dry=True), place=0, limit=10)
+    assert {one.action for one in disabled.made} == {Action.RUN}
 
 
 @virtually

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,32 @@ async def test_what_has_passed_is_not_foreseen() -> None:
         ("late", 6, span.begin),
         ("limited", 3, following),
     ]
+
+
+@virtually
+@pytest.mark.parametrize("when", [{"every": HOUR}, {"cron": "0 * * * *"}])
+async def test_what_runs_until_then_is_no_run_that_is_left(when: dict[str, Any]) -> None:
+    bench = await a_bench()
+    span = a_span(bench, 6 * HOUR)
+    facts = {"next_fire_at": span.begin, "runs": 1}
+    await put(bench, "few", schedule=Schedule(**when, max_runs=6), **facts)
+    await put(bench, "none", schedule=Schedule(**when, max_runs=3), **facts)
+    found = await ask(bench, replace(span, begin=span.begin + 2 * HOUR, end=span.end))
+    assert [(one.type, one.runs, one.first) for one in found.types] == [("few", 3, span.begin + 2 * HOUR)]
+    assert sum(bucket.runs for bucket in found.buckets) == 3
+
+
+@virtually
+async def test_one_that_has_many_runs_left_until_then_ends_no_other_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_PASSED", 100)
+    bench = await a_bench()
+    span = a_span(bench)
+    await put(bench, "hourly", schedule=Schedule(cron="0 * * * *"), next_fire_at=span.begin)
+    await put(bench, "many", schedule=Schedule(cron="* * * * *", max_runs=10_000), next_fire_at=span.begin)
+    found = await ask(bench, replace(span, begin=span.begin + 2 * HOUR, end=span.end))
+    assert [(one.type, one.runs) for one in found.types] == [("hourly", 22)]
+    assert found.unforeseen == {"many": "has more runs until then than are looked at"}
+    assert found.is_complete
 
 
 @virtually

@@ -56,7 +56,7 @@ def test_a_crontab_becomes_definitions_and_notes() -> None:
     ]
     assert found.definitions[1]["payload"] == {
         "command": "FOO=1 /usr/bin/report 100%",
-        "stdin": "line one\nline two",
+        "stdin": "line one\nline two\n",
         "env": {"SHELL": "/bin/bash"},
     }
     assert [note.place for note in found.notes] == [f"crontab:{number}" for number in (3, 7, 8, 9, 10)] + ["crontab"]

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from rota.application.forecast import WAITS_FOR_END
+from rota.application.forecast import MANY_LEFT, WAITS_FOR_END
 from rota.config.registry import Registries, check_executor
 from rota.domain import errors
 from rota.domain.access import check_token_name
@@ -178,7 +178,7 @@ def of_schedules() -> Iterator[str]:
     """Why one cannot be foreseen, or does not fire."""
     old = Calendar(name="old", years=(2020, 2021))
     night = Calendar(name="night", periods=(Period(begin=NOW, end=OVER_AT),))
-    yield WAITS_FOR_END
+    yield from (WAITS_FOR_END, MANY_LEFT)
     yield refused(lambda: Timetable(Schedule(cron="0 9 * * *", only=("work",)), seed="x"))
     yield refused(lambda: old.covers(NOW))
     yield Allowed([], [night], ZoneInfo("UTC")).objection(NOW)

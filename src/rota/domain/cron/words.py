@@ -125,10 +125,13 @@ def _within(unit: str, spans: Sequence[Span], *, whole: str, words: _Words) -> s
 
 
 def _days(fields: CronFields, words: _Words) -> str:
+    is_any_day, is_any_weekday = _is_any("day", fields.days), _is_any("weekday", fields.weekdays)
+    if fields.is_either and (is_any_day or is_any_weekday):
+        return ""  # one of them is enough, and there is one on each day
     parts = []
-    if not _is_any("day", fields.days):
+    if not is_any_day:
         parts.append(words.on.format(words.list_of([_day(item, words) for item in fields.days])))
-    if not _is_any("weekday", fields.weekdays):
+    if not is_any_weekday:
         parts.append(words.list_of([_weekday(item, words) for item in fields.weekdays]))
     return (words.either if fields.is_either else words.comma).join(parts)
 

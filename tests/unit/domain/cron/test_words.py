@@ -30,6 +30,8 @@ VIXIE, QUARTZ = Dialect.VIXIE, Dialect.QUARTZ
             "at 02:30, Sunday, in January to March and in December",
             "在 02:30，周日，1 月至3 月、12 月",
         ),
+        (VIXIE, "0 0 7 * 5,*", "at 00:00", "在 00:00"),
+        (VIXIE, "0 0 7,* * 5", "at 00:00", "在 00:00"),
         (VIXIE, "*/10 * * * * *", "every 10 seconds", "每 10 秒"),
         (VIXIE, "15 30 4 * * *", "at 04:30:15", "在 04:30:15"),
         (VIXIE, "5/20 * * * *", "every 20 minutes from minute 5", "从 5 分起每 20 分钟"),

@@ -17,6 +17,7 @@ from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, type_
 
 _SCHEDULES = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES = ("timezone", "CELERY_TIMEZONE")
+_CALLED = ("s", "si", "signature", "subtask", "delay", "apply_async")  # a task, with what may be a timezone of its own
 _READ = ("task", "schedule", "args", "kwargs")
 _ADDED = "add_periodic_task"
 _ADDED_WITH = ("schedule", "sig", "args", "kwargs", "name")
@@ -37,10 +38,13 @@ def read_beat(source: str, *, zone: str, place: str = "celery") -> Translation:
         found.note(place, f"not translated: is no Python ({error})")
         return found
     assigned = [pair for node in ast.walk(tree) for pair in _assigned(node)]
-    for name, value in assigned:
-        if name in _ZONES and isinstance(value, ast.Constant) and isinstance(value.value, str):
-            zone = value.value
+    zones = [value.value for name, value in assigned if name in _ZONES and isinstance(value, ast.Constant)]
+    named = [*dict.fromkeys(one for one in zones if isinstance(one, str))]
+    zone = named[-1] if named else zone
+    if len(named) > 1:
+        found.note(place, f"names several zones, {', '.join(named)}: {zone} is taken for all")
     tables = [value for name, value in assigned if name in _SCHEDULES]
+    tables += [table for node in ast.walk(tree) for table in _put_into(node)]
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == _ADDED]
     if not tables and not calls:
         found.note(place, f"there is no {_SCHEDULES[0]} that is written out as a dict, and no {_ADDED}()")
@@ -71,7 +75,24 @@ def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
         return [(_name(target), node.value) for target in node.targets]
     if isinstance(node, ast.AnnAssign) and node.value is not None:
         return [(_name(node.target), node.value)]
-    return [(word.arg or "", word.value) for word in node.keywords] if isinstance(node, ast.Call) else []
+    if isinstance(node, ast.Call):
+        return [(word.arg or "", word.value) for word in node.keywords if _name(node.func) not in _CALLED]
+    return []
+
+
+def _put_into(node: ast.AST) -> list[ast.expr]:
+    """What a piece of the program puts into a schedule that is there: `beat_schedule["a"] = …`, `|= …`, `update(…)`."""
+    if isinstance(node, ast.AugAssign) and _name(node.target) in _SCHEDULES:
+        return [node.value]
+    if isinstance(node, ast.Assign):
+        places = [one for one in node.targets if isinstance(one, ast.Subscript) and _name(one.value) in _SCHEDULES]
+        return [ast.Dict([one.slice], [node.value]) for one in places]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
+        is_ours = _name(node.func.value) in _SCHEDULES
+        named = [ast.Dict([ast.Constant(word.arg)], [word.value]) for word in node.keywords if word.arg is not None]
+        rest = [word.value for word in node.keywords if word.arg is None]
+        return [*node.args, *named, *rest] if is_ours else []
+    return []
 
 
 def _read_entry(found: Translation, key: ast.expr | None, *, entry: ast.expr, zone: str, place: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, name_of_command, without_wrapping
 
 _SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
+_QUOTED = re.compile(r"^([\"'])(.*)\1$")
+_STEP_OF_ONE = re.compile(r"(?<![^\s,])(\d+|[A-Za-z]{3})/\d+(?![^\s,])", re.ASCII)
 _ZONE = "CRON_TZ"
 _DELAY = "RANDOM_DELAY"
 _MAIL = ("MAILTO", "MAILFROM")
@@ -45,7 +47,7 @@ class _Reading:
         else:
             if setting[1] == "TZ":
                 self.found.note(where, f"TZ is set for the commands alone: cron fires by {_ZONE}, or by its own zone")
-            self.settings[setting[1]] = setting[2].strip("\"'")
+            self.settings[setting[1]] = _QUOTED.sub(r"\2", setting[2])
 
     def _take_entry(self, line: str, where: str) -> None:
         count = (1 if line.startswith("@") else FIELDS) + self.has_user
@@ -62,7 +64,7 @@ class _Reading:
             return
         if not self.has_user and command.split()[0] == "root":
             self.found.note(where, "root is read as the command: if it is the user, give --system")
-        unwrapped = without_wrapping(cron)
+        unwrapped = _STEP_OF_ONE.sub(r"\1", without_wrapping(cron))
         if unwrapped != cron:
             self.found.note(where, f"{cron} is read as {unwrapped}, as BusyBox does; other crons refuse the line")
         definition = {
@@ -77,11 +79,13 @@ class _Reading:
         self.found.add(where, definition, schedule=schedule)
 
     def _payload(self, command: str) -> dict[str, Any]:
-        """The command; what follows its first % that is not escaped is its input, each further % a new line."""
+        """The command; what follows its first % that is not escaped is its input, each further % a new line, and its
+        last line ends, too."""
         parts = [part.replace("\\%", "%") for part in re.split(r"(?<!\\)%", command)]
         payload: dict[str, Any] = {"command": parts[0].strip()}
         if len(parts) > 1:
-            payload["stdin"] = "\n".join(parts[1:])
+            given = "\n".join(parts[1:])
+            payload["stdin"] = given if given.endswith("\n") or not given else f"{given}\n"
         if environment := {name: value for name, value in self.settings.items() if name != _ZONE}:
             payload["env"] = environment
         return payload

@@ -24,10 +24,12 @@ _FIELD = re.compile(r"(\*|\d+(\.\.\d+)?)(/\d+)?(,(\*|\d+(\.\.\d+)?)(/\d+)?)*")
 _WEEKDAYS = re.compile(r"[A-Za-z]{3,9}((\.\.|-|,)[A-Za-z]{3,9})*", re.ASCII)
 _WEEK = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
-_UNITS = {
-    "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "": 1, "s": 1, "sec": 1, "second": 1, "seconds": 1,
-    "m": 60, "min": 60, "minute": 60, "minutes": 60, "h": 3600, "hr": 3600, "hour": 3600, "hours": 3600,
-    "d": 86_400, "day": 86_400, "days": 86_400, "w": 604_800, "week": 604_800, "weeks": 604_800,
+_UNITS = {  # as systemd spells them: m is a minute, and M a month
+    "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3,
+    "": 1, "s": 1, "sec": 1, "second": 1, "seconds": 1, "m": 60, "min": 60, "minute": 60, "minutes": 60,
+    "h": 3600, "hr": 3600, "hour": 3600, "hours": 3600, "d": 86_400, "day": 86_400, "days": 86_400,
+    "w": 604_800, "week": 604_800, "weeks": 604_800, "M": 2_629_800, "month": 2_629_800, "months": 2_629_800,
+    "y": 31_557_600, "year": 31_557_600, "years": 31_557_600,
 }  # fmt: skip
 _SINCE_START = ("OnBootSec", "OnStartupSec", "OnActiveSec")
 _OF_TIMERS = ("Unit", "Persistent", "RandomizedDelaySec", "AccuracySec")
@@ -222,9 +224,9 @@ def _seconds(given: str) -> float:
     total, rest = 0.0, given.strip()
     while rest:
         part = _SPAN.match(rest)
-        if part is None or part[2].lower() not in _UNITS:
+        if part is None or part[2] not in _UNITS:
             raise UntranslatableError(f"{given!r} is no span of time that is known here")
-        total += float(part[1]) * _UNITS[part[2].lower()]
+        total += float(part[1]) * _UNITS[part[2]]
         rest = rest[part.end() :].strip()
     return total
 

@@ -98,6 +98,8 @@ def _note_rest(found: Translation, row: Row, *, place: str) -> None:
     for name in ("executor_timeout", "executor_fail_retry_count"):
         if row.get(name) and not row[name].isdigit():
             found.note(place, f"{name} {row[name]} is left out: it is no number from 0")
+    if not row.get("trigger_status"):
+        found.note(place, "has no trigger_status: whether it was stopped is not known, and it is disabled")
     if row.get("child_jobid"):
         found.note(place, f"children are left out: {row['child_jobid']}")
     if row.get("alarm_email"):

@@ -1,0 +1,128 @@
+"""What an import would get wrong without a word: spellings that mean something else than they seem to."""
+
+from typing import Any
+
+import pytest
+
+from rota.interfaces.cli.imports.celery_beat import read_beat
+from rota.interfaces.cli.imports.crontab import read_crontab
+from rota.interfaces.cli.imports.systemd import read_timers
+from rota.interfaces.cli.imports.translation import Translation
+from rota.interfaces.cli.imports.xxl_job import read_jobs
+
+
+def schedules(found: Translation) -> list[dict[str, Any]]:
+    return [one["schedule"] for one in found.definitions]
+
+
+def notes(found: Translation) -> list[str]:
+    return [note.text for note in found.notes]
+
+
+@pytest.mark.parametrize(
+    ("span", "seconds"), [("5m", 300.0), ("1M", 2_629_800.0), ("2 months", 5_259_600.0), ("1y", 31_557_600.0)]
+)
+def test_a_month_of_systemd_is_no_minute(span: str, seconds: float) -> None:
+    found = read_timers({"a.timer": f"OnUnitActiveSec={span}\n"}, zone="UTC")
+    assert [one["every_seconds"] for one in schedules(found)] == [seconds]
+
+
+@pytest.mark.parametrize("span", ["1H", "1Min", "2D"])
+def test_a_unit_that_systemd_does_not_know_is_noted(span: str) -> None:
+    found = read_timers({"a.timer": f"OnUnitActiveSec={span}\n"}, zone="UTC")
+    assert schedules(found) == []
+    assert "is no span of time that is known here" in notes(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ('"a b"', "a b"),
+        ("'-x \"y\"'", '-x "y"'),
+        ('"it\'s"', "it's"),
+        ("it's", "it's"),
+        ("'", "'"),
+        ('a "b"', 'a "b"'),
+        ("", ""),
+    ],
+)
+def test_the_quotes_around_a_setting_of_a_crontab_go_and_those_within_stay(given: str, value: str) -> None:
+    [definition] = read_crontab(f"A = {given}\n0 5 * * * /bin/x", zone="UTC").definitions
+    assert definition["payload"]["env"] == {"A": value}
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin"), [("mail%a", "a\n"), ("mail%a%b", "a\nb\n"), ("mail%a%", "a\n"), ("mail%", "")]
+)
+def test_the_input_of_a_command_of_a_crontab_ends_with_its_line(command: str, stdin: str) -> None:
+    [definition] = read_crontab(f"0 5 * * * {command}", zone="UTC").definitions
+    assert definition["payload"]["stdin"] == stdin
+
+
+@pytest.mark.parametrize(
+    ("cron", "read"),
+    [
+        ("5/15 * * * *", "5 * * * *"),
+        ("0 1-5/2,8/3 * * mon/2", "0 1-5/2,8 * * mon"),
+        ("*/15 1-5/2 * * *", "*/15 1-5/2 * * *"),
+    ],
+)
+def test_a_step_of_one_value_is_that_value_in_a_crontab_and_told(cron: str, read: str) -> None:
+    found = read_crontab(f"{cron} /bin/x", zone="UTC")
+    assert [one["cron"] for one in schedules(found)] == [read]
+    told = [f"{cron} is read as {read}, as BusyBox does; other crons refuse the line"] if cron != read else []
+    assert notes(found)[:-1] == told
+
+
+PUT_INTO = """
+app.conf.beat_schedule = {"a": {"task": "m.a", "schedule": 1}}
+app.conf.beat_schedule["b"] = {"task": "m.b", "schedule": 2}
+app.conf.beat_schedule |= {"c": {"task": "m.c", "schedule": 3}}
+app.conf.beat_schedule.update({"d": {"task": "m.d", "schedule": 4}}, e={"task": "m.e", "schedule": 5})
+app.conf.beat_schedule.update(made(), **more)
+app.conf.broker_options["f"] = {"task": "m.f", "schedule": 6}
+app.conf.broker_options.update({"g": {"task": "m.g", "schedule": 7}})
+"""
+
+
+def test_what_is_put_into_a_beat_schedule_later_is_read_or_told() -> None:
+    found = read_beat(PUT_INTO, zone="UTC", place="beat")
+    assert [(one["type"], one["schedule"]["every_seconds"]) for one in found.definitions] == [
+        *(("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0), ("e", 5.0))
+    ]
+    assert [(note.place, note.text) for note in found.notes[:2]] == [
+        ("beat:6", "not translated: made() is not written out as a dict"),
+        ("beat:6", "not translated: more is not written out as a dict"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "zone"),
+    [
+        ("app.conf.update(timezone='Asia/Tokyo')", "Asia/Tokyo"),
+        ("app = Celery('a', timezone='Asia/Tokyo')", "Asia/Tokyo"),
+        ("CELERY = dict(timezone='Asia/Tokyo')", "Asia/Tokyo"),
+        ("app.add_periodic_task(5.0, m.b.s(timezone='Asia/Tokyo'))", "Europe/Paris"),
+    ],
+)
+def test_the_zone_of_beat_is_not_that_which_a_task_is_called_with(setting: str, zone: str) -> None:
+    found = read_beat(
+        f"beat_schedule = {{'a': {{'task': 'm.a', 'schedule': crontab()}}}}\n{setting}", zone="Europe/Paris"
+    )
+    assert [one["zone"] for one in schedules(found) if "cron" in one] == [zone]
+
+
+def test_several_zones_in_a_file_of_beat_are_told() -> None:
+    source = "timezone = 'UTC'\nbeat_schedule = {'a': {'task': 'm.a', 'schedule': crontab()}}\nc(timezone='Asia/Tokyo')"
+    found = read_beat(source, zone="Europe/Paris")
+    assert [one["zone"] for one in schedules(found)] == ["Asia/Tokyo"]
+    assert notes(found)[0] == "names several zones, UTC, Asia/Tokyo: Asia/Tokyo is taken for all"
+
+
+@pytest.mark.parametrize(("status", "is_enabled"), [("1", True), ("0", False), ("", False)])
+def test_a_job_of_which_nobody_knows_whether_it_was_stopped_is_disabled_and_told(status: str, is_enabled: bool) -> None:
+    table = f"id,schedule_type,schedule_conf,executor_handler,trigger_status\n1,FIX_RATE,30,h,{status}\n"
+    found = read_jobs(table, zone="UTC")
+    assert [one["enabled"] for one in found.definitions] == [is_enabled]
+    told = "has no trigger_status: whether it was stopped is not known, and it is disabled"
+    assert (told in notes(found)) == (status == "")
