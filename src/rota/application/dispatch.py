@@ -11,6 +11,7 @@ with what is parked. What a crash takes with it is found by reconciliation: the 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -332,11 +333,20 @@ class Dispatcher:
             return
         taken = await self._taking.ask(limit, order, wait=wait)
         self._hand = {task_id: taken.added.get(task_id) for task_id in taken.task_ids}
+        self._doubt_doubles(taken.task_ids)
         self._changes = taken.changes
         self._has_more = bool(taken.heads)
         self._heads.note(taken.heads)
         if len(taken.task_ids) < limit:
             self._barren = 0
+
+    def _doubt_doubles(self, taken: Sequence[TaskId]) -> None:
+        """What was queued again has changed since it was added: as it was then, it must not be parked."""
+        if len(self._hand) < len(taken):
+            doubles = (task_id for task_id, number in Counter(taken).items() if number > 1)
+            self._hand.update(dict.fromkeys(doubles))
+        if self._parking:
+            self._hand.update(dict.fromkeys(task_id for task_id in taken if task_id in self._parking))
 
     async def _read(self, parked: Iterable[TaskId], *, reign: Reign) -> list[LiveTask]:
         """Those of the tasks in hand and of the parked ones that wait and are due, in the order to serve them."""
