@@ -395,7 +395,7 @@ class Dispatcher:
         except UnavailableError:
             self._throttle.doubt(starting)
             raise
-        self._throttle.settle(starting)
+        self._throttle.settle(starting, stale=stale)
         changed = stale & unread  # these may wait in another shape than that in which they were added
         for live in starting:
             if live.state.id not in changed:

@@ -295,6 +295,36 @@ async def test_the_global_rate_holds_for_all_types_together_and_can_be_tuned(sta
         assert len(await stage.granted()) == 399
 
 
+async def leave_behind(stage: Stage, *task_ids: int) -> None:
+    """Queue tasks that are cancelled before anybody takes them."""
+    await stage.truth.tasks.add([a_new_task(task_id) for task_id in task_ids])
+    lives = await stage.truth.tasks.find_live([TaskId(task_id) for task_id in task_ids])
+    await stage.truth.tasks.advance([live.state.cancelled("by hand", at=stage.clock.now()) for live in lives])
+    await stage.calm.queue.push([QueueEntry(live.id, NORMAL, added=live) for live in lives])
+
+
+@staged
+async def test_tasks_that_were_cancelled_in_the_queue_take_nothing_of_the_global_rate(stage: Stage) -> None:
+    await stage.hire(1)
+    stage.dispatcher.tune(DispatchSettings(global_rate=2))
+    async with stage.reigning():
+        await leave_behind(stage, *range(1, 41))
+        await stage.submit(41)
+        await stage.pass_time(1)
+        assert set(await stage.granted()) == {41}
+
+
+@staged
+async def test_tasks_that_were_cancelled_in_the_queue_take_nothing_of_the_rate_of_their_type(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(rate_per_second=1))
+    await stage.hire(1, capacity=1)
+    async with stage.reigning():
+        await leave_behind(stage, *range(1, 11))
+        await stage.submit(11)
+        await stage.pass_time(1)
+        assert set(await stage.granted()) == {11}
+
+
 @staged
 async def test_what_the_global_rate_refuses_of_too_many_taken_is_parked(stage: Stage) -> None:
     await stage.hire(1, capacity=1000, types=frozenset({EMAIL}))
