@@ -56,6 +56,8 @@ MOST_MOVED = 2_000  # due entries at once: one atomic step of the coordinator
 RETURN_AFTER = timedelta(seconds=5)  # what found no place to park …
 RETURN_PACE = timedelta(microseconds=250)  # … comes back in a trickle, or it would be all that dispatch does
 PUSH_BATCH = 1_000
+LOOK_OVER_EVERY = 30.0  # seconds between two looks at what is parked, whether it still waits …
+MOST_LOOKED_OVER = 5_000  # … and at how many of it
 
 log = structlog.get_logger(__name__)
 
@@ -159,6 +161,7 @@ class Dispatcher:
         self._has_taken = False  # whether the wait has brought what there was to take
         self._pause: float | None = None  # seconds until a limit may let something go
         self._return_at: datetime | None = None
+        self._look_over_at = self._loops.clock.monotonic() + LOOK_OVER_EVERY
 
     async def _look(self, reign: Reign) -> None:
         wait, self._wait = self._wait, timedelta(0)  # after a failure: no waiting, the pause has been long enough
@@ -171,6 +174,7 @@ class Dispatcher:
             is_done = await self._serve_all(reign)
         if is_done:
             self._wait = self._until_due()
+        await self._look_over_parked()
         self._report_parked()
 
     async def _wait_for_work(self, wait: timedelta, *, reign: Reign) -> None:
@@ -451,6 +455,18 @@ class Dispatcher:
             entries = [QueueEntry(task_id, NORMAL) for task_id in ids]  # better in the wrong place than in none
         await self._queue.push(entries)
         self._hand = {}
+
+    async def _look_over_parked(self) -> None:
+        """What was cancelled while it was parked is found out when it may go. Where that never comes, it would take the
+        place of others."""
+        now = self._loops.clock.monotonic()
+        if not self._parking or now < self._look_over_at:
+            return
+        self._look_over_at = now + LOOK_OVER_EVERY
+        ids = self._parking.take_turns(MOST_LOOKED_OVER)
+        lives = await self._tasks.find_live(ids)
+        for task_id in set(ids).difference([live.id for live in lives if live.state.status in WAITING]):
+            self._let_go(task_id)
 
     def _let_go(self, task_id: TaskId) -> None:
         self._hand.pop(task_id, None)
