@@ -11,6 +11,7 @@ with what is parked. What a crash takes with it is found by reconciliation: the 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ MOST_MOVED = 2_000  # due entries at once: one atomic step of the coordinator
 RETURN_AFTER = timedelta(seconds=5)  # what found no place to park …
 RETURN_PACE = timedelta(microseconds=250)  # … comes back in a trickle, or it would be all that dispatch does
 PUSH_BATCH = 1_000
+LOOK_OVER_EVERY = 30.0  # seconds between two looks at what is parked, whether it still waits …
+MOST_LOOKED_OVER = 5_000  # … and at how many of it
 
 log = structlog.get_logger(__name__)
 
@@ -158,6 +161,7 @@ class Dispatcher:
         self._has_taken = False  # whether the wait has brought what there was to take
         self._pause: float | None = None  # seconds until a limit may let something go
         self._return_at: datetime | None = None
+        self._look_over_at = self._loops.clock.monotonic() + LOOK_OVER_EVERY
 
     async def _look(self, reign: Reign) -> None:
         wait, self._wait = self._wait, timedelta(0)  # after a failure: no waiting, the pause has been long enough
@@ -170,6 +174,7 @@ class Dispatcher:
             is_done = await self._serve_all(reign)
         if is_done:
             self._wait = self._until_due()
+        await self._look_over_parked()
         self._report_parked()
 
     async def _wait_for_work(self, wait: timedelta, *, reign: Reign) -> None:
@@ -332,11 +337,20 @@ class Dispatcher:
             return
         taken = await self._taking.ask(limit, order, wait=wait)
         self._hand = {task_id: taken.added.get(task_id) for task_id in taken.task_ids}
+        self._doubt_doubles(taken.task_ids)
         self._changes = taken.changes
         self._has_more = bool(taken.heads)
         self._heads.note(taken.heads)
         if len(taken.task_ids) < limit:
             self._barren = 0
+
+    def _doubt_doubles(self, taken: Sequence[TaskId]) -> None:
+        """What was queued again has changed since it was added: as it was then, it must not be parked."""
+        if len(self._hand) < len(taken):
+            doubles = (task_id for task_id, number in Counter(taken).items() if number > 1)
+            self._hand.update(dict.fromkeys(doubles))
+        if self._parking:
+            self._hand.update(dict.fromkeys(task_id for task_id in taken if task_id in self._parking))
 
     async def _read(self, parked: Iterable[TaskId], *, reign: Reign) -> list[LiveTask]:
         """Those of the tasks in hand and of the parked ones that wait and are due, in the order to serve them."""
@@ -385,7 +399,7 @@ class Dispatcher:
         except UnavailableError:
             self._throttle.doubt(starting)
             raise
-        self._throttle.settle(starting)
+        self._throttle.settle(starting, stale=stale)
         changed = stale & unread  # these may wait in another shape than that in which they were added
         for live in starting:
             if live.state.id not in changed:
@@ -441,6 +455,18 @@ class Dispatcher:
             entries = [QueueEntry(task_id, NORMAL) for task_id in ids]  # better in the wrong place than in none
         await self._queue.push(entries)
         self._hand = {}
+
+    async def _look_over_parked(self) -> None:
+        """What was cancelled while it was parked is found out when it may go. Where that never comes, it would take the
+        place of others."""
+        now = self._loops.clock.monotonic()
+        if not self._parking or now < self._look_over_at:
+            return
+        self._look_over_at = now + LOOK_OVER_EVERY
+        ids = self._parking.take_turns(MOST_LOOKED_OVER)
+        lives = await self._tasks.find_live(ids)
+        for task_id in set(ids).difference([live.id for live in lives if live.state.status in WAITING]):
+            self._let_go(task_id)
 
     def _let_go(self, task_id: TaskId) -> None:
         self._hand.pop(task_id, None)

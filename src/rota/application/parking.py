@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from heapq import nsmallest
 
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.priority import AGING_STEP
@@ -53,6 +54,7 @@ class Parking:
         self._tasks: dict[TaskId, _Parked] = {}
         self._lines: dict[Key, list[tuple[float, TaskId]]] = {}
         self._counts = Counter[Reason]()
+        self._turn = TaskId(0)
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -91,6 +93,12 @@ class Parking:
         """The first of all whose lines have places, with their ranks, in order. They stay until they are let go."""
         heads = [waiting for key, number in places.items() for waiting in self._lines[key][: min(number, limit)]]
         return sorted(heads)[:limit]
+
+    def take_turns(self, limit: int) -> list[TaskId]:
+        """The next ones by their ids, and after the last ones the first again. They stay."""
+        ids = nsmallest(limit, (task_id for task_id in self._tasks if task_id > self._turn))
+        self._turn = ids[-1] if len(ids) == limit else TaskId(0)
+        return ids
 
     def counts(self) -> dict[Reason, int]:
         """How many wait for which reason; also for reasons that nobody waits for any more."""

@@ -6,7 +6,8 @@ Rates are token buckets in the leader's memory. A bucket holds one second's wort
 begins: after a change of leaders a type may have that much more.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from rota.application.config_cache import ConfigCache
@@ -121,9 +122,16 @@ class Throttle:
             if self._limits_of(key_of(live)).most is not None:
                 self._running.doubt(key_of(live), [live.id])
 
-    def settle(self, starting: Sequence[LiveTask]) -> None:
-        """It is known again."""
+    def settle(self, starting: Sequence[LiveTask], *, stale: Collection[TaskId]) -> None:
+        """It is known again; the stale ones did not start, and take nothing of what may start per second."""
         self._running.settle(live.id for live in starting)
+        if not stale:
+            return
+        for key, number in Counter(key_of(live) for live in starting if live.id in stale).items():
+            if key in self._buckets:
+                self._buckets[key] = self._buckets[key].put_back(number)
+        if self._whole is not None:
+            self._whole = self._whole.put_back(len(stale))
 
     def is_counted(self, live: LiveTask) -> bool:
         """Whether a task that waits fills a place of its type's limit already."""

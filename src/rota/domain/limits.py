@@ -30,6 +30,10 @@ class TokenBucket:
         granted = min(wanted, int(tokens))
         return replace(self, tokens=tokens - granted, filled_at=max(now, self.filled_at)), granted
 
+    def put_back(self, taken: int) -> "TokenBucket":
+        """The bucket with tokens again that were taken for nothing."""
+        return replace(self, tokens=min(self.tokens + taken, self.burst))
+
     def wait_for(self, wanted: int, *, now: float) -> float:
         """Seconds after which this many (at most the burst) can be had."""
         missing = min(wanted, int(self.burst)) - self._tokens_at(now)

@@ -296,6 +296,26 @@ async def _overflow(stage: Stage) -> None:
         assert set(await stage.granted()) == {1, 2, 3, 4, 5}
 
 
+def test_what_was_cancelled_while_it_was_parked_keeps_no_place_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "MOST_PARKED", 5)
+    monkeypatch.setattr(dispatch, "MOST_LOOKED_OVER", 2)
+    staged(_clear_parking)()
+
+
+async def _clear_parking(stage: Stage) -> None:
+    await stage.hire(1, types=EMAILS_ONLY)
+    await stage.submit(*range(1, 6), type=REPORT)
+    async with stage.reigning():
+        for task_id in (1, 2, 3, 5):
+            await stage.cancel(task_id)
+        await stage.pass_time(3 * dispatch.LOOK_OVER_EVERY + 3)
+        assert [task_id for task_id in range(1, 6) if stage.dispatcher.is_parked(TaskId(task_id))] == [4]
+        assert stage.figures.gauges["rota_scheduler_tasks_parked", Reason.NO_WORKER] == 1
+        await stage.cancel(4)
+        await stage.pass_time(3 * dispatch.LOOK_OVER_EVERY + 3)
+        assert not stage.dispatcher.is_parked(TaskId(4))
+
+
 @staged
 async def test_a_parked_task_that_is_rescheduled_waits_for_its_new_time(stage: Stage) -> None:
     await stage.hire(1, types=EMAILS_ONLY)

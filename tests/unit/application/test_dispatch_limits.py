@@ -5,7 +5,7 @@ import pytest
 from rota.application import running, throttle
 from rota.application.dispatch import DispatchSettings
 from rota.domain.ids import TaskId, TenantId, WorkerId
-from rota.domain.priority import URGENT
+from rota.domain.priority import NORMAL, URGENT
 from rota.domain.queue import QueueEntry
 from rota.domain.waiting import Reason
 from rota.testing.faults import Fault
@@ -91,6 +91,46 @@ async def test_what_is_found_to_run_when_it_was_to_be_granted_counts_as_well(sta
         await stage.submit(2, 3)
         await stage.settle()
         assert set(await stage.granted()) == {1, 2}
+
+
+async def raise_priority(stage: Stage, task_id: int) -> QueueEntry:
+    """Add a task that becomes more urgent at once; answers with what is still queued of it as it was added."""
+    await stage.truth.tasks.add([a_new_task(task_id)])
+    [live] = await stage.truth.tasks.find_live([TaskId(task_id)])
+    await stage.truth.tasks.advance([live.state.amended(priority=URGENT, at=stage.clock.now())])
+    await stage.calm.queue.push([QueueEntry(live.id, URGENT)])
+    return QueueEntry(live.id, NORMAL, added=live)
+
+
+@staged
+async def test_what_is_left_of_a_task_as_it_was_added_does_not_make_it_less_urgent_again(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(max_concurrent=1))
+    await stage.hire(1)
+    await stage.submit(1)
+    async with stage.reigning():
+        await stage.submit(2)
+        left = await raise_priority(stage, 3)
+        await stage.settle()
+        await stage.calm.queue.push([left])
+        await stage.settle()
+        await stage.finish(1)
+        await stage.pass_time(1.1)
+        assert set(await stage.granted()) == {3}
+
+
+@staged
+async def test_a_task_that_is_taken_as_it_was_added_and_as_it_is_now_is_parked_as_it_is_now(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(max_concurrent=1))
+    await stage.hire(1)
+    await stage.submit(1)
+    async with stage.reigning():
+        assert set(await stage.granted()) == {1}
+    await stage.submit(2)
+    await stage.calm.queue.push([await raise_priority(stage, 3)])
+    async with stage.reigning():
+        await stage.finish(1)
+        await stage.pass_time(1.1)
+        assert set(await stage.granted()) == {3}
 
 
 @staged
@@ -253,6 +293,36 @@ async def test_the_global_rate_holds_for_all_types_together_and_can_be_tuned(sta
         stage.dispatcher.tune(DispatchSettings())
         await stage.pass_time(1.1)
         assert len(await stage.granted()) == 399
+
+
+async def leave_behind(stage: Stage, *task_ids: int) -> None:
+    """Queue tasks that are cancelled before anybody takes them."""
+    await stage.truth.tasks.add([a_new_task(task_id) for task_id in task_ids])
+    lives = await stage.truth.tasks.find_live([TaskId(task_id) for task_id in task_ids])
+    await stage.truth.tasks.advance([live.state.cancelled("by hand", at=stage.clock.now()) for live in lives])
+    await stage.calm.queue.push([QueueEntry(live.id, NORMAL, added=live) for live in lives])
+
+
+@staged
+async def test_tasks_that_were_cancelled_in_the_queue_take_nothing_of_the_global_rate(stage: Stage) -> None:
+    await stage.hire(1)
+    stage.dispatcher.tune(DispatchSettings(global_rate=2))
+    async with stage.reigning():
+        await leave_behind(stage, *range(1, 41))
+        await stage.submit(41)
+        await stage.pass_time(1)
+        assert set(await stage.granted()) == {41}
+
+
+@staged
+async def test_tasks_that_were_cancelled_in_the_queue_take_nothing_of_the_rate_of_their_type(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(rate_per_second=1))
+    await stage.hire(1, capacity=1)
+    async with stage.reigning():
+        await leave_behind(stage, *range(1, 11))
+        await stage.submit(11)
+        await stage.pass_time(1)
+        assert set(await stage.granted()) == {11}
 
 
 @staged

@@ -62,6 +62,12 @@ def test_after_the_promised_wait_the_wanted_number_can_be_had(
     assert bucket.take(wanted, now=now + slept)[1] == min(wanted, int(burst))
 
 
+def test_what_was_taken_for_nothing_can_be_had_again_and_no_more_than_that() -> None:
+    bucket, _ = TokenBucket.full(rate=1, burst=3, now=0.0).take(3, now=0.0)
+    assert bucket.put_back(2).take(3, now=0.0)[1] == 2
+    assert bucket.put_back(2).take(5, now=2.0)[1] == 3
+
+
 def test_nobody_waits_for_what_is_there() -> None:
     assert TokenBucket.full(rate=1, burst=3, now=0.0).wait_for(3, now=0.0) == 0.0
 

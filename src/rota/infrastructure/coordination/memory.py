@@ -254,7 +254,9 @@ class MemoryTaskQueue:
         for entry in entries:
             if entry.due_at is None:
                 queues.ready[entry.priority].append(entry.task_id)
-                if entry.added is not None and len(queues.added) < MOST_BROUGHT:
+                if entry.added is None:
+                    queues.added.pop(entry.task_id, None)  # it may have changed since it brought itself along
+                elif len(queues.added) < MOST_BROUGHT:
                     queues.added[entry.task_id] = entry.added
             else:
                 self._delay(entry, entry.due_at)

@@ -156,6 +156,14 @@ class TestTaskQueue:
         brought = {**first.added, **rest.added}
         assert brought in ({}, added)
 
+    async def test_a_task_that_is_queued_anew_brings_nothing_of_what_it_was(self, backend: CoordinatorBackend) -> None:
+        node = await backend.connect()
+        [task_id] = make_ids(1)
+        await node.queue.push([QueueEntry(task_id, NORMAL, added=make_added(task_id))])
+        await node.queue.push([QueueEntry(task_id, URGENT)])
+        taken = await node.queue.take(1, order=DESCENDING)
+        assert (taken.task_ids, taken.added) == ((task_id,), {})
+
     async def test_waiting_for_work_ends_without_any(self, backend: CoordinatorBackend) -> None:
         node = await backend.connect()
         assert not await outlast(backend, node.queue.wait_for_work(backend.tick))
