@@ -63,7 +63,7 @@ def main() -> int:
 
 
 class Served(NamedTuple):
-    """An API process: where it listens, what lets in, and those whose CPU time its requests take."""
+    """An API process: where it listens, what lets in, and all whose CPU time its requests take."""
 
     http: str
     grpc: str
@@ -83,7 +83,8 @@ def serving(where: Ground, *, is_working: bool = False) -> Iterator[Served]:
             cluster.start("scheduler", "scheduler").wait_for("leader.won")
         process = cluster.start("api", "api")
         http, grpc = (process.wait_for(event)["address"] for event in ("api.listening", "grpc.listening"))
-        yield Served(http, grpc, secret, {"server": process.pid, **where.pids})
+        pids = {started.name: started.pid for started in reversed(cluster.processes)}
+        yield Served(http, grpc, secret, {**pids, **where.pids})
 
 
 async def prepare(settings: Mapping[str, Any]) -> str:
