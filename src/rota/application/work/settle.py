@@ -34,7 +34,7 @@ class Settler:
         self._coordinator = ports.coordinator
         self._collector = ports.collector
         self._hands = hands
-        self._nudge = Nudge(ports.clock)
+        self._nudge = Nudge()
         self._attempts: list[Attempt] = []
         self._entries: list[QueueEntry] = []
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
