@@ -29,7 +29,7 @@ import asyncpg
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench.end_to_end import Part, say
+from bench.end_to_end import Part, say, spell
 from bench.grounds import Ground, ground
 from bench.peers.catalogue import PEERS, Peer
 from bench.usage import MachineWatch, cpu_seconds, memory_bytes, per_task
@@ -273,7 +273,7 @@ def main() -> int:
             print(f"{name:16s}  could not be measured: {found}")
         else:
             rates = f"{found.drain.rate:10,.0f}{found.both.rate:10,.0f}{found.memory:14.0f}"
-            print(f"{name:16s}{found.version:>10s}{rates}")
+            print(f"{name:16s}{found.version:>10s}{rates}   CPU of a task, in µs: {spell(found.both.spent())}")
     return 0
 
 
