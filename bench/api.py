@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import noop_app
 from bench.grounds import Ground, ground
-from bench.installation import CAPACITY
+from bench.installation import CAPACITY, opened, wait_until_done
 from bench.life import plan_of
 from bench.usage import cpu_seconds
 from rota.application.tokens import Tokens
@@ -59,16 +59,26 @@ def main() -> int:
     chosen = parser.parse_args()
     with ground("redis+mariadb") as where, serving(where, is_working=chosen.working) as served:
         load = Load(served.http, served.secret, chosen.seconds, served.pids)
-        return report({"single": load.run(chosen.connections), "batch": load.run(BATCH_LANES, batch=chosen.batch)})
+        found = {"single": load.run(chosen.connections)}
+        if chosen.working:
+            print(f"{asyncio.run(served.count_left()):,} tasks were left to be done when the last one was created")
+            asyncio.run(wait_until_done(served.settings))
+        return report({**found, "batch": load.run(BATCH_LANES, batch=chosen.batch)})
 
 
 class Served(NamedTuple):
-    """An API process: where it listens, what lets in, and those whose CPU time its requests take."""
+    """An API process: where it listens, what lets in, and all whose CPU time its requests take."""
 
     http: str
     grpc: str
     secret: str
     pids: Mapping[str, int]
+    settings: Mapping[str, Any]
+
+    async def count_left(self) -> int:
+        """The tasks that nobody has worked on yet: where somebody does, a rate at which they pile up is none."""
+        async with opened(self.settings) as ask:
+            return await ask("SELECT COUNT(*) FROM task_live")
 
 
 @contextmanager
@@ -83,7 +93,8 @@ def serving(where: Ground, *, is_working: bool = False) -> Iterator[Served]:
             cluster.start("scheduler", "scheduler").wait_for("leader.won")
         process = cluster.start("api", "api")
         http, grpc = (process.wait_for(event)["address"] for event in ("api.listening", "grpc.listening"))
-        yield Served(http, grpc, secret, {"server": process.pid, **where.pids})
+        pids = {started.name: started.pid for started in reversed(cluster.processes)}
+        yield Served(http, grpc, secret, {**pids, **where.pids}, settings)
 
 
 async def prepare(settings: Mapping[str, Any]) -> str:

@@ -23,8 +23,9 @@ from bench.workload import BATCH, PAYLOAD
 from rota.application.ports.store import Store
 from rota.config.process import MOST_YOUNG_OBJECTS
 from rota.domain.paging import MAX_PAGE, TaskFilter
-from rota.domain.task import LIVE
+from rota.domain.task import LIVE, SUCCESS, TaskStatus
 from rota.infrastructure.coordination.redis_client import RedisClient
+from rota.infrastructure.database.codes import STATUS_CODES
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.store.redis.store import open_redis_store
@@ -96,14 +97,17 @@ class Installation:
 
 
 async def wait_until_done(settings: Mapping[str, Any]) -> float:
-    """Seconds since 1970 when the last task had ended."""
+    """Seconds since 1970 when the last task had ended. All must have succeeded: to fail may be faster."""
     deadline = time.monotonic() + MOST_S
     async with looking(settings) as look:
         while await look.has_live():
             if time.monotonic() > deadline:
                 raise RuntimeError(f"not all tasks had ended after {MOST_S:.0f} s")
             await asyncio.sleep(LOOK_EVERY_S)
-    return time.time()
+        ended_at = time.time()
+        if failed := await look.count_failed():
+            raise RuntimeError(f"{failed} tasks did not succeed")
+    return ended_at
 
 
 async def find_first_start(settings: Mapping[str, Any], since: float) -> float:
@@ -117,6 +121,7 @@ class Looking(Protocol):
 
     async def has_live(self) -> bool: ...
     async def first_start(self, since: float) -> float: ...
+    async def count_failed(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +134,16 @@ class LookingAtSql:
     async def first_start(self, since: float) -> float:
         return await self.ask("SELECT MIN(started_us) FROM task WHERE created_us >= :number", int(since * 1e6)) / 1e6
 
+    async def count_failed(self) -> int:
+        return await self.ask("SELECT SUM(number) FROM task_count WHERE status <> :number", STATUS_CODES[SUCCESS])
+
 
 @dataclass(frozen=True, slots=True)
 class LookingAtRedis:
     store: Store
 
     async def has_live(self) -> bool:
-        return bool(LIVE & (await self.store.tasks.count_by_status(None)).keys())
+        return bool(LIVE & (await self._count()).keys())
 
     async def first_start(self, since: float) -> float:
         since_at, before = datetime.fromtimestamp(since, UTC), None
@@ -146,6 +154,12 @@ class LookingAtRedis:
             before = page.next_before
             if before is None:
                 return min(started).timestamp()
+
+    async def count_failed(self) -> int:
+        return sum(number for status, number in (await self._count()).items() if status not in (*LIVE, SUCCESS))
+
+    async def _count(self) -> Mapping[TaskStatus, int]:
+        return await self.store.tasks.count_by_status(None)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ figures where it was much: a run that was disturbed is worth little.
 """
 
 import argparse
+import asyncio
 import signal
 import sys
 import time
@@ -28,6 +29,7 @@ from bench import api, end_to_end, growth, grpc_api, latency, resources
 from bench.end_to_end import say
 from bench.gathering import gather
 from bench.grounds import GROUNDS, ground
+from bench.installation import wait_until_done
 from bench.outcome import Figure, Outcome
 from bench.peers import run as peers
 from bench.usage import MachineWatch
@@ -63,7 +65,9 @@ def measure_end_to_end(size: Size) -> Iterator[Figure]:
             share = rota.rate / floor.rate
             others = max(rota.others, floor.others)
             yield Figure(group, f"{name}, {part}", rota.rate, "tasks/s", share, "the floor", spent, others)
-            yield Figure(group, f"floor of {name}, {part}", floor.rate, "tasks/s", None, "", "", floor.others)
+            idle = max(machine.idle for machine in floor.machine)  # none, or something else than work held it up
+            spent = f"CPU of a task: {end_to_end.spell(floor.spent())} µs; up to {idle:.0%} of the machine was idle"
+            yield Figure(group, f"floor of {name}, {part}", floor.rate, "tasks/s", None, "", spent, floor.others)
         if name == MAIN:
             size.reached, size.floor = found.rota["both"].rate, found.floor[end_to_end.CREATE].rate
             yield Figure(group, f"floor of {name}, creating alone", size.floor, "tasks/s")
@@ -105,6 +109,9 @@ def _creates(served: api.Served, form: Form, *, size: Size) -> Iterator[Figure]:
         watch = MachineWatch()
         rate = median(create() for _ in range(size.rounds))
         note = f"{watch.read(0).idle:.0%} of the machine was idle"
+        if form.is_working:
+            note += f"; {asyncio.run(served.count_left()):,} tasks were left to be done when the last one was created"
+            asyncio.run(wait_until_done(served.settings))
         share = rate / size.floor if size.floor else None
         yield Figure("Creating tasks", f"{protocol}, {form.name}", rate, "tasks/s", share, "creating alone", note)
 
@@ -147,7 +154,8 @@ def measure_peers(size: Size) -> Iterator[Figure]:
             continue
         for part, rates in (("drain", figures.drain), ("both", figures.both)):
             share = rates.rate / size.reached if part == "both" and size.reached else None
-            note = f"release {figures.version}, workers take {figures.memory:.0f} MiB"
+            spent = f"CPU of a task: {end_to_end.spell(rates.spent())} µs"
+            note = f"release {figures.version}, workers take {figures.memory:.0f} MiB; {spent}"
             yield Figure(
                 "Peers", f"{name}, {part}", rates.rate, "tasks/s", share, f"Rota on {MAIN}", note, rates.others
             )

@@ -16,8 +16,13 @@ class Peer:
     processes: int = 1  # of the worker command; those that start two by themselves are started once
     database: str = "redis"
     batch: int = 0  # tasks that its workers take at once and create at once, where they do both
-    keeps_record: bool = False  # of tasks that have ended, durably
+    open_tasks: str = ""  # with those who keep a durable record of every task: finds one whose end is not on record yet
     prepare: tuple[str, ...] = ()  # makes its tables
+
+    @property
+    def keeps_record(self) -> bool:
+        """Of tasks that have ended, durably."""
+        return bool(self.open_tasks)
 
     @property
     def module(self) -> str:
@@ -80,18 +85,18 @@ PEERS = (
         tasks=2_000,
         processes=2,
         database="postgresql",
-        keeps_record=True,
+        open_tasks="SELECT 1 FROM procrastinate_jobs WHERE status IN ('todo', 'doing') LIMIT 1",
         prepare=("procrastinate", "--app", f"{_app('procrastinate')}.app", "schema", "--apply"),
     ),
     Peer(
         "pgqueuer",
         ("pgqueuer[asyncpg]", "uvloop"),
         ("python", "-m", _app("pgqueuer")),
-        tasks=20_000,
+        tasks=80_000,
         processes=2,
         database="postgresql",
         batch=500,
-        keeps_record=True,
+        open_tasks="SELECT 1 FROM pgqueuer LIMIT 1",
         prepare=("pgq", "--pg-dsn", "{url}", "install"),
     ),
 )

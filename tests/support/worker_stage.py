@@ -240,8 +240,9 @@ class Stage:
             self.faults.inject(call, Fault.GONE, times=None)
 
     def delay(self, call: str, pause: timedelta) -> None:
-        """Let a call of the store take its time; what it sees is as old as its answer."""
-        part: Any = self.store.tasks if hasattr(self.store.tasks, call) else self.store.workers
+        """Let a call of the store, or of the deliveries, take its time; what it sees is as old as its answer."""
+        parts: tuple[Any, ...] = (self.store.tasks, self.store.workers, self.coordinator.deliveries)
+        part = next(part for part in parts if hasattr(part, call))
         answer = getattr(part, call)
 
         async def slowly(*args: Any, **kwargs: Any) -> Any:

@@ -152,8 +152,7 @@ class Dispatcher:
         self._has_more = True  # whether the last take left something in the queue
         self._next_due_at: datetime | None = None
         self._ask_due_at = 0.0  # by the monotonic clock
-        self._is_due_known = False  # whether it was asked since the last wake …
-        self._has_granted = False  # … and whether anything was granted
+        self._is_due_known = False  # whether it was asked since the last wake
         self._changes: int | None = None  # of the workers' pool, as the last take told
         self._muster.forget()
         self._room_seen = 0  # what the last round left of the workers' room
@@ -168,7 +167,7 @@ class Dispatcher:
         self._has_taken = False
         if wait:
             await self._wait_for_work(wait, reign=reign)
-        self._is_due_known = self._has_granted = False
+        self._is_due_known = False
         is_done = await self._serve_ready(reign)  # most wakes are for what is ready: it goes first
         if await self._move_due(reign):
             is_done = await self._serve_all(reign)
@@ -226,10 +225,11 @@ class Dispatcher:
         return False
 
     async def _move_due(self, reign: Reign) -> bool:
-        """Make ready what is due; whether there was something. Not asked for each time that something was granted."""
+        """Make ready what is due; whether there was something. Not asked for at each wake: a cluster at work wakes its
+        leader hundreds of times a second."""
         now = self._time.now()
         is_early = self._next_due_at is None or self._next_due_at > now
-        if is_early and self._has_granted and self._loops.clock.monotonic() < self._ask_due_at:
+        if is_early and self._loops.clock.monotonic() < self._ask_due_at:
             return False
         self._is_due_known = True
         reign.check()
@@ -252,7 +252,6 @@ class Dispatcher:
         left = crew.room - granted
         # Where an estimate leaves too little for a whole batch, the workers are asked before anything is taken.
         self._room_seen = 0 if crew.is_estimate and left < self._settings.batch_size else left
-        self._has_granted |= granted > 0
         self._barren = 0 if granted else self._barren + 1
         if granted:
             self._loops.collector.observe(metrics.DISPATCH_SECONDS, value=self._loops.clock.monotonic() - began_at)

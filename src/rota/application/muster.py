@@ -16,6 +16,7 @@ from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.system import Clock
 
 KEPT = timedelta(seconds=2)  # a worker whose lease runs out meanwhile is noticed no later than that
+JUST_NOW = timedelta(milliseconds=25)  # every attempt that ends wakes the leader: not each time are they asked for anew
 ESTIMATE_KEPT = timedelta(milliseconds=200)  # what ends meanwhile is not counted, and must not mislead a balancer long
 
 
@@ -53,10 +54,12 @@ class Muster:
         return Crew.gather(workers, loads, are_loads_trusted=self._are_loads_trusted)
 
     async def ask_ahead(self, changes: int | None) -> None:
-        """For the next round."""
+        """For the next round, unless that was done just now."""
+        known = self._kept is not None and self._kept.changes == changes
+        if changes is None or (known and self.clock.monotonic() < self._asked_at + JUST_NOW.total_seconds()):
+            return
         self._kept = None
-        if changes is not None:
-            self._keep(await self(changes), lasting=KEPT)
+        self._keep(await self(changes), lasting=KEPT)
 
     def estimate(self, crew: Crew) -> None:
         """Keep for the next round what is left of the workers that were asked for last."""

@@ -1,5 +1,7 @@
 """The short way of a task that comes alone: it brings along what its grant needs, and the workers are known already."""
 
+from datetime import timedelta
+
 from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.queue import QueueEntry
@@ -84,3 +86,34 @@ async def test_workers_that_were_known_are_asked_for_again_when_they_seem_to_be_
         await push(stage, await add(stage, 2))  # of both the leader is told at once
         await stage.settle()
         assert await stage.granted() == {2: 1}
+
+
+@staged
+async def test_of_many_wakes_in_a_moment_the_first_asks_what_is_due_and_who_is_there(stage: Stage) -> None:
+    await stage.hire(1)
+    async with stage.reigning():
+        await stage.pass_time(IDLE_S)
+        for task_id in range(1, 6):
+            await push(stage, await add(stage, task_id))
+        await stage.settle()
+        stage.calls.clear()
+        for task_id in range(1, 6):  # each that ends wakes the leader
+            await stage.finish(task_id)
+            await stage.settle()
+        assert stage.calls["queue.take"] >= 5
+        assert stage.calls["queue.move_due"] <= 1
+        assert stage.calls["pool.list_alive"] <= 1
+
+
+@staged
+async def test_after_many_wakes_what_is_due_is_asked_in_a_moment(stage: Stage) -> None:
+    await stage.hire(1)
+    async with stage.reigning():
+        await stage.pass_time(IDLE_S)
+        await stage.calm.queue.wake()
+        await stage.settle()
+        live = await add(stage, 1)
+        due_at = stage.clock.now() + timedelta(milliseconds=1)
+        await stage.calm.queue.push([QueueEntry(live.id, NORMAL, due_at)])
+        await stage.pass_time(0.05)
+        assert await stage.granted() == {1: 1}

@@ -128,7 +128,7 @@ class LogBook:
         self._tell = tell
         self._filled: dict[AttemptBook, None] = {}
         self._owing: dict[AttemptBook, None] = {}  # those that have yet to say where their progress got to
-        self._nudge = Nudge(ports.clock)
+        self._nudge = Nudge()
         self._lock = asyncio.Lock()
 
     def open(self, state: TaskState, task_type: str) -> AttemptBook:

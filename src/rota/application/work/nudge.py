@@ -3,21 +3,20 @@
 import asyncio
 from datetime import timedelta
 
-from rota.application.ports.system import Clock
-
 
 class Nudge:
-    """A nudge that comes while nobody waits is kept, once. Only one loop may wait for it."""
+    """A nudge that comes while nobody waits is kept, once. Only one loop may wait for it.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    The wait is a timer of the event loop, not a task that sleeps: of a small batch each loop waits once for each step,
+    and to begin and end such a task took as long as the step."""
+
+    def __init__(self) -> None:
         self._is_given = False
         self._waiter: asyncio.Future[None] | None = None
 
     def give(self) -> None:
         self._is_given = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        _end(self._waiter)
 
     async def wait(self, longest: timedelta) -> None:
         """Wait for a nudge, but no longer than this: whoever waits looks for work either way."""
@@ -26,11 +25,16 @@ class Nudge:
         self._is_given = False
 
     async def _wait(self, longest: timedelta) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
-        sleeper = asyncio.ensure_future(self._clock.sleep(longest))
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        over = loop.call_later(longest.total_seconds(), _end, self._waiter)
         try:
-            await asyncio.wait((self._waiter, sleeper), return_when=asyncio.FIRST_COMPLETED)
+            await self._waiter
         finally:
+            over.cancel()
             self._waiter = None
-            sleeper.cancel()
-            await asyncio.gather(sleeper, return_exceptions=True)
+
+
+def _end(waiter: "asyncio.Future[None] | None") -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

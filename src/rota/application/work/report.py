@@ -76,7 +76,7 @@ class Reporter:
         self._hands = hands
         self._settler = settler
         self._batch_size = batch_size
-        self._nudge = Nudge(ports.clock)
+        self._nudge = Nudge()
         self._ended: deque[Ended] = deque()
         self._results: deque[Result] = deque()
         self._books: list[AttemptBook] = []  # to be written before the results

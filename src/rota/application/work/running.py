@@ -67,7 +67,7 @@ class Deadlines:
         self._hands = hands
         self._clock = clock
         self._nearest = inf
-        self.nudge = Nudge(clock)
+        self.nudge = Nudge()
 
     def add(self, holding: Holding) -> None:
         if holding.deadline < self._nearest:

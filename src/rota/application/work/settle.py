@@ -5,6 +5,7 @@ heartbeat, an entry that was not pushed by the reconciler, and an event is misse
 never holds up a result.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
@@ -34,7 +35,7 @@ class Settler:
         self._coordinator = ports.coordinator
         self._collector = ports.collector
         self._hands = hands
-        self._nudge = Nudge(ports.clock)
+        self._nudge = Nudge()
         self._attempts: list[Attempt] = []
         self._entries: list[QueueEntry] = []
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
@@ -64,13 +65,16 @@ class Settler:
             await self._nudge.wait(IDLE)
         self._is_busy = True
         try:
-            await self._acknowledge()
-            entries, self._entries = self._entries, []
-            await self._hint("push", self._coordinator.queue.push, items=entries)
             events, self._events = self._events, deque(maxlen=MOST_EVENTS)
-            await self._hint("publish", self._coordinator.signals.publish, items=list(events))
+            told = self._hint("publish", self._coordinator.signals.publish, items=list(events))
+            await asyncio.gather(self._let_go(), told)  # in one message, where the coordinator takes them so
         finally:
             self._is_busy = False
+
+    async def _let_go(self) -> None:
+        await self._acknowledge()
+        entries, self._entries = self._entries, []
+        await self._hint("push", self._coordinator.queue.push, items=entries)
 
     async def _acknowledge(self) -> None:
         attempts, self._attempts = self._attempts, []

@@ -55,7 +55,7 @@ class WorkerService:
         deputy: DeputyPlan | None = None,  # None: whoever would miss this worker shares its event loop
     ) -> None:
         clock = ports.clock
-        freed, pool, registry = Nudge(clock), Nudge(clock), Nudge(clock)
+        freed, pool, registry = Nudge(), Nudge(), Nudge()
         bounds = LogBounds(settings.log_bytes_per_attempt, settings.log_bytes)
         batch = settings.batch_size
         self._executors = executors

@@ -227,6 +227,15 @@ async def test_events_that_nobody_takes_do_not_slow_the_acknowledgements() -> No
         assert stage.figures.count(metrics.LOOP_FAILURES, "worker.publish") >= 10
 
 
+@virtually
+async def test_events_are_told_with_an_acknowledgement_and_not_after_its_answer() -> None:
+    async with a_stage() as stage:
+        stage.delay("acknowledge", SECOND * 10)
+        await stage.grant(1)
+        await stage.until_status(1, SUCCESS)
+        await stage.until(lambda: EventKind.TASK_COMPLETED in [event.kind for event in stage.events], within=SECOND)
+
+
 @pytest.mark.parametrize("call", [*STORE_CALLS, *COORDINATOR_CALLS])
 @pytest.mark.parametrize("fault", [Fault.GONE, Fault.EXECUTE_AND_TIMEOUT])
 def test_every_loop_survives_a_failure(call: str, fault: Fault) -> None:

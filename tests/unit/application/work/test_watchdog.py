@@ -91,7 +91,7 @@ async def _look_on(watchdog: Watchdog, clock: FakeClock) -> None:
 
 def _watchdog() -> tuple[Watchdog, FakeClock, Hands]:
     clock = FakeClock()
-    hands = Hands(Nudge(clock))
+    hands = Hands(Nudge())
     standing = Standing(WorkerSettings(name="worker-1"), nudges=(), on_capacity=lambda _: None)
     return Watchdog(clock, hands, standing), clock, hands
 
