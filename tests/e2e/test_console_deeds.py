@@ -143,6 +143,21 @@ def test_what_was_made_though_no_answer_came_is_not_made_again(visitor: Visitor,
     assert len(list(client.tasks.list(type="deeds.unanswered"))) == 2
 
 
+def test_all_that_match_are_those_of_the_last_minutes_however_long_the_page_was_open(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("deeds.aged", {"executor": {"type": "local"}})
+    client.submit("deeds.aged")
+    page = visitor.page
+    visitor.go("/tasks?type=deeds.aged&since=15m")
+    page.get_by_role("switch", name="All that match").check()
+    page.get_by_role("button", name="Pause updates").click()
+    page.clock.set_fixed_time("2100-01-01")  # when the only one is old
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("None of the tasks that match")).to_be_visible()
+    assert [task.status for task in client.tasks.list(type="deeds.aged")] == ["PENDING"]
+
+
 def test_an_executor_is_set_by_fields_or_as_json(visitor: Visitor, client: rota.Client) -> None:
     page = visitor.page
     visitor.go("/task-configs/+new")
