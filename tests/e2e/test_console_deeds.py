@@ -158,6 +158,28 @@ def test_all_that_match_are_those_of_the_last_minutes_however_long_the_page_was_
     assert [task.status for task in client.tasks.list(type="deeds.aged")] == ["PENDING"]
 
 
+def test_copying_works_also_on_a_page_that_came_over_plain_http(visitor: Visitor, client: rota.Client) -> None:
+    page = visitor.page
+    page.add_init_script(
+        "window.board = navigator.clipboard; Object.defineProperty(navigator, 'clipboard', {value: undefined});"
+    )
+    visitor.go(f"/tasks/{client.submit('shop.greet', delay='20h').id}")
+    page.get_by_role("button", name="Copy as").click()
+    page.get_by_role("menuitem", name="CLI").click()
+    expect(page.get_by_text("Copied").last).to_be_visible()
+    assert "rota task submit 'shop.greet'" in page.evaluate("board.readText()")
+    visitor.go("/tokens")
+    page.get_by_role("button", name="New token").click()
+    page.get_by_label("Name").fill("copied over plain HTTP")
+    page.get_by_role("button", name="Issue").dblclick()
+    secret = page.get_by_text(re.compile("^rota_[0-9]+_")).inner_text()
+    page.get_by_role("dialog").get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("tooltip")).to_have_text("Copied")
+    assert page.evaluate("board.readText()") == secret
+    (made,) = (token for token in client.tokens.list() if token.name == "copied over plain HTTP")
+    client.tokens.revoke(made.id)
+
+
 def test_an_executor_is_set_by_fields_or_as_json(visitor: Visitor, client: rota.Client) -> None:
     page = visitor.page
     visitor.go("/task-configs/+new")
