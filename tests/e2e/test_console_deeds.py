@@ -180,6 +180,45 @@ def test_copying_works_also_on_a_page_that_came_over_plain_http(visitor: Visitor
     client.tokens.revoke(made.id)
 
 
+def test_a_type_is_found_on_whatever_page_of_the_list_it_is(visitor: Visitor, client: rota.Client) -> None:
+    for name in ("deeds.page-1", "deeds.page-2", "deeds.page-3"):
+        client.configs.put(name, {"executor": {"type": "local"}, "description": "Found by its last words."})
+    page = visitor.page
+    page.route(
+        "**/api/v1/task-configs?*",
+        lambda route: route.continue_(url=route.request.url.replace("limit=200", "limit=2")),
+    )
+    visitor.go("/task-configs")
+    page.get_by_label("Search types").fill("by its last words")
+    expect(page.get_by_test_id("configs").get_by_role("link")).to_have_text(
+        ["deeds.page-1", "deeds.page-2", "deeds.page-3"]
+    )
+    page.get_by_label("Search types").fill("no such words")
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+
+
+def test_metadata_is_searched_for_however_slowly_it_is_typed(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("deeds.facts", {"executor": {"type": "local"}})
+    ada, _ = (client.submit("deeds.facts", metadata={"of": name, "order": "42"}) for name in ("Ada L.", "Ada B."))
+    page = visitor.page
+    page.clock.install()
+    visitor.go("/tasks?type=deeds.facts")
+    rows = page.get_by_test_id("tasks").locator("[data-task]")
+    expect(rows).to_have_count(2)
+    page.clock.pause_at("2100-01-01")
+    facts = page.get_by_label("Metadata")
+    for piece in ("ord", "er=42 ", 'of="Ada', ' L."'):
+        facts.press_sequentially(piece)
+        page.clock.run_for(1000)  # whoever types takes a rest
+    expect(facts).to_have_value('order=42 of="Ada L."')
+    page.clock.resume()
+    expect(rows).to_have_count(1)
+    expect(rows).to_have_attribute("data-task", ada.id)
+    page.reload()
+    expect(facts).to_have_value('order=42 of="Ada L."')
+    expect(rows).to_have_count(1)
+
+
 def test_an_executor_is_set_by_fields_or_as_json(visitor: Visitor, client: rota.Client) -> None:
     page = visitor.page
     visitor.go("/task-configs/+new")

@@ -113,7 +113,7 @@ export default function Tasks(): ReactNode {
               </Button>
             </Empty>
           ) : isFiltered ? (
-            <Empty title={t("tasks.none_match")}>
+            <Empty title={t("tasks.none_match")} text={query.get("q") ? t("tasks.what_is_searched") : undefined}>
               <Button variant="light" size="xs" onClick={() => go("/tasks")}>
                 {t("tasks.clear")}
               </Button>
@@ -158,7 +158,6 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
     staleTime: 30_000,
   });
   const known = new Set([...(types.data?.items ?? []).map((config) => config.type), ...query.getAll("type")]);
-  const facts = query.getAll("fact").join(" ");
   return (
     <Group gap="xs" align="flex-start" className="filters">
       <Typed label={t("tasks.search")} hint={t("tasks.search_hint")} value={query.get("q") ?? ""} onChange={(q) => change({ q })} icon />
@@ -198,8 +197,9 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
       <Typed
         label={t("tasks.metadata")}
         hint="order=42"
-        value={facts}
-        onChange={(text) => change({ fact: text.split(/\s+/).filter((fact) => /^[^=]+=./.test(fact)) })}
+        value={spellFacts(query.getAll("fact"))}
+        toValue={(text) => spellFacts(readFacts(text))}
+        onChange={(text) => change({ fact: readFacts(text) })}
       />
       {query.get("worker") && (
         <Badge variant="light" size="lg" tt="none" mt={28} rightSection={<ActionIcon size="xs" variant="transparent" aria-label={t("tasks.clear")} onClick={() => change({ worker: null })}><X size={12} /></ActionIcon>}>
@@ -209,6 +209,15 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
     </Group>
   );
 }
+
+const FACT = /([^\s=]+)=("[^"]+"|\S+)/g;
+
+/** Each key=value of a text, in which a value with spaces stands between quotation marks. */
+function readFacts(text: string): string[] {
+  return [...text.matchAll(FACT)].map(([, key, value = ""]) => `${key}=${value.replace(/^"([^"]+)"$/, "$1")}`);
+}
+
+const spellFacts = (facts: readonly string[]): string => facts.map((fact) => fact.replace(/=(.*\s.*)$/s, '="$1"')).join(" ");
 
 interface ListProps {
   items: Task[];
