@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Browser, Route, expect
 
 import rota
-from tests.support.console import Visitor
+from tests.support.console import Dev, Visitor, a_visitor
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -178,6 +178,27 @@ def test_copying_works_also_on_a_page_that_came_over_plain_http(visitor: Visitor
     assert page.evaluate("board.readText()") == secret
     (made,) = (token for token in client.tokens.list() if token.name == "copied over plain HTTP")
     client.tokens.revoke(made.id)
+
+
+def test_whoever_logs_in_next_sees_nothing_of_what_was_seen_before(
+    browser: Browser, dev: Dev, client: rota.Client
+) -> None:
+    first, second = (client.tokens.create(f"visitor {number}", role="viewer") for number in (1, 2))
+    client.submit("shop.greet", delay="20h")
+    with a_visitor(browser, dev.url) as visitor:
+        visitor.log_in(first.secret)
+        visitor.go("/tasks")
+        page = visitor.page
+        expect(page.get_by_test_id("tasks")).to_be_visible()
+        client.tokens.revoke(first.token.id)
+        expect(page.get_by_role("button", name="Log in")).to_be_visible()
+        page.route("**/api/v1/tasks?*", lambda route: None)  # no answer yet
+        page.get_by_label("Token", exact=True).fill(second.secret)
+        page.get_by_role("button", name="Log in").click()
+        visitor.wait_until_live()
+        expect(page.get_by_role("heading", name="Tasks")).to_be_visible()
+        expect(page.get_by_test_id("tasks")).to_have_count(0)
+    client.tokens.revoke(second.token.id)
 
 
 def test_a_type_is_found_on_whatever_page_of_the_list_it_is(visitor: Visitor, client: rota.Client) -> None:
