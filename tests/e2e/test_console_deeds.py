@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Browser, Route, expect
 
 import rota
-from tests.support.console import Visitor
+from tests.support.console import Dev, Visitor, a_visitor
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -141,6 +141,103 @@ def test_what_was_made_though_no_answer_came_is_not_made_again(visitor: Visitor,
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_text("Rerun of")).to_be_visible()
     assert len(list(client.tasks.list(type="deeds.unanswered"))) == 2
+
+
+def test_all_that_match_are_those_of_the_last_minutes_however_long_the_page_was_open(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("deeds.aged", {"executor": {"type": "local"}})
+    client.submit("deeds.aged")
+    page = visitor.page
+    visitor.go("/tasks?type=deeds.aged&since=15m")
+    page.get_by_role("switch", name="All that match").check()
+    page.get_by_role("button", name="Pause updates").click()
+    page.clock.set_fixed_time("2100-01-01")  # when the only one is old
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("None of the tasks that match")).to_be_visible()
+    assert [task.status for task in client.tasks.list(type="deeds.aged")] == ["PENDING"]
+
+
+def test_copying_works_also_on_a_page_that_came_over_plain_http(visitor: Visitor, client: rota.Client) -> None:
+    page = visitor.page
+    page.add_init_script(
+        "window.board = navigator.clipboard; Object.defineProperty(navigator, 'clipboard', {value: undefined});"
+    )
+    visitor.go(f"/tasks/{client.submit('shop.greet', delay='20h').id}")
+    page.get_by_role("button", name="Copy as").click()
+    page.get_by_role("menuitem", name="CLI").click()
+    expect(page.get_by_text("Copied").last).to_be_visible()
+    assert "rota task submit 'shop.greet'" in page.evaluate("board.readText()")
+    visitor.go("/tokens")
+    page.get_by_role("button", name="New token").click()
+    page.get_by_label("Name").fill("copied over plain HTTP")
+    page.get_by_role("button", name="Issue").dblclick()
+    secret = page.get_by_text(re.compile("^rota_[0-9]+_")).inner_text()
+    page.get_by_role("dialog").get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("tooltip")).to_have_text("Copied")
+    assert page.evaluate("board.readText()") == secret
+    (made,) = (token for token in client.tokens.list() if token.name == "copied over plain HTTP")
+    client.tokens.revoke(made.id)
+
+
+def test_whoever_logs_in_next_sees_nothing_of_what_was_seen_before(
+    browser: Browser, dev: Dev, client: rota.Client
+) -> None:
+    first, second = (client.tokens.create(f"visitor {number}", role="viewer") for number in (1, 2))
+    client.submit("shop.greet", delay="20h")
+    with a_visitor(browser, dev.url) as visitor:
+        visitor.log_in(first.secret)
+        visitor.go("/tasks")
+        page = visitor.page
+        expect(page.get_by_test_id("tasks")).to_be_visible()
+        client.tokens.revoke(first.token.id)
+        expect(page.get_by_role("button", name="Log in")).to_be_visible()
+        page.route("**/api/v1/tasks?*", lambda route: None)  # no answer yet
+        page.get_by_label("Token", exact=True).fill(second.secret)
+        page.get_by_role("button", name="Log in").click()
+        visitor.wait_until_live()
+        expect(page.get_by_role("heading", name="Tasks")).to_be_visible()
+        expect(page.get_by_test_id("tasks")).to_have_count(0)
+    client.tokens.revoke(second.token.id)
+
+
+def test_a_type_is_found_on_whatever_page_of_the_list_it_is(visitor: Visitor, client: rota.Client) -> None:
+    for name in ("deeds.page-1", "deeds.page-2", "deeds.page-3"):
+        client.configs.put(name, {"executor": {"type": "local"}, "description": "Found by its last words."})
+    page = visitor.page
+    page.route(
+        "**/api/v1/task-configs?*",
+        lambda route: route.continue_(url=route.request.url.replace("limit=200", "limit=2")),
+    )
+    visitor.go("/task-configs")
+    page.get_by_label("Search types").fill("by its last words")
+    expect(page.get_by_test_id("configs").get_by_role("link")).to_have_text(
+        ["deeds.page-1", "deeds.page-2", "deeds.page-3"]
+    )
+    page.get_by_label("Search types").fill("no such words")
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+
+
+def test_metadata_is_searched_for_however_slowly_it_is_typed(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("deeds.facts", {"executor": {"type": "local"}})
+    ada, _ = (client.submit("deeds.facts", metadata={"of": name, "order": "42"}) for name in ("Ada L.", "Ada B."))
+    page = visitor.page
+    page.clock.install()
+    visitor.go("/tasks?type=deeds.facts")
+    rows = page.get_by_test_id("tasks").locator("[data-task]")
+    expect(rows).to_have_count(2)
+    page.clock.pause_at("2100-01-01")
+    facts = page.get_by_label("Metadata")
+    for piece in ("ord", "er=42 ", 'of="Ada', ' L."'):
+        facts.press_sequentially(piece)
+        page.clock.run_for(1000)  # whoever types takes a rest
+    expect(facts).to_have_value('order=42 of="Ada L."')
+    page.clock.resume()
+    expect(rows).to_have_count(1)
+    expect(rows).to_have_attribute("data-task", ada.id)
+    page.reload()
+    expect(facts).to_have_value('order=42 of="Ada L."')
+    expect(rows).to_have_count(1)
 
 
 def test_an_executor_is_set_by_fields_or_as_json(visitor: Visitor, client: rota.Client) -> None:

@@ -92,6 +92,26 @@ def test_a_type_that_is_kept_in_files_stays_one_of_them(visitor: Visitor, client
     assert (stored.description, stored.source) == ("Every night.", "shop")
 
 
+def test_a_type_that_somebody_else_changed_while_it_was_edited_is_not_overwritten(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    local = {"executor": {"type": "local"}}
+    client.configs.put("forms.shared", local)
+    page = visitor.page
+    visitor.go("/task-configs/forms.shared")
+    page.get_by_role("button", name="Edit").click()
+    with page.expect_response(lambda seen: seen.url.endswith("/forms.shared") and seen.json()["revision"] == 2):
+        client.configs.put("forms.shared", local | {"timeout_seconds": 90})
+        client.submit("forms.shared", delay="20h")  # an event, after which the console reads anew
+    page.get_by_label("Description").fill("Mine.")
+    page.get_by_role("button", name="Save").first.click()
+    expect(page.get_by_role("alert")).to_contain_text("Somebody else changed it meanwhile")
+    page.get_by_role("button", name="Back").click()
+    expect(page.get_by_text("1 min 30 s")).to_be_visible()
+    stored = client.configs.get("forms.shared")
+    assert (stored.timeout_seconds, stored.description) == (90, "")
+
+
 def test_a_key_goes_with_the_field_that_showed_it(visitor: Visitor, client: rota.Client) -> None:
     page = visitor.page
     visitor.go("/task-configs/+new")

@@ -48,10 +48,11 @@ def test_what_waits_of_a_type_is_seen_limited_and_paused(visitor: Visitor, clien
 def test_limits_that_somebody_else_changed_meanwhile_are_not_overwritten(visitor: Visitor, client: rota.Client) -> None:
     client.configs.put("queued.shared", {"executor": {"type": "local"}, "max_concurrent": 3})
     visitor.go("/queues")
-    visitor.page.get_by_role("button", name="Pause updates").click()
     row = row_of(visitor, "queued.shared")
     row.get_by_role("button", name="Limits").click()
     client.configs.put("queued.shared", {"executor": {"type": "local"}, "max_concurrent": 7})
+    client.submit("queued.shared", delay="20h")  # an event, after which the console reads anew
+    expect(row).to_contain_text("7 at once")
     visitor.page.get_by_label("At most at once").fill("1")
     visitor.page.get_by_role("button", name="Apply").click()
     expect(visitor.page.get_by_role("alert")).to_contain_text("Somebody else changed it meanwhile")

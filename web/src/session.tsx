@@ -31,7 +31,12 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
   }, []);
 
   useEffect(again, [again]);
-  useEffect(() => onSessionOver(() => setSession(null)), []);
+  const leave = useCallback(() => {
+    queries.clear(); // whoever comes next sees what they may see
+    setSession(null);
+  }, [queries]);
+
+  useEffect(() => onSessionOver(leave), [leave]);
 
   const held = useMemo<Held>(
     () => ({
@@ -43,12 +48,11 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
         await request<void>("DELETE", "session").catch((problem: unknown) => {
           if (!(problem instanceof ApiError && problem.isOver)) throw problem;
         });
-        queries.clear();
-        setSession(null);
+        leave();
       },
       can: (role) => session != null && ORDER.indexOf(session.role) >= ORDER.indexOf(role),
     }),
-    [session, error, again, queries],
+    [session, error, again, leave],
   );
   return <Context value={held}>{children}</Context>;
 }

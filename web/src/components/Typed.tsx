@@ -3,12 +3,21 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { Search } from "lucide-react";
 import { type ReactNode, useState } from "react";
 
+interface Props {
+  label: string;
+  hint?: string;
+  value: string;
+  onChange: (text: string) => void;
+  toValue?: (text: string) => string; // what the value becomes of a text, where that is not the text itself
+  icon?: boolean;
+}
+
 /** Text that is taken over when the typing rests, or goes on elsewhere. */
-export function Typed({ label, hint, value, onChange, icon }: { label: string; hint?: string; value: string; onChange: (text: string) => void; icon?: boolean }): ReactNode {
+export function Typed({ label, hint, value, onChange, toValue = (typed) => typed, icon }: Props): ReactNode {
   const [text, setText] = useState(value);
   const [told, setTold] = useState(value);
   const tell = useDebouncedCallback((next: string) => {
-    setTold(next);
+    setTold(toValue(next));
     onChange(next);
   }, 350);
   if (value !== told) {

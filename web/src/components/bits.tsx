@@ -4,7 +4,6 @@ import {
   Badge,
   Button,
   Code,
-  CopyButton,
   Group,
   Loader,
   Paper,
@@ -13,14 +12,19 @@ import {
   Title,
   Tooltip,
 } from "@mantine/core";
+import { useTimeout } from "@mantine/hooks";
 import { Check, Copy } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { copy } from "../copy";
 import { count, Elapsed } from "../format";
 import { isText, writeJson } from "../json";
 import { Link } from "../router";
 import { clip, oneLine, save, visible } from "../text";
 import type { Task, TaskStatus } from "../types";
+import { notifyNothing } from "./problem";
+
+const COPIED_MS = 1_000; // it says so for that long
 
 /** Seen on either ground, and told apart: what waits is pale, what runs is deep. */
 export const COLORS: Record<TaskStatus, string> = {
@@ -127,16 +131,18 @@ export function Command({ text }: { text: string }): ReactNode {
 
 export function CopyIcon({ text }: { text: string }): ReactNode {
   const { t } = useTranslation();
+  const [isCopied, setCopied] = useState(false);
+  const fade = useTimeout(() => setCopied(false), COPIED_MS);
+  const tell = (): void => {
+    setCopied(true);
+    fade.start();
+  };
   return (
-    <CopyButton value={text}>
-      {({ copied, copy }) => (
-        <Tooltip label={copied ? t("common.copied") : t("common.copy")}>
-          <ActionIcon variant="subtle" color={copied ? "teal" : "gray"} onClick={copy} aria-label={t("common.copy")}>
-            {copied ? <Check size={16} /> : <Copy size={16} />}
-          </ActionIcon>
-        </Tooltip>
-      )}
-    </CopyButton>
+    <Tooltip label={isCopied ? t("common.copied") : t("common.copy")}>
+      <ActionIcon variant="subtle" color={isCopied ? "teal" : "gray"} onClick={() => void copy(text).then(tell, () => notifyNothing(t("common.not_copied")))} aria-label={t("common.copy")}>
+        {isCopied ? <Check size={16} /> : <Copy size={16} />}
+      </ActionIcon>
+    </Tooltip>
   );
 }
 

@@ -23,14 +23,25 @@ const NEW = "+new"; // no type can have this name
 export default function ConfigDetail({ type }: { type: string }): ReactNode {
   const { t } = useTranslation();
   const { every } = useLive();
-  const [isEditing, setEditing] = useState(false);
+  const [edited, setEdited] = useState<TaskConfig | null>(null); // as it was when somebody began to edit it
   const config = useQuery({
     queryKey: ["configs", "one", type],
     queryFn: ({ signal }) => get<TaskConfig>(`/task-configs/${part(type)}`, {}, signal),
     enabled: type !== NEW,
-    refetchInterval: isEditing ? false : every,
+    refetchInterval: every,
   });
   if (type === NEW) return <ConfigForm config={null} onDone={(stored) => go(stored ? `/task-configs/${part(stored.type)}` : "/task-configs")} />;
+  if (edited) {
+    return (
+      <ConfigForm
+        config={edited}
+        onDone={() => {
+          setEdited(null);
+          void config.refetch();
+        }}
+      />
+    );
+  }
   if (config.isPending) return <Loading />;
   if (!config.data) {
     const isGone = config.error instanceof ApiError && config.error.problem.status === 404;
@@ -42,18 +53,7 @@ export default function ConfigDetail({ type }: { type: string }): ReactNode {
       </Stack>
     );
   }
-  if (isEditing) {
-    return (
-      <ConfigForm
-        config={config.data}
-        onDone={() => {
-          setEditing(false);
-          void config.refetch();
-        }}
-      />
-    );
-  }
-  return <Shown config={config.data} onEdit={() => setEditing(true)} />;
+  return <Shown config={config.data} onEdit={() => setEdited(config.data)} />;
 }
 
 function Shown({ config, onEdit }: { config: TaskConfig; onEdit: () => void }): ReactNode {

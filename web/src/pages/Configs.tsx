@@ -1,7 +1,7 @@
 import { Badge, Button, Group, Paper, Stack, Table, Text, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Play, Plus, Search } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part } from "../api";
 import { Empty, Foreign, Loading, PageHead, TextLink } from "../components/bits";
@@ -28,6 +28,10 @@ export default function Configs(): ReactNode {
     getNextPageParam: (last) => last.next_cursor,
     refetchInterval: every,
   });
+  const { hasNextPage, isFetching, isError, fetchNextPage } = configs;
+  useEffect(() => {
+    if (wanted && hasNextPage && !isFetching && !isError) void fetchNextPage(); // what is searched for may be on any page
+  }, [wanted, hasNextPage, isFetching, isError, fetchNextPage]);
   const all = configs.data?.pages.flatMap((page) => page.items) ?? [];
   const shown = all.filter((config) => `${config.type} ${config.name} ${config.description}`.toLowerCase().includes(wanted));
 
@@ -49,6 +53,8 @@ export default function Configs(): ReactNode {
           <Loading />
         ) : all.length === 0 ? (
           <Empty title={t("configs.empty")} text={t("configs.empty_text")} command="rota dev app.py" />
+        ) : shown.length === 0 && hasNextPage && !isError ? (
+          <Loading />
         ) : shown.length === 0 ? (
           <Empty title={t("tasks.none_match")} />
         ) : (

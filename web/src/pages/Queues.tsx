@@ -169,31 +169,32 @@ function PauseButton({ config }: { config: TaskConfig }): ReactNode {
 function LimitsEditor({ config }: { config: TaskConfig }): ReactNode {
   const { t } = useTranslation();
   const queries = useQueryClient();
-  const [isOpen, setOpen] = useState(false);
+  const [base, setBase] = useState<TaskConfig | null>(null); // as it was when this was opened
   const [atOnce, setAtOnce] = useState<number | string>("");
   const [rate, setRate] = useState<number | string>("");
   const [error, setError] = useState<unknown>(null);
-  const open = (): void => {
+  const flip = (): void => {
     setAtOnce(config.max_concurrent ?? "");
     setRate(config.rate_per_second ?? "");
     setError(null);
-    setOpen(!isOpen);
+    setBase(base ? null : config);
   };
   const store = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
+    if (!base) return;
     try {
-      await redefine(config, { max_concurrent: atOnce === "" ? null : Number(atOnce), rate_per_second: rate === "" ? null : Number(rate) });
+      await redefine(base, { max_concurrent: atOnce === "" ? null : Number(atOnce), rate_per_second: rate === "" ? null : Number(rate) });
       notifyDone(t("queues.limits_set"));
-      setOpen(false);
+      setBase(null);
     } catch (problem) {
       setError(problem);
     }
     void queries.invalidateQueries({ queryKey: ["configs"] });
   };
   return (
-    <Popover opened={isOpen} onChange={setOpen} withArrow trapFocus width={280} position="bottom-end">
+    <Popover opened={base !== null} onDismiss={() => setBase(null)} withArrow trapFocus width={280} position="bottom-end">
       <Popover.Target>
-        <ActionIcon size="sm" variant="subtle" color="gray" onClick={open} aria-label={t("queues.limits")} title={t("queues.change_limits")}><Pencil size={14} /></ActionIcon>
+        <ActionIcon size="sm" variant="subtle" color="gray" onClick={flip} aria-label={t("queues.limits")} title={t("queues.change_limits")}><Pencil size={14} /></ActionIcon>
       </Popover.Target>
       <Popover.Dropdown>
         <form onSubmit={(event) => void store(event)}>

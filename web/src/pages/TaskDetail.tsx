@@ -7,8 +7,9 @@ import { ApiError, get, part, patch, post } from "../api";
 import { COLORS, CopyIcon, Empty, Field, Foreign, hue, isTelling, JsonView, Key, Loading, PageHead, paint, Panel, StatusBadge, TaskDuration, TextLink, TextView } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
-import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
+import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
 import { useWorkerNames, WorkerName } from "../components/WorkerName";
+import { copy } from "../copy";
 import { absolute, between, count, duration, Elapsed, percent, Time, useNow, useTimeKind } from "../format";
 import { useServerWords } from "../i18n";
 import { parse, writeJson } from "../json";
@@ -186,8 +187,8 @@ function CopyAs({ task }: { task: Task }): ReactNode {
     CLI: () => `rota task submit ${shell(task.type)} --payload ${shell(writeJson(task.payload))} --wait`,
     Python: () => `import rota\n\nwith rota.Client() as client:\n    client.submit(${JSON.stringify(task.type)}, ${python(task.payload)})\n`,
   };
-  const copy = (write: () => string): void => {
-    navigator.clipboard.writeText(write()).then(() => notifyDone(t("common.copied")), notifyProblem);
+  const take = (write: () => string): void => {
+    void copy(write()).then(() => notifyDone(t("common.copied")), () => notifyNothing(t("common.not_copied")));
   };
   return (
     <Menu>
@@ -198,7 +199,7 @@ function CopyAs({ task }: { task: Task }): ReactNode {
       </Menu.Target>
       <Menu.Dropdown>
         {Object.entries(forms).map(([name, write]) => (
-          <Menu.Item key={name} onClick={() => copy(write)}>
+          <Menu.Item key={name} onClick={() => take(write)}>
             {name}
           </Menu.Item>
         ))}

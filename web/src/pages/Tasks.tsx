@@ -1,7 +1,7 @@
 import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { ArrowUpDown, ChevronRight, ChevronsLeft, RotateCcw, SlidersHorizontal, X, XCircle } from "lucide-react";
-import { type ReactNode, useEffect, useMemo, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, post } from "../api";
 import { Empty, Foreign, ink, isTelling, Loading, PageHead, StatusBadge, TaskDuration, TextLink } from "../components/bits";
@@ -60,7 +60,6 @@ export default function Tasks(): ReactNode {
   const { t } = useTranslation();
   const { every } = useLive();
   const [query, change] = useQueryState();
-  const filter = useMemo(() => readFilter(query), [query]);
   const cursor = query.get("cursor") ?? "";
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [columns, setColumns] = useColumns();
@@ -102,7 +101,7 @@ export default function Tasks(): ReactNode {
       </PageHead>
       <Filters query={query} change={(changes) => change({ cursor: null, ...changes })} />
       <ProblemAlert error={tasks.error} onRetry={() => void tasks.refetch()} />
-      {can("operator") && items.length > 0 && <Bulk filter={filter} chosen={chosen} onDone={() => setChosen(new Set())} />}
+      {can("operator") && items.length > 0 && <Bulk query={query} chosen={chosen} onDone={() => setChosen(new Set())} />}
       <Paper withBorder>
         {tasks.isPending ? (
           <Loading />
@@ -114,7 +113,7 @@ export default function Tasks(): ReactNode {
               </Button>
             </Empty>
           ) : isFiltered ? (
-            <Empty title={t("tasks.none_match")}>
+            <Empty title={t("tasks.none_match")} text={query.get("q") ? t("tasks.what_is_searched") : undefined}>
               <Button variant="light" size="xs" onClick={() => go("/tasks")}>
                 {t("tasks.clear")}
               </Button>
@@ -159,7 +158,6 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
     staleTime: 30_000,
   });
   const known = new Set([...(types.data?.items ?? []).map((config) => config.type), ...query.getAll("type")]);
-  const facts = query.getAll("fact").join(" ");
   return (
     <Group gap="xs" align="flex-start" className="filters">
       <Typed label={t("tasks.search")} hint={t("tasks.search_hint")} value={query.get("q") ?? ""} onChange={(q) => change({ q })} icon />
@@ -199,8 +197,9 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
       <Typed
         label={t("tasks.metadata")}
         hint="order=42"
-        value={facts}
-        onChange={(text) => change({ fact: text.split(/\s+/).filter((fact) => /^[^=]+=./.test(fact)) })}
+        value={spellFacts(query.getAll("fact"))}
+        toValue={(text) => spellFacts(readFacts(text))}
+        onChange={(text) => change({ fact: readFacts(text) })}
       />
       {query.get("worker") && (
         <Badge variant="light" size="lg" tt="none" mt={28} rightSection={<ActionIcon size="xs" variant="transparent" aria-label={t("tasks.clear")} onClick={() => change({ worker: null })}><X size={12} /></ActionIcon>}>
@@ -210,6 +209,15 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
     </Group>
   );
 }
+
+const FACT = /([^\s=]+)=("[^"]+"|\S+)/g;
+
+/** Each key=value of a text, in which a value with spaces stands between quotation marks. */
+function readFacts(text: string): string[] {
+  return [...text.matchAll(FACT)].map(([, key, value = ""]) => `${key}=${value.replace(/^"([^"]+)"$/, "$1")}`);
+}
+
+const spellFacts = (facts: readonly string[]): string => facts.map((fact) => fact.replace(/=(.*\s.*)$/s, '="$1"')).join(" ");
 
 interface ListProps {
   items: Task[];
@@ -291,7 +299,7 @@ const COUNT_TO = 1000; // more are "more than": nobody waits for an exact count 
 const LEVELS = ["9", "8", "7", "6", "5", "4", "3", "2", "1", "0"] as const;
 
 /** Retry, cancel or make urgent what is chosen, or everything that matches, however many those are. */
-function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<string>; onDone: () => void }): ReactNode {
+function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: ReadonlySet<string>; onDone: () => void }): ReactNode {
   const { t } = useTranslation();
   const confirm = useConfirm();
   const queries = useQueryClient();
@@ -302,7 +310,7 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
   const isNothing = !isAll && chosen.size === 0;
 
   /** What would be done, in words, with the number of tasks; null where there is nothing to do. */
-  const ask = async (action: Action, level: string): Promise<string | null> => {
+  const ask = async (filter: Filter, action: Action, level: string): Promise<string | null> => {
     if (!isAll) return `${t(`tasks.${action}_text`, { level })} ${t("tasks.chosen", { number: count(chosen.size) })}`;
     const found = await countMatching(filter, action);
     if (found.number === 0 && !found.hasMore) return null;
@@ -311,15 +319,16 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
   };
 
   const run = async (action: Action, level = ""): Promise<void> => {
+    const filter = readFilter(query); // of now, as the list is: the last hour goes on with the clock
     setBusy(true);
     try {
-      const text = await ask(action, level);
+      const text = await ask(filter, action, level);
       if (text === null) return notifyNothing(t("tasks.none_fit"));
       const words = action === "retry" ? t("tasks.retry") : t(`tasks.${action}_action`, { level });
       if (!(await confirm({ title: t(`tasks.${action}_title`), text, action: words }))) return;
       const chosenOnes = isAll ? selection(filter) : { ids: [...chosen] };
       const wanted = level ? { ...chosenOnes, new_priority: Number(level) } : chosenOnes;
-      await once(JSON.stringify([action, wanted]), async (key) => {
+      await once(JSON.stringify([action, level, isAll ? query.toString() : [...chosen]]), async (key) => {
         const done = await apply(action, wanted, key);
         notifyDone(t("tasks.bulk_done", { changed: count(done.changed), matched: count(done.matched) }));
         onDone();
@@ -336,7 +345,7 @@ function Bulk({ filter, chosen, onDone }: { filter: Filter; chosen: ReadonlySet<
     <Group gap="xs">
       <Switch label={t("tasks.all_that_match")} checked={isAll} onChange={(event) => setAll(event.currentTarget.checked)} />
       <Text size="sm" c="dimmed">
-        {isAll ? describe(filter) : t("tasks.chosen", { number: count(chosen.size) })}
+        {isAll ? describe(readFilter(query)) : t("tasks.chosen", { number: count(chosen.size) })}
       </Text>
       <Button size="xs" variant="light" leftSection={<RotateCcw size={14} />} disabled={isNothing} loading={isBusy} onClick={() => void run("retry")}>
         {t("tasks.retry")}

@@ -8,6 +8,7 @@ import { Command, Empty, Foreign, Loading, PageHead } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
 import { Time } from "../format";
+import { useOnce } from "../once";
 import { useSession } from "../session";
 import type { NewToken, Page, Role, Token } from "../types";
 
@@ -101,14 +102,13 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
   const [life, setLife] = useState<keyof typeof LIVES>("90d");
   const [made, setMade] = useState<NewToken | null>(null);
   const [error, setError] = useState<unknown>(null);
-  const make = async (event: FormEvent): Promise<void> => {
+  const [isBusy, once] = useOnce();
+  const make = (event: FormEvent): void => {
     event.preventDefault();
-    try {
+    void once("", async () => {
       setMade(await post<NewToken>("/tokens", { name, role, expires_in_seconds: LIVES[life] }));
       void queries.invalidateQueries({ queryKey: ["tokens"] });
-    } catch (problem) {
-      setError(problem);
-    }
+    }).catch(setError);
   };
   return (
     <Modal opened onClose={onClose} title={t("tokens.new")} closeOnClickOutside={made === null} closeButtonProps={{ "aria-label": t("common.close") }}>
@@ -119,13 +119,13 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
           <Group justify="flex-end"><Button onClick={onClose}>{t("common.close")}</Button></Group>
         </Stack>
       ) : (
-        <form onSubmit={(event) => void make(event)}>
+        <form onSubmit={make}>
           <Stack>
             <TextInput label={t("tokens.name")} description={t("tokens.name_note")} required value={name} onChange={(event) => setName(event.currentTarget.value)} maxLength={200} data-autofocus />
             <NativeSelect label={t("tokens.role")} value={role} onChange={(event) => setRole(event.currentTarget.value as Role)} data={(["viewer", "operator", "admin"] as const).map((value) => ({ value, label: `${t(`role.${value}`)}: ${t(`role.${value}_may`)}` }))} />
             <NativeSelect label={t("tokens.life")} value={life} onChange={(event) => setLife(event.currentTarget.value as keyof typeof LIVES)} data={(Object.keys(LIVES) as (keyof typeof LIVES)[]).map((value) => ({ value, label: t(`tokens.life_${value}`) }))} />
             <ProblemAlert error={error} />
-            <Group justify="flex-end"><Button variant="default" onClick={onClose}>{t("common.back")}</Button><Button type="submit" disabled={!name.trim()}>{t("tokens.make")}</Button></Group>
+            <Group justify="flex-end"><Button variant="default" onClick={onClose}>{t("common.back")}</Button><Button type="submit" loading={isBusy} disabled={!name.trim()}>{t("tokens.make")}</Button></Group>
           </Stack>
         </form>
       )}
