@@ -21,7 +21,7 @@ from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.firing import target_at
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Schedule
-from rota.domain.submission import wish_for
+from rota.domain.submission import check_enabled, wish_for
 from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import Planned, SkipReason, Timetable
 
@@ -97,6 +97,7 @@ class Backfill:
         config = await self.node.store.configs.find(*key)
         if config is None:
             raise NotFoundError("task config", key[1])
+        check_enabled(config)  # a dry run, too, promises nothing that would be refused
         if config.schedule is None:
             raise NotFoundError("schedule", config.type)
         table = await self._find_table(config, config.schedule)

@@ -132,9 +132,9 @@ async def test_what_the_schedule_is_still_to_fire_is_left_out() -> None:
     ]
     everything = await backfill(KEY, a_range(bench, is_dry=True, only_missing=False), place=0, limit=10)
     assert {one.action for one in everything.made} == {Action.RUN}
-    await configs.put(replace(late, is_enabled=False))
-    disabled = await backfill(KEY, a_range(bench, is_dry=True), place=0, limit=10)
-    assert {one.action for one in disabled.made} == {Action.RUN}
+    await configs.put(replace(late, schedule=replace(jittery, is_paused=True)))
+    paused = await backfill(KEY, a_range(bench, is_dry=True), place=0, limit=10)
+    assert {one.action for one in paused.made} == {Action.RUN}
 
 
 @virtually
@@ -186,3 +186,12 @@ async def test_what_cannot_be_made_up_for_is_refused(monkeypatch: pytest.MonkeyP
     await bench.node.store.configs.put(a_config("waits", schedule=Schedule(after_end=HOUR)))
     with pytest.raises(InvalidError, match="no target was missed"):
         await backfill((DEFAULT_TENANT, "waits"), a_range(bench), place=0, limit=10)
+
+
+@pytest.mark.parametrize("is_dry", [True, False])
+@virtually
+async def test_a_dry_run_promises_nothing_of_a_type_that_is_disabled(is_dry: bool) -> None:
+    bench, backfill = await a_backfill()
+    await bench.node.store.configs.put(a_config("off", schedule=Schedule(every=HOUR), is_enabled=False))
+    with pytest.raises(InvalidError, match="'off' is disabled; resume it first"):
+        await backfill((DEFAULT_TENANT, "off"), a_range(bench, is_dry=is_dry), place=0, limit=10)
