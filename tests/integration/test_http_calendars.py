@@ -95,7 +95,7 @@ async def test_a_forecast_says_what_would_fire(http: httpx2.AsyncClient) -> None
 
 async def test_past_targets_are_made_up_for(http: httpx2.AsyncClient) -> None:
     await http.put("/task-configs/hourly", json={"schedule": {"cron": "0 * * * *"}})
-    body = {"begin": "2026-01-01T00:00:00Z", "end": "2026-01-01T03:00:00Z", "limit": 2}
+    body = {"begin": "2026-01-01T00:00:00Z", "end": "2026-01-01T03:00:00Z", "limit": 2, "only_missing": False}
     first = (await http.post("/task-configs/hourly:backfill", json=body)).json()
     assert (first["total"], [one["action"] for one in first["items"]]) == (3, ["run", "run"])
     last = (await http.post("/task-configs/hourly:backfill", json={**body, "cursor": first["next_cursor"]})).json()

@@ -1,12 +1,13 @@
 """Backfill: the runs of past targets, made up for on request.
 
 A backfill has a name, and each of its targets makes one task under it, however often it is asked for: whoever lost
-count asks again. It is done page by page, in an order that can be told, so that whoever asks decides how many run at
-once by waiting for those of a page before asking for the next.
+count asks again. What may have fired so long ago that it is not on record any more runs only where everything is asked
+for. It is done page by page, in an order that can be told, so that whoever asks decides how many run at once by waiting
+for those of a page before asking for the next.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -15,6 +16,7 @@ from rota.application.audit import Actor
 from rota.application.calendars import calendars_of
 from rota.application.node import Node
 from rota.application.ports.store import Added
+from rota.application.retain import Retention
 from rota.application.submit import SubmitTasks
 from rota.domain.checks import check_instant, check_name, check_number
 from rota.domain.errors import InvalidError, NotFoundError
@@ -28,6 +30,7 @@ from rota.domain.timetable import Planned, SkipReason, Timetable
 MOST_TARGETS = 10_000  # of one backfill
 MOST_PAGE = 1_000
 SLICE = 200  # targets in one go: some 5 ms
+TOO_OLD = "older than task.retention, so that nobody knows whether it fired: --all (only_missing=false) runs it"
 _TICK = timedelta(microseconds=1)
 
 
@@ -81,10 +84,15 @@ class Page:
     next_place: int | None  # None: that was the last page
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Backfill:
     node: Node
     submit: SubmitTasks
+    retention: Retention = field(default_factory=Retention)
+
+    def tune(self, retention: Retention) -> None:
+        """Things are kept for so long from now on."""
+        self.retention = retention
 
     async def __call__(
         self, key: tuple[TenantId, str], wanted: Range, *, place: int, limit: int, actor: Actor | None = None
@@ -134,7 +142,9 @@ class Backfill:
         known = await self.node.store.schedules.find_occurrences(
             config.tenant_id, config.type, times=[one.target for one in page]
         )
-        reasons = {at: "fired in its time" for at, one in known.items() if one.task_id is not None}
+        since = self.retention.occurrences_since(self.node.time.now())  # asked after: meanwhile some may be deleted
+        reasons = {one.target: TOO_OLD for one in page if one.target < since and one.target not in known}
+        reasons |= {at: "fired in its time" for at, one in known.items() if one.task_id is not None}
         if config.can_fire and config.next_fire_at is not None:  # jitter, or a leader that is behind
             pending = target_at(table, config, seen_at=config.next_fire_at)
             reasons |= {one.target: "the schedule is still to fire it" for one in page if one.target >= pending}

@@ -1,19 +1,22 @@
 """Making up for past targets."""
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from rota.application import backfill as module
-from rota.application.backfill import Action, Backfill, Order, Range
+from rota.application.backfill import TOO_OLD, Action, Backfill, Order, Range
+from rota.application.retain import Retention
 from rota.application.submit import SubmitTasks
 from rota.domain.calendar import Calendar, StoredCalendar
 from rota.domain.errors import IdempotencyMismatchError, InvalidError, NotFoundError
 from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence, Schedule
+from rota.domain.task import Task
 from rota.domain.timetable import Timetable
 from rota.testing.values import replace
 from tests.support.builders import EMAIL, HOUR, MINUTE, a_config, a_task
@@ -159,6 +162,45 @@ async def test_what_fired_in_its_time_is_left_out_however_often_the_schedule_fir
     await store.configs.put(a_config("report", schedule=Schedule(every=HOUR)))
     page = await backfill((DEFAULT_TENANT, "report"), wanted, place=0, limit=100)
     assert [one.action for one in page.made] == [Action.SKIP] * 20
+
+
+async def a_record(bench: Bench, *occurrences: Occurrence, tasks: Sequence[Task] = ()) -> None:
+    """What became of targets of an hourly report."""
+    first = occurrences[0].fire_at
+    await bench.node.store.configs.put(a_config("report", schedule=Schedule(every=HOUR), next_fire_at=first))
+    firing = FullFiring(
+        tenant_id=DEFAULT_TENANT,
+        task_type="report",
+        revision=1,
+        seen_at=first,
+        next_fire_at=None,
+        occurrences=occurrences,
+        tasks=tuple(tasks),
+    )
+    await bench.node.store.schedules.fire([firing])
+
+
+@virtually
+async def test_what_may_have_fired_so_long_ago_that_it_is_not_on_record_is_left_out() -> None:
+    bench, backfill = await a_backfill()
+    key, begin = (DEFAULT_TENANT, "report"), a_range(bench, 31 * 24).begin
+    task = a_task(5, type="report")
+    fired = Occurrence(task_type="report", fire_at=begin, task_id=task.id)
+    await a_record(bench, fired, Occurrence(task_type="report", fire_at=begin + HOUR, reason="overlap"), tasks=[task])
+
+    async def look(**facts: Any) -> list[str]:
+        wanted = Range(begin=begin, end=begin + 3 * HOUR, is_dry=True, **facts)
+        return [one.reason for one in (await backfill(key, wanted, place=0, limit=10)).made]
+
+    assert await look() == ["fired in its time", "", TOO_OLD]
+    assert await look(only_missing=False) == ["", "", ""]
+    backfill.tune(Retention(tasks=32 * DAY))
+    assert await look() == ["fired in its time", "", ""]
+    backfill.tune(Retention(tasks=HOUR))
+    assert await bench.node.store.schedules.purge(fired_before=bench.node.time.now(), limit=10) == 2
+    assert await look() == [TOO_OLD] * 3
+    page = await backfill(key, a_range(bench, 12, is_dry=True), place=0, limit=20)
+    assert {one.action for one in page.made} == {Action.RUN}, "a day is on record whatever the retention"
 
 
 @virtually
