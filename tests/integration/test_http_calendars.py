@@ -1,5 +1,7 @@
 """Calendars, forecasts and backfills over HTTP, against a real server."""
 
+import base64
+import json
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -104,3 +106,7 @@ async def test_past_targets_are_made_up_for(http: httpx2.AsyncClient) -> None:
     assert (task["scheduled_at"], task["metadata"]) == ("2026-01-01T02:00:00Z", {"backfill": "backfill"})
     wrong = await http.post("/task-configs/hourly:backfill", json={**body, "order": "random"})
     assert wrong.json()["errors"][0]["field"] == "order"
+    for place in (2, "2026-01-01T00:00:00+00:00", "2026-01-01 3", "2026-01-01T00:00:00+00:00 -1"):
+        cursor = base64.urlsafe_b64encode(json.dumps([place]).encode()).decode()
+        wrong = await http.post("/task-configs/hourly:backfill", json={**body, "cursor": cursor})
+        assert [one["field"] for one in wrong.json()["errors"]] == ["cursor"], place
