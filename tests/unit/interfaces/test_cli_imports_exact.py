@@ -74,6 +74,42 @@ def test_a_step_of_one_value_is_that_value_in_a_crontab_and_told(cron: str, read
     assert notes(found)[:-1] == told
 
 
+def imported(*commands: str) -> tuple[str, list[str]]:
+    """The command of a service, and what is told of it."""
+    service = "\n".join(["[Service]", "RuntimeMaxSec=60", *(f"ExecStart={one}" for one in commands)])
+    found = read_timers({"a.timer": "OnCalendar=daily\n", "a.service": service}, zone="UTC")
+    return found.definitions[0]["payload"]["command"], notes(found)
+
+
+@pytest.mark.parametrize("given", [r"/bin/cat /srv/my\x20disk", r'/bin/echo "a\tb" c\sd', r"/bin/echo a\; ; /bin/b"])
+def test_a_backslash_of_systemd_is_none_of_a_shell_and_told(given: str) -> None:
+    told = "ExecStart has a backslash, which a shell reads otherwise: it is left as it is, write what it means"
+    assert imported(given) == (given, [told])
+    left_out = "what stands before a command in ExecStart is left out: @ :"
+    assert imported(f"@-:{given}", "/bin/z") == (
+        f"{{ {given} || true; }} && /bin/z",
+        ["has 2 ExecStart: they are one command, with && between them, for a shell", left_out, told],
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "command", "left_out"),
+    [
+        ("@/usr/bin/foo foo -x", "/usr/bin/foo -x", ""),
+        ("-/bin/a ; /bin/b", "{ /bin/a || true; } && /bin/b", ""),
+        ("/bin/a ; -/bin/b ; /bin/c", "/bin/a && { /bin/b || true; } && /bin/c", ""),
+        ("/bin/a ; -/bin/b", "/bin/a && /bin/b", "-"),
+        (":/bin/echo $HOME ${HOME} $$", "/bin/echo '$HOME' '${HOME}' '$$'", ""),
+        ("@:/bin/echo echo $A ; /bin/echo $A", "/bin/echo '$A' && /bin/echo $A", ""),
+        ("!!/bin/a ; +-/bin/b", "/bin/a && /bin/b", "- + !"),
+        (r"/bin/find -exec rm {} \; ; /bin/b ';'", "/bin/find -exec rm '{}' ';' && /bin/b ';'", ""),
+    ],
+)
+def test_what_stands_before_a_command_of_systemd_counts_or_is_told(given: str, command: str, left_out: str) -> None:
+    told = [f"what stands before a command in ExecStart is left out: {left_out}"] if left_out else []
+    assert imported(given) == (command, told)
+
+
 PUT_INTO = """
 app.conf.beat_schedule = {"a": {"task": "m.a", "schedule": 1}}
 app.conf.beat_schedule["b"] = {"task": "m.b", "schedule": 2}
