@@ -148,11 +148,22 @@ def test_the_zone_of_beat_is_not_that_which_a_task_is_called_with(setting: str, 
     assert [one["zone"] for one in schedules(found) if "cron" in one] == [zone]
 
 
-def test_several_zones_in_a_file_of_beat_are_told() -> None:
-    source = "timezone = 'UTC'\nbeat_schedule = {'a': {'task': 'm.a', 'schedule': crontab()}}\nc(timezone='Asia/Tokyo')"
+@pytest.mark.parametrize(
+    ("first", "last", "zone"),
+    [
+        ("timezone = 'UTC'", "c(timezone='Asia/Tokyo')", "UTC"),
+        ("app = Celery(timezone='UTC')", "def f():\n  if x:\n    c(timezone='Asia/Tokyo')", "UTC"),
+        ("app.conf.update(timezone='UTC')", "d.update(timezone='Asia/Tokyo')", "UTC"),
+        ("app = Celery(timezone='UTC')", "app.conf.timezone = 'Asia/Tokyo'", "Asia/Tokyo"),
+        ("timezone = 'UTC'", "app.conf.update(timezone='Asia/Tokyo')\nc(timezone='UTC')", "Asia/Tokyo"),
+        ("def f():\n  c(timezone='UTC')", "d(timezone='Asia/Tokyo')", "Asia/Tokyo"),
+    ],
+)
+def test_of_several_zones_what_celery_is_told_last_is_taken_and_told(first: str, last: str, zone: str) -> None:
+    source = f"{first}\nbeat_schedule = {{'a': {{'task': 'm.a', 'schedule': crontab()}}}}\n{last}"
     found = read_beat(source, zone="Europe/Paris")
-    assert [one["zone"] for one in schedules(found)] == ["Asia/Tokyo"]
-    assert notes(found)[0] == "names several zones, UTC, Asia/Tokyo: Asia/Tokyo is taken for all"
+    assert [one["zone"] for one in schedules(found)] == [zone]
+    assert notes(found)[0] == f"names several zones, UTC, Asia/Tokyo: {zone} is taken for all"
 
 
 @pytest.mark.parametrize(("status", "is_enabled"), [("1", True), ("0", False), ("", False)])
