@@ -1,5 +1,7 @@
 """Calendars, forecasts and backfills over HTTP, against a real server."""
 
+import base64
+import json
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -95,7 +97,7 @@ async def test_a_forecast_says_what_would_fire(http: httpx2.AsyncClient) -> None
 
 async def test_past_targets_are_made_up_for(http: httpx2.AsyncClient) -> None:
     await http.put("/task-configs/hourly", json={"schedule": {"cron": "0 * * * *"}})
-    body = {"begin": "2026-01-01T00:00:00Z", "end": "2026-01-01T03:00:00Z", "limit": 2}
+    body = {"begin": "2026-01-01T00:00:00Z", "end": "2026-01-01T03:00:00Z", "limit": 2, "only_missing": False}
     first = (await http.post("/task-configs/hourly:backfill", json=body)).json()
     assert (first["total"], [one["action"] for one in first["items"]]) == (3, ["run", "run"])
     last = (await http.post("/task-configs/hourly:backfill", json={**body, "cursor": first["next_cursor"]})).json()
@@ -104,3 +106,7 @@ async def test_past_targets_are_made_up_for(http: httpx2.AsyncClient) -> None:
     assert (task["scheduled_at"], task["metadata"]) == ("2026-01-01T02:00:00Z", {"backfill": "backfill"})
     wrong = await http.post("/task-configs/hourly:backfill", json={**body, "order": "random"})
     assert wrong.json()["errors"][0]["field"] == "order"
+    for place in (2, "2026-01-01T00:00:00+00:00", "2026-01-01 3", "2026-01-01T00:00:00+00:00 -1"):
+        cursor = base64.urlsafe_b64encode(json.dumps([place]).encode()).decode()
+        wrong = await http.post("/task-configs/hourly:backfill", json={**body, "cursor": cursor})
+        assert [one["field"] for one in wrong.json()["errors"]] == ["cursor"], place

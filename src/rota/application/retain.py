@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
@@ -31,6 +31,10 @@ class Retention:
     audit: timedelta = timedelta(days=400)  # and the tokens that it names: a year, and time to look at it
     reports: Reach = field(default_factory=Reach)
 
+    def occurrences_since(self, now: datetime) -> datetime:
+        """What became of the targets from here on is on record for certain."""
+        return now - max(self.tasks, LEAST_OCCURRENCES)
+
 
 @dataclass(slots=True, kw_only=True)
 class Retain:
@@ -53,7 +57,7 @@ class Retain:
         old_before = min(now - kept.tasks, max(counted_until, now - COUNTED_WITHIN))
         purges = {
             "tasks": partial(store.tasks.purge, completed_before=old_before),
-            "occurrences": partial(store.schedules.purge, fired_before=now - max(kept.tasks, LEAST_OCCURRENCES)),
+            "occurrences": partial(store.schedules.purge, fired_before=kept.occurrences_since(now)),
             "workers": partial(store.workers.purge, retired_before=now - kept.workers),
             "tokens": partial(store.tokens.purge, ended_before=now - kept.audit),
             "audit": partial(store.audit.purge, before=now - kept.audit),

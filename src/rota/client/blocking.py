@@ -34,7 +34,7 @@ from rota.wire.changes import Change
 from rota.wire.cluster import Cluster, Election, Event, Queues, QueueTypes, Settings, Stats, Worker
 from rota.wire.config import PutConfig, TaskConfig
 from rota.wire.report import Report
-from rota.wire.schedule import BackfillItem, BackfillSchedule, Forecast, Occurrence, SchedulePreview
+from rota.wire.schedule import BackfillItem, Forecast, Occurrence, SchedulePreview
 from rota.wire.task import BulkCount, Explanation, LogLine
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ class Schedules:
         """Make up for the targets of a past time, and say of each what becomes of it.
 
         So many are begun at once; the next ones when those have ended, however long that takes."""
-        body = BackfillSchedule(begin=begin, end=end, limit=concurrency, **options)
+        body = schedule_calls.begin_backfill(begin, end, concurrency=concurrency, options=options)
         while True:
             page = self._wire.send(schedule_calls.backfill(type, body))
             for item in page.items:

@@ -24,6 +24,7 @@ from rota.wire.schedule import (
 )
 
 CONFIGS, CALENDARS = "task-configs", "calendars"
+LARGEST_PAGE = 1_000  # targets of a backfill
 
 
 def preview_config(type: str, count: int, *, after: datetime | None) -> Call[SchedulePreview]:
@@ -66,6 +67,12 @@ def forecast(begin: datetime | None, end: datetime | None, *, buckets: int, type
     times = [(name, at.isoformat()) for name, at in (("begin", begin), ("end", end)) if at is not None]
     query = [*times, ("buckets", str(buckets)), *(("type", one) for one in types)]
     return reading(path_of("schedules", verb="forecast"), Forecast, query=query)
+
+
+def begin_backfill(begin: datetime, end: datetime, *, concurrency: int, options: BackfillOptions) -> BackfillSchedule:
+    """What its first page is asked for by: so many targets as may run at once, or where none runs as many as it may."""
+    limit = LARGEST_PAGE if options.get("dry_run") else concurrency
+    return BackfillSchedule(begin=begin, end=end, limit=limit, **options)
 
 
 def backfill(type: str, body: BackfillSchedule) -> Call[BackfillPage]:

@@ -3,9 +3,10 @@
 The config remembers which declaration made it. While the code says the same, the config is left alone, so what an
 operator changes stays changed. When the code says something new, the new options take effect at the next start; whether
 the config is enabled, its payload and a pause of its schedule stay the operator's, and so does its schedule where the
-code names none. A config that somebody has put is theirs: where the code says otherwise, that is told in the log. A
-description comes from the docstring where none is given, and is filled in where a config has none. Each revision that
-the code makes names the node whose code it is, and is on record with what it changed.
+code never named one: what the code named and names no more goes. A config that somebody has put is theirs: where the
+code says otherwise, that is told in the log. A description comes from the docstring where none is given, and is filled
+in where a config has none. Each revision that the code makes names the node whose code it is, and is on record with
+what it changed.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from rota.application.settle import settle
 from rota.config.settings import TaskSettings
 from rota.domain.audit import MAX_ACTOR, AuditEntry
 from rota.domain.checks import tidy_text
-from rota.domain.declaration import find_declaration, mark
+from rota.domain.declaration import find_declaration, mark, names_schedule
 from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.firing import Calendars, check_schedule, first_fire_at
 from rota.domain.ids import DEFAULT_TENANT
@@ -77,7 +78,8 @@ def _without_schedule(wanted: TaskConfig, missing: Sequence[str], *, function: s
         problem=f"there is no calendar {', '.join(missing)}",
         fix=f"rota calendar put {missing[0]}, then start this again",
     )
-    return replace(wanted, schedule=None, executor_config=mark(f"{find_declaration(wanted)} unscheduled"))
+    unscheduled = mark(f"{find_declaration(wanted)} unscheduled", names_schedule=True)
+    return replace(wanted, schedule=None, executor_config=unscheduled)
 
 
 async def _declare(wanted: TaskConfig, node: Node, *, calendars: Calendars, now: datetime) -> None:
@@ -131,6 +133,8 @@ def _merge(wanted: TaskConfig, current: TaskConfig | None) -> TaskConfig:
     kept = replace(wanted, is_enabled=current.is_enabled, payload=current.payload)
     if wanted.schedule is not None:
         return replace(kept, schedule=_with_pause_of(current, wanted.schedule))
+    if names_schedule(current) and not names_schedule(wanted):  # the code named one, and does not any more
+        return kept
     return replace(kept, schedule=current.schedule, next_fire_at=current.next_fire_at)
 
 
@@ -171,7 +175,7 @@ def _config(definition: TaskDefinition, defaults: TaskSettings) -> TaskConfig:
         name=definition.name,
         description=definition.description,
         executor_type="local",
-        executor_config=mark(_digest(definition, defaults)),
+        executor_config=mark(_digest(definition, defaults), names_schedule=definition.schedule is not None),
         retry=_retry(definition, defaults),
         schedule=definition.schedule,
         **{"timeout": defaults.timeout} | {key: value for key, value in said.items() if value is not None},  # type: ignore[arg-type]

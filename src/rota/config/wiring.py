@@ -223,6 +223,7 @@ class Built:
             self.roles.worker.set_capacity(settings.worker.capacity)
         if self.front is not None:
             self.front.tune(settings.api)
+            self.front.services.backfill.tune(_retention(settings))
         if self.roles.scheduler is not None:
             self.roles.scheduler.duties.retain.tune(_retention(settings))
             self.roles.scheduler.duties.pace.reconcile_every = scheduler.reconcile_interval

@@ -13,11 +13,12 @@ from rota.domain.schedule import Schedule
 from rota.domain.task_config import LOCAL, TaskConfig
 
 MARK = "declared"
+NAMED = "declared_schedule"  # beside the mark: whether that declaration named a schedule; earlier releases did not say
 
 
-def mark(declaration: str) -> str:
+def mark(declaration: str, *, names_schedule: bool = False) -> str:
     """The executor config of what this declaration makes."""
-    return json.dumps({MARK: declaration})
+    return json.dumps({MARK: declaration, **({NAMED: True} if names_schedule else {})})
 
 
 def find_declaration(config: TaskConfig) -> str | None:
@@ -28,10 +29,15 @@ def find_declaration(config: TaskConfig) -> str | None:
     return said.get(MARK) if isinstance(said, dict) else None
 
 
+def names_schedule(config: TaskConfig) -> bool:
+    """Whether the declaration that made it is known to have named a schedule."""
+    return find_declaration(config) is not None and json.loads(config.executor_config).get(NAMED) is True
+
+
 def executor_settings(config: TaskConfig) -> Any:
     """What it says to its executor, without the mark."""
     said = json.loads(config.executor_config)
-    return said if find_declaration(config) is None else {key: said[key] for key in said if key != MARK}
+    return said if find_declaration(config) is None else {key: said[key] for key in said if key not in (MARK, NAMED)}
 
 
 def as_put(config: TaskConfig, current: TaskConfig | None) -> TaskConfig:

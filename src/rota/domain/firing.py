@@ -237,9 +237,10 @@ def decide(config: TaskConfig, now: datetime, *, last: LastRun, calendars: Calen
     table = Timetable(schedule, seed=config.type, calendars=calendars)
     if schedule.after_end is not None:
         return _decide_after_end(table, config, now=now, last=last)
-    plans = table.plan_fires(target_at(table, config, seen_at=seen_at) - _TICK, now, runs=config.runs)
-    if not plans:  # it has run as often as it may, or its times are others now
-        return Decision(next_fire_at=None if _is_over(schedule, config.runs) else due_after(table, now))
+    before = target_at(table, config, seen_at=seen_at) - _TICK
+    plans = table.plan_fires(before, now, runs=config.runs)
+    if not plans:  # it has run as often as it may, or its times are others now, of which one may wait for its jitter
+        return Decision(next_fire_at=None if _is_over(schedule, config.runs) else due_after(table, before))
     decided = _without_overlaps(plans, schedule.overlap, last=last)
     fires = sum(plan.fires for plan in decided)
     next_fire_at = due_after(table, plans[-1].target)

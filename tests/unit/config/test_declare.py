@@ -281,6 +281,40 @@ async def test_what_passed_of_a_schedule_that_the_code_changes_is_on_record() ->
     assert config.next_fire_at == later + timedelta(minutes=30)
 
 
+async def test_a_schedule_that_the_code_names_no_more_goes_and_what_passed_of_it_is_on_record() -> None:
+    store = memory_store(FakeClock())
+    first = await declare_schedule(store, cron="0 * * * *")
+    assert first.schedule is not None
+    await store.configs.put(replace(first, schedule=replace(first.schedule, is_paused=True)))
+
+    later = NOW + timedelta(hours=3)
+    await start([a_function("email")], store, now=later)
+
+    config = await store.configs.find(DEFAULT_TENANT, "email")
+    assert config is not None
+    assert (config.schedule, config.next_fire_at) == (None, None)
+    [noted] = await store.schedules.list_occurrences(DEFAULT_TENANT, "email")
+    assert (noted.reason, noted.since, noted.fire_at) == ("paused", NOW + timedelta(hours=1), later)
+
+
+async def test_of_a_declaration_of_an_earlier_release_nobody_knows_whether_it_named_the_schedule() -> None:
+    store = memory_store(FakeClock())
+    first = await declare_schedule(store, cron="0 9 * * *")
+    before = json.dumps({"declared": json.loads(first.executor_config)["declared"]})
+    await store.configs.put(replace(first, executor_config=before))
+    assert (await declared(store.configs, timeout="20s")).schedule == first.schedule
+
+
+async def test_a_schedule_whose_calendar_is_missing_keeps_the_one_before_until_the_code_names_none() -> None:
+    store = memory_store(FakeClock())
+    first = await declare_schedule(store, cron="0 9 * * *")
+    assert (await declare_schedule(store, cron="0 10 * * *", only=("cn",))).schedule == first.schedule
+    await start([a_function("email")], store)
+    config = await store.configs.find(DEFAULT_TENANT, "email")
+    assert config is not None
+    assert config.schedule is None
+
+
 async def declare_schedule(store: Store, **schedule: Any) -> TaskConfig:
     function = a_function("email")
     function.definition = replace(function.definition, schedule=Schedule(**schedule))

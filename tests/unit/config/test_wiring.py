@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import rota
 from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.plugin import PluginContext
 from rota.application.ports.system import System
+from rota.application.services import Services
 from rota.config import wiring
 from rota.config.embedded import flatten
 from rota.config.load import Sources, load
 from rota.config.registry import Registries
-from rota.config.settings import Settings, WorkerSettings
+from rota.config.settings import ApiSettings, Settings, WorkerSettings
 from rota.config.wiring import Blueprint, Role, build_roles, node_name, open_node
 from rota.domain.balancing import Draw, Need, least_task
 from rota.domain.errors import ConfigError
@@ -65,6 +67,24 @@ class Guest:
 
     async def _hear(self, event: Event) -> None:
         self.heard.append(event.kind)
+
+
+class IdleFront:
+    """An API that nobody asks anything."""
+
+    address = "http://127.0.0.1:0"
+
+    def __init__(self, services: Services, _: ApiSettings) -> None:
+        self.services = services
+
+    def tune(self, api: ApiSettings) -> None:
+        """Nothing to change."""
+
+    def stop(self) -> None:
+        """Nothing to end."""
+
+    async def run(self) -> None:
+        """Nothing to do."""
 
 
 def settings_of(folder: Path, **sections: Any) -> Settings:
@@ -183,6 +203,18 @@ async def test_a_changed_retention_is_used_at_once(registries: Registries, tmp_p
         app._get_built().tune(settings_of(tmp_path, task={"retention": "1m"}))
         await pass_time(130)
         assert await app.count() == {}
+
+
+@virtually
+async def test_a_backfill_goes_by_the_retention_that_is_in_force(registries: Registries, tmp_path: Path) -> None:
+    plan = replace(a_plan(registries, settings_of(tmp_path, task={"retention": "40d"})), open_front=IdleFront)
+    async with open_node(plan) as node:
+        built = await build_roles(plan, node, roles=[Role.API])
+        assert built.front is not None
+        backfill = built.front.services.backfill
+        assert backfill.retention.tasks == timedelta(days=40)
+        built.tune(settings_of(tmp_path, task={"retention": "50d"}))
+        assert backfill.retention.tasks == timedelta(days=50)
 
 
 @virtually

@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from rota.domain.declaration import as_put, executor_settings, find_declaration, mark
+from rota.domain.declaration import as_put, executor_settings, find_declaration, mark, names_schedule
 from rota.domain.schedule import Schedule
 from rota.domain.task_config import TaskConfig
 from rota.testing.values import replace
 from tests.support.builders import a_config
 
 HOURLY = Schedule(cron="0 * * * *")
-DECLARED = a_config("email", executor_config=mark("1f"), schedule=HOURLY, revision=3, updated_by="pod-1")
+MARKED = mark("1f", names_schedule=True)
+DECLARED = a_config("email", executor_config=MARKED, schedule=HOURLY, revision=3, updated_by="pod-1")
 
 
 def test_the_mark_says_which_declaration_made_a_config_and_is_not_shown() -> None:
@@ -21,6 +22,14 @@ def test_the_mark_says_which_declaration_made_a_config_and_is_not_shown() -> Non
     assert executor_settings(replace(DECLARED, executor_config='{"declared":"1f","function":"a:b"}')) == {
         "function": "a:b"
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [(MARKED, True), (mark("1f"), False), ('{"declared":"of an earlier release"}', False), ("{}", False)],
+)
+def test_the_mark_says_whether_that_declaration_named_a_schedule(text: str, is_named: bool) -> None:
+    assert names_schedule(replace(DECLARED, executor_config=text)) == is_named
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from rota.domain.firing import (
     due_of,
     firing_of,
     first_fire_at,
+    schedule_of,
     skip_passed,
 )
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
@@ -171,12 +172,18 @@ def test_a_target_that_a_changed_zone_puts_later_does_not_bring_back_the_one_bef
     assert (decision.plans, decision.next_fire_at) == ((), stored + HOUR)
 
 
+@pytest.mark.parametrize("jitter", [timedelta(0), 4 * HOUR])  # with which it is due later than the time that is stored
 @pytest.mark.parametrize("cron", ["0 8 1 * *", "0 8 * * *"])
-def test_a_target_that_a_changed_zone_puts_earlier_fires_all_the_same(cron: str) -> None:
+def test_a_target_that_a_changed_zone_puts_earlier_fires_all_the_same(cron: str, jitter: timedelta) -> None:
     stored = datetime(2026, 2, 1, 9, tzinfo=UTC)
+    config = scheduled(stored, cron=cron, jitter=jitter)
 
-    decision = decide(scheduled(stored, cron=cron), stored + SECOND, last=NONE)
+    decision = decide(config, stored + SECOND, last=NONE)
 
+    if jitter:
+        due_at = Timetable(schedule_of(config), seed=EMAIL).due_at(stored - HOUR)
+        assert (decision.plans, decision.next_fire_at) == ((), due_at)
+        decision = decide(replace(config, next_fire_at=due_at), due_at, last=NONE)
     assert decision.targets == (stored - HOUR,)
 
 

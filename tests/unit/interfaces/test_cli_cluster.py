@@ -446,5 +446,6 @@ def test_a_backfill_waits_for_a_page_before_it_asks_for_the_next(api: FakeApi, c
     assert (asked[0]["order"], asked[0]["only_missing"]) == ("newest", False)
     api.on("POST /task-configs/email:backfill", {**page, "items": [{**target, "task_id": None}], "next_cursor": None})
     assert run(["schedule", "backfill", "email", *times, "--dry-run", "--name", "anew"]) == 0
+    assert api.bodies()[-1]["limit"] == 1000, "nothing runs, so that nothing is waited for"
     told = "1 would run, but for those that ran before under the name 'anew', 0 skipped"
     assert capsys.readouterr().out.splitlines() == ["2030-06-01T09:00:00Z  run", told]

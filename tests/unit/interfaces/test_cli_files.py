@@ -180,6 +180,25 @@ def test_all_mistakes_of_all_files_are_told_at_once(api: FakeApi, capsys: Printe
     assert not api.bodies()
 
 
+@pytest.mark.parametrize(("overlap", "fields"), [("queue_one", set()), ("moon", {"schedule.overlap"})])
+def test_a_limit_that_is_wrong_makes_no_mistake_of_the_overlap(
+    api: FakeApi, capsys: Printed, overlap: str, fields: set[str]
+) -> None:
+    def check(request: httpx2.Request) -> httpx2.Response:
+        if json.loads(request.content).get("max_concurrent") == 1:
+            return httpx2.Response(200, json=CONFIG)
+        errors = [{"field": "schedule.overlap", "problem": "queue_one needs max_concurrent 1"}]
+        head = {"type": "about:blank", "title": "x", "status": 422, "code": "invalid_request", "detail": "x"}
+        return httpx2.Response(422, json={**head, "errors": errors})
+
+    present(api)
+    api.on("POST /task-configs/aa1:check", check)
+    write(aa1=f"type: aa1\nmax_concurrent: '1'\nschedule: {{cron: 0 0 * * *, overlap: {overlap}}}\n")
+    assert run(["config-type", "apply", "-f", "types"]) == 2
+    told = re.findall("^error: [^:]+:[0-9]+: aa1: ([a-z_.]+):", capsys.readouterr().err, re.M)
+    assert set(told) == {"max_concurrent", *fields}
+
+
 def test_a_stale_revision_beside_a_mistake_is_told_with_it(api: FakeApi, capsys: Printed) -> None:
     refused = {"type": "about:blank", "title": "x", "status": 409, "code": "revision_conflict", "detail": "is at 4"}
     api.on("POST /task-configs/aa1:check", httpx2.Response(409, json=refused))

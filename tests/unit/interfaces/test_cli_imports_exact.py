@@ -74,6 +74,42 @@ def test_a_step_of_one_value_is_that_value_in_a_crontab_and_told(cron: str, read
     assert notes(found)[:-1] == told
 
 
+def imported(*commands: str) -> tuple[str, list[str]]:
+    """The command of a service, and what is told of it."""
+    service = "\n".join(["[Service]", "RuntimeMaxSec=60", *(f"ExecStart={one}" for one in commands)])
+    found = read_timers({"a.timer": "OnCalendar=daily\n", "a.service": service}, zone="UTC")
+    return found.definitions[0]["payload"]["command"], notes(found)
+
+
+@pytest.mark.parametrize("given", [r"/bin/cat /srv/my\x20disk", r'/bin/echo "a\tb" c\sd', r"/bin/echo a\; ; /bin/b"])
+def test_a_backslash_of_systemd_is_none_of_a_shell_and_told(given: str) -> None:
+    told = "ExecStart has a backslash, which a shell reads otherwise: it is left as it is, write what it means"
+    assert imported(given) == (given, [told])
+    left_out = "what stands before a command in ExecStart is left out: @ :"
+    assert imported(f"@-:{given}", "/bin/z") == (
+        f"{{ {given} || true; }} && /bin/z",
+        ["has 2 ExecStart: they are one command, with && between them, for a shell", left_out, told],
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "command", "left_out"),
+    [
+        ("@/usr/bin/foo foo -x", "/usr/bin/foo -x", ""),
+        ("-/bin/a ; /bin/b", "{ /bin/a || true; } && /bin/b", ""),
+        ("/bin/a ; -/bin/b ; /bin/c", "/bin/a && { /bin/b || true; } && /bin/c", ""),
+        ("/bin/a ; -/bin/b", "/bin/a && /bin/b", "-"),
+        (":/bin/echo $HOME ${HOME} $$", "/bin/echo '$HOME' '${HOME}' '$$'", ""),
+        ("@:/bin/echo echo $A ; /bin/echo $A", "/bin/echo '$A' && /bin/echo $A", ""),
+        ("!!/bin/a ; +-/bin/b", "/bin/a && /bin/b", "- + !"),
+        (r"/bin/find -exec rm {} \; ; /bin/b ';'", "/bin/find -exec rm '{}' ';' && /bin/b ';'", ""),
+    ],
+)
+def test_what_stands_before_a_command_of_systemd_counts_or_is_told(given: str, command: str, left_out: str) -> None:
+    told = [f"what stands before a command in ExecStart is left out: {left_out}"] if left_out else []
+    assert imported(given) == (command, told)
+
+
 PUT_INTO = """
 app.conf.beat_schedule = {"a": {"task": "m.a", "schedule": 1}}
 app.conf.beat_schedule["b"] = {"task": "m.b", "schedule": 2}
@@ -112,11 +148,22 @@ def test_the_zone_of_beat_is_not_that_which_a_task_is_called_with(setting: str, 
     assert [one["zone"] for one in schedules(found) if "cron" in one] == [zone]
 
 
-def test_several_zones_in_a_file_of_beat_are_told() -> None:
-    source = "timezone = 'UTC'\nbeat_schedule = {'a': {'task': 'm.a', 'schedule': crontab()}}\nc(timezone='Asia/Tokyo')"
+@pytest.mark.parametrize(
+    ("first", "last", "zone"),
+    [
+        ("timezone = 'UTC'", "c(timezone='Asia/Tokyo')", "UTC"),
+        ("app = Celery(timezone='UTC')", "def f():\n  if x:\n    c(timezone='Asia/Tokyo')", "UTC"),
+        ("app.conf.update(timezone='UTC')", "d.update(timezone='Asia/Tokyo')", "UTC"),
+        ("app = Celery(timezone='UTC')", "app.conf.timezone = 'Asia/Tokyo'", "Asia/Tokyo"),
+        ("timezone = 'UTC'", "app.conf.update(timezone='Asia/Tokyo')\nc(timezone='UTC')", "Asia/Tokyo"),
+        ("def f():\n  c(timezone='UTC')", "d(timezone='Asia/Tokyo')", "Asia/Tokyo"),
+    ],
+)
+def test_of_several_zones_what_celery_is_told_last_is_taken_and_told(first: str, last: str, zone: str) -> None:
+    source = f"{first}\nbeat_schedule = {{'a': {{'task': 'm.a', 'schedule': crontab()}}}}\n{last}"
     found = read_beat(source, zone="Europe/Paris")
-    assert [one["zone"] for one in schedules(found)] == ["Asia/Tokyo"]
-    assert notes(found)[0] == "names several zones, UTC, Asia/Tokyo: Asia/Tokyo is taken for all"
+    assert [one["zone"] for one in schedules(found)] == [zone]
+    assert notes(found)[0] == f"names several zones, UTC, Asia/Tokyo: {zone} is taken for all"
 
 
 @pytest.mark.parametrize(("status", "is_enabled"), [("1", True), ("0", False), ("", False)])

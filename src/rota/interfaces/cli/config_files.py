@@ -189,8 +189,11 @@ def _gather(
 def _without(definition: Definition, field: str, *, depth: int | None) -> Definition:
     """All but this field; or but for what is around it, where it is not there, is deeper than that, or is in a list."""
     path = _PART.findall(field)[:depth]
-    is_needed = path[:1] in ([], ["type"])
-    return definition if is_needed else Definition(_leave_out(definition, path), definition.place)
+    if path[:1] in ([], ["type"]):  # which is needed
+        return definition
+    if path == ["max_concurrent"]:  # by which the overlap is judged: with 1 any will do
+        return Definition({**definition, "max_concurrent": 1}, definition.place)
+    return Definition(_leave_out(definition, path), definition.place)
 
 
 def _leave_out(facts: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ async def backfill_schedule(call: Call[NoQuery, wire.BackfillSchedule]) -> Reply
         payload=body.payload,
         is_dry=body.dry_run,
     )
-    place = 0 if body.cursor is None else read.number_cursor(body.cursor)
+    place = None if body.cursor is None else past.Place(*read.time_cursor(body.cursor))
     key = (call.tenant_id, call.task_type)
     page = await call.services.backfill(key, wanted, place=place, limit=body.limit, actor=call.actor)
     return Reply(200, _backfill(body.name, page))
@@ -84,7 +84,8 @@ def _backfill(name: str, page: past.Page) -> wire.BackfillPage:
         wire.BackfillItem(fire_at=one.fire_at, action=one.action, task_id=text_id(one.task_id), reason=one.reason)
         for one in page.made
     ]
-    following = None if page.next_place is None else read.write_cursor(page.next_place)
+    place = page.next_place
+    following = None if place is None else read.write_cursor(f"{place.last.isoformat()} {place.total}")
     return wire.BackfillPage(name=name, total=page.total, items=items, next_cursor=following)
 
 

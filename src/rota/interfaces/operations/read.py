@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from rota.domain.audit import AuditFilter
@@ -194,6 +194,15 @@ def text_cursor(text: str | None) -> str:
     if not isinstance(place, str):
         raise _bad_cursor()
     return check_text("cursor", place, longest=200)
+
+
+def time_cursor(text: str) -> tuple[datetime, int]:
+    """The place of a list by time, and how much the whole list has."""
+    at, _, total = text_cursor(text).partition(" ")
+    try:
+        return datetime.fromisoformat(at), int(total)
+    except ValueError as exc:
+        raise _bad_cursor() from exc
 
 
 def _read_cursor(text: str) -> Any:

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any
 
 from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, type_of, without_wrapping
@@ -38,11 +39,7 @@ def read_beat(source: str, *, zone: str, place: str = "celery") -> Translation:
         found.note(place, f"not translated: is no Python ({error})")
         return found
     assigned = [pair for node in ast.walk(tree) for pair in _assigned(node)]
-    zones = [value.value for name, value in assigned if name in _ZONES and isinstance(value, ast.Constant)]
-    named = [*dict.fromkeys(one for one in zones if isinstance(one, str))]
-    zone = named[-1] if named else zone
-    if len(named) > 1:
-        found.note(place, f"names several zones, {', '.join(named)}: {zone} is taken for all")
+    zone = _find_zone(found, tree, zone=zone, place=place)
     tables = [value for name, value in assigned if name in _SCHEDULES]
     tables += [table for node in ast.walk(tree) for table in _put_into(node)]
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == _ADDED]
@@ -67,6 +64,29 @@ def _read_table(found: Translation, table: ast.expr, *, zone: str, place: str) -
         return
     for key, entry in zip(table.keys, table.values, strict=True):
         _read_entry(found, key, entry=entry, zone=zone, place=place)
+
+
+def _find_zone(found: Translation, tree: ast.AST, *, zone: str, place: str) -> str:
+    """The zone of all schedules: what Celery is told last or, where it is told none, what is called with one last."""
+    named = [one for node in ast.walk(tree) for one in _zones(node)]
+    names = [*dict.fromkeys(name for _, _, name in sorted(named, key=itemgetter(1)))]
+    zone = max(named)[2] if named else zone
+    if len(names) > 1:
+        found.note(place, f"names several zones, {', '.join(names)}: {zone} is taken for all")
+    return zone
+
+
+def _zones(node: ast.AST) -> list[tuple[bool, tuple[int, int], str]]:
+    """Those that a piece of the program names, each with whether that tells Celery, and with its place in the file."""
+    is_told = not isinstance(node, ast.Call) or _tells_celery(node.func)
+    given = [value for name, value in _assigned(node) if name in _ZONES and isinstance(value, ast.Constant)]
+    return [(is_told, (one.lineno, one.col_offset), one.value) for one in given if isinstance(one.value, str)]
+
+
+def _tells_celery(called: ast.expr) -> bool:
+    """`Celery(…)` and `app.conf.update(…)`."""
+    is_conf = isinstance(called, ast.Attribute) and called.attr == "update" and _name(called.value) == "conf"
+    return is_conf or _name(called) == "Celery"
 
 
 def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -48,7 +49,20 @@ _SPECIFIER = re.compile(r"%(.)")
 _VARIABLE = re.compile(r"\$\w+", re.ASCII)  # if it is a word of its own
 _BRACED = re.compile(r"(?<!\$)(\$\{\w+\})", re.ASCII)
 _PREFIXES = "@-:+!|"  # before a command: how systemd is to run it
+_QUOTED = re.compile(r'"([^"]*)"' r"|'([^']*)'")
+_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
+_SEMICOLON = "\\;"  # no end of a command, but a word of it
 Unit = Mapping[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Command:
+    """One of a service, for a shell."""
+
+    text: str
+    may_fail: bool  # and others follow all the same
+    left_out: str = ""  # of what stands before it: how systemd is to run it
+    is_raw: bool = False
 
 
 class UntranslatableError(Exception):
@@ -117,13 +131,7 @@ def _read_service(found: Translation, name: str, *, unit: Unit | None) -> dict[s
     if unit is None:
         found.note(name, "is not among the files: its command is missing in the payload, and so is its time limit")
         return runs
-    commands = unit.get("ExecStart", [])
-    if len(commands) > 1:
-        found.note(name, f"has {len(commands)} ExecStart: they are one command, with && between them, for a shell")
-    if any(one[0] in _PREFIXES for one in commands):
-        found.note(name, f"what stands before a command in ExecStart is left out: one of {_PREFIXES}")
-    if commands:
-        command = " && ".join(_for_shell(one.lstrip(_PREFIXES)) for one in commands)
+    if command := _read_commands(found, name, given=unit.get("ExecStart", [])):
         runs["payload"]["command"] = _resolve(found, name, key="ExecStart", given=command)
     else:
         found.note(name, "has no ExecStart: its command is missing in the payload")
@@ -137,19 +145,56 @@ def _read_service(found: Translation, name: str, *, unit: Unit | None) -> dict[s
     return runs
 
 
-def _for_shell(command: str) -> str:
+def _read_commands(found: Translation, name: str, *, given: Sequence[str]) -> str:
+    """All of them as one for a shell: each is run if those before it succeed, or may fail."""
+    commands = [command for line in given for command in _list_commands(line)]
+    if not commands:
+        return ""
+    if len(given) > 1:
+        found.note(name, f"has {len(given)} ExecStart: they are one command, with && between them, for a shell")
+    *before, last = commands
+    left_out = "".join(one.left_out for one in commands) + "-" * last.may_fail
+    if left_out:
+        signs = " ".join(sign for sign in _PREFIXES if sign in left_out)
+        found.note(name, f"what stands before a command in ExecStart is left out: {signs}")
+    if any(one.is_raw for one in commands):
+        found.note(
+            name, "ExecStart has a backslash, which a shell reads otherwise: it is left as it is, write what it means"
+        )
+    return " && ".join([*(f"{{ {one.text} || true; }}" if one.may_fail else one.text for one in before), last.text])
+
+
+def _list_commands(line: str) -> list[_Command]:
+    """Those of one ExecStart, between which a `;` stands alone."""
+    words = _WORD.findall(line)
+    is_raw = any("\\" in word and word != _SEMICOLON for word in words)
+    if is_raw or re.search("[\"']", _QUOTED.sub("", line)):  # a quote without an end is nothing to systemd either
+        text = line.lstrip(_PREFIXES)
+        signs = line[: len(line) - len(text)]
+        return [_Command(text=text, may_fail="-" in signs, left_out=signs.replace("-", ""), is_raw=is_raw)]
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if word == ";":
+            commands.append([])
+        else:
+            commands[-1].append(";" if word == _SEMICOLON else _QUOTED.sub(lambda one: one[1] or one[2] or "", word))
+    return [_for_shell(command) for command in commands if command]
+
+
+def _for_shell(words: Sequence[str]) -> _Command:
     """The same for a shell: systemd runs none, so that what a shell would take for its own is quoted."""
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quote without an end, which systemd does not run either
-        return command
-    if "\\;" not in command:  # else it is an argument
-        words = ["&&" if word == ";" else word for word in words]  # the next command, if this one succeeds
-    return " ".join(word if word == "&&" or _VARIABLE.fullmatch(word) else _quoted(word) for word in words)
+    program = words[0].lstrip(_PREFIXES)
+    signs = words[0][: len(words[0]) - len(program)]
+    given = words[2:] if "@" in signs else words[1:]  # after it stands what the program is to call itself
+    quote = shlex.quote if ":" in signs else _quoted  # then nothing is a variable
+    text = " ".join(quote(word) for word in (program, *given))
+    return _Command(text=text, may_fail="-" in signs, left_out=re.sub("[-@:]", "", signs))
 
 
 def _quoted(word: str) -> str:
-    """`${NAME}` is a variable anywhere, `$NAME` none within a word, and `$$` a dollar."""
+    """`$NAME` is a variable if it is the whole word, `${NAME}` is one anywhere, and `$$` is a dollar."""
+    if _VARIABLE.fullmatch(word):
+        return word
     parts = [part for part in _BRACED.split(word) if part]
     quoted = (f'"{part}"' if _BRACED.fullmatch(part) else shlex.quote(part.replace("$$", "$")) for part in parts)
     return "".join(quoted) or "''"
