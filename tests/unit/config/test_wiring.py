@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,18 @@ import rota
 from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.plugin import PluginContext
 from rota.application.ports.system import System
+from rota.application.services import Services
 from rota.config import wiring
 from rota.config.embedded import flatten
 from rota.config.load import Sources, load
 from rota.config.registry import Registries
-from rota.config.settings import Settings, WorkerSettings
+from rota.config.settings import ApiSettings, Settings, WorkerSettings
 from rota.config.wiring import Blueprint, Role, build_roles, node_name, open_node
 from rota.domain.balancing import Draw, Need, least_task
 from rota.domain.errors import ConfigError
 from rota.domain.events import Event, EventKind
 from rota.domain.task import PROCESSING, SUCCESS
+from rota.domain.waiting import Reason
 from rota.domain.worker import Worker
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.system import SystemClock
@@ -65,6 +67,24 @@ class Guest:
 
     async def _hear(self, event: Event) -> None:
         self.heard.append(event.kind)
+
+
+@dataclass
+class Window:
+    """In place of what serves the API."""
+
+    services: Services
+    api: ApiSettings
+    address: str = ""
+
+    def tune(self, api: ApiSettings) -> None:
+        self.api = api
+
+    def stop(self) -> None:
+        """It serves nobody."""
+
+    async def run(self) -> None:
+        """Likewise."""
 
 
 def settings_of(folder: Path, **sections: Any) -> Settings:
@@ -172,6 +192,32 @@ async def test_a_changed_rate_is_used_at_once(registries: Registries, tmp_path: 
         await app.submit_many(EMAIL, [None] * 30)
         await pass_time(10)
         assert 5 <= (await app.count())[SUCCESS] <= 15
+
+
+@virtually
+async def test_a_program_is_told_by_its_settings_as_they_are_what_a_task_waits_for(
+    registries: Registries, tmp_path: Path
+) -> None:
+    async with running(registries, settings_of(tmp_path, scheduler={"global_rate": 0.1})) as app:
+        [*_, last] = await app.submit_many(EMAIL, [None] * 20)
+        await pass_time(5)
+        answer = await app.explain(last.id)
+        assert (answer.reason, answer.global_rate) == (Reason.GLOBAL_RATE, 0.1)
+        app._get_built().tune(settings_of(tmp_path, scheduler={"global_rate": 0.2}))
+        assert (await app.explain(last.id)).global_rate == 0.2
+        await app._node.store.configs.put(a_config("report", executor_type="other"))
+        answer = await app.explain((await app.submit("report")).id)
+        assert answer.reason is Reason.NO_WORKER
+        assert "all of Rota is one process here, which no other worker can join" in answer.sentence
+
+
+@virtually
+async def test_the_api_is_told_the_same_as_the_program(registries: Registries, tmp_path: Path) -> None:
+    plan = replace(a_plan(registries, settings_of(tmp_path)), open_front=Window)
+    async with open_node(plan) as node:
+        built = await build_roles(plan, node, roles=[Role.API])
+        assert built.front is not None
+        assert built.front.services.explain is built.explain
 
 
 @virtually
