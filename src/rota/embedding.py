@@ -165,11 +165,7 @@ class Rota:
 
     async def explain(self, task_id: str) -> "Explanation":
         """Why a task is where it is."""
-        from rota.application.explain import ExplainTask
-
-        store = self._node.store
-        explain = ExplainTask(store.tasks, store.configs, self._node.coordinator)
-        return await explain(_id(task_id), DEFAULT_TENANT)
+        return await self._get_built().explain(_id(task_id), DEFAULT_TENANT)
 
     @property
     def _desk(self) -> "SubmitTasks":

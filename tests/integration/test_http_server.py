@@ -61,7 +61,7 @@ def test_half_of_tls_is_none(half: str) -> None:
 
 
 def test_an_unsafe_address_is_refused_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["api", "--set", "store.url=memory://", "--set", "api.host=0.0.0.0"]) == 2
+    assert run(["server", "--set", "store.url=memory://", "--set", "api.host=0.0.0.0"]) == 2
     told = capsys.readouterr().err
     assert "can be reached from other machines" in told
     assert "; set api.tls_cert" in told
@@ -84,12 +84,12 @@ def test_a_port_that_is_taken_is_told_with_what_to_try(
             "--set",
             "log.level=error",
         ]
-        assert run(["api", *flags]) == 2
+        assert run(["server", *flags]) == 2
     told = capsys.readouterr().err.splitlines()
     assert f"error: port {port} of 127.0.0.1 is in use" in told
     line, _, other = told[-1].rpartition("=")
     del flags[2:4]  # the port that is taken
-    assert line == f"try: {shlex.join(['rota', 'api', *flags])} --set api.port"
+    assert line == f"try: {shlex.join(['rota', 'server', *flags])} --set api.port"
     assert int(other) > port
 
 

@@ -95,7 +95,7 @@ def test_a_process_plays_its_role_until_it_is_told_to_end(journal: Journal, role
         for line in lines:
             journal.wait_for(line)
 
-    shared = () if role in ("server", "api") else BY_STORE
+    shared = () if role == "server" else BY_STORE
     with meanwhile(journal, wait_for_all):
         assert run([role, *IN_MEMORY, *shared]) == 0
     others = {"leader.won", "worker.online", "api.listening"} - lines
@@ -115,16 +115,23 @@ def test_it_says_which_store_and_coordinator_it_has_with_secrets_covered(
 
 
 @pytest.mark.usefixtures("journal")
-@pytest.mark.parametrize("role", ["scheduler", "worker"])
+@pytest.mark.parametrize(
+    ("role", "lack"),
+    [
+        ("api", "an API alone takes tasks that nobody runs"),
+        ("scheduler", "a scheduler alone has nothing to do"),
+        ("worker", "a worker alone has nothing to do"),
+    ],
+)
 @pytest.mark.parametrize(
     ("store", "keys"), [("sqlite:///.rota/rota.db", "coordinator.url"), ("memory://", "store.url and coordinator.url")]
 )
 def test_a_part_of_a_cluster_is_refused_where_no_other_process_can_join_it(
-    role: str, store: str, keys: str, capsys: pytest.CaptureFixture[str]
+    role: str, lack: str, *, store: str, keys: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([role, "--set", f"store.url={store}"]) == 2
     told = capsys.readouterr().err
-    assert f"{keys}: memory:// is for one process, in which a {role} alone has nothing to do; " in told
+    assert f"{keys}: memory:// is for one process, in which {lack}; " in told
     assert ("several on one machine need --set coordinator.url=sql:// each" in told) == store.startswith("sqlite")
     assert told.endswith(f"\ntry: rota server --set store.url={store}\n")
     assert not Path(".rota").exists()

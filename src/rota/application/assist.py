@@ -122,8 +122,8 @@ class Assistant:
         await self._grants.settle()
         if not self._hand and not await self._take(reign):
             return False
-        crew, waiting = await asyncio.gather(self._muster(), self._read())
-        granted = await self._serve(waiting, crew, reign=reign)
+        crew, found = await asyncio.gather(self._muster(), self._read())
+        granted = await self._serve(await self._keep_due(found), crew, reign=reign)
         self._room = crew.room - granted
         if granted:
             self._node.collector.observe(metrics.DISPATCH_SECONDS, value=self._node.clock.monotonic() - began_at)
@@ -145,11 +145,15 @@ class Assistant:
         return bool(self._hand)
 
     async def _read(self) -> list[LiveTask]:
-        """Those of the tasks in hand that wait and are due; the others are let go."""
-        found = {task_id: live for task_id, live in self._hand.items() if live is not None}
-        unread = [task_id for task_id in self._hand if task_id not in found]
-        found |= {live.id: live for live in (await self._node.store.tasks.find_live(unread) if unread else ())}
-        waiting = [live for live in found.values() if live.state.status in WAITING]
+        """The tasks in hand. Changes nothing: if the workers cannot be asked for, nobody waits for its answer, which
+        comes when other tasks may be in hand."""
+        brought = [live for live in self._hand.values() if live is not None]
+        unread = [task_id for task_id, live in self._hand.items() if live is None]
+        return brought + (await self._node.store.tasks.find_live(unread) if unread else [])
+
+    async def _keep_due(self, found: Sequence[LiveTask]) -> list[LiveTask]:
+        """Those of the tasks in hand that wait and are due, in its order; the others are let go."""
+        waiting = [live for live in found if live.state.status in WAITING]
         soon = self._node.time.now() + CLOCK_SLACK
         due = {live.id: live for live in waiting if live.state.due_at <= soon}
         if len(due) < len(waiting):

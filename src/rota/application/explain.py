@@ -64,14 +64,14 @@ class _Scene:
     running: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExplainTask:
     """Say why a task is where it is."""
 
     tasks: TaskStore
     configs: ConfigStore
     coordinator: Coordinator
-    global_rate: float | None = None
+    global_rate: float | None = None  # may be changed at any time
     is_alone: bool = False  # all of Rota is this one process: another worker cannot join
 
     async def __call__(self, task_id: TaskId, tenant_id: TenantId) -> Explanation:

@@ -2,7 +2,10 @@
 
 A plugin is code of others. Beside the loops this is the one place that catches every exception, for the same reason: a
 guest's failure, be it an exit or a cancellation of its own making, is logged and counted and ends nothing but the
-guest's own call. Each plugin has a queue and a task of its own, so that a slow one holds up nobody else.
+guest's own call. Each plugin has a queue and a feed of its own, so that a slow one holds up nobody else.
+
+Each call is a task of its own, which alone bears what the guest does to it: that it is marked as cancelled, for one, as
+a `TaskGroup` may leave it before Python 3.13. A call that is to end and does not is left to itself after a moment.
 """
 
 import asyncio
@@ -20,12 +23,14 @@ from rota.application.loop import Loops
 from rota.application.ports.coordinator import Signals
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.plugin import EventHandler, Plugin, PluginContext
-from rota.application.task_group import count_cancels
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event
 
 CALL_DEADLINE = timedelta(seconds=10)  # for each call of a plugin: nobody waits for ever for a guest
+END_WITHIN = timedelta(seconds=1)  # of a call that was cancelled: what takes longer may never end
 BACKLOG = 10_000  # events a plugin may lag behind, as many as a listener of the coordinator
+
+_Calling = asyncio.Task[BaseException | None]  # what it failed with
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +62,7 @@ class PluginHost:
         self._collector = collector
         self._guests: list[_Guest] = []
         self._heard_until: str | None = None
+        self._ending: set[_Calling] = set()  # calls that were broken off: a task that nobody holds may vanish
 
     @property
     def running(self) -> list[str]:
@@ -73,14 +79,18 @@ class PluginHost:
                 await self._stop(guest)
 
     async def run(self) -> None:
-        """Hear events and pass them on, until cancelled. A lost subscription is made anew and goes on where it was."""
+        """Hear events and pass them on, until cancelled. A lost subscription is made anew and goes on where it was.
+
+        Should a part of it end all the same, it ends: a plugin that hears nothing any more would not be missed."""
         listeners = [guest for guest in self._guests if guest.handlers]
         if not listeners:
             await asyncio.Event().wait()  # nobody wants events: spare the process what it costs to hear them
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._loops.keep("plugins.events", partial(self._listen, listeners)))
-            for guest in listeners:
-                group.create_task(self._feed(guest))
+            parts = [group.create_task(self._loops.keep("plugins.events", partial(self._listen, listeners)))]
+            parts += [group.create_task(self._feed(guest), name=f"plugins.feed {guest.name}") for guest in listeners]
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in parts:
+                part.cancel()
 
     async def stop(self) -> None:
         """Stop all, the last one first."""
@@ -137,23 +147,44 @@ class PluginHost:
 
     async def _call(self, name: str, doing: str, *, call: Callable[[], Awaitable[None]]) -> bool:
         """Whether the call of the plugin came to a good end."""
-        told_to_end = count_cancels()
+        calling = asyncio.create_task(_catch(call))
         try:
-            async with asyncio.timeout(CALL_DEADLINE.total_seconds()):
-                await call()
-        except asyncio.CancelledError as exc:
-            if count_cancels() > told_to_end:
-                raise
-            self._note(name, doing, failure=exc)  # the plugin awaited something that it had cancelled itself
-        except (Exception, SystemExit) as exc:
-            self._note(name, doing, failure=exc)
-        else:
-            return True
-        return False
+            in_time, _ = await asyncio.wait({calling}, timeout=CALL_DEADLINE.total_seconds())
+        finally:
+            if not calling.done():
+                await self._break_off(calling, name, doing=doing)
+        failure = calling.result() if in_time else _tell_late(calling)
+        if failure is not None:
+            self._note(name, doing, failure=failure)
+        return failure is None
+
+    async def _break_off(self, calling: _Calling, name: str, *, doing: str) -> None:
+        calling.cancel()
+        self._ending.add(calling)
+        calling.add_done_callback(self._ending.discard)
+        await asyncio.wait({calling}, timeout=END_WITHIN.total_seconds())
+        if not calling.done():
+            log.error("plugin.left_running", plugin=name, doing=doing)
 
     def _note(self, name: str, doing: str, *, failure: BaseException) -> None:
         self._collector.add(metrics.PLUGIN_FAILURES, name, doing)
         log.error("plugin.failed", plugin=name, doing=doing, error=repr(failure), exc_info=failure)
+
+
+async def _catch(call: Callable[[], Awaitable[None]]) -> BaseException | None:
+    """What the call failed with; a cancellation may be of its own making, or ours, who then does not ask."""
+    try:
+        await call()
+    except (Exception, SystemExit, asyncio.CancelledError) as exc:
+        return exc
+    return None
+
+
+def _tell_late(calling: _Calling) -> TimeoutError:
+    """With the place where it was, if it let itself be cancelled there."""
+    late = TimeoutError(f"no end within {CALL_DEADLINE.total_seconds():g} s")
+    late.__cause__ = calling.result() if calling.done() else None
+    return late
 
 
 async def _start(guest: _Guest) -> None:

@@ -53,9 +53,7 @@ class Services:
     settings: ListSettings = tuple  # those in force in this process, where it has any to show
 
 
-def build_services(
-    node: Node, watch: TaskWatch, *, tokens: Tokens, figures: Figures, global_rate: float | None = None
-) -> Services:
+def build_services(node: Node, watch: TaskWatch, *, tokens: Tokens, figures: Figures, explain: ExplainTask) -> Services:
     """All of them on one node."""
     submit, steer, store = SubmitTasks(node), SteerTasks(node), node.store
     return Services(
@@ -63,7 +61,7 @@ def build_services(
         submit=submit,
         steer=steer,
         watch=watch,
-        explain=ExplainTask(store.tasks, store.configs, node.coordinator, global_rate),
+        explain=explain,
         follow=FollowLogs(store.tasks, store.logs, watch),
         bulk=BulkTasks(node, submit, steer),
         configs=ManageConfigs(node, submit),

@@ -35,7 +35,8 @@ def find_refusal(settings: Settings) -> ConfigError | None:
 
 
 def check_company(settings: Settings, role: str) -> None:
-    """Refuse a process of one role where what it needs is in memory, its own: it could never do anything."""
+    """Refuse a process of one role where what it needs is in memory, its own: it could never do anything, or take
+    tasks that nobody would ever run."""
     refusal = find_refusal(settings)
     if refusal is not None:
         raise refusal
@@ -44,7 +45,8 @@ def check_company(settings: Settings, role: str) -> None:
     if not kept:
         return
     keys = " and ".join(f"{part}.url" for part in kept)
-    problem = f"{keys}: memory:// is for one process, in which a {role} alone has nothing to do"
+    lack = "an API alone takes tasks that nobody runs" if role == "api" else f"a {role} alone has nothing to do"
+    problem = f"{keys}: memory:// is for one process, in which {lack}"
     several = "" if "store" in kept else "; several on one machine need --set coordinator.url=sql:// each"
     raise ConfigError(f"{problem}{several}; one with all roles is rota server, or rota dev", fix="rota server")
 

@@ -26,6 +26,7 @@ from rota.application.attend import Attendance
 from rota.application.chronicle import Chronicle
 from rota.application.dispatch import Dispatcher, DispatchSettings
 from rota.application.elect import ElectionSettings, Leadership
+from rota.application.explain import ExplainTask
 from rota.application.figures import Figures
 from rota.application.fire import FireSchedules
 from rota.application.lead import Pace, SchedulerDuties
@@ -190,7 +191,8 @@ async def build_roles(plan: Blueprint, node: Node, *, roles: Collection[Role]) -
     guests = list_plugins(plan.settings, plan.registries)
     info = NodeInfo(id=node.id, roles=tuple(sorted(roles)), version=__version__, address=socket.gethostname())
     attendance = Attendance(node.store.nodes, node.time, info)
-    built = Built(Roles(node, watch, plugins, guests, attendance=attendance), dispatcher, plan.registries)
+    played = Roles(node, watch, plugins, guests, attendance=attendance)
+    built = Built(played, dispatcher, plan.registries, explain=_build_explain(plan.settings, node))
     if Role.SCHEDULER in roles:
         built.roles.scheduler = _build_scheduler(plan, node, dispatcher=dispatcher)
     if Role.WORKER in roles:
@@ -209,6 +211,7 @@ class Built:
     roles: Roles
     dispatcher: Dispatcher
     registries: Registries
+    explain: ExplainTask
     local: LocalExecutor | None = None
     front: TunableFront | None = None
     running: "asyncio.Task[None] | None" = None  # where it runs in the background
@@ -219,6 +222,7 @@ class Built:
         balancer = self.registries.balancers.get(scheduler.balancer)
         dispatch = DispatchSettings(scheduler.batch_size, balancer, scheduler.global_rate)
         self.dispatcher.tune(dispatch)
+        self.explain.global_rate = scheduler.global_rate
         if self.roles.worker is not None:
             self.roles.worker.set_capacity(settings.worker.capacity)
         if self.front is not None:
@@ -239,6 +243,11 @@ def _retention(settings: Settings) -> Retention:
     return Retention(tasks=settings.task.retention, reports=_reach(settings))
 
 
+def _build_explain(settings: Settings, node: Node) -> ExplainTask:
+    is_alone = scheme_of(settings.coordinator.url) == "memory"
+    return ExplainTask(node.store.tasks, node.store.configs, node.coordinator, is_alone=is_alone)
+
+
 def _open_front(plan: Blueprint, built: Built) -> TunableFront:
     if plan.open_front is None:
         raise ConfigError("this program cannot serve the API", fix="rota api")
@@ -249,14 +258,13 @@ def _open_front(plan: Blueprint, built: Built) -> TunableFront:
         built.roles.watch,
         tokens=Tokens(node),
         figures=Figures(node, store=scheme_of(settings.store.url), coordinator=scheme_of(settings.coordinator.url)),
-        global_rate=settings.scheduler.global_rate,
+        explain=built.explain,
     )
     built.roles.others.append(services.tokens.run)
     checked = replace(services.configs, check=partial(check_executor, registries=plan.registries))
     calendars = replace(services.calendars, days=KnownDays())
     report = replace(services.report, reach=_reach(settings))
-    explain = replace(services.explain, is_alone=scheme_of(settings.coordinator.url) == "memory")
-    served = replace(services, configs=checked, calendars=calendars, report=report, explain=explain)
+    served = replace(services, configs=checked, calendars=calendars, report=report)
     return plan.open_front(replace(served, settings=plan.list_settings), settings.api)
 
 

@@ -15,6 +15,7 @@ from rota.domain.worker import Heartbeat
 from rota.testing.contract.coordinator_backend import make_pages
 from rota.testing.faults import Fault
 from tests.support.builders import EMAIL, NOW, a_config
+from tests.support.clock import settle
 from tests.support.shared_stage import DISTRUST_FOR, HELPER, LEADER, SharedStage, shared
 from tests.support.stage import LEASE, TERM
 from tests.support.virtual import virtually
@@ -162,6 +163,31 @@ async def test_what_may_have_been_granted_is_passed_on_though_the_store_is_away(
 
 async def _lose_the_store(stage: SharedStage) -> None:
     stage.faults.inject("tasks.find_live", Fault.GONE, times=None)
+
+
+@shared
+async def test_an_answer_of_the_store_that_comes_when_nobody_waits_for_it_lets_nothing_go(stage: SharedStage) -> None:
+    answered = asyncio.Event()
+
+    async def lose_the_workers() -> None:
+        stage.faults.inject("pool.list_alive", Fault.GONE)
+
+    async def answer() -> None:
+        answered.set()
+        await settle()
+
+    await stage.hire(1)
+    async with stage.assisting():
+        stage.faults.before("tasks.find_live", answered.wait)
+        stage.faults.after("queue.take", lose_the_workers)
+        await stage.submit(1)
+        await stage.pass_time(1)
+        assert not stage.faults.pending
+        assert await stage.granted() == {1: 1}, "it was read anew"
+        stage.faults.before("tasks.find_live", answer)
+        await stage.submit(2)
+        await stage.settle()
+        assert await stage.granted() == {1: 1, 2: 1}
 
 
 @virtually

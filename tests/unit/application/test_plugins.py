@@ -1,8 +1,9 @@
 """Guests in the process: started in order, fed with events, stopped in the opposite order, and never trusted."""
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from structlog.testing import capture_logs
 
 from rota.application import metrics
 from rota.application.loop import Loops
-from rota.application.plugins import BACKLOG, CALL_DEADLINE, PluginHost, PluginPlan
+from rota.application.plugins import BACKLOG, CALL_DEADLINE, END_WITHIN, PluginHost, PluginPlan
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.metrics import Metric, NoMetrics
 from rota.application.ports.plugin import EventHandler, Plugin, PluginContext
@@ -91,7 +92,29 @@ async def await_a_cancelled_task() -> None:
     await own
 
 
-MISDEEDS = [fail, exit_process, hang, await_a_cancelled_task]
+async def let_a_group_fail_and_hang() -> None:
+    """Before Python 3.13 the group leaves its mark."""
+    with suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+    await hang()
+
+
+async def look_cancelled_and_await_a_cancelled_task() -> None:
+    await mark_as_cancelled()
+    await await_a_cancelled_task()
+
+
+async def ignore_a_cancellation() -> None:
+    with suppress(asyncio.CancelledError):
+        await hang()
+    await hang()
+
+
+MISDEEDS = [
+    *(fail, exit_process, hang, await_a_cancelled_task, let_a_group_fail_and_hang),
+    *(look_cancelled_and_await_a_cancelled_task, ignore_a_cancellation),
+]
 
 
 class House:
@@ -258,6 +281,45 @@ def test_cancelling_the_start_is_not_taken_for_a_failure_of_the_plugin() -> None
     run_virtually(main())
 
 
+def test_a_plugin_that_ignores_a_cancellation_does_not_keep_the_host_from_ending() -> None:
+    async def main() -> None:
+        house = House()
+        await house.start(house.a_guest("bad", event=ignore_a_cancellation))
+        with capture_logs() as logs:
+            async with house.running():
+                await house.publish(an_event())
+                told_at = house.clock.monotonic()
+        assert house.clock.monotonic() - told_at == END_WITHIN.total_seconds()
+        [left] = [line for line in logs if line["event"] == "plugin.left_running"]
+        assert (left["plugin"], left["doing"]) == ("bad", "event")
+
+    run_virtually(main())
+
+
+def test_a_call_that_is_too_slow_is_logged_with_the_place_where_it_was() -> None:
+    async def main() -> None:
+        house = House()
+        with capture_logs() as logs:
+            await house.start(house.a_guest("slow", start=hang))
+        [failed] = [line["exc_info"] for line in logs if line["event"] == "plugin.failed"]
+        assert [frame.name for frame in traceback.extract_tb(failed.__cause__.__traceback__)][-2:] == ["hang", "wait"]
+
+    run_virtually(main())
+
+
+def test_a_feed_that_something_cancels_ends_the_host() -> None:
+    async def main() -> None:
+        house = House()
+        await house.start(house.a_guest("a"), house.a_guest("b"))
+        running = asyncio.create_task(house.host.run())
+        await settle()
+        [feed] = [task for task in asyncio.all_tasks() if task.get_name() == "plugins.feed a"]
+        feed.cancel()
+        await asyncio.wait_for(running, 1)
+
+    run_virtually(main())
+
+
 def test_a_plugin_that_left_its_task_looking_cancelled_is_fed_on_whatever_it_does() -> None:
     async def main() -> None:
         house = House()
@@ -289,6 +351,7 @@ def test_a_plugin_that_is_too_slow_loses_the_oldest_events() -> None:
             for start in range(101, BACKLOG + 6, 1000):  # in parts, as a listener's own buffer is as large
                 await house.publish(*(an_event(number) for number in range(start, min(start + 1000, BACKLOG + 6))))
             await house.clock.sleep(timedelta(seconds=1))
+            await settle()
         assert [event.task_id for event in slow.heard[:2]] == [0, 6]
         assert house.counts.seen.count((metrics.PLUGIN_EVENTS_DROPPED.name, "slow")) == 5
 

@@ -1,5 +1,6 @@
 """All that the API offers, on one node."""
 
+from rota.application.explain import ExplainTask
 from rota.application.figures import Figures
 from rota.application.services import build_services
 from rota.application.tokens import Tokens
@@ -15,7 +16,8 @@ async def test_what_one_service_does_the_others_see() -> None:
     node = (await a_bench()).node
     watch = TaskWatch(node.store.tasks, node.coordinator.signals)
     figures = Figures(node, store="memory", coordinator="memory")
-    services = build_services(node, watch, tokens=Tokens(node), figures=figures, global_rate=5.0)
+    explain = ExplainTask(node.store.tasks, node.store.configs, node.coordinator)
+    services = build_services(node, watch, tokens=Tokens(node), figures=figures, explain=explain)
     await node.store.configs.put(a_config())
     task_id = (await services.submit.submit(a_submission())).task_id
     await services.steer.cancel(task_id, DEFAULT_TENANT)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from rota.domain.balancing import Draw, Need, least_task
 from rota.domain.errors import ConfigError
 from rota.domain.events import Event, EventKind
 from rota.domain.task import PROCESSING, SUCCESS
+from rota.domain.waiting import Reason
 from rota.domain.worker import Worker
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.system import SystemClock
@@ -69,22 +70,22 @@ class Guest:
         self.heard.append(event.kind)
 
 
-class IdleFront:
-    """An API that nobody asks anything."""
+@dataclass
+class Window:
+    """In place of what serves the API."""
 
-    address = "http://127.0.0.1:0"
-
-    def __init__(self, services: Services, _: ApiSettings) -> None:
-        self.services = services
+    services: Services
+    api: ApiSettings
+    address: str = ""
 
     def tune(self, api: ApiSettings) -> None:
-        """Nothing to change."""
+        self.api = api
 
     def stop(self) -> None:
-        """Nothing to end."""
+        """It serves nobody."""
 
     async def run(self) -> None:
-        """Nothing to do."""
+        """Likewise."""
 
 
 def settings_of(folder: Path, **sections: Any) -> Settings:
@@ -195,6 +196,32 @@ async def test_a_changed_rate_is_used_at_once(registries: Registries, tmp_path: 
 
 
 @virtually
+async def test_a_program_is_told_by_its_settings_as_they_are_what_a_task_waits_for(
+    registries: Registries, tmp_path: Path
+) -> None:
+    async with running(registries, settings_of(tmp_path, scheduler={"global_rate": 0.1})) as app:
+        [*_, last] = await app.submit_many(EMAIL, [None] * 20)
+        await pass_time(5)
+        answer = await app.explain(last.id)
+        assert (answer.reason, answer.global_rate) == (Reason.GLOBAL_RATE, 0.1)
+        app._get_built().tune(settings_of(tmp_path, scheduler={"global_rate": 0.2}))
+        assert (await app.explain(last.id)).global_rate == 0.2
+        await app._node.store.configs.put(a_config("report", executor_type="other"))
+        answer = await app.explain((await app.submit("report")).id)
+        assert answer.reason is Reason.NO_WORKER
+        assert "all of Rota is one process here, which no other worker can join" in answer.sentence
+
+
+@virtually
+async def test_the_api_is_told_the_same_as_the_program(registries: Registries, tmp_path: Path) -> None:
+    plan = replace(a_plan(registries, settings_of(tmp_path)), open_front=Window)
+    async with open_node(plan) as node:
+        built = await build_roles(plan, node, roles=[Role.API])
+        assert built.front is not None
+        assert built.front.services.explain is built.explain
+
+
+@virtually
 async def test_a_changed_retention_is_used_at_once(registries: Registries, tmp_path: Path) -> None:
     async with running(registries, settings_of(tmp_path)) as app:
         await (await app.submit(EMAIL)).wait()
@@ -207,7 +234,7 @@ async def test_a_changed_retention_is_used_at_once(registries: Registries, tmp_p
 
 @virtually
 async def test_a_backfill_goes_by_the_retention_that_is_in_force(registries: Registries, tmp_path: Path) -> None:
-    plan = replace(a_plan(registries, settings_of(tmp_path, task={"retention": "40d"})), open_front=IdleFront)
+    plan = replace(a_plan(registries, settings_of(tmp_path, task={"retention": "40d"})), open_front=Window)
     async with open_node(plan) as node:
         built = await build_roles(plan, node, roles=[Role.API])
         assert built.front is not None

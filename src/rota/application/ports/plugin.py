@@ -22,11 +22,13 @@ class PluginContext:
     settings: Mapping[str, Any]  # its own part of the settings, as plain values; it checks them itself
     log: FilteringBoundLogger  # names the plugin in every line
     on_event: Callable[[EventHandler], None]
-    """Have a handler called with every event, one at a time, in order. A plugin that is too slow loses the oldest."""
+    """Have a handler called with every event, in order, each when the call before has ended or was given up. A plugin
+    that is too slow loses the oldest."""
 
 
 class Plugin(Protocol):
-    """Something that is started with the process and stopped with it. Each call has a deadline."""
+    """Something that is started with the process and stopped with it. Each call is an asyncio task of its own and has a
+    deadline; then it is cancelled, and left to itself if it goes on all the same."""
 
     @property
     def name(self) -> str:

@@ -29,7 +29,7 @@ def server(config: Path | None, app: str | None, *, changes: tuple[str, ...]) ->
 @process_options
 def api(config: Path | None, app: str | None, *, changes: tuple[str, ...]) -> None:
     """Run the API: HTTP, and gRPC where it is installed."""
-    _run(_plan(config, app, changes=changes, roles=("api",)))
+    _run(_plan_part(config, app, changes=changes, role="api"))
 
 
 @click.command()
