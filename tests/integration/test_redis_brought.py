@@ -1,4 +1,4 @@
-"""What tasks bring along to a queue in Redis: never so much that its memory would count."""
+"""What tasks bring along to a queue in Redis: never so much that its memory would count, nor what cannot be read."""
 
 from collections.abc import AsyncIterator, Sequence
 from secrets import token_hex
@@ -11,6 +11,7 @@ from rota.domain.priority import HIGH, LEVELS, URGENT
 from rota.domain.queue import MOST_BROUGHT, QueueEntry
 from rota.domain.task import LiveTask
 from rota.infrastructure.coordination.redis.coordinator import redis_coordinator
+from rota.infrastructure.coordination.redis.keys import RedisKeys
 from rota.infrastructure.coordination.redis.queue import FEW
 from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.testing.contract.coordinator_backend import NOON, make_added, make_entries, make_ids
@@ -80,3 +81,26 @@ async def test_what_goes_elsewhere_tells_nothing_of_a_long_queue(queue: TaskQueu
     await queue.push([QueueEntry(urgent, HIGH, due_at=NOON)])
     await push(queue, [last])
     assert (await queue.take(len(ids) + 3, order=ORDER)).added == {}
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        b"",
+        b"hello",
+        b"[]",
+        b'["t","mail",0,1]',
+        b'["t","mail",0,99999999999999999999,1]',
+        b'["t",1,0,1,1]',
+        b'["t","mail",10,1,1]',
+        b'["t","mail",-1,1,1]',
+    ],
+)
+async def test_what_a_task_brings_along_and_cannot_be_read_is_left_out(
+    queue: TaskQueue, client: RedisClient, prefix: str, strange: bytes
+) -> None:
+    first, second = make_ids(2)
+    level = RedisKeys(prefix).levels[HIGH]
+    await client.command("RPUSH", level, b"%d %b" % (first, strange), b"%d %b" % (second, strange))
+    taken = await queue.take(1, order=ORDER)
+    assert (taken.task_ids, taken.added, taken.heads) == ((first,), {}, {HIGH: second})
