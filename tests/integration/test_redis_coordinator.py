@@ -342,15 +342,6 @@ async def test_what_is_no_id_hides_none_behind_it(bench: Bench) -> None:
     assert (await bench.coordinator.queue.take(0, order=ORDER)).heads == {NORMAL: TASK}
 
 
-@pytest.mark.parametrize(
-    "strange", [b"", b"hello", b"[]", b'["t","mail",0,1]', b'["t","mail",0,99999999999999999999,1]', b'["t",1,0,1,1]']
-)
-async def test_what_a_task_brings_along_and_cannot_be_read_is_left_out(bench: Bench, strange: bytes) -> None:
-    await bench.read("RPUSH", "queue:normal", b"%d %b" % (TASK, strange), b"%d %b" % (TASK + 1, strange))
-    taken = await bench.coordinator.queue.take(1, order=ORDER)
-    assert (taken.task_ids, taken.added, taken.heads) == ((TASK,), {}, {NORMAL: TASK + 1})
-
-
 async def test_a_strange_count_of_changes_is_none(bench: Bench) -> None:
     await bench.read("SET", "workers:changes", "many")
     assert (await bench.coordinator.queue.take(1, order=ORDER)).changes is None

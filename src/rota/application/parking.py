@@ -3,11 +3,14 @@
 They wait here, out of the way of the others, each in the line of its tenant and type, in the order in which they are
 to be served: by priority, and the longer one waits the earlier. That order never changes while they wait, as all of
 them age at the same pace, so a place in line is one number.
+
+Of a line as many are looked at as may go. Where none of these could, as thousands were cancelled together, twice as
+many are the next time, until one can: else a type with room for one would be looked at once for each of them.
 """
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import nsmallest
@@ -53,6 +56,7 @@ class Parking:
         self._most = most
         self._tasks: dict[TaskId, _Parked] = {}
         self._lines: dict[Key, list[tuple[float, TaskId]]] = {}
+        self._widths: dict[Key, int] = {}  # how many to look at, of lines whose first ones could not go
         self._counts = Counter[Reason]()
         self._turn = TaskId(0)
 
@@ -84,15 +88,30 @@ class Parking:
         del line[bisect_left(line, (parked.rank, task_id))]
         if not line:
             del self._lines[parked.key]
+            self._widths.pop(parked.key, None)
 
     def keys(self) -> list[Key]:
         """Whose lines there are."""
         return list(self._lines)
 
-    def first(self, places: Mapping[Key, int], limit: int) -> list[tuple[float, TaskId]]:
-        """The first of all whose lines have places, with their ranks, in order. They stay until they are let go."""
-        heads = [waiting for key, number in places.items() for waiting in self._lines[key][: min(number, limit)]]
-        return sorted(heads)[:limit]
+    def first(self, places: Mapping[Key, int], limit: int, *, most: int) -> list[tuple[float, TaskId]]:
+        """The first of all whose lines have places, with their ranks, in order. They stay until they are let go.
+
+        These are up to the limit, or the most where there are lines whose first ones could not go."""
+        is_wide = not self._widths.keys().isdisjoint(places)
+        widths = {key: max(min(number, limit), self._widths.get(key, 0)) for key, number in places.items()}
+        heads = [waiting for key, width in widths.items() for waiting in self._lines[key][:width]]
+        return sorted(heads)[: most if is_wide else limit]
+
+    def note(self, seen: Collection[TaskId], *, able: Collection[TaskId]) -> None:
+        """Which of the first ones, now that they were read, could go."""
+        numbers = Counter(self._tasks[task_id].key for task_id in seen)
+        able_keys = {self._tasks[task_id].key for task_id in seen if task_id in able}
+        for key, number in numbers.items():
+            if key in able_keys:
+                self._widths.pop(key, None)
+            else:
+                self._widths[key] = 2 * number
 
     def take_turns(self, limit: int) -> list[TaskId]:
         """The next ones by their ids, and after the last ones the first again. They stay."""

@@ -11,7 +11,9 @@ from rota.domain.ids import TaskId, WorkerId
 from rota.domain.priority import NORMAL, URGENT
 from rota.domain.task import LiveTask
 
-MOST_BROUGHT = 10_000  # entries of a level that bring their tasks along; of a longer one the memory would count
+# Entries of a level up to which new ones bring their tasks along: in a longer one their memory would count. Where the
+# adapter goes by what a process was last told of the level, each process may be late by one push.
+MOST_BROUGHT = 10_000
 
 
 class QueueEntry(Struct, frozen=True, gc=False):

@@ -1,7 +1,9 @@
 """Install the servers the tests need: `python -m tests.support.servers.install`.
 
-Looks first and installs only what is missing, with apt when we are root. A laptop without root is told what to type
-and goes on (its tests skip, visibly); with `CI=true` a server that stays missing ends this with exit code 1.
+Looks first and installs only what is missing, with apt when we are root. What is here by a wheel alone is asked of apt
+beside that, and never by itself: where the distribution does not have it, every run would ask again. A laptop without
+root is told what to type and goes on (its tests skip, visibly); with `CI=true` a server that stays missing ends this
+with exit code 1.
 
 Debian starts the service of a package it installs. Tests use private servers only, so while apt runs a
 `policy-rc.d` that forbids starting is put in place, unless the machine has one already, whose owner then decides.
@@ -25,7 +27,7 @@ APT_OPTIONS = ("-q", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"
 
 
 def main() -> int:
-    wanted = [kind for kind in SERVERS.values() if kind.list_missing() or kind.is_from_wheel()]
+    wanted = choose(list(SERVERS.values()))
     for kind in SERVERS.values():
         if kind not in wanted:
             _report(kind)
@@ -33,6 +35,12 @@ def main() -> int:
         _install(wanted)
     still_missing = [kind for kind in wanted if not _report(kind)]
     return 1 if still_missing and os.environ.get("CI") == "true" else 0
+
+
+def choose(kinds: Sequence[ServerKind]) -> list[ServerKind]:
+    """Those to install, if any is missing."""
+    wanted = [kind for kind in kinds if kind.list_missing() or kind.is_from_wheel()]
+    return wanted if any(kind.list_missing() for kind in wanted) else []
 
 
 def _can_install() -> bool:

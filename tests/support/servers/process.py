@@ -236,12 +236,11 @@ def free_port() -> int:
 
 
 def own_ports(environment: Mapping[str, str]) -> range:
-    """Those of this process among all that run tests at once."""
-    count = int(environment.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    number = int(environment.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    place = number % count  # gw4 of 4 stands in for a dead one
-    share = (PORT_RANGE[1] - PORT_RANGE[0]) // count
-    return range(PORT_RANGE[0] + place * share, PORT_RANGE[0] + (place + 1) * share)
+    """Those of this process among all that run tests at once. Beside four there may be gw4, in place of a dead one."""
+    shares = 2 * int(environment.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    place = int(environment.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % shares
+    size = (PORT_RANGE[1] - PORT_RANGE[0]) // shares
+    return range(PORT_RANGE[0] + place * size, PORT_RANGE[0] + (place + 1) * size)
 
 
 def private_directory(name: str) -> Path:

@@ -1,5 +1,7 @@
 """Limits of types and rates, as dispatch keeps them."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from rota.application import running, throttle
@@ -385,3 +387,54 @@ async def test_a_deferred_attempt_counts_against_the_limit_of_its_type_but_fills
         await stage.submit(3)
         await stage.pass_time(2)
         assert await stage.granted() == {1: 0, 3: 1}
+
+
+async def submit_many(stage: Stage, *task_ids: int) -> None:
+    """Tasks of one batch, which bring themselves along."""
+    await stage.truth.tasks.add([a_new_task(task_id) for task_id in task_ids])
+    lives = await stage.truth.tasks.find_live([TaskId(task_id) for task_id in task_ids])
+    await stage.calm.queue.push([QueueEntry(live.id, live.state.priority, added=live) for live in lives])
+
+
+async def cancel_many(stage: Stage, *task_ids: int) -> None:
+    lives = await stage.truth.tasks.find_live([TaskId(task_id) for task_id in task_ids])
+    await stage.truth.tasks.advance([live.state.cancelled("by filter", at=stage.clock.now()) for live in lives])
+
+
+async def put_off_many(stage: Stage, *task_ids: int) -> None:
+    lives = await stage.truth.tasks.find_live([TaskId(task_id) for task_id in task_ids])
+    later = stage.clock.now() + HOUR
+    await stage.truth.tasks.advance([live.state.amended(due_at=later, at=stage.clock.now()) for live in lives])
+
+
+@staged
+async def test_behind_thousands_that_were_cancelled_in_the_queue_one_waits_for_a_few_rounds(stage: Stage) -> None:
+    await stage.truth.configs.put(a_config(max_concurrent=1))
+    await stage.hire(1)
+    await submit_many(stage, *range(1, 3001))
+    await cancel_many(stage, *range(1, 3001))
+    await stage.submit(3001)
+    async with stage.reigning():
+        assert set(await stage.granted()) == {3001}
+        assert stage.calls["tasks.find_live"] < 40
+
+
+@pytest.mark.parametrize("remove", [cancel_many, put_off_many])
+def test_behind_thousands_that_may_not_go_after_all_one_waits_for_a_few_rounds(
+    remove: Callable[..., Awaitable[None]],
+) -> None:
+    async def main(stage: Stage) -> None:
+        await stage.truth.configs.put(a_config(max_concurrent=1))
+        await stage.hire(1)
+        await stage.submit(*range(1, 3001))
+        async with stage.reigning():
+            await remove(stage, *range(2, 3001))
+            await stage.submit(3001)
+            await stage.settle()
+            before = stage.calls["tasks.find_live"]
+            await stage.finish(1)
+            await stage.pass_time(0.03)
+            assert set(await stage.granted()) == {3001}
+            assert stage.calls["tasks.find_live"] - before < 20
+
+    staged(main)()

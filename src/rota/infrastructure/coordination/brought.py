@@ -3,15 +3,18 @@ for every such task. It is the same for the tasks of a batch, so each text is wr
 
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
 
 from rota.domain.ids import TaskId, TenantId
+from rota.domain.priority import NORMAL, URGENT
 from rota.domain.task import PENDING, LiveTask, TaskState
 from rota.infrastructure.instants import duration_us, from_us, to_us
 
 Brought = tuple[TenantId, str, int, datetime, timedelta]
-_ADDED = msgspec.json.Decoder(tuple[str, str, int, int, int])
+Level = Annotated[int, msgspec.Meta(ge=NORMAL, le=URGENT)]
+_ADDED = msgspec.json.Decoder(tuple[str, str, Level, int, int])
 
 
 def to_brought(added: LiveTask) -> bytes:

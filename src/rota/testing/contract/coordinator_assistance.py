@@ -36,7 +36,7 @@ def assistance_of(coordinator: Coordinator) -> Assistance:
 
 async def look(coordinator: Coordinator) -> int:
     """The moment that places are chosen by."""
-    return (await coordinator.queue.depths()).as_of
+    return (await coordinator.queue.loads()).as_of
 
 
 async def take_seats(coordinator: Coordinator, nodes: Iterable[str] = (NODE_A, NODE_B)) -> list[Holder]:
@@ -101,9 +101,12 @@ class TestPlaces:
         (holder,) = await take_seats(a, [NODE_A])
         places = {WORKER_1: 3, WORKER_2: 1}
         assert await assistance_of(a).reserve(holder, places, since=await look(a)) == BOTH
-        for seen in (await b.queue.depths(), await b.queue.loads()):
+        looks = [await b.queue.loads(), await b.queue.depths(), await b.queue.loads()]
+        for seen in looks:
             assert seen.reserved == {WORKER_1: {holder.name: 3}, WORKER_2: {holder.name: 1}}
             assert (seen.assigned, seen.in_flight) == ({}, {})
+        moments = [seen.as_of for seen in looks]
+        assert moments == sorted(moments), "depths and loads tell of the same moments"
 
     async def test_of_two_who_looked_at_the_same_time_one_gets_the_places(self, backend: CoordinatorBackend) -> None:
         a, b = await backend.connect(), await backend.connect()

@@ -114,6 +114,15 @@ class TestAudit:
         for entry in entries:
             assert await _search(store, AuditFilter(actor=entry.actor, object=entry.object)) == [entry]
 
+    async def test_text_is_found_with_the_spaces_around_it_and_no_others(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        texts = ("ci", "ci ", "ci  ", " ci", "ci\u00a0", "CI")
+        entries = [_entry(number, actor=text, object=text) for number, text in enumerate(texts)]
+        await store.audit.add(entries)
+        for entry in entries:
+            assert await _search(store, AuditFilter(actor=entry.actor)) == [entry]
+            assert await _search(store, AuditFilter(object=entry.object)) == [entry]
+
     async def test_entries_are_found_by_when_they_were_made(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         entries = [_entry(number, at=NOON + number * HOUR) for number in range(5)]

@@ -5,12 +5,18 @@ from datetime import timedelta
 
 import pytest
 
+from rota.application.loop import Loops
 from rota.application.ports.coordinator import Coordinator
+from rota.application.ports.metrics import NO_METRICS
 from rota.domain.attempt import Attempt
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.ids import WorkerId
 from rota.domain.worker import Heartbeat
+from rota.infrastructure.coordination.failover.homes import Homes
+from rota.infrastructure.coordination.failover.pool import FailoverWorkerPool
+from rota.infrastructure.coordination.failover.switch import IN_DOUBT_FOR, Switch
 from rota.infrastructure.coordination.memory import MemoryState, join_memory
+from rota.infrastructure.system import SystemRandom
 from rota.testing.contract.coordinator_backend import (
     AT_ONCE,
     LONG,
@@ -119,6 +125,29 @@ class TestPool:
                 await leader.node.pool.list_alive()
                 await leader.node.pool.remove([WORKER_1])
                 assert await list_ids(leader.node) == []
+
+        run_virtually(main())
+
+
+class TestHomes:
+    def test_a_minute_after_everybody_came_back_all_are_here(self) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            sides, moves = (join_memory(cluster.primary), join_memory(cluster.fallback)), list[bool]()
+            switch = Switch(*sides, loops=Loops(cluster.clock, SystemRandom(), NO_METRICS), on_switch=moves.append)
+            homes = Homes(switch)
+            leaders = FailoverWorkerPool(switch, homes)
+            primary, fallback = (side.pool for side in sides)
+            for left, home in ((fallback, primary), (primary, fallback), (fallback, primary)):
+                await left.remove([WORKER_1])
+                await home.register(make_worker(), LONG)
+                await cluster.pass_time(1)
+                await leaders.list_alive()
+            assert not homes.are_all_here
+            await cluster.pass_time(IN_DOUBT_FOR.total_seconds())
+            await primary.register(make_worker(), LONG)
+            await leaders.list_alive()
+            assert homes.are_all_here
 
         run_virtually(main())
 

@@ -99,3 +99,6 @@ class Homes:
         limit, sides = self._find_limit(), self._stays.values()
         recent = {worker_id for stays in sides for worker_id, stay in stays.items() if stay.last > limit}
         self.forget([worker_id for stays in sides for worker_id in stays if worker_id not in recent])
+        for stays in sides:
+            for worker_id in [one for one, stay in stays.items() if stay.since is None and stay.last <= limit]:
+                del stays[worker_id]

@@ -6,6 +6,10 @@ microseconds since 1970, which a double holds exactly until 2255. What is no id 
 A memory has its name for one run of one server as primary, told by the id that Redis gives its history of writes
 (`master_replid`). A replica that is promoted begins another one, and so does a server that restarts: either may lack
 writes that were answered, so the name does not count there, and the queues are rebuilt (ADR-0038).
+
+Whether tasks bring themselves along goes by the length of their level, which every push to it tells. A process that has
+not pushed to a level yet takes it for a long one: only a few that come together do so then. One that comes and goes
+would otherwise fill a long queue with each of its batches.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -22,13 +26,14 @@ from rota.infrastructure.coordination.redis_client import RedisClient, load_scri
 from rota.infrastructure.instants import from_us, to_us
 
 LAST_EXACT_SCORE = 2**53  # 2255-06-05; what is due later is due then
+FEW = 16  # tasks of one push to a level of unknown length, up to which each brings itself along
 
 
 class RedisTaskQueue:
     def __init__(self, client: RedisClient, keys: RedisKeys) -> None:
         self._client = client
         self._keys = keys
-        self._is_long = False  # as the last push found the queue: then its entries are ids alone
+        self._lengths: dict[int, int] = {}  # of each level, as the last push to it has left it
         self._push = load_script("push")
         self._take = load_script("take")
         self._move_due = load_script("move_due")
@@ -42,16 +47,18 @@ class RedisTaskQueue:
     async def push(self, entries: Sequence[QueueEntry]) -> None:
         if not entries:
             return
-        ready: tuple[list[TaskId | bytes], ...] = tuple([] for _ in LEVELS)
+        ready: tuple[list[QueueEntry], ...] = tuple([] for _ in LEVELS)
         delayed: list[int | str] = []
         for entry in entries:
             if entry.due_at is None:
-                ready[entry.priority].append(to_ready(entry, is_brief=self._is_long))
+                ready[entry.priority].append(entry)
             else:
                 delayed += (_score(entry.due_at), _member(entry))
-        args = (*map(len, ready), *(task_id for level in ready for task_id in level), *delayed)
+        levels = [level for level in LEVELS if ready[level]]
+        texts = [text for level in levels for text in self._spell(level, ready[level])]
         keys = (self._keys.wake, self._keys.delayed, *self._keys.levels)
-        self._is_long = int(await self._client.run(self._push, keys=keys, args=args)) > MOST_BROUGHT
+        lengths = await self._client.run(self._push, keys=keys, args=(*map(len, ready), *texts, *delayed))
+        self._lengths.update(zip(levels, map(int, lengths), strict=True))
 
     async def take(self, limit: int, *, order: Sequence[int], wait: timedelta = NO_WAIT) -> Taken:
         is_woken, keys, args = False, (*self._keys.levels, self._keys.changes), (limit, *order)
@@ -111,6 +118,11 @@ class RedisTaskQueue:
             await self.push(page)
         keys = (self._keys.building, self._keys.generation)
         await self._client.run(self._name_generation, keys=keys, args=(generation,))
+
+    def _spell(self, level: int, entries: Sequence[QueueEntry]) -> list[TaskId | bytes]:
+        length = self._lengths.get(level)
+        is_brief = len(entries) > FEW if length is None else length > MOST_BROUGHT
+        return [to_ready(entry, is_brief=is_brief) for entry in entries]
 
 
 def _score(moment: datetime) -> int:

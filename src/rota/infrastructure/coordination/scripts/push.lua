@@ -6,7 +6,7 @@
 -- ARGV[1..10] how many entries there are for each priority
 -- ARGV[11..]  the entries, priority by priority: an id, or an id, a blank and what it brings along; then score and
 --             member of each delayed task in turn
--- Result: the length of the longest list that something was added to
+-- Result: the length of each list that something was added to, in the order of the priorities
 local CHUNK = 1000 -- even; unpack fails near 8000
 local position = 11
 
@@ -24,9 +24,12 @@ local function next_due()
   return tonumber(redis.call("ZRANGE", KEYS[2], 0, 0, "WITHSCORES")[2]) or math.huge
 end
 
-local longest = 0
+local lengths = {}
 for level = 1, 10 do
-  longest = math.max(longest, append("RPUSH", KEYS[level + 2], tonumber(ARGV[level])))
+  local count = tonumber(ARGV[level])
+  if count > 0 then
+    lengths[#lengths + 1] = append("RPUSH", KEYS[level + 2], count)
+  end
 end
 local wakes = position > 11
 if position <= #ARGV then
@@ -37,4 +40,4 @@ end
 if wakes and redis.call("EXISTS", KEYS[1]) == 0 then
   redis.call("RPUSH", KEYS[1], 1)
 end
-return longest
+return lengths

@@ -14,6 +14,7 @@ from rota.infrastructure.database.bulk import Bulk
 from rota.infrastructure.database.database import Database
 from rota.infrastructure.database.schema import audit_log as table
 from rota.infrastructure.instants import from_us, to_us
+from rota.infrastructure.store.sql.text_search import equals
 
 AHEAD = timedelta(days=1)  # by how much an id may be ahead of its entry's moment: more than clocks differ
 _COLUMNS = ("id", "tenant_id", "at_us", "actor", "action", "object", "address", "detail", "token_id")
@@ -63,7 +64,7 @@ def _search(connection: Connection, wanted: AuditFilter) -> AuditPage:
         select(func.count(), func.min(bounds.c.id), func.max(bounds.c.id))
     ).one()  # what is added from here on is not looked at
     looked_at = among.where(table.c.id.between(first, last)).limit(MAX_ID).subquery()  # else MariaDB merges them
-    fit = (table.c[name] == text for name, text in wanted.texts.items())
+    fit = (equals(table.c[name], text) for name, text in wanted.texts.items())
     query = select(table).join(looked_at, looked_at.c.id == table.c.id).where(*fit)
     rows = connection.execute(query.order_by(table.c.id.desc()).limit(wanted.limit)).fetchall() if count else []
     return page_of([_to_entry(row) for row in rows], wanted.limit, looked_down_to=first if count == most else None)
