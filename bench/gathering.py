@@ -4,11 +4,27 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from subprocess import SubprocessError
+
+from asyncpg.exceptions import InterfaceError, PostgresError
 
 from bench.outcome import Figure, Outcome
 from bench.usage import MachineWatch, cpu_seconds
+from rota.domain.errors import RotaError
 
 Part = Callable[[], Iterator[Figure]]
+
+# What a server, a process or a peer may do: refuse, be late, end. A mistake in the benchmark itself is not among them.
+FAILURES = (
+    RuntimeError,
+    AssertionError,
+    OSError,
+    ValueError,
+    SubprocessError,
+    RotaError,
+    PostgresError,
+    InterfaceError,
+)
 
 
 def gather(parts: Mapping[str, Part], outcome: Outcome, *, folder: Path, say: Callable[[str], None]) -> None:
@@ -20,7 +36,8 @@ def gather(parts: Mapping[str, Part], outcome: Outcome, *, folder: Path, say: Ca
             for figure in measure():
                 others = watch.read(cpu_seconds(os.getpid()) - before).others  # all that is measured descends from here
                 outcome.add(replace(figure, others=max(figure.others, others)))
-        except RuntimeError as exc:
-            say(f"{name}: {exc}")
-            outcome.add(Figure(name, "failed", 0.0, "", note=str(exc)[:300]))
+        except FAILURES as exc:
+            said = f"{type(exc).__name__}: {exc}"
+            say(f"{name}: {said}")
+            outcome.add(Figure(name, "failed", 0.0, "", note=said[:300]))
         outcome.write(folder)  # after each part: an interrupted run leaves what it has

@@ -1,7 +1,9 @@
 """The life of a batch, stage by stage: created, granted, ended; by the use cases, or by their calls of their ports.
 
-One call after the other, so that what each sends can be written down (`bench/floor.py`) or counted."""
+One call after the other, but for those that are made together there too, so that what each sends can be written down
+(`bench/floor.py`) or counted."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -69,8 +71,7 @@ class Life:
         node = self.node
         self._batches += 1
         taken = await self._call(node.coordinator.queue.take(tasks, order=ORDER))
-        await self._call(node.coordinator.pool.list_alive())
-        await self._call(node.coordinator.queue.depths())
+        await self._call(asyncio.gather(node.coordinator.pool.list_alive(), node.coordinator.queue.loads()))
         unread = [task_id for task_id in taken.task_ids if task_id not in taken.added]
         read: list[LiveTask] = await self._call(node.store.tasks.find_live(unread)) if unread else []
         lives = [*taken.added.values(), *read]
@@ -91,8 +92,8 @@ class Life:
             task.state.succeeded(TaskResult(), at=max(now, task.state.started_at or now)) for task in found.values()
         ]
         await self._call(tasks.advance(steps))
-        await self._call(deliveries.acknowledge(attempts))
-        await self._call(self.node.coordinator.signals.publish([self._event_of(step) for step in steps]))
+        told = self.node.coordinator.signals.publish([self._event_of(step) for step in steps])
+        await self._call(asyncio.gather(deliveries.acknowledge(attempts), told))
 
     @property
     def _worker_id(self) -> WorkerId:

@@ -30,7 +30,7 @@ from bench.end_to_end import say
 from bench.gathering import gather
 from bench.grounds import GROUNDS, ground
 from bench.installation import wait_until_done
-from bench.outcome import Figure, Outcome
+from bench.outcome import END_TO_END_TASKS, Figure, Outcome
 from bench.peers import run as peers
 from bench.usage import MachineWatch
 
@@ -58,7 +58,7 @@ def measure_end_to_end(size: Size) -> Iterator[Figure]:
     group = "End to end"
     for name in GROUNDS if not size.is_quick else (MAIN, "embedded"):
         with ground(name) as where:
-            found = end_to_end.measure(where, tasks=int(size.of(10_000, 20_000)), rounds=size.rounds)
+            found = end_to_end.measure(where, tasks=int(size.of(10_000, END_TO_END_TASKS)), rounds=size.rounds)
         for part in end_to_end.PARTS:
             rota, floor = found.rota[part], found.floor[part]
             spent = f"CPU of a task: {end_to_end.spell(rota.spent())} µs"

@@ -30,6 +30,7 @@ import asyncpg
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.end_to_end import Part, say, spell
+from bench.gathering import FAILURES
 from bench.grounds import Ground, ground
 from bench.peers.catalogue import PEERS, Peer
 from bench.usage import MachineWatch, cpu_seconds, memory_bytes, per_task
@@ -92,11 +93,20 @@ class Running:
     url: str
     count: Path
 
-    def produce(self, tasks: int) -> subprocess.Popen[str]:
+    @contextmanager
+    def producing(self, tasks: int) -> Iterator[subprocess.Popen[str]]:
+        """Ends with it: one that is late must not go on beside what is measured next."""
         command = [str(self.programs / "python"), "-m", "bench.peers.produce", self.peer.module, str(tasks)]
-        return subprocess.Popen(  # noqa: S603 our own list
+        producer = subprocess.Popen(  # noqa: S603 our own list
             command, stdout=subprocess.PIPE, text=True, env=self.environment, cwd=ROOT
         )
+        with producer:
+            try:
+                yield producer
+                if producer.wait(MOST_S) != 0:
+                    raise PeerFailedError("its producer failed")
+            finally:
+                producer.kill()
 
     @contextmanager
     def workers(self) -> Iterator[list[int]]:
@@ -200,8 +210,8 @@ def measure(where: Ground, peer: Peer, *, rounds: int, share: float) -> PeerFoun
 
 def drain(where: Ground, running: Running, *, tasks: int, part: Part) -> None:
     """Create first; the clock starts with the first that runs."""
-    if running.produce(tasks).wait(MOST_S) != 0:
-        raise PeerFailedError("its producer failed")
+    with running.producing(tasks):
+        pass
     server, watch = _servers(where), MachineWatch()
     with running.workers() as pids:
         began_at = running.wait_for(1, since=0, most=READY_S)
@@ -217,10 +227,9 @@ def both(where: Ground, running: Running, *, tasks: int, found: PeerFound) -> No
         _warm_up(running)
         since, server, before, watch = running.counted(), _servers(where), _cpu(pids), MachineWatch()
         ended = _ended_children()
-        producer = running.produce(tasks)
-        began_at = float(producer.stdout.readline()) if producer.stdout is not None else 0.0
-        ended_at = running.wait_until_recorded(running.wait_for(tasks, since=since))
-        producer.wait(MOST_S)
+        with running.producing(tasks) as producer:
+            began_at = float(producer.stdout.readline()) if producer.stdout is not None else 0.0
+            ended_at = running.wait_until_recorded(running.wait_for(tasks, since=since))
         cpu = per_task(server, _servers(where), tasks=tasks) | {"workers": (_cpu(pids) - before) / tasks * 1e6}
         cpu["producer"] = (_ended_children() - ended) / tasks * 1e6
         machine = watch.read(sum(cpu.values()) * tasks / 1e6)
@@ -230,7 +239,8 @@ def both(where: Ground, running: Running, *, tasks: int, found: PeerFound) -> No
 
 def _warm_up(running: Running) -> None:
     since = running.counted()
-    running.produce(WARM_UP).wait(MOST_S)
+    with running.producing(WARM_UP):
+        pass
     running.wait_until_recorded(running.wait_for(WARM_UP, since=since, most=READY_S))
 
 
@@ -255,8 +265,8 @@ def measure_all(names: Sequence[str], *, rounds: int, share: float) -> dict[str,
             if not names or peer.name in names:
                 try:
                     results[peer.name] = measure(where, peer, rounds=rounds, share=share)
-                except PeerFailedError as exc:
-                    results[peer.name] = str(exc)
+                except FAILURES as exc:
+                    results[peer.name] = f"{type(exc).__name__}: {exc}"
                     say(f"{peer.name}: {exc}")
     return results
 

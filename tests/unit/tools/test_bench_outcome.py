@@ -6,8 +6,10 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 import pytest
+from asyncpg.exceptions import PostgresError
 
 import bench
 from bench.gathering import gather
@@ -56,6 +58,26 @@ def test_every_figure_of_a_disturbed_part_says_so(tmp_path: Path, monkeypatch: p
     outcome = Outcome("2026-11-16T01:02:03Z", is_quick=True)
     gather({"growth": measure}, outcome, folder=tmp_path, say=lambda _: None)
     assert [figure.remark for figure in outcome.figures] == [f"others used {n}% of the machine" for n in (50, 90)]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [AssertionError("it is late"), TimeoutExpired("produce", 90), ValueError("no number"), PostgresError("no")],
+)
+def test_what_a_part_found_before_it_failed_is_kept_and_the_next_part_begins(
+    tmp_path: Path, failure: Exception
+) -> None:
+    def fail() -> Iterator[Figure]:
+        yield Figure("Creating tasks", "HTTP", 100, "tasks/s")
+        raise failure
+
+    def go_on() -> Iterator[Figure]:
+        yield Figure("Growth", "200 workers", 24_866, "grants/s")
+
+    outcome = Outcome("2026-11-16T01:02:03Z", is_quick=True)
+    gather({"creates": fail, "growth": go_on}, outcome, folder=tmp_path, say=lambda _: None)
+    assert [figure.name for figure in outcome.figures] == ["HTTP", "failed", "200 workers"]
+    assert type(failure).__name__ in outcome.figures[1].note
 
 
 def test_the_columns_of_the_table_are_as_wide_as_what_is_in_them(outcome: Outcome) -> None:
