@@ -15,15 +15,15 @@ from rota.application.submit import SubmitTasks
 from rota.domain.attempt import TaskResult
 from rota.domain.errors import InvalidError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
-from rota.domain.paging import TaskFilter
+from rota.domain.paging import Page, TaskFilter
 from rota.domain.priority import LEVELS
 from rota.domain.submission import NewTask
-from rota.domain.task import BLOCKED, CANCELLED, FAILED, PENDING, SUCCESS, TaskState, Transition
+from rota.domain.task import BLOCKED, CANCELLED, FAILED, PENDING, SUCCESS, LiveTask, Task, TaskState, Transition
 from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault
 from rota.testing.values import replace
 from tests.support.builders import EMAIL, MINUTE, a_config, a_state, a_submission, a_task
-from tests.support.virtual import Bench, a_bench, virtually
+from tests.support.virtual import Bench, a_bench, pass_time, virtually
 
 ADA = Actor(tenant_id=DEFAULT_TENANT, name="ada")
 OTHERS = TenantId("others")
@@ -158,6 +158,52 @@ async def test_a_call_stops_at_its_bound_and_the_next_goes_on() -> None:
         rest = await scene.bulk.retry(Selection(TaskFilter(statuses=wanted.statuses, before=first.next_before)))
         assert (rest.matched, rest.next_before) == (3, None)
         assert await scene.count() == {SUCCESS: 7, PENDING: 7}
+
+
+def look_at_one_at_a_time(scene: Scene, *, seconds: float) -> None:
+    """Each look of the store goes no further than to the next task, and takes so long."""
+    tasks = scene.bench.node.store.tasks
+    list_page = tasks.list_page
+
+    async def look(wanted: TaskFilter) -> Page[Task]:
+        await pass_time(seconds)
+        seen = await list_page(TaskFilter(before=wanted.before, limit=1))
+        found = tuple(task for task in seen.items if task.spec.type in wanted.types)
+        return Page(found, seen.next_before, is_short=not found)
+
+    tasks.list_page = look  # type: ignore[method-assign]
+
+
+@virtually
+async def test_a_call_that_finds_little_among_many_stops_in_time_and_the_next_goes_on() -> None:
+    scene = await a_scene()
+    await scene.bench.node.store.configs.put(a_config("other"))
+    (wanted,) = await scene.submit()
+    others = await scene.submit(4, type="other")
+    look_at_one_at_a_time(scene, seconds=2)
+    first = await scene.bulk.cancel(ALL)
+    assert (first.matched, first.next_before) == (0, others[1]), "after six seconds, where it stands"
+    rest = await scene.bulk.cancel(Selection(replace(ALL.wanted, before=first.next_before)))
+    assert (rest.matched, rest.changed, rest.next_before) == (1, 1, None)
+    assert (await scene.bench.node.store.tasks.load([wanted]))[wanted].state.status is CANCELLED
+
+
+@virtually
+async def test_a_call_goes_through_all_its_ids_however_long_that_takes() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "PAGE", 1)
+        scene = await a_scene()
+        ids = await scene.submit(3)
+        tasks = scene.bench.node.store.tasks
+        find_live = tasks.find_live
+
+        async def find_slowly(asked: Sequence[TaskId]) -> list[LiveTask]:
+            await pass_time(6)
+            return await find_live(asked)
+
+        patch.setattr(tasks, "find_live", find_slowly)
+        outcome = await scene.bulk.cancel(Selection(TaskFilter(), tuple(ids)))
+        assert (outcome.changed, outcome.next_before) == (3, None)
 
 
 @virtually
