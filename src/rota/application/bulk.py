@@ -23,7 +23,7 @@ from rota.domain.task import BLOCKED, FAILED, FINAL, LIVE, TIMEOUT, WAITING, Tas
 
 MOST_PER_CALL = 10_000
 LONGEST_CALL_S = 5.0  # of what is begun: clients give up after 30, and would not know where to go on
-PAGE = 500
+PAGE = 100  # tasks that are read at once: a payload may have 256 KiB, a result 64
 NOT_BEGUN = WAITING | {BLOCKED}  # which alone can be made more or less urgent
 WORTH_A_RETRY = frozenset({FAILED, TIMEOUT})  # where nobody says which ended tasks to run again
 

@@ -331,3 +331,29 @@ async def test_tasks_that_go_by_their_ids_are_cancelled_without_a_look_at_their_
         assert (await scene.bulk.cancel(Selection(TaskFilter(), tuple(ids)))).changed == 3
         assert (await hear(events)).task_type == EMAIL
     assert scene.bench.faults.pending == {"tasks.load": 1}
+
+
+@virtually
+async def test_no_more_than_a_hundred_payloads_are_held_at_once() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        scene = await a_scene()
+        ids = await scene.submit(201)
+        tasks, sizes = scene.bench.node.store.tasks, list[int]()
+        list_page, load = tasks.list_page, tasks.load
+
+        async def count_listed(wanted: TaskFilter) -> Page[Task]:
+            page = await list_page(wanted)
+            sizes.append(len(page.items))
+            return page
+
+        async def count_loaded(wanted: Sequence[TaskId]) -> dict[TaskId, Task]:
+            sizes.append(len(wanted))
+            return await load(wanted)
+
+        patch.setattr(tasks, "list_page", count_listed)
+        patch.setattr(tasks, "load", count_loaded)
+        assert (await scene.bulk.cancel(ALL)).changed == 201
+        cancelled = replace(ALL.wanted, statuses=frozenset({CANCELLED}))
+        for chosen in (Selection(cancelled), Selection(TaskFilter(), tuple(ids))):
+            assert (await scene.bulk.retry(chosen)).changed == 201
+        assert set(sizes) == {100, 1}
