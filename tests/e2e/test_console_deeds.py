@@ -158,6 +158,20 @@ def test_all_that_match_are_those_of_the_last_minutes_however_long_the_page_was_
     assert [task.status for task in client.tasks.list(type="deeds.aged")] == ["PENDING"]
 
 
+def test_all_that_match_can_be_chosen_only_with_a_filter(visitor: Visitor, client: rota.Client) -> None:
+    client.submit("shop.greet", delay="20h")
+    page = visitor.page
+    visitor.go("/tasks")
+    switch = page.get_by_role("switch", name="All that match")
+    expect(switch).to_be_disabled()
+    expect(page.get_by_text("all that match can be chosen with a filter")).to_be_visible()
+    page.get_by_label("Created", exact=True).select_option("1h")
+    switch.check()
+    page.get_by_label("Created", exact=True).select_option("")
+    expect(switch).not_to_be_checked()
+    expect(page.get_by_role("button", name="Retry")).to_be_disabled()
+
+
 def test_copying_works_also_on_a_page_that_came_over_plain_http(visitor: Visitor, client: rota.Client) -> None:
     page = visitor.page
     page.add_init_script(

@@ -303,10 +303,12 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
   const { t } = useTranslation();
   const confirm = useConfirm();
   const queries = useQueryClient();
-  const [isAll, setAll] = useState(false);
+  const [wantsAll, setAll] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [, once] = useOnce();
   const describe = useDescribe();
+  const filtered = describe(readFilter(query));
+  const isAll = wantsAll && filtered !== ""; // every task there is would be a slip, which the server refuses
   const isNothing = !isAll && chosen.size === 0;
 
   /** What would be done, in words, with the number of tasks; null where there is nothing to do. */
@@ -343,9 +345,10 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
 
   return (
     <Group gap="xs">
-      <Switch label={t("tasks.all_that_match")} checked={isAll} onChange={(event) => setAll(event.currentTarget.checked)} />
+      <Switch label={t("tasks.all_that_match")} checked={isAll} disabled={filtered === ""} onChange={(event) => setAll(event.currentTarget.checked)} />
       <Text size="sm" c="dimmed">
-        {isAll ? describe(readFilter(query)) : t("tasks.chosen", { number: count(chosen.size) })}
+        {isAll ? filtered : t("tasks.chosen", { number: count(chosen.size) })}
+        {filtered === "" && ` · ${t("tasks.all_needs_filter")}`}
       </Text>
       <Button size="xs" variant="light" leftSection={<RotateCcw size={14} />} disabled={isNothing} loading={isBusy} onClick={() => void run("retry")}>
         {t("tasks.retry")}
@@ -375,7 +378,7 @@ function selection(filter: Filter): object {
   return { ...filter, worker: filter.worker || null, priority: filter.priority.map(Number) };
 }
 
-/** What a filter says, in the words of the page. */
+/** What a filter says, in the words of the page; nothing where there is none. */
 function useDescribe(): (filter: Filter) => string {
   const { t } = useTranslation();
   return ({ status, type, worker, priority, q, metadata, created_after: after }) => {
@@ -389,7 +392,7 @@ function useDescribe(): (filter: Filter) => string {
       [t("tasks.metadata"), Object.entries(metadata).map(([key, value]) => `${key}=${value}`).join(" ")],
     ];
     const said = named.filter(([, value]) => value !== "").map(([name, value]) => `${name}: ${value}`);
-    return oneLine(said.length > 0 ? said.join("; ") : t("tasks.everything"), 200);
+    return oneLine(said.join("; "), 200);
   };
 }
 
