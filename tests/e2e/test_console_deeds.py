@@ -172,6 +172,31 @@ def test_all_that_match_can_be_chosen_only_with_a_filter(visitor: Visitor, clien
     expect(page.get_by_role("button", name="Retry")).to_be_disabled()
 
 
+@pytest.mark.parametrize(
+    ("asked", "states", "words"),
+    [
+        ("&status=SUCCESS&status=PENDING", ["SUCCESS"], "Those that succeeded are among them.* states: Succeeded\\."),
+        ("", ["FAILED", "TIMEOUT"], "states: Failed, Timed out\\."),
+    ],
+)
+def test_what_is_run_again_is_what_the_question_names(
+    visitor: Visitor, client: rota.Client, asked: str, states: list[str], words: str
+) -> None:
+    client.submit("shop.greet", metadata={"run": "again"}).wait("60s")
+    client.submit("shop.charge", {"order": 1}, metadata={"run": "again"}).wait("60s")
+    page = visitor.page
+    visitor.go(f"/tasks?fact=run%3Dagain{asked}")
+    page.get_by_role("switch", name="All that match").check()
+    page.route("**/api/v1/tasks:retry", lambda route: route.abort())
+    page.get_by_role("button", name="Retry").click()
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text(re.compile(words))
+    with page.expect_request("**/api/v1/tasks:retry") as sent:
+        question.get_by_role("button", name="Retry").click()
+    body = sent.value.post_data_json or {}
+    assert (body["status"], body["metadata"]) == (states, {"run": "again"})
+
+
 def test_copying_works_also_on_a_page_that_came_over_plain_http(visitor: Visitor, client: rota.Client) -> None:
     page = visitor.page
     page.add_init_script(

@@ -295,6 +295,7 @@ const FIT: Record<Action, readonly TaskStatus[]> = {
   cancel: ["PENDING", "BLOCKED", "PROCESSING", "RETRYING"],
   reprioritise: ["PENDING", "BLOCKED", "RETRYING"],
 };
+const WORTH_A_RETRY: readonly TaskStatus[] = ["FAILED", "TIMEOUT"]; // where the filter names no state
 const COUNT_TO = 1000; // more are "more than": nobody waits for an exact count of a million
 const LEVELS = ["9", "8", "7", "6", "5", "4", "3", "2", "1", "0"] as const;
 
@@ -312,23 +313,26 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
   const isNothing = !isAll && chosen.size === 0;
 
   /** What would be done, in words, with the number of tasks; null where there is nothing to do. */
-  const ask = async (filter: Filter, action: Action, level: string): Promise<string | null> => {
+  const ask = async (filter: Filter, states: readonly TaskStatus[], action: Action, level: string): Promise<string | null> => {
     if (!isAll) return `${t(`tasks.${action}_text`, { level })} ${t("tasks.chosen", { number: count(chosen.size) })}`;
-    const found = await countMatching(filter, action);
+    const found = await countMatching(filter, states);
     if (found.number === 0 && !found.hasMore) return null;
     const number = found.number > 0 ? t(found.hasMore ? "tasks.matching_least" : "tasks.matching", { number: count(found.number) }) : "";
-    return `${number} ${t(`tasks.${action}_all_text`, { level })} ${describe(filter)}`;
+    const again = action === "retry" && states.includes("SUCCESS") ? t("tasks.again_text") : "";
+    const named = states.map((one) => t(`status.${one}`)).join(", ");
+    return [number, again, t(`tasks.${action}_all_text`, { level, states: named }), describe(filter)].filter(Boolean).join(" ");
   };
 
   const run = async (action: Action, level = ""): Promise<void> => {
     const filter = readFilter(query); // of now, as the list is: the last hour goes on with the clock
+    const states = statesOf(filter, action);
     setBusy(true);
     try {
-      const text = await ask(filter, action, level);
+      const text = await ask(filter, states, action, level);
       if (text === null) return notifyNothing(t("tasks.none_fit"));
       const words = action === "retry" ? t("tasks.retry") : t(`tasks.${action}_action`, { level });
       if (!(await confirm({ title: t(`tasks.${action}_title`), text, action: words }))) return;
-      const chosenOnes = isAll ? selection(filter) : { ids: [...chosen] };
+      const chosenOnes = isAll ? selection(filter, states) : { ids: [...chosen] };
       const wanted = level ? { ...chosenOnes, new_priority: Number(level) } : chosenOnes;
       await once(JSON.stringify([action, level, isAll ? query.toString() : [...chosen]]), async (key) => {
         const done = await apply(action, wanted, key);
@@ -374,8 +378,14 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
   );
 }
 
-function selection(filter: Filter): object {
-  return { ...filter, worker: filter.worker || null, priority: filter.priority.map(Number) };
+/** The states that an action is for: of those that are asked for the ones that it leads on from. */
+function statesOf(filter: Filter, action: Action): readonly TaskStatus[] {
+  if (filter.status.length === 0) return action === "retry" ? WORTH_A_RETRY : FIT[action];
+  return FIT[action].filter((one) => filter.status.includes(one));
+}
+
+function selection(filter: Filter, states: readonly TaskStatus[]): object {
+  return { ...filter, status: states, worker: filter.worker || null, priority: filter.priority.map(Number) };
 }
 
 /** What a filter says, in the words of the page; nothing where there is none. */
@@ -397,11 +407,9 @@ function useDescribe(): (filter: Filter) => string {
 }
 
 /** How many an action is for, as far as one look goes. */
-async function countMatching(filter: Filter, action: Action): Promise<{ number: number; hasMore: boolean }> {
-  const usual: readonly string[] = action === "retry" ? ["FAILED", "TIMEOUT"] : FIT[action];
-  const status = filter.status.length === 0 ? usual : filter.status.filter((one) => (FIT[action] as readonly string[]).includes(one));
-  if (status.length === 0) return { number: 0, hasMore: false };
-  const page = await get<Page<Task>>("/tasks", { ...toQuery(filter), status: [...status], limit: COUNT_TO });
+async function countMatching(filter: Filter, states: readonly TaskStatus[]): Promise<{ number: number; hasMore: boolean }> {
+  if (states.length === 0) return { number: 0, hasMore: false };
+  const page = await get<Page<Task>>("/tasks", { ...toQuery(filter), status: [...states], limit: COUNT_TO });
   return { number: page.items.length, hasMore: page.next_cursor !== null };
 }
 
