@@ -116,14 +116,15 @@ def test_a_second_click_makes_no_second_task(visitor: Visitor, client: rota.Clie
     assert len(list(client.tasks.list(type="deeds.once"))) == 2
 
 
+def lose(route: Route) -> None:
+    """It arrives, and its answer does not."""
+    route.fetch()
+    route.abort()
+
+
 def test_what_was_made_though_no_answer_came_is_not_made_again(visitor: Visitor, client: rota.Client) -> None:
     client.configs.put("deeds.unanswered", {"executor": {"type": "local"}})
     page = visitor.page
-
-    def lose(route: Route) -> None:
-        route.fetch()
-        route.abort()
-
     page.route(re.compile(":(trigger|retry)$"), lose, times=1)
     visitor.go("/task-configs/deeds.unanswered")
     page.get_by_role("button", name="Run now").click()
@@ -141,6 +142,27 @@ def test_what_was_made_though_no_answer_came_is_not_made_again(visitor: Visitor,
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_text("Rerun of")).to_be_visible()
     assert len(list(client.tasks.list(type="deeds.unanswered"))) == 2
+
+
+def test_many_that_were_run_again_though_no_answer_came_are_not_run_again_twice(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("deeds.many", {"executor": {"type": "local"}})
+    ended = client.submit_many("deeds.many", [{}, {}])
+    client.tasks.cancel_all(type="deeds.many")
+    page = visitor.page
+    visitor.go("/tasks?type=deeds.many")
+    for task in ended:
+        page.get_by_role("checkbox", name=f"Choose task {task.id}").check()
+    page.route("**/api/v1/tasks:retry", lose, times=1)
+    retry = page.get_by_role("button", name="Retry").first
+    retry.click()
+    page.get_by_role("dialog").get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    retry.click()
+    page.get_by_role("dialog").get_by_role("button", name="Retry").click()
+    expect(page.get_by_text("2 of 2 changed")).to_be_visible()
+    assert len(list(client.tasks.list(type="deeds.many"))) == 4
 
 
 def test_all_that_match_are_those_of_the_last_minutes_however_long_the_page_was_open(
