@@ -301,6 +301,24 @@ def test_metadata_is_searched_for_however_slowly_it_is_typed(visitor: Visitor, c
     expect(rows).to_have_count(1)
 
 
+def test_metadata_without_a_value_is_searched_for_and_of_two_values_the_last(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("deeds.blank", {"executor": {"type": "local"}})
+    blank, other = (client.submit("deeds.blank", metadata={"note": note, "order": "2"}) for note in ("", "a"))
+    page = visitor.page
+    rows = page.get_by_test_id("tasks").locator("[data-task]")
+    facts = page.get_by_label("Metadata")
+    visitor.go("/tasks?type=deeds.blank&fact=note%3D&fact=order%3D1&fact=order%3D2")
+    expect(rows).to_have_count(1)
+    expect(rows).to_have_attribute("data-task", blank.id)
+    expect(facts).to_have_value('note="" order=2')
+    facts.fill('note="a"')
+    expect(rows).to_have_attribute("data-task", other.id)
+    facts.fill('note=""')
+    expect(rows).to_have_attribute("data-task", blank.id)
+
+
 def test_an_executor_is_set_by_fields_or_as_json(visitor: Visitor, client: rota.Client) -> None:
     page = visitor.page
     visitor.go("/task-configs/+new")

@@ -39,14 +39,13 @@ interface Filter {
 function readFilter(query: URLSearchParams): Filter {
   const given = query.get("since") ?? "";
   const since = Object.hasOwn(SINCE, given) ? SINCE[given as keyof typeof SINCE] : undefined;
-  const facts = query.getAll("fact").map((fact) => [fact.slice(0, fact.indexOf("=")), fact.slice(fact.indexOf("=") + 1)] as const);
   return {
     status: query.getAll("status"),
     type: query.getAll("type"),
     worker: query.get("worker") ?? "",
     priority: query.getAll("priority"),
     q: query.get("q") ?? "",
-    metadata: Object.fromEntries(facts),
+    metadata: Object.fromEntries(factsOf(query.getAll("fact"))),
     created_after: since ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - since * 1000).toISOString() : undefined,
   };
 }
@@ -197,9 +196,9 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
       <Typed
         label={t("tasks.metadata")}
         hint="order=42"
-        value={spellFacts(query.getAll("fact"))}
+        value={spellFacts(factsOf(query.getAll("fact")))}
         toValue={(text) => spellFacts(readFacts(text))}
-        onChange={(text) => change({ fact: readFacts(text) })}
+        onChange={(text) => change({ fact: [...readFacts(text)].map(([key, value]) => `${key}=${value}`) })}
       />
       {query.get("worker") && (
         <Badge variant="light" size="lg" tt="none" mt={28} rightSection={<ActionIcon size="xs" variant="transparent" aria-label={t("tasks.clear")} onClick={() => change({ worker: null })}><X size={12} /></ActionIcon>}>
@@ -210,14 +209,20 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
   );
 }
 
-const FACT = /([^\s=]+)=("[^"]+"|\S+)/g;
+type Facts = ReadonlyMap<string, string>; // of a key that is given twice the last value counts
 
-/** Each key=value of a text, in which a value with spaces stands between quotation marks. */
-function readFacts(text: string): string[] {
-  return [...text.matchAll(FACT)].map(([, key, value = ""]) => `${key}=${value.replace(/^"([^"]+)"$/, "$1")}`);
+function factsOf(pairs: readonly string[]): Facts {
+  return new Map(pairs.filter((pair) => pair.includes("=")).map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]));
 }
 
-const spellFacts = (facts: readonly string[]): string => facts.map((fact) => fact.replace(/=(.*\s.*)$/s, '="$1"')).join(" ");
+const FACT = /([^\s=]+)=("[^"]*"|\S+)/g;
+
+/** Each key=value of a text, in which a value with spaces, or without anything, stands between quotation marks. */
+function readFacts(text: string): Facts {
+  return new Map([...text.matchAll(FACT)].map(([, key = "", value = ""]) => [key, value.replace(/^"([^"]*)"$/, "$1")]));
+}
+
+const spellFacts = (facts: Facts): string => [...facts].map(([key, value]) => `${key}=${/^$|\s/.test(value) ? `"${value}"` : value}`).join(" ");
 
 interface ListProps {
   items: Task[];
