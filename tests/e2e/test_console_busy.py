@@ -1,6 +1,9 @@
 """The console in front of a cluster where much happens, or that has more than a page asks for at once."""
 
+import csv
 import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -44,3 +47,29 @@ def test_a_slow_answer_is_waited_for_and_then_what_happened_meanwhile(visitor: V
     asked[0].fulfill(response=early)
     expect(page.get_by_test_id("tasks").locator("[data-task]")).to_have_count(2)
     client.tasks.cancel_all(type="busy.slow")
+
+
+def test_an_export_of_the_last_minutes_has_all_that_were_in_them_when_it_began(
+    visitor: Visitor, client: rota.Client, tmp_path: Path
+) -> None:
+    client.configs.put("busy.export", {"executor": {"type": "local"}})
+    made = client.submit_many("busy.export", [{} for _ in range(3)])
+    page = visitor.page
+    page.clock.install()
+    asked: list[str] = []
+
+    def cut(route: Route) -> None:
+        asked.extend(parse_qs(urlsplit(route.request.url).query)["created_after"])
+        page.clock.set_system_time("2100-01-01")  # so long it takes until the next page
+        route.continue_(url=route.request.url.replace("limit=1000", "limit=1"))
+
+    page.route("**/api/v1/tasks?*limit=1000*", cut)
+    visitor.go("/tasks?type=busy.export&since=15m")
+    page.get_by_role("button", name="Export").click()
+    with page.expect_download() as waiting:
+        page.get_by_role("menuitem", name="CSV").click()
+    waiting.value.save_as(tmp_path / "tasks.csv")
+    rows = csv.DictReader((tmp_path / "tasks.csv").read_text("utf-8-sig").splitlines())
+    assert [row["id"] for row in rows] == [task.id for task in reversed(made)]
+    assert len(set(asked)) == 1
+    client.tasks.cancel_all(type="busy.export")
