@@ -73,3 +73,20 @@ def test_an_export_of_the_last_minutes_has_all_that_were_in_them_when_it_began(
     assert [row["id"] for row in rows] == [task.id for task in reversed(made)]
     assert len(set(asked)) == 1
     client.tasks.cancel_all(type="busy.export")
+
+
+def test_what_is_searched_through_is_not_read_again_at_every_event(visitor: Visitor, client: rota.Client) -> None:
+    page = visitor.page
+    without_polls(page)
+    visitor.go("/task-configs?q=no+such+words")
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    visitor.wait_until_live()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "limit=200" in request.url else None)
+    palette = re.compile(r"/task-configs\?limit=(?!200)")
+    with page.expect_response(palette):
+        page.keyboard.press("Control+k")
+    with page.expect_response(palette):  # which events bring about
+        task = client.submit("shop.greet", delay="20h")
+    assert asked == []
+    task.cancel()
