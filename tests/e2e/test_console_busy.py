@@ -90,3 +90,26 @@ def test_what_is_searched_through_is_not_read_again_at_every_event(visitor: Visi
         task = client.submit("shop.greet", delay="20h")
     assert asked == []
     task.cancel()
+
+
+def test_of_more_types_than_are_read_nothing_is_said_that_nobody_knows(visitor: Visitor, client: rota.Client) -> None:
+    for name in ("busy.one", "busy.two"):
+        client.configs.put(name, {"executor": {"type": "local"}, "schedule": {"cron": "0 0 1 1 *"}})
+    task = client.submit("busy.two", delay="20h")
+    page = visitor.page
+    page.route("**/api/v1/task-configs?limit=1000", lambda route: route.continue_(url=f"{route.request.url[:-4]}1"))
+    visitor.go("/queues")
+    row = page.locator("[data-type='busy.two']")
+    expect(row).to_be_visible()
+    expect(row).not_to_contain_text("not defined")
+    expect(page.get_by_role("alert")).to_contain_text("beyond the first 1 by name")
+    visitor.go("/")
+    expect(page.get_by_text("Of the first 1 types by name")).to_be_visible()
+    expect(page.get_by_text("No schedule")).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").get_by_role("textbox").fill("busy.two")
+    page.get_by_role("button", name="Search task configs for").click()
+    expect(page.get_by_test_id("configs").get_by_role("link", name="busy.two")).to_be_visible()
+    task.cancel()
+    for name in ("busy.one", "busy.two"):
+        client.configs.delete(name)
