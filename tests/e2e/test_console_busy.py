@@ -113,3 +113,26 @@ def test_of_more_types_than_are_read_nothing_is_said_that_nobody_knows(visitor: 
     task.cancel()
     for name in ("busy.one", "busy.two"):
         client.configs.delete(name)
+
+
+def test_what_a_forecast_does_not_know_is_not_drawn_as_nothing(visitor: Visitor) -> None:
+    page = visitor.page
+
+    def cut(route: Route) -> None:
+        found = route.fetch().json()
+        for number, bucket in enumerate(found["buckets"][10:]):
+            bucket |= {"runs": 0 if number else 3, "work_seconds": 0, "busy": 0, "complete": False}
+        missing = {"complete": False, "known_until": found["buckets"][10]["begin"], "left_out": ["busy.later"]}
+        route.fulfill(json=found | missing)
+
+    page.route("**/api/v1/schedules:forecast?*", cut)
+    visitor.go("/forecast?span=7d")
+    cells = page.get_by_test_id("forecast").get_by_role("button")
+    expect(cells.nth(9)).not_to_have_class(re.compile("hatched"))
+    expect(cells.nth(10)).to_have_attribute("aria-label", re.compile("≥ 3 runs"))
+    expect(cells.nth(11)).to_have_attribute("aria-label", re.compile("not known"))
+    expect(cells.nth(11)).to_have_class(re.compile("hatched"))
+    expect(page.get_by_text("not all of it is known")).to_be_visible()
+    expect(page.get_by_text("Not looked at")).to_contain_text("busy.later")
+    page.get_by_text("24 hours", exact=True).click()
+    expect(page.get_by_test_id("forecast").locator(".hatched")).to_have_count(86)
