@@ -116,14 +116,15 @@ def test_a_second_click_makes_no_second_task(visitor: Visitor, client: rota.Clie
     assert len(list(client.tasks.list(type="deeds.once"))) == 2
 
 
+def lose(route: Route) -> None:
+    """It arrives, and its answer does not."""
+    route.fetch()
+    route.abort()
+
+
 def test_what_was_made_though_no_answer_came_is_not_made_again(visitor: Visitor, client: rota.Client) -> None:
     client.configs.put("deeds.unanswered", {"executor": {"type": "local"}})
     page = visitor.page
-
-    def lose(route: Route) -> None:
-        route.fetch()
-        route.abort()
-
     page.route(re.compile(":(trigger|retry)$"), lose, times=1)
     visitor.go("/task-configs/deeds.unanswered")
     page.get_by_role("button", name="Run now").click()
@@ -143,6 +144,27 @@ def test_what_was_made_though_no_answer_came_is_not_made_again(visitor: Visitor,
     assert len(list(client.tasks.list(type="deeds.unanswered"))) == 2
 
 
+def test_many_that_were_run_again_though_no_answer_came_are_not_run_again_twice(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("deeds.many", {"executor": {"type": "local"}})
+    ended = client.submit_many("deeds.many", [{}, {}])
+    client.tasks.cancel_all(type="deeds.many")
+    page = visitor.page
+    visitor.go("/tasks?type=deeds.many")
+    for task in ended:
+        page.get_by_role("checkbox", name=f"Choose task {task.id}").check()
+    page.route("**/api/v1/tasks:retry", lose, times=1)
+    retry = page.get_by_role("button", name="Retry").first
+    retry.click()
+    page.get_by_role("dialog").get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    retry.click()
+    page.get_by_role("dialog").get_by_role("button", name="Retry").click()
+    expect(page.get_by_text("2 of 2 changed")).to_be_visible()
+    assert len(list(client.tasks.list(type="deeds.many"))) == 4
+
+
 def test_all_that_match_are_those_of_the_last_minutes_however_long_the_page_was_open(
     visitor: Visitor, client: rota.Client
 ) -> None:
@@ -156,6 +178,45 @@ def test_all_that_match_are_those_of_the_last_minutes_however_long_the_page_was_
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("None of the tasks that match")).to_be_visible()
     assert [task.status for task in client.tasks.list(type="deeds.aged")] == ["PENDING"]
+
+
+def test_all_that_match_can_be_chosen_only_with_a_filter(visitor: Visitor, client: rota.Client) -> None:
+    client.submit("shop.greet", delay="20h")
+    page = visitor.page
+    visitor.go("/tasks")
+    switch = page.get_by_role("switch", name="All that match")
+    expect(switch).to_be_disabled()
+    expect(page.get_by_text("all that match can be chosen with a filter")).to_be_visible()
+    page.get_by_label("Created", exact=True).select_option("1h")
+    switch.check()
+    page.get_by_label("Created", exact=True).select_option("")
+    expect(switch).not_to_be_checked()
+    expect(page.get_by_role("button", name="Retry")).to_be_disabled()
+
+
+@pytest.mark.parametrize(
+    ("asked", "states", "words"),
+    [
+        ("&status=SUCCESS&status=PENDING", ["SUCCESS"], "Those that succeeded are among them.* states: Succeeded\\."),
+        ("", ["FAILED", "TIMEOUT"], "states: Failed, Timed out\\."),
+    ],
+)
+def test_what_is_run_again_is_what_the_question_names(
+    visitor: Visitor, client: rota.Client, asked: str, states: list[str], words: str
+) -> None:
+    client.submit("shop.greet", metadata={"run": "again"}).wait("60s")
+    client.submit("shop.charge", {"order": 1}, metadata={"run": "again"}).wait("60s")
+    page = visitor.page
+    visitor.go(f"/tasks?fact=run%3Dagain{asked}")
+    page.get_by_role("switch", name="All that match").check()
+    page.route("**/api/v1/tasks:retry", lambda route: route.abort())
+    page.get_by_role("button", name="Retry").click()
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text(re.compile(words))
+    with page.expect_request("**/api/v1/tasks:retry") as sent:
+        question.get_by_role("button", name="Retry").click()
+    body = sent.value.post_data_json or {}
+    assert (body["status"], body["metadata"]) == (states, {"run": "again"})
 
 
 def test_copying_works_also_on_a_page_that_came_over_plain_http(visitor: Visitor, client: rota.Client) -> None:
@@ -238,6 +299,24 @@ def test_metadata_is_searched_for_however_slowly_it_is_typed(visitor: Visitor, c
     page.reload()
     expect(facts).to_have_value('order=42 of="Ada L."')
     expect(rows).to_have_count(1)
+
+
+def test_metadata_without_a_value_is_searched_for_and_of_two_values_the_last(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("deeds.blank", {"executor": {"type": "local"}})
+    blank, other = (client.submit("deeds.blank", metadata={"note": note, "order": "2"}) for note in ("", "a"))
+    page = visitor.page
+    rows = page.get_by_test_id("tasks").locator("[data-task]")
+    facts = page.get_by_label("Metadata")
+    visitor.go("/tasks?type=deeds.blank&fact=note%3D&fact=order%3D1&fact=order%3D2")
+    expect(rows).to_have_count(1)
+    expect(rows).to_have_attribute("data-task", blank.id)
+    expect(facts).to_have_value('note="" order=2')
+    facts.fill('note="a"')
+    expect(rows).to_have_attribute("data-task", other.id)
+    facts.fill('note=""')
+    expect(rows).to_have_attribute("data-task", blank.id)
 
 
 def test_an_executor_is_set_by_fields_or_as_json(visitor: Visitor, client: rota.Client) -> None:

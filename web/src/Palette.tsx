@@ -13,6 +13,7 @@ import { oneLine } from "./text";
 import { type Page, STATUSES, type TaskConfig } from "./types";
 
 const MOST_CHOICES = 30;
+const MOST_CONFIGS = 1000;
 
 interface Choice {
   label: string;
@@ -27,7 +28,7 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
   const [chosen, setChosen] = useState(0);
   const configs = useQuery({
     queryKey: ["configs", "palette"],
-    queryFn: ({ signal }) => get<Page<TaskConfig>>("/task-configs", { limit: 500 }, signal),
+    queryFn: ({ signal }) => get<Page<TaskConfig>>("/task-configs", { limit: MOST_CONFIGS }, signal),
     enabled: opened,
   });
   useEffect(() => {
@@ -60,6 +61,7 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
     }
     const shown = found.slice(0, MOST_CHOICES);
     if (wanted && !isId) shown.push({ label: t("palette.search", { text: oneLine(text, 60) }), to: `/tasks?q=${part(text.trim())}`, icon: <Search size={16} /> });
+    if (wanted && !isId && configs.data?.next_cursor) shown.push({ label: t("palette.search_types", { text: oneLine(text, 60) }), to: `/task-configs?q=${part(text.trim())}`, icon: <Settings2 size={16} /> });
     return shown; // what Enter takes is a place of that name, if there is one
   }, [text, t, can, configs.data]);
 

@@ -84,12 +84,12 @@ function unreachable(): Problem {
 
 type QueryValue = string | number | boolean | null | undefined | readonly (string | number)[];
 
-/** A path below the API, with a query; what is empty is left out. */
+/** A path below the API, with a query; what is empty is left out, but for metadata: an empty value is one to search for. */
 export function at(path: string, query: Record<string, QueryValue> = {}): string {
   const found = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     for (const one of Array.isArray(value) ? value : [value]) {
-      if (one !== undefined && one !== null && one !== "") found.append(name, String(one));
+      if (one !== undefined && one !== null && (one !== "" || name.startsWith("metadata."))) found.append(name, String(one));
     }
   }
   const text = found.toString();

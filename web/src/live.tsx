@@ -32,8 +32,11 @@ export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
     if (rests) return;
     const stale = new Map<string, QueryKey>();
     const flush = setInterval(() => {
-      for (const key of stale.values()) void queries.invalidateQueries({ queryKey: key });
-      stale.clear();
+      for (const [name, key] of stale) {
+        if (queries.isFetching({ queryKey: key }) > 0) continue; // it would be broken off, and never end where that takes longer than this pause
+        stale.delete(name);
+        void queries.invalidateQueries({ queryKey: key });
+      }
     }, GATHER_MS);
     if (last.current !== null) void queries.invalidateQueries(); // it rested: what is shown may be old
     const stop = follow(
@@ -42,7 +45,8 @@ export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
         onState: setConnection,
         onMessage: (message) => {
           last.current = message.id ?? last.current;
-          for (const key of touched(message.event, message.data)) stale.set(JSON.stringify(key), key);
+          const keys = message.event === "missed" ? queries.getQueryCache().getAll().map((query) => query.queryKey) : touched(message.event, message.data);
+          for (const key of keys) stale.set(JSON.stringify(key), key);
         },
       },
       last.current,
@@ -65,7 +69,6 @@ export const useLive = (): Live => use(Context);
 
 /** The queries that an event makes out of date. */
 function touched(kind: string, data: string): QueryKey[] {
-  if (kind === "missed") return [[]];
   if (kind.startsWith("worker.")) return [["workers"], ["cluster"]];
   const { task_id } = JSON.parse(data) as Event;
   if (kind === "task.logged" || kind === "task.progress") return [["task", task_id]];

@@ -1,4 +1,5 @@
-"""One action on all tasks that match a filter: in batches, and bounded for each call.
+"""One action on all tasks that match a filter: in batches, and bounded for each call, also by how long it takes, since
+few of very many tasks may match.
 
 Tasks are met newest first, and a call that stops at its bound, or because the store went away, says where: what it adds
 is newer than that, so the next call, which goes on from there, meets nothing twice. Under a key a whole call may be
@@ -21,7 +22,8 @@ from rota.domain.paging import Page, TaskFilter
 from rota.domain.task import BLOCKED, FAILED, FINAL, LIVE, TIMEOUT, WAITING, Task, TaskState, TaskStatus
 
 MOST_PER_CALL = 10_000
-PAGE = 500
+LONGEST_CALL_S = 5.0  # of what is begun: clients give up after 30, and would not know where to go on
+PAGE = 100  # tasks that are read at once: a payload may have 256 KiB, a result 64
 NOT_BEGUN = WAITING | {BLOCKED}  # which alone can be made more or less urgent
 WORTH_A_RETRY = frozenset({FAILED, TIMEOUT})  # where nobody says which ended tasks to run again
 
@@ -97,12 +99,14 @@ class BulkTasks:
         )
 
     async def _run(self, pages: AsyncIterator[Page[T]], *, act: Callable[[Sequence[T]], Awaitable[int]]) -> BulkOutcome:
-        done = BulkOutcome()
+        done, clock = BulkOutcome(), self.node.clock
+        enough_at = clock.monotonic() + LONGEST_CALL_S
         try:
             async for page in pages:
                 changed = await act(page.items)
                 done = BulkOutcome(done.matched + len(page.items), done.changed + changed, page.next_before)
-                if done.matched >= MOST_PER_CALL:
+                is_enough = done.matched >= MOST_PER_CALL or clock.monotonic() >= enough_at
+                if is_enough and done.next_before is not None:
                     return done
         except UnavailableError:
             if done.next_before is None:  # nothing is done yet, or it cannot be said where to go on

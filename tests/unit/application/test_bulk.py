@@ -15,15 +15,15 @@ from rota.application.submit import SubmitTasks
 from rota.domain.attempt import TaskResult
 from rota.domain.errors import InvalidError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
-from rota.domain.paging import TaskFilter
+from rota.domain.paging import Page, TaskFilter
 from rota.domain.priority import LEVELS
 from rota.domain.submission import NewTask
-from rota.domain.task import BLOCKED, CANCELLED, FAILED, PENDING, SUCCESS, TaskState, Transition
+from rota.domain.task import BLOCKED, CANCELLED, FAILED, PENDING, SUCCESS, LiveTask, Task, TaskState, Transition
 from rota.testing.contract.coordinator_backend import hear
 from rota.testing.faults import Fault
 from rota.testing.values import replace
 from tests.support.builders import EMAIL, MINUTE, a_config, a_state, a_submission, a_task
-from tests.support.virtual import Bench, a_bench, virtually
+from tests.support.virtual import Bench, a_bench, pass_time, virtually
 
 ADA = Actor(tenant_id=DEFAULT_TENANT, name="ada")
 OTHERS = TenantId("others")
@@ -160,6 +160,52 @@ async def test_a_call_stops_at_its_bound_and_the_next_goes_on() -> None:
         assert await scene.count() == {SUCCESS: 7, PENDING: 7}
 
 
+def look_at_one_at_a_time(scene: Scene, *, seconds: float) -> None:
+    """Each look of the store goes no further than to the next task, and takes so long."""
+    tasks = scene.bench.node.store.tasks
+    list_page = tasks.list_page
+
+    async def look(wanted: TaskFilter) -> Page[Task]:
+        await pass_time(seconds)
+        seen = await list_page(TaskFilter(before=wanted.before, limit=1))
+        found = tuple(task for task in seen.items if task.spec.type in wanted.types)
+        return Page(found, seen.next_before, is_short=not found)
+
+    tasks.list_page = look  # type: ignore[method-assign]
+
+
+@virtually
+async def test_a_call_that_finds_little_among_many_stops_in_time_and_the_next_goes_on() -> None:
+    scene = await a_scene()
+    await scene.bench.node.store.configs.put(a_config("other"))
+    (wanted,) = await scene.submit()
+    others = await scene.submit(4, type="other")
+    look_at_one_at_a_time(scene, seconds=2)
+    first = await scene.bulk.cancel(ALL)
+    assert (first.matched, first.next_before) == (0, others[1]), "after six seconds, where it stands"
+    rest = await scene.bulk.cancel(Selection(replace(ALL.wanted, before=first.next_before)))
+    assert (rest.matched, rest.changed, rest.next_before) == (1, 1, None)
+    assert (await scene.bench.node.store.tasks.load([wanted]))[wanted].state.status is CANCELLED
+
+
+@virtually
+async def test_a_call_goes_through_all_its_ids_however_long_that_takes() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "PAGE", 1)
+        scene = await a_scene()
+        ids = await scene.submit(3)
+        tasks = scene.bench.node.store.tasks
+        find_live = tasks.find_live
+
+        async def find_slowly(asked: Sequence[TaskId]) -> list[LiveTask]:
+            await pass_time(6)
+            return await find_live(asked)
+
+        patch.setattr(tasks, "find_live", find_slowly)
+        outcome = await scene.bulk.cancel(Selection(TaskFilter(), tuple(ids)))
+        assert (outcome.changed, outcome.next_before) == (3, None)
+
+
 @virtually
 async def test_a_store_that_goes_away_half_way_leaves_word_where_to_go_on() -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -285,3 +331,29 @@ async def test_tasks_that_go_by_their_ids_are_cancelled_without_a_look_at_their_
         assert (await scene.bulk.cancel(Selection(TaskFilter(), tuple(ids)))).changed == 3
         assert (await hear(events)).task_type == EMAIL
     assert scene.bench.faults.pending == {"tasks.load": 1}
+
+
+@virtually
+async def test_no_more_than_a_hundred_payloads_are_held_at_once() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        scene = await a_scene()
+        ids = await scene.submit(201)
+        tasks, sizes = scene.bench.node.store.tasks, list[int]()
+        list_page, load = tasks.list_page, tasks.load
+
+        async def count_listed(wanted: TaskFilter) -> Page[Task]:
+            page = await list_page(wanted)
+            sizes.append(len(page.items))
+            return page
+
+        async def count_loaded(wanted: Sequence[TaskId]) -> dict[TaskId, Task]:
+            sizes.append(len(wanted))
+            return await load(wanted)
+
+        patch.setattr(tasks, "list_page", count_listed)
+        patch.setattr(tasks, "load", count_loaded)
+        assert (await scene.bulk.cancel(ALL)).changed == 201
+        cancelled = replace(ALL.wanted, statuses=frozenset({CANCELLED}))
+        for chosen in (Selection(cancelled), Selection(TaskFilter(), tuple(ids))):
+            assert (await scene.bulk.retry(chosen)).changed == 201
+        assert set(sizes) == {100, 1}

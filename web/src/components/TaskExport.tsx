@@ -62,12 +62,13 @@ export function TaskExport({ query }: { query: () => Query }): ReactNode {
     const stop = new AbortController();
     running.current = stop;
     const { head, line, type, full } = FORMS[form];
+    const asked = query(); // once: "the last 15 minutes" would go on with the clock and leave out the oldest
     const parts: string[] = [head];
     let [number, size] = [0, 0];
     setDone(0);
     try {
       for (let cursor: string | null = ""; cursor !== null && number < MOST_TASKS && size < MOST_CHARACTERS; ) {
-        const page: Page<Task> = await get<Page<Task>>("/tasks", { ...query(), limit: PAGE, cursor, full: full || undefined }, stop.signal);
+        const page: Page<Task> = await get<Page<Task>>("/tasks", { ...asked, limit: PAGE, cursor, full: full || undefined }, stop.signal);
         const text = page.items.map(line).join("");
         parts.push(text);
         size += text.length;

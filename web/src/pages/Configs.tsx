@@ -22,13 +22,13 @@ export default function Configs(): ReactNode {
   const wanted = (query.get("q") ?? "").toLowerCase();
   const [running, setRunning] = useState<TaskConfig | null>(null);
   const configs = useInfiniteQuery({
-    queryKey: ["configs", "list"],
+    queryKey: wanted ? ["search", "configs"] : ["configs", "list"], // what is searched are all pages: too many to be read again at every event
     queryFn: ({ pageParam, signal }) => get<Page<TaskConfig>>("/task-configs", { limit: 200, cursor: pageParam }, signal),
     initialPageParam: "",
     getNextPageParam: (last) => last.next_cursor,
     refetchInterval: every,
   });
-  const { hasNextPage, isFetching, isError, fetchNextPage } = configs;
+  const { hasNextPage, isFetching, isError, isPlaceholderData, fetchNextPage } = configs;
   useEffect(() => {
     if (wanted && hasNextPage && !isFetching && !isError) void fetchNextPage(); // what is searched for may be on any page
   }, [wanted, hasNextPage, isFetching, isError, fetchNextPage]);
@@ -53,7 +53,7 @@ export default function Configs(): ReactNode {
           <Loading />
         ) : all.length === 0 ? (
           <Empty title={t("configs.empty")} text={t("configs.empty_text")} command="rota dev app.py" />
-        ) : shown.length === 0 && hasNextPage && !isError ? (
+        ) : shown.length === 0 && (hasNextPage || isPlaceholderData) && !isError ? (
           <Loading />
         ) : shown.length === 0 ? (
           <Empty title={t("tasks.none_match")} />

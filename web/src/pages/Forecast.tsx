@@ -18,6 +18,8 @@ const DAY = 24 * HOUR;
 const SPANS = { "1h": { length: HOUR, buckets: 60 }, "24h": { length: DAY, buckets: 96 }, "7d": { length: 7 * DAY, buckets: 168 }, "30d": { length: 30 * DAY, buckets: 720 } } as const;
 type SpanName = keyof typeof SPANS;
 const MOST_ROWS = 200;
+const MOST_NAMES = 50;
+const MOST_LEFT_OUT = 1000; // of more the server names no others
 
 interface Span {
   name: SpanName;
@@ -93,6 +95,7 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
   const { t } = useTranslation();
   const busiest = found.buckets.reduce<ForecastBucket | null>((most, bucket) => (bucket.busy > (most?.busy ?? 0) ? bucket : most), null);
   const work = found.buckets.reduce((sum, bucket) => sum + bucket.work_seconds, 0);
+  const least = (text: string): string => atLeast(text, found.complete);
   const isTight = room > 0 && busiest !== null && busiest.busy > room;
   return (
     <>
@@ -100,13 +103,13 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
       {isTight && <Alert color="orange" title={t("forecast.tight")}>{t("forecast.tight_text", { busy: rate(busiest.busy), room: count(room), at: absolute(busiest.begin) })}</Alert>}
       <Panel>
         <SimpleGrid cols={{ base: 2, sm: 4 }}>
-          <Field label={t("forecast.runs")}>{found.complete ? count(found.runs) : `≥ ${count(found.runs)}`}</Field>
-          <Field label={t("forecast.work")}>{work === 0 ? "–" : duration(work)}</Field>
-          <Field label={t("forecast.busiest")}>{busiest === null ? "–" : <>{rate(busiest.busy)} · <Time at={busiest.begin} /></>}</Field>
+          <Field label={t("forecast.runs")}>{least(count(found.runs))}</Field>
+          <Field label={t("forecast.work")}>{work === 0 ? "–" : least(duration(work))}</Field>
+          <Field label={t("forecast.busiest")}>{busiest === null ? "–" : <>{least(rate(busiest.busy))} · <Time at={busiest.begin} /></>}</Field>
           <Field label={t("forecast.room")}>{count(room)}</Field>
         </SimpleGrid>
       </Panel>
-      {found.runs === 0 && found.unforeseen.length === 0 ? (
+      {found.runs === 0 && found.unforeseen.length === 0 && found.complete ? (
         <Panel><Empty title={t("forecast.empty")} text={t("forecast.empty_text")} command="rota schedule preview '*/5 * * * *'"><TextLink to="/task-configs">{t("nav.configs")}</TextLink></Empty></Panel>
       ) : (
         <>
@@ -119,6 +122,9 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
     </>
   );
 }
+
+const atLeast = (text: string, isComplete: boolean): string => (isComplete ? text : `≥ ${text}`);
+const hatch = (bucket: ForecastBucket): string => (bucket.complete ? "" : "hatched");
 
 type Fit = "fits" | "beyond" | "unknown";
 const FITS: Record<Fit, string> = { fits: "indigo.5", beyond: "orange.6", unknown: "gray.6" };
@@ -139,6 +145,7 @@ function Legend({ found, room }: { found: Found; room: number }): ReactNode {
       {(Object.keys(FITS) as Fit[]).filter((fit) => seen.has(fit)).map((fit) => (
         <Key key={fit} color={FITS[fit]}>{t(`forecast.${fit}`)}</Key>
       ))}
+      {found.buckets.some((bucket) => !bucket.complete) && <Text size="xs"><span className="hatched hatched-key" /> {t("forecast.part")}</Text>}
     </Group>
   );
 }
@@ -148,9 +155,11 @@ function useSay(): (bucket: ForecastBucket) => string {
   const kind = useTimeKind();
   return (bucket) => {
     const at = absolute(bucket.begin, kind === "utc" ? "UTC" : undefined);
-    const runs = count(bucket.runs);
+    const least = (text: string): string => atLeast(text, bucket.complete);
+    const runs = least(count(bucket.runs));
+    if (bucket.runs === 0 && !bucket.complete) return `${at} · ${t("forecast.not_known")}`;
     if (bucket.work_seconds === 0) return `${at} · ${t("forecast.bucket_runs", { runs })}`; // how long they take is not known
-    return `${at} · ${t("forecast.bucket", { runs, work: duration(bucket.work_seconds), busy: rate(bucket.busy) })}`;
+    return `${at} · ${t("forecast.bucket", { runs, work: least(duration(bucket.work_seconds)), busy: least(rate(bucket.busy)) })}`;
   };
 }
 
@@ -166,7 +175,7 @@ function Bars({ found, room }: { found: Found; room: number }): ReactNode {
       <div className="bars" role="img" aria-label={t("forecast.load")} data-testid="forecast">
         {found.buckets.map((bucket) => (
           <Tooltip key={bucket.begin} label={say(bucket)}>
-            <div className="bar-place"><div className="bar" style={{ height: bucket.runs === 0 ? 0 : `max(3px, ${(bucket.runs / most) * 100}%)`, background: tint(bucket, room) }} /></div>
+            <div className={`bar-place ${hatch(bucket)}`}><div className="bar" style={{ height: bucket.runs === 0 ? 0 : `max(3px, ${(bucket.runs / most) * 100}%)`, background: tint(bucket, room) }} /></div>
           </Tooltip>
         ))}
       </div>
@@ -203,7 +212,7 @@ function Calendar({ found, room, choose }: { found: Found; room: number; choose:
           bucket === null ? (
             <span key={`${day} ${hour}`} />
           ) : (
-            <button key={`${day} ${hour}`} type="button" className="calendar-cell" title={say(bucket)} aria-label={say(bucket)} onClick={() => choose({ span: "1h", at: bucket.begin })}>
+            <button key={`${day} ${hour}`} type="button" className={`calendar-cell ${hatch(bucket)}`} title={say(bucket)} aria-label={say(bucket)} onClick={() => choose({ span: "1h", at: bucket.begin })}>
               <span className="calendar-fill" style={{ opacity: bucket.runs === 0 ? 0 : 0.2 + 0.8 * (bucket.runs / most), background: tint(bucket, room) }} />
             </button>
           ),
@@ -230,7 +239,7 @@ function byDay(buckets: readonly ForecastBucket[], timeZone: string | undefined)
     const row = days.get(day) ?? { day, hours: Array.from({ length: 24 }, () => null) };
     const hour = Number(hourOf.format(at));
     const twice = row.hours[hour]; // the hour that comes again when the clocks go back
-    row.hours[hour] = twice ? { ...twice, runs: twice.runs + bucket.runs, work_seconds: twice.work_seconds + bucket.work_seconds, busy: Math.max(twice.busy, bucket.busy) } : bucket;
+    row.hours[hour] = twice ? { ...twice, runs: twice.runs + bucket.runs, work_seconds: twice.work_seconds + bucket.work_seconds, busy: Math.max(twice.busy, bucket.busy), complete: twice.complete && bucket.complete } : bucket;
     days.set(day, row);
   }
   return [...days.values()];
@@ -258,7 +267,7 @@ function Types({ found, choose }: { found: Found; choose: Choose }): ReactNode {
               {rows.map((one) => (
                 <Table.Tr key={one.type}>
                   <Table.Td miw={140}><TextLink to={`/task-configs/${part(one.type)}`}><Foreign text={one.type} most={60} /></TextLink></Table.Td>
-                  <Table.Td ta="right" className="number nowrap" data-label={t("forecast.runs")}>{one.complete ? count(one.runs) : `≥ ${count(one.runs)}`}</Table.Td>
+                  <Table.Td ta="right" className="number nowrap" data-label={t("forecast.runs")}>{atLeast(count(one.runs), one.complete)}</Table.Td>
                   <Table.Td data-label={t("forecast.first")}><Time at={one.first} /></Table.Td>
                   <Table.Td data-label={t("forecast.last")}><Time at={one.last} /></Table.Td>
                   <Table.Td ta="right" className="number nowrap" data-label={t("forecast.takes")}>{one.run_seconds === null ? "–" : taken(one.run_seconds)}</Table.Td>
@@ -270,9 +279,15 @@ function Types({ found, choose }: { found: Found; choose: Choose }): ReactNode {
         </Table.ScrollContainer>
       )}
       {found.types.length > rows.length && <Text size="sm" c="dimmed">{t("forecast.more", { number: count(found.types.length - rows.length) })}</Text>}
+      {found.left_out.length > 0 && (
+        <Text size="sm" c="dimmed" mt="sm" component="div">
+          {t("forecast.left_out")} {found.left_out.slice(0, MOST_NAMES).map((type) => <span key={type}><TextLink to={`/task-configs/${part(type)}`}><Foreign text={type} most={60} /></TextLink> </span>)}
+          {found.left_out.length > MOST_NAMES && t("forecast.more", { number: atLeast(count(found.left_out.length - MOST_NAMES), found.left_out.length < MOST_LEFT_OUT) })}
+        </Text>
+      )}
       {found.unforeseen.length > 0 && (
         <Text size="sm" c="dimmed" mt="sm" component="div">
-          {t("forecast.unforeseen")} {found.unforeseen.slice(0, 50).map((type) => <span key={type}><TextLink to={`/task-configs/${part(type)}`}><Foreign text={type} most={60} /></TextLink> {found.reasons[type] !== undefined && <>(<ServerWords text={found.reasons[type]} isAside />) </>}</span>)}
+          {t("forecast.unforeseen")} {found.unforeseen.slice(0, MOST_NAMES).map((type) => <span key={type}><TextLink to={`/task-configs/${part(type)}`}><Foreign text={type} most={60} /></TextLink> {found.reasons[type] !== undefined && <>(<ServerWords text={found.reasons[type]} isAside />) </>}</span>)}
         </Text>
       )}
     </Panel>

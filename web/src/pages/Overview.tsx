@@ -226,9 +226,10 @@ function NextFires(): ReactNode {
     .filter((config) => config.next_fire_at !== null && config.enabled)
     .sort((a, b) => (a.next_fire_at ?? "").localeCompare(b.next_fire_at ?? ""))
     .slice(0, 8);
+  const isPart = (configs.data?.next_cursor ?? null) !== null;
   return (
     <Panel title={t("overview.next")} aside={<TextLink to="/forecast">{t("nav.forecast")}</TextLink>}>
-      {coming.length === 0 ? (
+      {coming.length === 0 && !isPart ? (
         <Empty title={t("overview.no_schedule")} text={t("overview.no_schedule_text")} command="rota schedule preview '*/5 * * * *'">
           <TextLink to="/task-configs">{t("nav.configs")}</TextLink>
         </Empty>
@@ -255,6 +256,7 @@ function NextFires(): ReactNode {
           </Table.Tbody>
         </Table>
       )}
+      {isPart && <Text size="xs" c="dimmed">{t("overview.first_types", { number: count(configs.data?.items.length ?? 0) })}</Text>}
     </Panel>
   );
 }

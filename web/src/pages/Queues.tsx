@@ -46,6 +46,7 @@ export default function Queues(): ReactNode {
     queryFn: ({ signal }) => get<Page<TaskConfig>>("/task-configs", { limit: MOST_CONFIGS }, signal),
     refetchInterval: often === false ? false : 15_000,
   });
+  const isPart = (configs.data?.next_cursor ?? null) !== null;
   const rows = rowsOf(types.data, configs.data?.items ?? [], isAll).filter((row) => row.type.toLowerCase().includes(text.trim().toLowerCase()));
   return (
     <Stack>
@@ -62,19 +63,20 @@ export default function Queues(): ReactNode {
         }
       >
         {types.data && !types.data.complete && <Alert color="yellow" mb="sm">{t("queues.incomplete")}</Alert>}
+        {isPart && <Alert color="yellow" mb="sm">{t("queues.part", { number: count(configs.data?.items.length ?? 0) })}</Alert>}
         {types.isPending || configs.isPending ? (
           <Loading />
         ) : rows.length === 0 ? (
           <Empty title={t("queues.empty")} text={t("queues.empty_text")} command="rota queue types" />
         ) : (
-          <Types rows={rows} />
+          <Types rows={rows} isPart={isPart} />
         )}
       </Panel>
     </Stack>
   );
 }
 
-function Types({ rows }: { rows: readonly Row[] }): ReactNode {
+function Types({ rows, isPart }: { rows: readonly Row[]; isPart: boolean }): ReactNode {
   const { t } = useTranslation();
   return (
     <Paper>
@@ -93,7 +95,7 @@ function Types({ rows }: { rows: readonly Row[] }): ReactNode {
           </Table.Thead>
           <Table.Tbody>
             {rows.map((row) => (
-              <TypeRow key={row.type} row={row} />
+              <TypeRow key={row.type} row={row} isPart={isPart} />
             ))}
           </Table.Tbody>
         </Table>
@@ -102,7 +104,7 @@ function Types({ rows }: { rows: readonly Row[] }): ReactNode {
   );
 }
 
-function TypeRow({ row }: { row: Row }): ReactNode {
+function TypeRow({ row, isPart }: { row: Row; isPart: boolean }): ReactNode {
   const { t } = useTranslation();
   const tasks = `/tasks?type=${part(row.type)}`;
   const linked = (value: number, states: string): ReactNode =>
@@ -119,16 +121,16 @@ function TypeRow({ row }: { row: Row }): ReactNode {
       <Table.Td ta="right" className="number nowrap" data-label={t("queues.oldest")}>{row.oldest_age_seconds === null ? "–" : duration(row.oldest_age_seconds)}</Table.Td>
       <Table.Td ta="right" data-label={t("cluster.delayed")}>{linked(row.delayed + row.blocked, "&status=PENDING&status=RETRYING&status=BLOCKED")}</Table.Td>
       <Table.Td ta="right" data-label={t("cluster.running")}>{linked(row.running, "&status=PROCESSING")}</Table.Td>
-      <Table.Td className="nowrap" data-label={t("queues.limits")}><Limits config={row.config} /></Table.Td>
+      <Table.Td className="nowrap" data-label={t("queues.limits")}><Limits config={row.config} isPart={isPart} /></Table.Td>
       <Table.Td ta="right">{row.config && <PauseButton config={row.config} />}</Table.Td>
     </Table.Tr>
   );
 }
 
-function Limits({ config }: { config: TaskConfig | undefined }): ReactNode {
+function Limits({ config, isPart }: { config: TaskConfig | undefined; isPart: boolean }): ReactNode {
   const { t } = useTranslation();
   const { can } = useSession();
-  if (!config) return <Text size="sm" c="dimmed">{t("queues.undefined")}</Text>;
+  if (!config) return <Text size="sm" c="dimmed">{isPart ? "–" : t("queues.undefined")}</Text>;
   const said = [
     config.max_concurrent === null ? null : t("queues.at_once", { number: count(config.max_concurrent) }),
     config.rate_per_second === null ? null : t("queues.per_second", { number: count(config.rate_per_second) }),

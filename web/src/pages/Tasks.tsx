@@ -39,14 +39,13 @@ interface Filter {
 function readFilter(query: URLSearchParams): Filter {
   const given = query.get("since") ?? "";
   const since = Object.hasOwn(SINCE, given) ? SINCE[given as keyof typeof SINCE] : undefined;
-  const facts = query.getAll("fact").map((fact) => [fact.slice(0, fact.indexOf("=")), fact.slice(fact.indexOf("=") + 1)] as const);
   return {
     status: query.getAll("status"),
     type: query.getAll("type"),
     worker: query.get("worker") ?? "",
     priority: query.getAll("priority"),
     q: query.get("q") ?? "",
-    metadata: Object.fromEntries(facts),
+    metadata: Object.fromEntries(factsOf(query.getAll("fact"))),
     created_after: since ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - since * 1000).toISOString() : undefined,
   };
 }
@@ -197,9 +196,9 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
       <Typed
         label={t("tasks.metadata")}
         hint="order=42"
-        value={spellFacts(query.getAll("fact"))}
+        value={spellFacts(factsOf(query.getAll("fact")))}
         toValue={(text) => spellFacts(readFacts(text))}
-        onChange={(text) => change({ fact: readFacts(text) })}
+        onChange={(text) => change({ fact: [...readFacts(text)].map(([key, value]) => `${key}=${value}`) })}
       />
       {query.get("worker") && (
         <Badge variant="light" size="lg" tt="none" mt={28} rightSection={<ActionIcon size="xs" variant="transparent" aria-label={t("tasks.clear")} onClick={() => change({ worker: null })}><X size={12} /></ActionIcon>}>
@@ -210,14 +209,20 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
   );
 }
 
-const FACT = /([^\s=]+)=("[^"]+"|\S+)/g;
+type Facts = ReadonlyMap<string, string>; // of a key that is given twice the last value counts
 
-/** Each key=value of a text, in which a value with spaces stands between quotation marks. */
-function readFacts(text: string): string[] {
-  return [...text.matchAll(FACT)].map(([, key, value = ""]) => `${key}=${value.replace(/^"([^"]+)"$/, "$1")}`);
+function factsOf(pairs: readonly string[]): Facts {
+  return new Map(pairs.filter((pair) => pair.includes("=")).map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]));
 }
 
-const spellFacts = (facts: readonly string[]): string => facts.map((fact) => fact.replace(/=(.*\s.*)$/s, '="$1"')).join(" ");
+const FACT = /([^\s=]+)=("[^"]*"|\S+)/g;
+
+/** Each key=value of a text, in which a value with spaces, or without anything, stands between quotation marks. */
+function readFacts(text: string): Facts {
+  return new Map([...text.matchAll(FACT)].map(([, key = "", value = ""]) => [key, value.replace(/^"([^"]*)"$/, "$1")]));
+}
+
+const spellFacts = (facts: Facts): string => [...facts].map(([key, value]) => `${key}=${/^$|\s/.test(value) ? `"${value}"` : value}`).join(" ");
 
 interface ListProps {
   items: Task[];
@@ -295,6 +300,7 @@ const FIT: Record<Action, readonly TaskStatus[]> = {
   cancel: ["PENDING", "BLOCKED", "PROCESSING", "RETRYING"],
   reprioritise: ["PENDING", "BLOCKED", "RETRYING"],
 };
+const WORTH_A_RETRY: readonly TaskStatus[] = ["FAILED", "TIMEOUT"]; // where the filter names no state
 const COUNT_TO = 1000; // more are "more than": nobody waits for an exact count of a million
 const LEVELS = ["9", "8", "7", "6", "5", "4", "3", "2", "1", "0"] as const;
 
@@ -303,30 +309,35 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
   const { t } = useTranslation();
   const confirm = useConfirm();
   const queries = useQueryClient();
-  const [isAll, setAll] = useState(false);
+  const [wantsAll, setAll] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [, once] = useOnce();
   const describe = useDescribe();
+  const filtered = describe(readFilter(query));
+  const isAll = wantsAll && filtered !== ""; // every task there is would be a slip, which the server refuses
   const isNothing = !isAll && chosen.size === 0;
 
   /** What would be done, in words, with the number of tasks; null where there is nothing to do. */
-  const ask = async (filter: Filter, action: Action, level: string): Promise<string | null> => {
+  const ask = async (filter: Filter, states: readonly TaskStatus[], action: Action, level: string): Promise<string | null> => {
     if (!isAll) return `${t(`tasks.${action}_text`, { level })} ${t("tasks.chosen", { number: count(chosen.size) })}`;
-    const found = await countMatching(filter, action);
+    const found = await countMatching(filter, states);
     if (found.number === 0 && !found.hasMore) return null;
     const number = found.number > 0 ? t(found.hasMore ? "tasks.matching_least" : "tasks.matching", { number: count(found.number) }) : "";
-    return `${number} ${t(`tasks.${action}_all_text`, { level })} ${describe(filter)}`;
+    const again = action === "retry" && states.includes("SUCCESS") ? t("tasks.again_text") : "";
+    const named = states.map((one) => t(`status.${one}`)).join(", ");
+    return [number, again, t(`tasks.${action}_all_text`, { level, states: named }), describe(filter)].filter(Boolean).join(" ");
   };
 
   const run = async (action: Action, level = ""): Promise<void> => {
     const filter = readFilter(query); // of now, as the list is: the last hour goes on with the clock
+    const states = statesOf(filter, action);
     setBusy(true);
     try {
-      const text = await ask(filter, action, level);
+      const text = await ask(filter, states, action, level);
       if (text === null) return notifyNothing(t("tasks.none_fit"));
       const words = action === "retry" ? t("tasks.retry") : t(`tasks.${action}_action`, { level });
       if (!(await confirm({ title: t(`tasks.${action}_title`), text, action: words }))) return;
-      const chosenOnes = isAll ? selection(filter) : { ids: [...chosen] };
+      const chosenOnes = isAll ? selection(filter, states) : { ids: [...chosen] };
       const wanted = level ? { ...chosenOnes, new_priority: Number(level) } : chosenOnes;
       await once(JSON.stringify([action, level, isAll ? query.toString() : [...chosen]]), async (key) => {
         const done = await apply(action, wanted, key);
@@ -343,9 +354,10 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
 
   return (
     <Group gap="xs">
-      <Switch label={t("tasks.all_that_match")} checked={isAll} onChange={(event) => setAll(event.currentTarget.checked)} />
+      <Switch label={t("tasks.all_that_match")} checked={isAll} disabled={filtered === ""} onChange={(event) => setAll(event.currentTarget.checked)} />
       <Text size="sm" c="dimmed">
-        {isAll ? describe(readFilter(query)) : t("tasks.chosen", { number: count(chosen.size) })}
+        {isAll ? filtered : t("tasks.chosen", { number: count(chosen.size) })}
+        {filtered === "" && ` · ${t("tasks.all_needs_filter")}`}
       </Text>
       <Button size="xs" variant="light" leftSection={<RotateCcw size={14} />} disabled={isNothing} loading={isBusy} onClick={() => void run("retry")}>
         {t("tasks.retry")}
@@ -371,11 +383,17 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
   );
 }
 
-function selection(filter: Filter): object {
-  return { ...filter, worker: filter.worker || null, priority: filter.priority.map(Number) };
+/** The states that an action is for: of those that are asked for the ones that it leads on from. */
+function statesOf(filter: Filter, action: Action): readonly TaskStatus[] {
+  if (filter.status.length === 0) return action === "retry" ? WORTH_A_RETRY : FIT[action];
+  return FIT[action].filter((one) => filter.status.includes(one));
 }
 
-/** What a filter says, in the words of the page. */
+function selection(filter: Filter, states: readonly TaskStatus[]): object {
+  return { ...filter, status: states, worker: filter.worker || null, priority: filter.priority.map(Number) };
+}
+
+/** What a filter says, in the words of the page; nothing where there is none. */
 function useDescribe(): (filter: Filter) => string {
   const { t } = useTranslation();
   return ({ status, type, worker, priority, q, metadata, created_after: after }) => {
@@ -389,16 +407,14 @@ function useDescribe(): (filter: Filter) => string {
       [t("tasks.metadata"), Object.entries(metadata).map(([key, value]) => `${key}=${value}`).join(" ")],
     ];
     const said = named.filter(([, value]) => value !== "").map(([name, value]) => `${name}: ${value}`);
-    return oneLine(said.length > 0 ? said.join("; ") : t("tasks.everything"), 200);
+    return oneLine(said.join("; "), 200);
   };
 }
 
 /** How many an action is for, as far as one look goes. */
-async function countMatching(filter: Filter, action: Action): Promise<{ number: number; hasMore: boolean }> {
-  const usual: readonly string[] = action === "retry" ? ["FAILED", "TIMEOUT"] : FIT[action];
-  const status = filter.status.length === 0 ? usual : filter.status.filter((one) => (FIT[action] as readonly string[]).includes(one));
-  if (status.length === 0) return { number: 0, hasMore: false };
-  const page = await get<Page<Task>>("/tasks", { ...toQuery(filter), status: [...status], limit: COUNT_TO });
+async function countMatching(filter: Filter, states: readonly TaskStatus[]): Promise<{ number: number; hasMore: boolean }> {
+  if (states.length === 0) return { number: 0, hasMore: false };
+  const page = await get<Page<Task>>("/tasks", { ...toQuery(filter), status: [...states], limit: COUNT_TO });
   return { number: page.items.length, hasMore: page.next_cursor !== null };
 }
 
