@@ -412,6 +412,8 @@ def test_an_address_has_members_a_prefix_and_a_login() -> None:
         ("etcd://me:hid#den@a", "has an @ behind its servers; in a password"),
         ("etcd://me:hid?den@a", "an option is not known; in a password"),
         ("etcds://me:12?hid=den@a", "an option is not known; in a password"),
+        ("etcd://me:hid[den@a", "its servers cannot be read; in a password"),
+        ("etcd://me:hid]den@a", "its servers cannot be read; in a password"),
         ("etcd://a?ca=/x", "are for TLS"),
         ("etcds://a?cert=/x", "go together"),
         ("etcds://a?cert_file=/x", "is not known"),

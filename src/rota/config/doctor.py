@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from rota.__about__ import __version__
 from rota.application.attend import ALIVE_FOR
@@ -23,6 +22,7 @@ from rota.config.schema import read_schema
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError, RotaError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT
+from rota.infrastructure.server_urls import split_url
 from rota.infrastructure.system import SystemClock, SystemRandom
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
 
 def _is_one_etcd(settings: Settings) -> bool:
     """Whether the store's findings tell of the coordinator's servers, too; prefixes aside."""
-    store, coordinator = (urlsplit(url) for url in (settings.store.url, settings.coordinator.url))
+    store, coordinator = (split_url(url) for url in (settings.store.url, settings.coordinator.url))
     return store.scheme in ETCD_SCHEMES and store.netloc == coordinator.netloc
 
 
@@ -422,7 +422,7 @@ def examine_network(settings: Settings) -> Iterator[Finding]:
         readers = "this machine alone" if is_loopback(host) else "whoever reaches it, without a token"
         yield Finding("monitor.host", f"{host}: health and figures for {readers}")
     for key, url in (("store.url", settings.store.url), ("coordinator.url", settings.coordinator.url)):
-        server = urlsplit(url).hostname
+        server = split_url(url).hostname
         if server is None or is_loopback(server):
             continue
         if scheme_of(url) in REDIS_SCHEMES and not scheme_of(url).startswith("rediss"):
