@@ -37,7 +37,6 @@ MOST_TOKENS = 500  # that are looked at
 MOST_CALENDARS = 500  # that are looked at
 ENDS_SOON = timedelta(days=60)  # the days of a country are announced in the last weeks of a year
 MOST_NAMED = 5  # nodes
-CONTENTS = ("clock", "schedules", "calendars")  # of a store: what is wrong with them keeps nobody from reading the rest
 # With these, work goes on 10 s after a loss behind Sentinels, and 15 s after one in a cluster.
 LONGEST_SILENCE = {"sentinel": timedelta(seconds=5), "cluster": timedelta(seconds=10)}
 
@@ -49,6 +48,7 @@ class Finding:
     subject: str
     text: str
     fix: str = ""  # empty: it is sound
+    is_seen: bool = True  # else it could not be looked at, and the text says why
 
     @property
     def is_sound(self) -> bool:
@@ -68,8 +68,8 @@ async def examine(loaded: Loaded) -> Examined:
     settings = loaded.settings
     found = [Finding("versions", f"rota {__version__}, Python {sys.version.partition(' ')[0]}")]
     found += [_tell_settings(loaded), *await _examine_store(settings)]
-    is_readable = all(finding.is_sound or finding.subject in CONTENTS for finding in found)
-    nodes = await _find_nodes(settings) if is_readable else None
+    is_read = any(finding.subject == "schedules" and finding.is_seen for finding in found)
+    nodes = await _find_nodes(settings) if is_read else None
     if nodes is not None:
         found.append(Finding("nodes", tell_nodes(nodes)))
     return Examined((*found, *await _examine_coordinator(settings)), nodes)
@@ -376,7 +376,7 @@ async def _try(subject: str, looking: Awaitable[Finding], *, url: str = "") -> F
     try:
         return await looking
     except RotaError as error:
-        return Finding(subject, str(error), fix=_mend(f"{subject}.url", url, error=error))
+        return Finding(subject, str(error), fix=_mend(f"{subject}.url", url, error=error), is_seen=False)
 
 
 async def examine_tokens(settings: Settings, *, own: str = "") -> list[Finding]:
