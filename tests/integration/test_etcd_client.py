@@ -261,6 +261,24 @@ async def test_an_etcd_that_tells_its_quota_is_measured_by_that_one() -> None:
         assert [(line["event"], line["quota"]) for line in logs] == [("etcd.nearly_full", 2 * GIB)]
 
 
+async def test_an_alarm_that_is_not_about_space_is_told_as_what_it_is() -> None:
+    async with a_fake_member() as member, a_client(f"etcd://127.0.0.1:{member.port}") as client:
+        member.alarms = ("etcdserver: no leader", "memberID:7 alarm:CORRUPT ")
+        upkeep = Upkeep(client, SystemClock(), key="/x")
+        with capture_logs() as logs:
+            await upkeep.warn()
+            await upkeep.warn()
+        assert [(line["event"], line["alarms"]) for line in logs] == [("etcd.alarm", ["memberID:7 alarm:CORRUPT"])]
+        found = {one.subject: one for one in await _examine_etcd("store", f"etcd://127.0.0.1:{member.port}")}
+        assert found["etcd space"].is_sound
+        assert found["etcd alarm"].text == "memberID:7 alarm:CORRUPT"
+        assert "member remove" in found["etcd alarm"].fix
+        member.alarms = ("memberID:7 alarm:NOSPACE ",)
+        found = {one.subject: one for one in await _examine_etcd("store", f"etcd://127.0.0.1:{member.port}")}
+        assert "etcdctl defrag" in found["etcd space"].fix
+        assert "etcd alarm" not in found
+
+
 async def test_a_user_that_must_not_compact_is_told_of_unless_somebody_else_does() -> None:
     async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
         member.keeps_for_root = frozenset({STATUS, COMPACT})

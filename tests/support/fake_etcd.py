@@ -30,6 +30,7 @@ class FakeMember:
     released: asyncio.Event = field(default_factory=asyncio.Event)  # … no longer
     in_use: int = 0  # bytes
     quota: int = 0  # bytes; 0: it is not told
+    alarms: tuple[str, ...] = ()
     token: str = ""  # of the last login, without which it does nothing; "": whoever asks is let in
     logins: int = 0
     is_login_waiting: bool = False
@@ -65,7 +66,11 @@ class FakeMember:
         await self._check_root(STATUS, context)
         self.told += 1
         status = wire.StatusResponse(
-            header=self._header, leader=self.leader, db_size_in_use=self.in_use, db_size_quota=self.quota
+            header=self._header,
+            leader=self.leader,
+            db_size_in_use=self.in_use,
+            db_size_quota=self.quota,
+            errors=self.alarms,
         )
         if self.told == self.heals_after:
             self.leader, self.is_waiting = 1, False

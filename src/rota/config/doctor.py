@@ -329,22 +329,24 @@ async def _examine_etcd(subject: str, url: str) -> list[Finding]:
 
 
 def _judge_space(health: "EtcdHealth") -> list[Finding]:
+    from rota.infrastructure.etcd.alarms import REPLACE
     from rota.infrastructure.etcd.upkeep import COMPACT_BY_ITSELF, NEARLY_FULL, USUAL_QUOTA
 
     used = f"{health.bytes_in_use / 2**20:.0f} MiB in use" if health.version else NOT_TOLD
     space = Finding("etcd space", used)
-    if health.alarms:
+    if health.alarms.of_space:
         more = "; where that frees too little, a larger --quota-backend-bytes before"
         fix = f"etcdctl defrag each member, then etcdctl alarm disarm{more}"
-        space = Finding("etcd space", f"{used}, {health.alarms[0].strip()}", fix=fix)
+        space = Finding("etcd space", f"{used}, {health.alarms.of_space[0]}", fix=fix)
     elif health.bytes_in_use > NEARLY_FULL * (health.quota or USUAL_QUOTA):
         doubt = "" if health.quota else ", unless etcd was given more by --quota-backend-bytes"
         text = f"{used} of {(health.quota or USUAL_QUOTA) / 2**30:g} GiB{doubt}"
         space = Finding("etcd space", text, fix="a shorter task.retention")
+    alarms = [Finding("etcd alarm", one, fix=REPLACE) for one in health.alarms.others]
     if health.is_compacted:
-        return [space]
+        return [space, *alarms]
     text = "kept: Rota's user must not compact it, and nobody does, so that etcd grows with every write"
-    return [space, Finding("etcd history", text, fix=COMPACT_BY_ITSELF)]
+    return [space, *alarms, Finding("etcd history", text, fix=COMPACT_BY_ITSELF)]
 
 
 def _judge_members(health: "EtcdHealth") -> Finding:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from rota._proto.etcd import wire_pb2 as wire
 from rota.domain.errors import UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
+from rota.infrastructure.etcd.alarms import Alarms, read_alarms
 from rota.infrastructure.etcd.client import EtcdClient, ForbiddenError
 from rota.infrastructure.etcd.upkeep import has_forgotten
 
@@ -15,7 +16,7 @@ class EtcdHealth:
     version: str  # nothing of it, nor what follows up to the alarms: our user is not told
     bytes_in_use: int
     quota: int  # bytes; 0: an etcd before 3.6 does not tell
-    alarms: tuple[str, ...]
+    alarms: Alarms
     members: int  # that the URL names
     away: tuple[str, ...]  # those of them that do not answer
     is_compacted: bool = True  # else it keeps its history: our user must not compact it, and nobody else does
@@ -43,7 +44,7 @@ async def read_etcd_health(url: str) -> EtcdHealth:
     )
     status = answers[0]
     health = EtcdHealth(
-        status.version, status.db_size_in_use, status.db_size_quota, tuple(status.errors), len(asked), away
+        status.version, status.db_size_in_use, status.db_size_quota, read_alarms(status.errors), len(asked), away
     )
     return health if health.spare < 0 else replace(health, is_compacted=await _is_compacted(address))
 

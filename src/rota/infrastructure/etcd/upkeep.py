@@ -19,6 +19,7 @@ import structlog
 
 from rota.application.ports.system import Clock
 from rota.domain.errors import UnavailableError
+from rota.infrastructure.etcd.alarms import REPLACE, read_alarms
 from rota.infrastructure.etcd.client import CompactedError, EtcdClient, ForbiddenError
 from rota.infrastructure.etcd.ops import get, get_as_of, is_unchanged, put
 
@@ -43,6 +44,7 @@ class Upkeep:
         self._key = key
         self._seen = 0
         self._has_warned = False
+        self._has_told_of_alarms = False
         self._has_told_of_history = False
 
     async def run(self) -> None:
@@ -74,16 +76,20 @@ class Upkeep:
         return True
 
     async def warn(self) -> None:
-        """Say once that it is nearly full, or refuses writes already, if it tells our user how full it is."""
+        """Say once that it is nearly full, or refuses writes already, and of any other alarm, if it tells our user."""
         try:
             status = await self._client.status()
         except ForbiddenError:
             return
-        quota = status.db_size_quota or USUAL_QUOTA
-        is_full = bool(status.errors) or status.db_size_in_use > NEARLY_FULL * quota
+        quota, alarms = status.db_size_quota or USUAL_QUOTA, read_alarms(status.errors)
+        is_full = bool(alarms.of_space) or status.db_size_in_use > NEARLY_FULL * quota
         if is_full and not self._has_warned:
-            log.warning("etcd.nearly_full", bytes_in_use=status.db_size_in_use, quota=quota, alarms=list(status.errors))
+            space = list(alarms.of_space)
+            log.warning("etcd.nearly_full", bytes_in_use=status.db_size_in_use, quota=quota, alarms=space)
         self._has_warned = is_full
+        if alarms.others and not self._has_told_of_alarms:
+            log.warning("etcd.alarm", alarms=list(alarms.others), fix=REPLACE)
+        self._has_told_of_alarms = bool(alarms.others)
 
     async def _compact(self, revision: int) -> None:
         try:
