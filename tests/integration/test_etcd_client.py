@@ -10,7 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from rota._proto.etcd import wire_pb2 as wire
-from rota.config.doctor import _examine_etcd
+from rota.config.doctor import _examine_etcd, examine
+from rota.config.load import Sources, load
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 from rota.infrastructure.etcd import endpoints
 from rota.infrastructure.etcd.address import parse_address
@@ -311,6 +312,21 @@ async def test_the_doctor_says_what_a_user_must_not_ask_of_an_etcd() -> None:
         assert all(finding.is_sound for finding in await _examine_etcd("store", url))
         member.keeps_for_root, member.compacted = frozenset(), 0
         assert all(finding.is_sound for finding in await _examine_etcd("store", url))
+
+
+async def test_the_doctor_looks_at_the_history_of_the_keys_that_are_used() -> None:
+    async with a_fake_member() as member:
+        url = f"etcd://me:secret@127.0.0.1:{member.port}"
+        member.keeps_for_root, member.own = frozenset({COMPACT}), b"/rota/"
+        found = {finding.subject: finding for finding in await _examine_etcd("store", url)}
+        assert found["etcd history"].text.startswith("kept"), "a store whose URL has no path"
+        flags = {"store.url": "memory://", "coordinator.url": url, "coordinator.prefix": "shop"}
+        member.own = b"/shop/"
+        found = {finding.subject: finding for finding in (await examine(load(Sources(flags=flags)))).findings}
+        assert found["etcd history"].text.startswith("kept")
+        found = {finding.subject: finding for finding in await _examine_etcd("coordinator", url, prefix="other")}
+        assert found["etcd history"].text.startswith("cannot be seen")
+        assert found["etcd history"].fix.endswith("readwrite /other/")
 
 
 @pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")

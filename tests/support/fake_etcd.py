@@ -35,6 +35,7 @@ class FakeMember:
     logins: int = 0
     is_login_waiting: bool = False
     keeps_for_root: frozenset[str] = frozenset()  # methods that our user must not call
+    own: bytes = b""  # what keys begin with that our user may read
     compacted: int = 0  # the revision before which the history is gone; 0: all of it is there
     found: wire.KeyValue = field(default_factory=wire.KeyValue)  # whatever is asked for
     heals_after: int = 0  # having told so often, it knows a leader, and lets writes wait no longer
@@ -45,6 +46,8 @@ class FakeMember:
             await context.abort(grpc.StatusCode.UNAVAILABLE, NO_LEADER)
         if self.token and ("token", self.token) not in context.invocation_metadata():
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token")
+        if any(op.HasField("range") and not op.range.key.startswith(self.own) for op in request.success):
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
         if any(0 < op.range.revision < self.compacted for op in request.success):
             await context.abort(grpc.StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted")
         if self.is_waiting:

@@ -196,7 +196,8 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
         return [Finding("coordinator", text, fix="" if refusal is None else refusal.fix)]
     coordinator = await _try("coordinator", _examine_leader(settings), url=settings.coordinator.url)
     if scheme in ETCD_SCHEMES and not _is_one_etcd(settings) and coordinator.is_sound:
-        return [coordinator, *await _examine_etcd("coordinator", settings.coordinator.url)]
+        told = settings.coordinator
+        return [coordinator, *await _examine_etcd("coordinator", told.url, prefix=told.prefix)]
     if not coordinator.is_sound or scheme not in REDIS_SCHEMES:
         return [coordinator]
     url, key = settings.coordinator.url, _redis_key(settings)
@@ -314,23 +315,27 @@ async def _examine_redis_store(url: str, key: str) -> list[Finding]:
     return [*found, *(Finding(f"redis {subject}", text) for subject, text in told.items())]
 
 
-async def _examine_etcd(subject: str, url: str) -> list[Finding]:
+async def _examine_etcd(subject: str, url: str, *, prefix: str | None = None) -> list[Finding]:
+    """The prefix is that of our keys there; None: the one of a store."""
     if scheme_of(url) not in ETCD_SCHEMES:
         return []
     from rota.infrastructure.etcd.health import read_etcd_health
+    from rota.infrastructure.store.etcd.store import find_prefix
 
     try:
-        health = await read_etcd_health(url)
+        own = prefix or find_prefix(url)
+        health = await read_etcd_health(url, prefix=own)
     except RotaError as error:
         return [Finding(f"{subject} etcd", str(error), fix=_mend(f"{subject}.url", url, error=error))]
     if health.spare < 0:
         return [_judge_members(health)]
-    return [*_judge_space(health), _judge_members(health), Finding("etcd version", health.version or NOT_TOLD)]
+    version = Finding("etcd version", health.version or NOT_TOLD)
+    return [*_judge_space(health), *_judge_history(health, own), _judge_members(health), version]
 
 
 def _judge_space(health: "EtcdHealth") -> list[Finding]:
     from rota.infrastructure.etcd.alarms import REPLACE
-    from rota.infrastructure.etcd.upkeep import COMPACT_BY_ITSELF, NEARLY_FULL, USUAL_QUOTA
+    from rota.infrastructure.etcd.upkeep import NEARLY_FULL, USUAL_QUOTA
 
     used = f"{health.bytes_in_use / 2**20:.0f} MiB in use" if health.version else NOT_TOLD
     space = Finding("etcd space", used)
@@ -342,11 +347,21 @@ def _judge_space(health: "EtcdHealth") -> list[Finding]:
         doubt = "" if health.quota else ", unless etcd was given more by --quota-backend-bytes"
         text = f"{used} of {(health.quota or USUAL_QUOTA) / 2**30:g} GiB{doubt}"
         space = Finding("etcd space", text, fix="a shorter task.retention")
-    alarms = [Finding("etcd alarm", one, fix=REPLACE) for one in health.alarms.others]
-    if health.is_compacted:
-        return [space, *alarms]
+    return [space, *(Finding("etcd alarm", one, fix=REPLACE) for one in health.alarms.others)]
+
+
+def _judge_history(health: "EtcdHealth", prefix: str) -> list[Finding]:
+    from rota.infrastructure.etcd.health import History
+    from rota.infrastructure.etcd.upkeep import COMPACT_BY_ITSELF
+
+    if health.history is History.FORGOTTEN:
+        return []
+    if health.history is History.UNSEEN:
+        text = f"cannot be seen: Rota's user must not read what is under /{prefix}/"
+        fix = f"etcdctl role grant-permission --prefix=true ROLE readwrite /{prefix}/"
+        return [Finding("etcd history", text, fix=fix)]
     text = "kept: Rota's user must not compact it, and nobody does, so that etcd grows with every write"
-    return [space, *alarms, Finding("etcd history", text, fix=COMPACT_BY_ITSELF)]
+    return [Finding("etcd history", text, fix=COMPACT_BY_ITSELF)]
 
 
 def _judge_members(health: "EtcdHealth") -> Finding:
