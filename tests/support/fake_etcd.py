@@ -37,7 +37,8 @@ class FakeMember:
     keeps_for_root: frozenset[str] = frozenset()  # methods that our user must not call
     own: bytes = b""  # what keys begin with that our user may read
     compacted: int = 0  # the revision before which the history is gone; 0: all of it is there
-    found: wire.KeyValue = field(default_factory=wire.KeyValue)  # whatever is asked for
+    kept: dict[bytes, wire.KeyValue] = field(default_factory=dict)  # what was written
+    revision: int = 1
     heals_after: int = 0  # having told so often, it knows a leader, and lets writes wait no longer
 
     async def transact(self, request: wire.TxnRequest, context: Context) -> wire.TxnResponse:
@@ -54,8 +55,17 @@ class FakeMember:
             self.asked.set()
             await self.released.wait()
         self.done += 1
-        there = wire.ResponseOp(range=wire.RangeResponse(kvs=[self.found], count=1))
-        return wire.TxnResponse(header=self._header, succeeded=True, responses=[there])
+        answers = [self._do(op) for op in request.success]
+        return wire.TxnResponse(header=self._header, succeeded=True, responses=answers)
+
+    def _do(self, op: wire.RequestOp) -> wire.ResponseOp:
+        if op.HasField("put"):
+            self.revision += 1
+            written = wire.KeyValue(key=op.put.key, value=op.put.value, mod_revision=self.revision)
+            self.kept[op.put.key] = written
+            return wire.ResponseOp()
+        found = [self.kept[op.range.key]] if op.range.key in self.kept else []
+        return wire.ResponseOp(range=wire.RangeResponse(kvs=found, count=len(found)))
 
     async def let_in(self, _request: wire.AuthenticateRequest, _context: Context) -> wire.AuthenticateResponse:
         self.logins += 1
@@ -91,7 +101,7 @@ class FakeMember:
 
     @property
     def _header(self) -> wire.Header:
-        return wire.Header(member_id=1, raft_term=self.term)
+        return wire.Header(member_id=1, raft_term=self.term, revision=self.revision)
 
 
 def _to_bytes(message: Any) -> bytes:

@@ -324,7 +324,7 @@ async def _examine_etcd(subject: str, url: str, *, prefix: str | None = None) ->
 
     try:
         own = prefix or find_prefix(url)
-        health = await read_etcd_health(url, prefix=own)
+        health = await read_etcd_health(url, prefix=own, now=SystemClock().now())
     except RotaError as error:
         return [Finding(f"{subject} etcd", str(error), fix=_mend(f"{subject}.url", url, error=error))]
     if health.spare < 0:
@@ -352,7 +352,7 @@ def _judge_space(health: "EtcdHealth") -> list[Finding]:
 
 def _judge_history(health: "EtcdHealth", prefix: str) -> list[Finding]:
     from rota.infrastructure.etcd.health import History
-    from rota.infrastructure.etcd.upkeep import COMPACT_BY_ITSELF
+    from rota.infrastructure.etcd.upkeep import COMPACT_BY_ITSELF, KEPT_FOR
 
     if health.history is History.FORGOTTEN:
         return []
@@ -360,7 +360,8 @@ def _judge_history(health: "EtcdHealth", prefix: str) -> list[Finding]:
         text = f"cannot be seen: Rota's user must not read what is under /{prefix}/"
         fix = f"etcdctl role grant-permission --prefix=true ROLE readwrite /{prefix}/"
         return [Finding("etcd history", text, fix=fix)]
-    text = "kept: Rota's user must not compact it, and nobody does, so that etcd grows with every write"
+    lately = f"for {KEPT_FOR // timedelta(minutes=1)} minutes and more nobody has"
+    text = f"kept: Rota's user must not compact it, and {lately}, so that etcd grows with every write"
     return [Finding("etcd history", text, fix=COMPACT_BY_ITSELF)]
 
 

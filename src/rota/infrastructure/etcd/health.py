@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 
 from rota._proto.etcd import wire_pb2 as wire
@@ -10,12 +11,12 @@ from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.alarms import Alarms, read_alarms
 from rota.infrastructure.etcd.client import EtcdClient, ForbiddenError
 from rota.infrastructure.etcd.refusals import is_forbidden
-from rota.infrastructure.etcd.upkeep import has_forgotten
+from rota.infrastructure.etcd.upkeep import KEPT_FOR, find_kept_since
 
 
 class History(StrEnum):
     FORGOTTEN = "forgotten"  # as it must be, or others tell why that is not known
-    KEPT = "kept"  # our user must not compact it, and nobody else does
+    KEPT = "kept"  # our user must not compact it, and for a while nobody else has
     UNSEEN = "unseen"  # our user must not even read our keys
 
 
@@ -40,7 +41,7 @@ def list_members(url: str) -> tuple[str, ...]:
     return parse_address(url).endpoints
 
 
-async def read_etcd_health(url: str, *, prefix: str) -> EtcdHealth:
+async def read_etcd_health(url: str, *, prefix: str, now: datetime) -> EtcdHealth:
     """Ask each member that the URL names; what the first that answers says. The prefix is that of our keys there.
 
     Raises `UnavailableError` if no member answers."""
@@ -56,7 +57,7 @@ async def read_etcd_health(url: str, *, prefix: str) -> EtcdHealth:
     health = EtcdHealth(
         status.version, status.db_size_in_use, status.db_size_quota, read_alarms(status.errors), len(asked), away
     )
-    return health if health.spare < 0 else replace(health, history=await _find_history(address, prefix))
+    return health if health.spare < 0 else replace(health, history=await _find_history(address, prefix, now=now))
 
 
 async def _ask(address: EtcdAddress) -> wire.StatusResponse | UnavailableError:
@@ -71,15 +72,15 @@ async def _ask(address: EtcdAddress) -> wire.StatusResponse | UnavailableError:
         await client.close()
 
 
-async def _find_history(address: EtcdAddress, prefix: str) -> History:
+async def _find_history(address: EtcdAddress, prefix: str, *, now: datetime) -> History:
     """Found out by asking: the first revision is empty, and nobody misses it."""
     client = EtcdClient(address, unavailable=UnavailableError)
     try:
         try:
             await client.compact(1)
         except ForbiddenError:
-            has_gone = await has_forgotten(client, f"/{prefix}/compacted")
-            return History.FORGOTTEN if has_gone else History.KEPT
+            since = await find_kept_since(client, f"/{prefix}/compacted")
+            return History.FORGOTTEN if since is None or now - since < KEPT_FOR else History.KEPT
     except UnavailableError as exc:  # others tell of one that is away
         return History.UNSEEN if is_forbidden(exc.__cause__) else History.FORGOTTEN
     finally:
