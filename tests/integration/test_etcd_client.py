@@ -415,45 +415,6 @@ async def test_a_user_logs_in_and_again_when_its_token_has_ended(key: str) -> No
                 await client.write([put(key)])
 
 
-async def test_calls_that_begin_together_log_in_once() -> None:
-    async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
-
-        async def call_together() -> None:
-            await asyncio.gather(*(client.read([get("/x")]) for _ in range(10)))
-
-        await call_together()
-        assert member.logins == 1
-        member.token = "another since rights were changed"
-        await call_together()
-        assert member.logins == 2, "who hears late that its token was over uses the one that came after it"
-
-
-async def test_a_member_that_lets_a_login_wait_is_left_for_another() -> None:
-    async with (
-        a_fake_member() as one,
-        a_fake_member() as other,
-        a_client(f"etcd://me:secret@127.0.0.1:{one.port},127.0.0.1:{other.port}") as client,
-    ):
-        await client.read([get("/x")])
-        await asyncio.gather(*(link.channel.channel_ready() for link in client._endpoints._links))
-        one.token, one.is_login_waiting = "another since rights were changed", True
-        calling = asyncio.create_task(client.read([get("/x")]))
-        await one.asked.wait()
-        calling.cancel()  # as by its deadline
-        await asyncio.gather(calling, return_exceptions=True)
-        done = other.done
-        await client.read([get("/x")])
-        assert other.done == done + 1
-
-
-async def test_a_login_that_is_over_at_the_next_try_is_renewed_as_well() -> None:
-    async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
-        await client.write([put("/x")])
-        member.refusals, member.token = 1, "another since rights were changed"
-        assert (await client.write([put("/x")])).is_met
-        assert (member.logins, member.done) == (2, 2)
-
-
 def test_an_address_has_members_a_prefix_and_a_login() -> None:
     found = parse_address("etcds://me:p%40ss@a:1,b,[::1]:3/team/rota?ca=/ca.pem&cert=/c.pem&key=/k.pem")
     assert found.endpoints == ("a:1", "b:2379", "[::1]:3")
