@@ -88,6 +88,12 @@ async def test_a_calendar_that_ends_soon_is_a_finding_if_a_schedule_keeps_to_it(
     assert examined.nodes == {}  # none lives, which can be seen all the same
 
 
+async def test_who_lives_is_told_on_a_redis_that_is_not_sound(redis_server: RedisServer) -> None:
+    found = by_subject(await examine(load(Sources(flags={"store.url": redis_server.url()}))))
+    assert not found["redis persistence"].is_sound
+    assert found["nodes"].is_sound
+
+
 async def test_a_token_without_an_end_is_a_finding(loaded: Loaded) -> None:
     await issue_token(loaded.settings, "short", role="viewer", expires_in=timedelta(days=1))
     assert [finding.is_sound for finding in await examine_tokens(loaded.settings)] == [True]

@@ -13,8 +13,9 @@ from rota.domain.ids import NodeId, TaskId, WorkerId
 from rota.domain.node import NodeInfo
 from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
+from rota.infrastructure.coordination.etcd.keys import EtcdKeys
 from rota.infrastructure.etcd.client import EtcdClient
-from rota.infrastructure.etcd.ops import delete_span, scan, under
+from rota.infrastructure.etcd.ops import delete, delete_span, scan, under
 from rota.infrastructure.store.etcd.space import EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.store.etcd.unison import GRAIN
@@ -116,7 +117,7 @@ async def test_a_worker_whose_keys_are_gone_with_its_lease_left_is_missed_when_i
 
 
 async def test_of_several_members_one_that_prolongs_a_lease_is_not_believed_alone(
-    etcd_server: EtcdServer, prefix: str
+    etcd_server: EtcdServer, client: EtcdClient, prefix: str
 ) -> None:
     counting = CountingClient(f"etcd://127.0.0.1:{etcd_server.port},localhost:{etcd_server.port}")
     pool = etcd_coordinator(counting, SystemClock(), prefix=prefix).pool
@@ -127,6 +128,9 @@ async def test_of_several_members_one_that_prolongs_a_lease_is_not_believed_alon
         counting.take()
         assert await pool.heartbeat(worker.id, Heartbeat(0), lease=lease)
         assert counting.take() == (1, 1)
+        own, *_ = EtcdKeys(prefix).of_worker(worker.id)
+        await client.write([delete(own)])  # the lease runs on
+        assert not await pool.heartbeat(worker.id, Heartbeat(0), lease=lease)
     finally:
         await counting.close()
 

@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from rota._proto.etcd import wire_pb2 as wire
-from rota.config.doctor import _examine_etcd
+from rota.application.ports.system import Clock
+from rota.config.doctor import _examine_etcd, examine
+from rota.config.load import Sources, load
 from rota.domain.errors import ConfigError, CoordinatorUnavailableError
 from rota.infrastructure.etcd import endpoints
 from rota.infrastructure.etcd.address import parse_address
@@ -23,10 +25,11 @@ from rota.infrastructure.etcd.client import (
     LeaseGoneError,
     seconds,
 )
-from rota.infrastructure.etcd.ops import delete, get, is_absent, is_put, only, put, put_missing, under
-from rota.infrastructure.etcd.upkeep import Upkeep, has_forgotten
+from rota.infrastructure.etcd.ops import delete, get, get_as_of, is_absent, is_put, only, put, put_missing, under
+from rota.infrastructure.etcd.upkeep import KEPT_FOR, Upkeep
 from rota.infrastructure.system import SystemClock
-from tests.support.fake_etcd import a_fake_member
+from tests.support.clock import FakeClock
+from tests.support.fake_etcd import FakeMember, a_fake_member
 from tests.support.names import fresh_name
 from tests.support.patience import PATIENT_ETCD
 from tests.support.proxy import FaultyProxy
@@ -37,6 +40,7 @@ from tests.support.servers.process import free_port, run_tool
 
 SOON = timedelta(seconds=20)
 GIB = 2**30
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 QUICK = EtcdOptions(answer_within=timedelta(milliseconds=300))
 
 
@@ -261,23 +265,48 @@ async def test_an_etcd_that_tells_its_quota_is_measured_by_that_one() -> None:
         assert [(line["event"], line["quota"]) for line in logs] == [("etcd.nearly_full", 2 * GIB)]
 
 
-async def test_a_user_that_must_not_compact_is_told_of_unless_somebody_else_does() -> None:
+async def test_an_alarm_that_is_not_about_space_is_told_as_what_it_is() -> None:
+    async with a_fake_member() as member, a_client(f"etcd://127.0.0.1:{member.port}") as client:
+        member.alarms = ("etcdserver: no leader", "memberID:7 alarm:CORRUPT ")
+        upkeep = Upkeep(client, SystemClock(), key="/x")
+        with capture_logs() as logs:
+            await upkeep.warn()
+            await upkeep.warn()
+        assert [(line["event"], line["alarms"]) for line in logs] == [("etcd.alarm", ["memberID:7 alarm:CORRUPT"])]
+        found = {one.subject: one for one in await _examine_etcd("store", f"etcd://127.0.0.1:{member.port}")}
+        assert found["etcd space"].is_sound
+        assert found["etcd alarm"].text == "memberID:7 alarm:CORRUPT"
+        assert "member remove" in found["etcd alarm"].fix
+        member.alarms = ("memberID:7 alarm:NOSPACE ",)
+        found = {one.subject: one for one in await _examine_etcd("store", f"etcd://127.0.0.1:{member.port}")}
+        assert "etcdctl defrag" in found["etcd space"].fix
+        assert "etcd alarm" not in found
+
+
+async def test_a_history_that_a_user_must_not_compact_is_told_of_when_nobody_else_does_for_a_while() -> None:
     async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
         member.keeps_for_root = frozenset({STATUS, COMPACT})
-        member.found = wire.KeyValue(value=b"7", mod_revision=3)
-        upkeep = Upkeep(client, SystemClock(), key="/x")
+        member.revision = member.compacted = 5  # by a release of Rota that was still allowed to
+        upkeep = Upkeep(client, clock := FakeClock(), key="/x")
         with capture_logs() as logs:
-            looks = [await upkeep.look()]
-            for _ in range(2):
-                upkeep._seen = 3  # nobody else has written it
-                looks.append(await upkeep.look())
-        assert looks == [False, True, True]
+            assert [await upkeep.look() for _ in range(3)] == [True, True, True]
+        assert logs == [], "it is as young as one that is to be compacted for the first time"
+        clock.advance(KEPT_FOR)
+        with capture_logs() as logs:
+            await Upkeep(client, clock, key="/x").look()  # who has just begun does nothing yet
+            assert [await upkeep.look() for _ in range(2)] == [True, True]
         assert [line["event"] for line in logs] == ["etcd.history_kept"]
-        member.compacted = 5
-        upkeep = Upkeep(client, SystemClock(), key="/x")
-        upkeep._seen = 3
+
+
+async def test_a_history_that_somebody_else_compacts_is_not_told_of() -> None:
+    async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
+        member.keeps_for_root = frozenset({COMPACT})
+        upkeep = Upkeep(client, clock := FakeClock(), key="/x")
         with capture_logs() as logs:
-            assert await upkeep.look()
+            for _ in range(5):
+                await upkeep.look()
+                clock.advance(KEPT_FOR / 2)
+                member.compacted = member.revision  # by etcd itself
         assert logs == []
 
 
@@ -286,13 +315,44 @@ async def test_the_doctor_says_what_a_user_must_not_ask_of_an_etcd() -> None:
         url = f"etcd://me:secret@127.0.0.1:{member.port}"
         member.keeps_for_root = frozenset({STATUS, COMPACT})
         found = {finding.subject: finding for finding in await _examine_etcd("store", url)}
+        assert all(finding.is_sound for finding in found.values()), "how long it is kept is not known yet"
+        assert found["etcd space"].text == found["etcd version"].text == "not told to this user"
+        await be_refused(member, SystemClock(), prefix="rota")
+        assert all(finding.is_sound for finding in await _examine_etcd("store", url))
+        member.kept.clear()
+        await be_refused(member, FakeClock(LONG_AGO), prefix="rota")
+        found = {finding.subject: finding for finding in await _examine_etcd("store", url)}
         assert {subject for subject, finding in found.items() if not finding.is_sound} == {"etcd history"}
         assert "--auto-compaction-mode" in found["etcd history"].fix
-        assert found["etcd space"].text == found["etcd version"].text == "not told to this user"
-        member.compacted = 5  # by etcd itself
+        member.compacted = member.revision + 1  # by etcd itself
         assert all(finding.is_sound for finding in await _examine_etcd("store", url))
         member.keeps_for_root, member.compacted = frozenset(), 0
         assert all(finding.is_sound for finding in await _examine_etcd("store", url))
+
+
+async def be_refused(member: FakeMember, clock: Clock, *, prefix: str) -> None:
+    """As a process is that looks after it."""
+    async with a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
+        upkeep = Upkeep(client, clock, key=f"/{prefix}/compacted")
+        assert [await upkeep.look() for _ in range(2)] == [True, True]
+
+
+async def test_the_doctor_looks_at_the_history_of_the_keys_that_are_used() -> None:
+    async with a_fake_member() as member:
+        url = f"etcd://me:secret@127.0.0.1:{member.port}"
+        member.keeps_for_root = frozenset({COMPACT})
+        for prefix in ("rota", "shop"):
+            await be_refused(member, FakeClock(LONG_AGO), prefix=prefix)
+        member.own = b"/rota/"
+        found = {finding.subject: finding for finding in await _examine_etcd("store", url)}
+        assert found["etcd history"].text.startswith("kept"), "a store whose URL has no path"
+        flags = {"store.url": "memory://", "coordinator.url": url, "coordinator.prefix": "shop"}
+        member.own = b"/shop/"
+        found = {finding.subject: finding for finding in (await examine(load(Sources(flags=flags)))).findings}
+        assert found["etcd history"].text.startswith("kept")
+        found = {finding.subject: finding for finding in await _examine_etcd("coordinator", url, prefix="other")}
+        assert found["etcd history"].text.startswith("cannot be seen")
+        assert found["etcd history"].fix.endswith("readwrite /other/")
 
 
 @pytest.mark.skipif(find_binary("etcdctl") is None, reason="etcdctl not found")
@@ -309,9 +369,9 @@ async def test_a_user_who_may_use_the_prefix_alone_has_what_is_needed(binary: Pa
         await administer(server, "user add rota:secret", "user grant-role rota rota", "auth enable")
         async with a_client(f"etcd://rota:secret@127.0.0.1:{server.port}") as client:
             upkeep = Upkeep(client, SystemClock(), key=f"{key}/compacted")
-            assert not await has_forgotten(client, f"{key}/compacted")
             assert [await upkeep.look() for _ in range(3)] == [True, True, True]
-            assert await has_forgotten(client, f"{key}/compacted")
+            with pytest.raises(CompactedError):
+                await client.read([get_as_of(f"{key}/compacted", 1)])
             lease = await client.grant(SOON)
             seen = (await client.write([put(f"{key}/x", lease=lease)])).revision
             assert await client.keep_alive(lease)
@@ -355,45 +415,6 @@ async def test_a_user_logs_in_and_again_when_its_token_has_ended(key: str) -> No
                 await client.write([put(key)])
 
 
-async def test_calls_that_begin_together_log_in_once() -> None:
-    async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
-
-        async def call_together() -> None:
-            await asyncio.gather(*(client.read([get("/x")]) for _ in range(10)))
-
-        await call_together()
-        assert member.logins == 1
-        member.token = "another since rights were changed"
-        await call_together()
-        assert member.logins == 2, "who hears late that its token was over uses the one that came after it"
-
-
-async def test_a_member_that_lets_a_login_wait_is_left_for_another() -> None:
-    async with (
-        a_fake_member() as one,
-        a_fake_member() as other,
-        a_client(f"etcd://me:secret@127.0.0.1:{one.port},127.0.0.1:{other.port}") as client,
-    ):
-        await client.read([get("/x")])
-        await asyncio.gather(*(link.channel.channel_ready() for link in client._endpoints._links))
-        one.token, one.is_login_waiting = "another since rights were changed", True
-        calling = asyncio.create_task(client.read([get("/x")]))
-        await one.asked.wait()
-        calling.cancel()  # as by its deadline
-        await asyncio.gather(calling, return_exceptions=True)
-        done = other.done
-        await client.read([get("/x")])
-        assert other.done == done + 1
-
-
-async def test_a_login_that_is_over_at_the_next_try_is_renewed_as_well() -> None:
-    async with a_fake_member() as member, a_client(f"etcd://me:secret@127.0.0.1:{member.port}") as client:
-        await client.write([put("/x")])
-        member.refusals, member.token = 1, "another since rights were changed"
-        assert (await client.write([put("/x")])).is_met
-        assert (member.logins, member.done) == (2, 2)
-
-
 def test_an_address_has_members_a_prefix_and_a_login() -> None:
     found = parse_address("etcds://me:p%40ss@a:1,b,[::1]:3/team/rota?ca=/ca.pem&cert=/c.pem&key=/k.pem")
     assert found.endpoints == ("a:1", "b:2379", "[::1]:3")
@@ -412,6 +433,8 @@ def test_an_address_has_members_a_prefix_and_a_login() -> None:
         ("etcd://me:hid#den@a", "has an @ behind its servers; in a password"),
         ("etcd://me:hid?den@a", "an option is not known; in a password"),
         ("etcds://me:12?hid=den@a", "an option is not known; in a password"),
+        ("etcd://me:hid[den@a", "its servers cannot be read; in a password"),
+        ("etcd://me:hid]den@a", "its servers cannot be read; in a password"),
         ("etcd://a?ca=/x", "are for TLS"),
         ("etcds://a?cert=/x", "go together"),
         ("etcds://a?cert_file=/x", "is not known"),

@@ -412,6 +412,7 @@ async def test_the_doctor_says_how_many_members_of_an_etcd_answer() -> None:
         etcd.servers[0].kill()
         said = {finding.subject: finding for finding in (await examine(loaded)).findings}
         assert said["etcd members"].text == "2 of 3 answer; one more and Rota stops"
+        assert "nodes" in said, "what is stored can be read"
         assert said["etcd members"].fix == f"start etcd at 127.0.0.1:{etcd.servers[0].port}"
         etcd.servers[1].kill()
         wrong = [finding for finding in (await examine(loaded)).findings if not finding.is_sound]

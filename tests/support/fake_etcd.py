@@ -30,12 +30,15 @@ class FakeMember:
     released: asyncio.Event = field(default_factory=asyncio.Event)  # … no longer
     in_use: int = 0  # bytes
     quota: int = 0  # bytes; 0: it is not told
+    alarms: tuple[str, ...] = ()
     token: str = ""  # of the last login, without which it does nothing; "": whoever asks is let in
     logins: int = 0
     is_login_waiting: bool = False
     keeps_for_root: frozenset[str] = frozenset()  # methods that our user must not call
+    own: bytes = b""  # what keys begin with that our user may read
     compacted: int = 0  # the revision before which the history is gone; 0: all of it is there
-    found: wire.KeyValue = field(default_factory=wire.KeyValue)  # whatever is asked for
+    kept: dict[bytes, wire.KeyValue] = field(default_factory=dict)  # what was written
+    revision: int = 1
     heals_after: int = 0  # having told so often, it knows a leader, and lets writes wait no longer
 
     async def transact(self, request: wire.TxnRequest, context: Context) -> wire.TxnResponse:
@@ -44,14 +47,25 @@ class FakeMember:
             await context.abort(grpc.StatusCode.UNAVAILABLE, NO_LEADER)
         if self.token and ("token", self.token) not in context.invocation_metadata():
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token")
+        if any(op.HasField("range") and not op.range.key.startswith(self.own) for op in request.success):
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
         if any(0 < op.range.revision < self.compacted for op in request.success):
             await context.abort(grpc.StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted")
         if self.is_waiting:
             self.asked.set()
             await self.released.wait()
         self.done += 1
-        there = wire.ResponseOp(range=wire.RangeResponse(kvs=[self.found], count=1))
-        return wire.TxnResponse(header=self._header, succeeded=True, responses=[there])
+        answers = [self._do(op) for op in request.success]
+        return wire.TxnResponse(header=self._header, succeeded=True, responses=answers)
+
+    def _do(self, op: wire.RequestOp) -> wire.ResponseOp:
+        if op.HasField("put"):
+            self.revision += 1
+            written = wire.KeyValue(key=op.put.key, value=op.put.value, mod_revision=self.revision)
+            self.kept[op.put.key] = written
+            return wire.ResponseOp()
+        found = [self.kept[op.range.key]] if op.range.key in self.kept else []
+        return wire.ResponseOp(range=wire.RangeResponse(kvs=found, count=len(found)))
 
     async def let_in(self, _request: wire.AuthenticateRequest, _context: Context) -> wire.AuthenticateResponse:
         self.logins += 1
@@ -65,7 +79,11 @@ class FakeMember:
         await self._check_root(STATUS, context)
         self.told += 1
         status = wire.StatusResponse(
-            header=self._header, leader=self.leader, db_size_in_use=self.in_use, db_size_quota=self.quota
+            header=self._header,
+            leader=self.leader,
+            db_size_in_use=self.in_use,
+            db_size_quota=self.quota,
+            errors=self.alarms,
         )
         if self.told == self.heals_after:
             self.leader, self.is_waiting = 1, False
@@ -83,7 +101,7 @@ class FakeMember:
 
     @property
     def _header(self) -> wire.Header:
-        return wire.Header(member_id=1, raft_term=self.term)
+        return wire.Header(member_id=1, raft_term=self.term, revision=self.revision)
 
 
 def _to_bytes(message: Any) -> bytes:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from rota.__about__ import __version__
 from rota.application.attend import ALIVE_FOR
@@ -23,6 +22,7 @@ from rota.config.schema import read_schema
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError, RotaError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT
+from rota.infrastructure.server_urls import split_url
 from rota.infrastructure.system import SystemClock, SystemRandom
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ MOST_TOKENS = 500  # that are looked at
 MOST_CALENDARS = 500  # that are looked at
 ENDS_SOON = timedelta(days=60)  # the days of a country are announced in the last weeks of a year
 MOST_NAMED = 5  # nodes
-CONTENTS = ("clock", "schedules", "calendars")  # of a store: what is wrong with them keeps nobody from reading the rest
 # With these, work goes on 10 s after a loss behind Sentinels, and 15 s after one in a cluster.
 LONGEST_SILENCE = {"sentinel": timedelta(seconds=5), "cluster": timedelta(seconds=10)}
 
@@ -49,6 +48,7 @@ class Finding:
     subject: str
     text: str
     fix: str = ""  # empty: it is sound
+    is_seen: bool = True  # else it could not be looked at, and the text says why
 
     @property
     def is_sound(self) -> bool:
@@ -68,8 +68,8 @@ async def examine(loaded: Loaded) -> Examined:
     settings = loaded.settings
     found = [Finding("versions", f"rota {__version__}, Python {sys.version.partition(' ')[0]}")]
     found += [_tell_settings(loaded), *await _examine_store(settings)]
-    is_readable = all(finding.is_sound or finding.subject in CONTENTS for finding in found)
-    nodes = await _find_nodes(settings) if is_readable else None
+    is_read = any(finding.subject == "schedules" and finding.is_seen for finding in found)
+    nodes = await _find_nodes(settings) if is_read else None
     if nodes is not None:
         found.append(Finding("nodes", tell_nodes(nodes)))
     return Examined((*found, *await _examine_coordinator(settings)), nodes)
@@ -196,7 +196,8 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
         return [Finding("coordinator", text, fix="" if refusal is None else refusal.fix)]
     coordinator = await _try("coordinator", _examine_leader(settings), url=settings.coordinator.url)
     if scheme in ETCD_SCHEMES and not _is_one_etcd(settings) and coordinator.is_sound:
-        return [coordinator, *await _examine_etcd("coordinator", settings.coordinator.url)]
+        told = settings.coordinator
+        return [coordinator, *await _examine_etcd("coordinator", told.url, prefix=told.prefix)]
     if not coordinator.is_sound or scheme not in REDIS_SCHEMES:
         return [coordinator]
     url, key = settings.coordinator.url, _redis_key(settings)
@@ -210,7 +211,7 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
 
 def _is_one_etcd(settings: Settings) -> bool:
     """Whether the store's findings tell of the coordinator's servers, too; prefixes aside."""
-    store, coordinator = (urlsplit(url) for url in (settings.store.url, settings.coordinator.url))
+    store, coordinator = (split_url(url) for url in (settings.store.url, settings.coordinator.url))
     return store.scheme in ETCD_SCHEMES and store.netloc == coordinator.netloc
 
 
@@ -314,37 +315,54 @@ async def _examine_redis_store(url: str, key: str) -> list[Finding]:
     return [*found, *(Finding(f"redis {subject}", text) for subject, text in told.items())]
 
 
-async def _examine_etcd(subject: str, url: str) -> list[Finding]:
+async def _examine_etcd(subject: str, url: str, *, prefix: str | None = None) -> list[Finding]:
+    """The prefix is that of our keys there; None: the one of a store."""
     if scheme_of(url) not in ETCD_SCHEMES:
         return []
     from rota.infrastructure.etcd.health import read_etcd_health
+    from rota.infrastructure.store.etcd.store import find_prefix
 
     try:
-        health = await read_etcd_health(url)
+        own = prefix or find_prefix(url)
+        health = await read_etcd_health(url, prefix=own, now=SystemClock().now())
     except RotaError as error:
         return [Finding(f"{subject} etcd", str(error), fix=_mend(f"{subject}.url", url, error=error))]
     if health.spare < 0:
         return [_judge_members(health)]
-    return [*_judge_space(health), _judge_members(health), Finding("etcd version", health.version or NOT_TOLD)]
+    version = Finding("etcd version", health.version or NOT_TOLD)
+    return [*_judge_space(health), *_judge_history(health, own), _judge_members(health), version]
 
 
 def _judge_space(health: "EtcdHealth") -> list[Finding]:
-    from rota.infrastructure.etcd.upkeep import COMPACT_BY_ITSELF, NEARLY_FULL, USUAL_QUOTA
+    from rota.infrastructure.etcd.alarms import REPLACE
+    from rota.infrastructure.etcd.upkeep import NEARLY_FULL, USUAL_QUOTA
 
     used = f"{health.bytes_in_use / 2**20:.0f} MiB in use" if health.version else NOT_TOLD
     space = Finding("etcd space", used)
-    if health.alarms:
+    if health.alarms.of_space:
         more = "; where that frees too little, a larger --quota-backend-bytes before"
         fix = f"etcdctl defrag each member, then etcdctl alarm disarm{more}"
-        space = Finding("etcd space", f"{used}, {health.alarms[0].strip()}", fix=fix)
+        space = Finding("etcd space", f"{used}, {health.alarms.of_space[0]}", fix=fix)
     elif health.bytes_in_use > NEARLY_FULL * (health.quota or USUAL_QUOTA):
         doubt = "" if health.quota else ", unless etcd was given more by --quota-backend-bytes"
         text = f"{used} of {(health.quota or USUAL_QUOTA) / 2**30:g} GiB{doubt}"
         space = Finding("etcd space", text, fix="a shorter task.retention")
-    if health.is_compacted:
-        return [space]
-    text = "kept: Rota's user must not compact it, and nobody does, so that etcd grows with every write"
-    return [space, Finding("etcd history", text, fix=COMPACT_BY_ITSELF)]
+    return [space, *(Finding("etcd alarm", one, fix=REPLACE) for one in health.alarms.others)]
+
+
+def _judge_history(health: "EtcdHealth", prefix: str) -> list[Finding]:
+    from rota.infrastructure.etcd.health import History
+    from rota.infrastructure.etcd.upkeep import COMPACT_BY_ITSELF, KEPT_FOR
+
+    if health.history is History.FORGOTTEN:
+        return []
+    if health.history is History.UNSEEN:
+        text = f"cannot be seen: Rota's user must not read what is under /{prefix}/"
+        fix = f"etcdctl role grant-permission --prefix=true ROLE readwrite /{prefix}/"
+        return [Finding("etcd history", text, fix=fix)]
+    lately = f"for {KEPT_FOR // timedelta(minutes=1)} minutes and more nobody has"
+    text = f"kept: Rota's user must not compact it, and {lately}, so that etcd grows with every write"
+    return [Finding("etcd history", text, fix=COMPACT_BY_ITSELF)]
 
 
 def _judge_members(health: "EtcdHealth") -> Finding:
@@ -376,7 +394,7 @@ async def _try(subject: str, looking: Awaitable[Finding], *, url: str = "") -> F
     try:
         return await looking
     except RotaError as error:
-        return Finding(subject, str(error), fix=_mend(f"{subject}.url", url, error=error))
+        return Finding(subject, str(error), fix=_mend(f"{subject}.url", url, error=error), is_seen=False)
 
 
 async def examine_tokens(settings: Settings, *, own: str = "") -> list[Finding]:
@@ -422,7 +440,7 @@ def examine_network(settings: Settings) -> Iterator[Finding]:
         readers = "this machine alone" if is_loopback(host) else "whoever reaches it, without a token"
         yield Finding("monitor.host", f"{host}: health and figures for {readers}")
     for key, url in (("store.url", settings.store.url), ("coordinator.url", settings.coordinator.url)):
-        server = urlsplit(url).hostname
+        server = split_url(url).hostname
         if server is None or is_loopback(server):
             continue
         if scheme_of(url) in REDIS_SCHEMES and not scheme_of(url).startswith("rediss"):

@@ -12,8 +12,9 @@ from typing import Any, Generic, TypeVar
 
 from rota.domain.checks import check_duration, check_metadata, check_name, check_number, check_text, to_json
 from rota.domain.durations import format_duration, parse_duration
-from rota.domain.errors import InvalidError
+from rota.domain.errors import ConfigError, InvalidError
 from rota.domain.worker import ANY_TYPE, EXECUTOR_MARK, types_by
+from rota.infrastructure.server_urls import UNREADABLE, split_url
 from rota.infrastructure.telemetry.redact import redact_text
 
 T = TypeVar("T")
@@ -121,13 +122,17 @@ def name(longest: int = 63) -> Kind[str]:
 
 
 def url(*examples: str) -> Kind[str]:
-    """A URL with a scheme. Its password is a secret, also in an error."""
+    """A URL with a scheme, whose servers can be read. Its password is a secret, also in an error."""
     allowed = f"a URL such as {' or '.join(examples)}"
 
     def read(key: str, raw: Any) -> str:
         text = check_text(key, raw, longest=LONGEST_TEXT)
         if not _URL.fullmatch(text):
             raise InvalidError(key, f"{_show(redact_text(text))} is not {allowed}")
+        try:
+            split_url(text)
+        except ConfigError:
+            raise InvalidError(key, UNREADABLE) from None
         return text
 
     return Kind(allowed, read, _same)

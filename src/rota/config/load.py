@@ -12,12 +12,13 @@ from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from rota.config.file import read_file
 from rota.config.settings import SCHEMA, SECTIONS, Entry, Settings, list_conflicts, values_of, with_values
 from rota.domain.errors import ConfigError, InvalidError
 from rota.domain.setting import Setting, SettingSource
+from rota.infrastructure.server_urls import split_url
 from rota.infrastructure.telemetry.redact import COVER, redact, redact_named
 
 DEFAULT_FILE = "rota.yaml"
@@ -160,7 +161,7 @@ def _defaults_for_store(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _defaults_for_coordinator(values: Mapping[str, Any]) -> dict[str, Any]:
     """The path of an etcd is the prefix of its keys: whoever says it for two clusters means two."""
-    parts = urlsplit(values.get("coordinator.url", ""))
+    parts = split_url(values.get("coordinator.url", ""))
     path = unquote(parts.path).strip("/")
     return {"coordinator.prefix": path} if parts.scheme in ETCD_SCHEMES and path else {}
 

@@ -40,6 +40,7 @@ from rota.infrastructure.executors.http.config import check_config as check_http
 from rota.infrastructure.executors.http.settings import HttpSettings
 from rota.infrastructure.executors.local.reference import check_config as check_local_config
 from rota.infrastructure.executors.targets import TargetGuard, parse_allow
+from rota.infrastructure.server_urls import SPELLED, split_url
 from rota.infrastructure.telemetry.redact import redact_text
 
 T = TypeVar("T")
@@ -254,7 +255,7 @@ def _names_of(host: str) -> tuple[str, ...]:
 
 def _list_servers(url: str) -> list[tuple[str, int]]:
     """The servers that a URL names: one, several separated by commas, or none."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     scheme = parts.scheme.lower()
     usual = SERVER_PORTS.get(scheme, SERVER_PORTS.get(scheme.partition("+")[0]))  # what follows a plus may be a driver
     found = []
@@ -262,8 +263,8 @@ def _list_servers(url: str) -> list[tuple[str, int]]:
         try:
             one = urlsplit(f"//{server}")
             host, port = one.hostname, one.port or usual
-        except ValueError as exc:
-            raise ConfigError(f"{redact_text(url)!r} has a server that is none: {exc}") from exc
+        except ValueError:  # which may quote a part of a password as a port
+            raise ConfigError(f"{redact_text(url)!r} has a server that is none; {SPELLED}") from None
         if host and port is not None:
             found.append((host, port))
     return found

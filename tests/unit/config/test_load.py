@@ -197,6 +197,15 @@ def test_passwords_are_covered_when_settings_are_described(tmp_path: Path) -> No
     assert loaded.settings.store.url == "mysql://root:hunter2@host/rota"
 
 
+@pytest.mark.parametrize("url", ["etcd://me:hid[den@a", "mysql://me:hid]den@a/rota", "redis://:x[hid]den@a"])
+@pytest.mark.parametrize("key", ["store.url", "coordinator.url"])
+def test_a_url_with_a_bracket_in_its_password_is_told_with_how_to_spell_it(tmp_path: Path, key: str, url: str) -> None:
+    [problem] = problems_of(tmp_path, flags={key: url})
+
+    assert problem.startswith(f"{key} in flag --set {key}=…: its servers cannot be read; in a password, / ?")
+    assert "hid" not in problem and "den" not in problem
+
+
 def test_a_file_may_be_called_like_another_source(tmp_path: Path) -> None:
     for name in ("default.yaml", "environment a.yaml", "flag.yaml"):
         (tmp_path / name).write_text("worker: {capacity: 10}", "utf-8")

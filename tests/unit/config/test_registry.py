@@ -6,7 +6,7 @@ import pytest
 
 from rota.application.ports.metrics import NoMetrics
 from rota.config.load import Loaded, SettingsError, Sources, load
-from rota.config.registry import Registries, Surroundings, check_names, scheme_of
+from rota.config.registry import Registries, Surroundings, check_names, list_own_servers, scheme_of
 from rota.config.settings import with_values
 from rota.domain.balancing import BALANCERS, round_robin
 from rota.domain.errors import ConfigError
@@ -132,6 +132,13 @@ def test_every_name_in_the_settings_that_nobody_knows_is_reported(tmp_path: Path
         "scheduler.balancer in flag --set scheduler.balancer=…: unknown balancer 'best'",
         "plugins in flag --set plugins=…: unknown plugin 'absent'",
     ]
+
+
+@pytest.mark.parametrize("url", ["mysql://me:hid[den@db/rota", "mysql://me:hid/den@db/rota"])
+def test_a_url_whose_servers_cannot_be_read_is_told_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match="in a password") as caught:
+        list_own_servers(around(store__url=url).settings)
+    assert "hid" not in str(caught.value) and "den" not in str(caught.value)
 
 
 def test_the_default_settings_name_nothing_unknown(tmp_path: Path) -> None:

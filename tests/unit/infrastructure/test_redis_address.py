@@ -75,6 +75,9 @@ def test_other_urls_name_one_server(url: str) -> None:
         ("rediss+cluster://one?ca=nowhere.pem", "there is no file nowhere.pem"),
         (f"redis+cluster://{','.join(['one'] * 33)}", "33 servers are more than 32"),
         ("redis://me:hid/den@one:6379", "the port is no number; in a password"),
+        ("redis://me:hid[den@one", "cannot be read; in a password"),
+        ("redis+sentinel://me:hid]den@one/shop", "cannot be read; in a password"),
+        ("redis+cluster://me:x[hid]den@one", "cannot be read; in a password"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_told_without_its_password(url: str, problem: str) -> None:
@@ -82,7 +85,7 @@ def test_a_url_that_cannot_be_used_is_told_without_its_password(url: str, proble
         RedisClient(url)
     told = str(caught.value)
     assert problem in told
-    assert "hid/" not in told and "'hid'" not in told and "den" not in told.replace("hidden", "")
+    assert "hid/" not in told and "'hid'" not in told and "hid]" not in told and "den" not in told.replace("hidden", "")
 
 
 def test_an_address_does_not_show_its_passwords() -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from rota.domain.errors import ConfigError
+from rota.infrastructure.server_urls import SPELLED, split_url
 
 NODE_PORT = 6379
 SENTINEL_PORT = 26379
@@ -19,7 +20,6 @@ FILES = ("ca", "cert", "key")
 FOR_SENTINELS = "sentinel_"  # begins the options that are for Sentinels alone
 LOGIN = ("sentinel_user", "sentinel_password", "sentinel_tls")
 TRUTHS = {"true": True, "false": False}
-SPELLED = "in a password, / ? # @ are %2F %3F %23 %40"
 
 
 class Topology(StrEnum):
@@ -82,7 +82,7 @@ def parse_address(url: str) -> RedisAddress:
     topology = find_topology(url)
     if topology is None:
         raise ConfigError("redis url: names one server", fix=EXAMPLES[Topology.SENTINEL])
-    parts = urlsplit(url)
+    parts = split_url(url, named="redis url", fix=EXAMPLES[topology])
     if "@" in parts.path + parts.fragment:
         raise ConfigError(f"redis url: has an @ behind its servers; {SPELLED}", fix=EXAMPLES[topology])
     options = dict(parse_qsl(parts.query, keep_blank_values=True))

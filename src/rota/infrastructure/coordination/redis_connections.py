@@ -17,6 +17,9 @@ from redis.typing import EncodableT
 from rota.domain.errors import ConfigError
 from rota.infrastructure.coordination.redis_address import Login, Server, Topology, find_topology, parse_address
 from rota.infrastructure.coordination.redis_guides import ClusterGuide, SentinelGuide
+from rota.infrastructure.server_urls import SPELLED, split_url
+
+EXAMPLE = "redis://localhost:6379/0"
 
 
 class RedisConnections:
@@ -56,13 +59,14 @@ class RedisConnections:
         if server is not None:
             kind, own = self._spell_node(server)
             return BlockingConnectionPool(connection_class=kind, **limits, **own)
+        split_url(self._url, named="redis url", fix=EXAMPLE)
         try:
             # The class is for redis://; rediss:// and unix:// have their own, which pack in Python.
             return BlockingConnectionPool.from_url(
                 self._url, connection_class=_QuickConnection, **limits, **self._options
             )
         except ValueError as exc:
-            raise ConfigError(f"redis url: {_tell_no_secret(exc)}; try redis://localhost:6379/0") from exc
+            raise ConfigError(f"redis url: {_tell_no_secret(exc)}", fix=EXAMPLE) from exc
 
     def to_node(self, server: Server) -> AbstractConnection:
         """One to a server that holds data."""
@@ -98,4 +102,4 @@ def _spell(login: Login) -> tuple[type[Connection], dict[str, Any]]:
 def _tell_no_secret(error: ValueError) -> str:
     """What is wrong with a URL. A password with a slash in it would be quoted as a port."""
     text = str(error)
-    return "the port is no number; in a password, / ? # @ are %2F %3F %23 %40" if text.startswith("Port ") else text
+    return f"the port is no number; {SPELLED}" if text.startswith("Port ") else text

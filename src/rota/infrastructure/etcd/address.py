@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from rota.domain.errors import ConfigError
+from rota.infrastructure.server_urls import SPELLED, split_url
 
 PORT = 2379
 EXAMPLE = "etcd://localhost:2379"
 FILES = ("ca", "cert", "key")
-SPELLED = "in a password, / ? # @ are %2F %3F %23 %40"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class EtcdAddress:
 
 def parse_address(url: str) -> EtcdAddress:
     """Read `etcd[s]://[user:password@]host[:port][,host[:port]…][/prefix][?ca=FILE&cert=FILE&key=FILE]`."""
-    parts = urlsplit(url)
+    parts = split_url(url, named="etcd url", fix=EXAMPLE)
     login, _, servers = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
     has_tls = parts.scheme.lower() == "etcds"

@@ -29,7 +29,7 @@ from rota.domain.errors import UnavailableError
 from rota.infrastructure.etcd.address import EtcdAddress, parse_address
 from rota.infrastructure.etcd.doubts import Doubts, Waiting
 from rota.infrastructure.etcd.endpoints import Endpoints, Link, NotConnectedError
-from rota.infrastructure.etcd.login import HAS_LEADER, Login, Metadata
+from rota.infrastructure.etcd.login import HAS_LEADER, Login, Metadata, NotLetInError
 from rota.infrastructure.etcd.ops import Answer, Condition, Op, Span, cut, pack, transaction, unpack
 from rota.infrastructure.etcd.refusals import ELSEWHERE, check_size, is_forbidden, is_login_over, is_worth_repeating
 from rota.infrastructure.system import SystemClock
@@ -100,7 +100,7 @@ class EtcdClient:
         self._clock = clock or SystemClock()
         self._endpoints = Endpoints(self._address)
         self._doubts = Doubts(self._clock, self._options.answer_within, ask=self._ask_standing)
-        self._login = Login(self._address)
+        self._login = Login(self._address, self._endpoints, within=self._options.answer_within)
         self._apart: set[asyncio.Task[bool]] = set()
         self._keeping = asyncio.Lock()
         self._kept: _Stream | None = None  # for leases, of a member that is alone
@@ -261,6 +261,7 @@ class EtcdClient:
         if self._kept is not None:
             await self._kept.end()
         await self._doubts.close()
+        await self._login.close()
         await self._endpoints.close()
 
     async def _transact(
@@ -291,7 +292,7 @@ class EtcdClient:
                 while True:
                     try:
                         return await self._send(path, asked, kind=kind)
-                    except (grpc.aio.AioRpcError, GivenUpError) as exc:
+                    except (grpc.aio.AioRpcError, GivenUpError, NotLetInError) as exc:
                         if not is_worth_repeating(exc, may_repeat=may_repeat, before=problem):
                             raise
                         is_first, problem = problem is None, exc
@@ -339,7 +340,10 @@ class EtcdClient:
 
     async def _ask_standing(self, link: Link) -> wire.StatusResponse:
         """Not whether it has a leader: that is asked here."""
-        signed = tuple(pair for pair in await self._login.sign(link) if pair != HAS_LEADER)
+        try:
+            signed = tuple(pair for pair in await self._login.sign(link) if pair != HAS_LEADER)
+        except NotLetInError as exc:
+            raise TimeoutError from exc
         call = link.unary(STATUS, wire.StatusResponse)
         answer: wire.StatusResponse = await call(wire.StatusRequest(), metadata=signed)
         return answer

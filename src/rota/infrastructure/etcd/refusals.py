@@ -6,6 +6,7 @@ import grpc
 import grpc.aio
 
 from rota.domain.errors import InvalidError
+from rota.infrastructure.etcd.login import NotLetInError
 from rota.infrastructure.etcd.ops import MOST_TAKEN
 
 TOO_LONG = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT})
@@ -18,7 +19,7 @@ OLD_LOGIN = frozenset({"etcdserver: revision of auth store is old", "auth: revis
 def is_worth_repeating(error: Exception, *, may_repeat: bool, before: Exception | None) -> bool:
     """Whether what failed was not done, or may be done again, and another member or moment may be better."""
     if not isinstance(error, grpc.aio.AioRpcError):
-        return may_repeat
+        return may_repeat or isinstance(error, NotLetInError)
     if is_login_over(error):  # with a new token, once; a member that was asked before had other troubles
         return not (isinstance(before, grpc.aio.AioRpcError) and is_login_over(before))
     return error.details() == NO_LEADER or (may_repeat and error.code() in ELSEWHERE)

@@ -7,25 +7,31 @@ be forgotten. Who does that warns as well and looks again soon; whoever finds th
 the work and asks how full it is, and the others, however many, cost next to nothing. The history is kept for one to two
 rounds, and longer once where the one that did it is gone.
 
-With users, an etcd of 2026 or later lets only its root do that. Then somebody else must, or it fills up: that is told.
+With users, an etcd of 2026 or later lets only its root do that. Then somebody else must, or it fills up. Whether
+anybody does is found out by asking: who was refused writes down when, and while etcd still knows what it knew then,
+nothing was forgotten since. After a while that is told. It is written down for whoever does it next, and the doctor.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
 from rota.application.ports.system import Clock
 from rota.domain.errors import UnavailableError
+from rota.infrastructure.etcd.alarms import REPLACE, read_alarms
 from rota.infrastructure.etcd.client import CompactedError, EtcdClient, ForbiddenError
 from rota.infrastructure.etcd.ops import get, get_as_of, is_unchanged, put
+from rota.infrastructure.instants import from_us, to_us
 
 EVERY = timedelta(seconds=15)
 SELDOM = 3 * EVERY  # where another does it
 USUAL_QUOTA = 2 * 1024**3  # bytes, unless --quota-backend-bytes says otherwise, which etcd tells since 3.6
 NEARLY_FULL = 0.75
+KEPT_FOR = timedelta(minutes=15)  # an etcd that is told to keep five minutes keeps ten at times
+REFUSED = "/refused"  # follows the key of what was compacted
 COMPACT_BY_ITSELF = (
     "start each member with --auto-compaction-mode=periodic --auto-compaction-retention=5m, or grant Rota's user the "
     "role root"
@@ -43,6 +49,7 @@ class Upkeep:
         self._key = key
         self._seen = 0
         self._has_warned = False
+        self._has_told_of_alarms = False
         self._has_told_of_history = False
 
     async def run(self) -> None:
@@ -74,33 +81,50 @@ class Upkeep:
         return True
 
     async def warn(self) -> None:
-        """Say once that it is nearly full, or refuses writes already, if it tells our user how full it is."""
+        """Say once that it is nearly full, or refuses writes already, and of any other alarm, if it tells our user."""
         try:
             status = await self._client.status()
         except ForbiddenError:
             return
-        quota = status.db_size_quota or USUAL_QUOTA
-        is_full = bool(status.errors) or status.db_size_in_use > NEARLY_FULL * quota
+        quota, alarms = status.db_size_quota or USUAL_QUOTA, read_alarms(status.errors)
+        is_full = bool(alarms.of_space) or status.db_size_in_use > NEARLY_FULL * quota
         if is_full and not self._has_warned:
-            log.warning("etcd.nearly_full", bytes_in_use=status.db_size_in_use, quota=quota, alarms=list(status.errors))
+            space = list(alarms.of_space)
+            log.warning("etcd.nearly_full", bytes_in_use=status.db_size_in_use, quota=quota, alarms=space)
         self._has_warned = is_full
+        if alarms.others and not self._has_told_of_alarms:
+            log.warning("etcd.alarm", alarms=list(alarms.others), fix=REPLACE)
+        self._has_told_of_alarms = bool(alarms.others)
 
     async def _compact(self, revision: int) -> None:
         try:
             await self._client.compact(revision)
         except ForbiddenError as exc:
-            if not self._has_told_of_history and not await has_forgotten(self._client, self._key):
-                log.warning("etcd.history_kept", error=str(exc), fix=COMPACT_BY_ITSELF)
-                self._has_told_of_history = True
+            await self._doubt(exc)
+
+    async def _doubt(self, refused: ForbiddenError) -> None:
+        """Say once that nobody compacts it, when that has lasted."""
+        now = self._clock.now()
+        since = await find_kept_since(self._client, self._key)
+        if since is None:
+            self._has_told_of_history = False
+            await self._client.write([put(f"{self._key}{REFUSED}", str(to_us(now)).encode())])
+        elif now - since >= KEPT_FOR and not self._has_told_of_history:
+            log.warning("etcd.history_kept", error=str(refused), since=since.isoformat(), fix=COMPACT_BY_ITSELF)
+            self._has_told_of_history = True
 
 
-async def has_forgotten(client: EtcdClient, key: str) -> bool:
-    """Whether anybody has ever let it forget its history."""
+async def find_kept_since(client: EtcdClient, key: str) -> datetime | None:
+    """When somebody was refused to compact it, if it has forgotten nothing since; by the clock of who wrote that down.
+    None: nobody was, or it has forgotten what it knew then."""
+    found = (await client.read([get(f"{key}{REFUSED}")])).answers[0].range.kvs
+    if not found:
+        return None
     try:
-        await client.read([get_as_of(key, 1)])
-    except CompactedError:
-        return True
-    return False
+        await client.read([get_as_of(key, found[0].mod_revision)])
+        return from_us(int(found[0].value))
+    except (CompactedError, ValueError):
+        return None
 
 
 @asynccontextmanager

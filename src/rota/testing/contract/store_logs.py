@@ -14,6 +14,7 @@ from rota.testing.contract.store_backend import (
     AWKWARD_TEXTS,
     MANY,
     MICROSECOND,
+    MINUTE,
     NOON,
     OTHER_TENANT,
     WORKER_1,
@@ -21,7 +22,10 @@ from rota.testing.contract.store_backend import (
     add,
     add_one,
     cancel_step,
+    find,
+    grant,
     grant_step,
+    make_error,
     make_ids,
     make_tasks,
     success_step,
@@ -142,6 +146,28 @@ class TestLogs:
         assert await store.logs.read(task_id) == lines[:1000]
         assert await store.logs.read(task_id, after=lines[9].seq, limit=5) == lines[10:15]
         assert await store.logs.read(task_id, after=lines[-1].seq) == []
+
+    async def test_many_steps_that_say_much_come_back_whole(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        task = await add_one(store)
+        record = [first_entry(task)]
+        for number in range(24):
+            granted = grant_step(task)
+            [task] = await write(store, [task], steps=[granted])
+            at = NOON + number * MINUTE
+            error = make_error(f"try_{number}", message="é]\n" * number, detail=f'"{number},1]' * 500 * (number % 3))
+            left = task.state.released("drained", at=at, due_at=at)  # at the end, so that the last error is long ago
+            step = task.state.retried(error, at=at, due_at=at) if number < 12 else left
+            [task] = await write(store, [task], steps=[step])
+            record += (entry_for(granted), entry_for(step))
+            assert await find(store, task) == task
+        assert await store.logs.read(task.id) == record
+        assert await store.logs.read(task.id, after=record[9].seq, limit=5) == record[10:15]
+        [task] = await grant(store, [task])
+        [task] = await write(
+            store, [task], steps=[success_step(task, data=f'"{"x" * 5_000}"', at=NOON + MANY * MINUTE)]
+        )
+        assert await find(store, task) == task
 
     async def test_each_task_has_its_own_record(self, backend: StoreBackend) -> None:
         store = await backend.connect()

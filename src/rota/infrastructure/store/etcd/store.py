@@ -43,12 +43,16 @@ def etcd_store(space: EtcdSpace) -> Store:
     )
 
 
+def find_prefix(url: str) -> str:
+    """What all keys of a store there begin with."""
+    return parse_address(url).prefix or DEFAULT_PREFIX
+
+
 @asynccontextmanager
 async def open_etcd_store(url: str, clock: Clock, *, options: EtcdOptions | None = None) -> AsyncIterator[Store]:
     """A store with a client of its own, closed at the end. Connects with the first call."""
-    address = parse_address(url)
-    client = EtcdClient(address, options, unavailable=StoreUnavailableError)
-    prefix = address.prefix or DEFAULT_PREFIX
+    client = EtcdClient(url, options, unavailable=StoreUnavailableError)
+    prefix = find_prefix(url)
     try:
         async with looked_after(client, clock, prefix=prefix):
             yield etcd_store(EtcdSpace(client, clock, prefix=prefix))

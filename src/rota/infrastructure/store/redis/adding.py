@@ -97,11 +97,14 @@ async def load_tasks(space: RedisSpace, task_ids: Sequence[TaskId]) -> dict[Task
 
 
 async def complete(space: RedisSpace, stored: Sequence[StoredTask]) -> list[Task]:
-    """Whole tasks, with the payloads that are kept apart."""
+    """Whole tasks, with what is kept apart of them."""
     long = [one.id for one in stored if one.spec.payload is None]
     found = await space.find_texts([space.payload(one) for one in long], at_once=LONG_AT_ONCE)
     payloads = dict(zip(long, found, strict=True))
-    return [one.to_task(payloads.get(one.id)) for one in stored]
+    places = {one.id: version for one in stored if (version := one.wordless) is not None}
+    asked = [("HGET", space.record(task_id), version) for task_id, version in places.items()]
+    words = dict(zip(places, await space.ask_each(asked, at_once=LONG_AT_ONCE), strict=True))
+    return [one.to_task(payloads.get(one.id), words.get(one.id)) for one in stored]
 
 
 def place_of(space: RedisSpace, state: TaskState) -> str | None:

@@ -2,6 +2,10 @@
 
 A line of JSON for where a task stands (`[version,"STATUS",attempt,…]`, so that its beginning is the fence), one for
 what was asked, and one for each recorded step, with its result or its error. What has its usual value is left out.
+
+Whoever asks where tasks stand reads whole texts, some hundred at once, so a text stays short whatever becomes of its
+task: what a step says at length is kept apart (`words`), and so are, every few steps, the lines of those before. Only
+the last with an error or a result stays, for that is the task's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,10 +37,15 @@ from rota.infrastructure.store.spec_documents import (
     write_spec,
 )
 
+LONG_LINE = 1024  # bytes: of a line that is longer, what its error or its result says is kept apart
+STEPS_TOGETHER = 16  # so many stay in the text, before they are moved
+MOVED = "-"  # begins the fields of those; the others are those of words
+
 _STATE_PARTS = 12
-_RECORD_PARTS = 10
+_RECORD_PARTS = 11
+_ERROR, _RESULT, _IS_APART = 8, 9, 10
 
-
+Record = Sequence[Any]  # the line of a step, read
 _STATUSES: Mapping[str, TaskStatus] = {status.value: status for status in TaskStatus}
 _HAS_MORE = b",["  # in the line of a step: it has an error, or a result
 _encode = msgspec.json.Encoder().encode
@@ -77,10 +86,10 @@ def fence(state: TaskState) -> str:
     return f'[{state.version},"{state.status}",{state.attempt},'
 
 
-def record_line(step: Transition) -> bytes:
-    """What a step adds to the text, with the break before it."""
+def record_line(step: Transition) -> tuple[bytes, bytes]:
+    """What a step adds to the text, with the break before it; and its words, if they are kept apart."""
     if not step.is_recorded:
-        return b""
+        return b"", b""
     error, result, after = step.error, step.result, step.after
     told = "" if error is None else error.message
     told = told if result is None else result.message
@@ -96,9 +105,26 @@ def record_line(step: Transition) -> bytes:
         None if error is None else (error.code, error.message, error.detail, error.retryable),
         None if result is None or result.is_plain else (result.code, result.message, result.data),
     ]
-    while parts[-1] is None:
-        parts.pop()
-    return b"\n%b" % _encode(parts)
+    line = _line_of(parts)
+    if len(line) > LONG_LINE and error is not None:
+        parts[_ERROR] = (error.code, "", "", error.retryable)
+        return _line_of([*parts, 1]), _encode((error.message, error.detail))
+    if len(line) > LONG_LINE and result is not None:
+        parts[_RESULT] = (result.code, "")
+        return _line_of([*parts, 1]), _encode((result.message, result.data))
+    return line, b""
+
+
+def moves_lines(step: Transition) -> bool:
+    """Whether the lines of the steps before this one are moved."""
+    return step.after.version % STEPS_TOGETHER == 0
+
+
+def _line_of(parts: Sequence[object]) -> bytes:
+    count = len(parts)
+    while parts[count - 1] is None:
+        count -= 1
+    return b"\n%b" % _encode(parts[:count])
 
 
 class StoredTask:
@@ -115,34 +141,45 @@ class StoredTask:
     def to_live(self) -> LiveTask:
         return to_live(self.state, self.spec)
 
-    def to_task(self, apart: bytes | None = None) -> Task:
-        """The whole task, with the payload that is kept apart."""
-        is_well = self.state.status is SUCCESS
+    @property
+    def wordless(self) -> int | None:
+        """The version of the step whose words, which are kept apart, are those of the task."""
+        record = self._find_told()
+        return int(record[0]) if record is not None and is_wordless(record) else None
+
+    def to_task(self, payload: bytes | None = None, words: bytes | None = None) -> Task:
+        """The whole task, with what is kept apart of it."""
+        record, is_well = self._find_told(), self.state.status is SUCCESS
+        told = None if record is None else _with_words(record, words)
         return Task(
-            spec=to_spec(self.id, self.spec, apart=apart),
+            spec=to_spec(self.id, self.spec, apart=payload),
             state=self.state,
-            result=self._find_result() if is_well else None,
-            error=None if is_well else self._find_error(),
+            result=(TaskResult() if told is None else TaskResult(*told[_RESULT])) if is_well else None,
+            error=None if is_well or told is None else TaskError(*told[_ERROR]),
         )
 
-    def list_entries(self) -> list[LogEntry]:
-        """The record of its steps. The first entry follows from what it was made of."""
-        first = creation_entry(self.id, self.spec)
-        return [first, *(self._to_entry(_read_record(line)) for line in self._lines[2:])]
+    def list_records(self, moved: Sequence[bytes]) -> list[Record]:
+        """Its steps, with those that were moved; some may have been so after the text was read."""
+        lines = [line for lines in moved for line in lines.split(b"\n")[1:]]
+        records = {record[0]: record for record in map(_read_record, [*lines, *self._lines[2:]])}
+        return [records[version] for version in sorted(records)]
 
-    def _find_result(self) -> TaskResult:
-        line = self._lines[-1]
-        result = _read_record(line)[9] if _HAS_MORE in line else None
-        return TaskResult() if result is None else TaskResult(*result)
+    def first_entry(self) -> LogEntry:
+        """It follows from what the task was made of."""
+        return creation_entry(self.id, self.spec)
 
-    def _find_error(self) -> TaskError | None:
-        for line in self._lines[:1:-1]:
-            if _HAS_MORE in line and (error := _read_record(line)[8]) is not None:
-                return TaskError(*error)
+    def _find_told(self) -> Record | None:
+        """The step whose result or error is that of the task."""
+        is_well = self.state.status is SUCCESS
+        for line in self._lines[-1:] if is_well else self._lines[:1:-1]:
+            if _HAS_MORE in line and (record := _read_record(line))[_RESULT if is_well else _ERROR] is not None:
+                return record
         return None
 
-    def _to_entry(self, record: Sequence[Any]) -> LogEntry:
-        version, at_us, from_status, to_status, attempt, worker_id, kind, message, error, result = record
+    def to_entry(self, record: Record, words: bytes | None = None) -> LogEntry:
+        version, at_us, from_status, to_status, attempt, worker_id, kind, message, error, result, _ = _with_words(
+            record, words
+        )
         if message is None:
             message = result[1] if result is not None else error[1] if error is not None else ""
         return LogEntry(
@@ -183,6 +220,23 @@ def read_state(task_id: TaskId, line: bytes, *, tenant_id: TenantId) -> TaskStat
     )
 
 
-def _read_record(line: bytes) -> list[Any]:
+def _read_record(line: bytes) -> Record:
     parts: list[Any] = _decode(line)
     return [*parts, *[None] * _RECORD_PARTS][:_RECORD_PARTS]
+
+
+def is_wordless(record: Record) -> bool:
+    """Whether what it says is kept apart."""
+    return record[_IS_APART] is not None
+
+
+def _with_words(record: Record, words: bytes | None) -> Record:
+    if words is None:
+        return record
+    said, whole = _decode(words), list(record)
+    if record[_ERROR] is not None:
+        code, _, _, retryable = record[_ERROR]
+        whole[_ERROR] = (code, *said, retryable)
+    else:
+        whole[_RESULT] = (record[_RESULT][0], *said)
+    return whole

@@ -18,7 +18,7 @@ from rota.domain.ids import TaskId
 from rota.domain.paging import purge_limit
 from rota.domain.rollup import Grain, LeftBehind, Progress, RollupKey, Step, TaskFacts
 from rota.domain.task import FINAL
-from rota.infrastructure.store.redis.adding import load_tasks
+from rota.infrastructure.store.redis.adding import find_stored
 from rota.infrastructure.store.redis.configs import field_of
 from rota.infrastructure.store.redis.space import Change, Found, RedisSpace, spell, spell_time, to_id
 from rota.infrastructure.store.report_documents import facts_of, read_figures, read_ids, write_figures, write_ids
@@ -45,7 +45,7 @@ class RedisReportStore:
         return await self.load_facts(list(ids)[:limit])
 
     async def load_facts(self, task_ids: Collection[TaskId]) -> list[TaskFacts]:
-        return [facts_of(task) for task in (await load_tasks(self._space, list(task_ids))).values()]
+        return [facts_of(one.to_task()) for one in await find_stored(self._space, list(task_ids))]  # of no payload
 
     async def list_live_ids(self, *, after: int, upto: int, limit: int) -> list[TaskId]:
         within = (f"({spell(after)}", f"[{spell(upto)}", "LIMIT", 0, limit)

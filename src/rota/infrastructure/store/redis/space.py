@@ -2,6 +2,7 @@
 
     task:{id}                    a task: where it stands, what was asked, and each of its steps, a line of JSON each
     task:{id}:payload            its payload, if that is long
+    task:{id}:record             hash: long results and errors by the version of their step; the first steps of many
     task:{id}:lines              hash: the lines that its attempts wrote, by place
     tasks:live                   sorted set, all of score 0: what goes on; ids of 19 digits, so that they are in order
     tasks:waiting, tasks:running sorted sets by due time: what waits, and what runs with its deadline
@@ -143,6 +144,9 @@ class RedisSpace:
     def payload(self, task_id: int) -> str:
         return f"{self._tag}task:{task_id}:payload"
 
+    def record(self, task_id: int) -> str:
+        return f"{self._tag}task:{task_id}:record"
+
     def lines(self, task_id: int) -> str:
         return f"{self._tag}task:{task_id}:lines"
 
@@ -181,11 +185,11 @@ class RedisSpace:
             found += await self.client.command(*command, *parts[start : start + at_once])
         return found
 
-    async def ask_each(self, commands: Sequence[Sequence[Part]]) -> list[Any]:
+    async def ask_each(self, commands: Sequence[Sequence[Part]], *, at_once: int = AT_ONCE) -> list[Any]:
         """The answers to many commands, in order, some in one round trip."""
         found: list[Any] = []
-        for start in range(0, len(commands), AT_ONCE):
-            found += await self.client.batch(commands[start : start + AT_ONCE])
+        for start in range(0, len(commands), at_once):
+            found += await self.client.batch(commands[start : start + at_once])
         return found
 
     async def read_hash(self, key: str) -> dict[str, bytes]:

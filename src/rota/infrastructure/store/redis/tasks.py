@@ -160,7 +160,7 @@ class RedisTaskStore:
         for one in old:
             payload, state, spec = space.payload(one.id), one.state, one.spec
             kept = payload if spec.key is None else space.idempotency(spec.tenant, spec.key)
-            keys += (space.task(one.id), payload, space.lines(one.id))
+            keys += (space.task(one.id), payload, space.record(one.id), space.lines(one.id))
             keys += (space.ended(spec.tenant, state.status), space.of_type(spec.tenant, spec.type), kept)
         return int(await space.client.run(self._purge_tasks, keys=keys, args=[spell(one.id) for one in old]))
 
