@@ -194,7 +194,8 @@ def report(name: str, found: Found) -> None:
 
 
 def spell(spent: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {used:.0f}" for name, used in spent.items()) + f", sum {sum(spent.values()):.0f}"
+    told = [f"{name} {used:.0f}" for name, used in spent.items() if used >= 0.5]  # not of servers that only stand beside
+    return ", ".join((*told, f"sum {sum(spent.values()):.0f}"))
 
 
 def say(text: str) -> None:

@@ -13,9 +13,9 @@ MOST_OF_OTHERS = 0.15  # of the machine, with what the kernel does; more, and a 
 QUICK = "One round of everything, and fewer tasks: the figures of a whole run are steadier."
 END_TO_END_TASKS = 50_000  # of each round: some seconds, so that what happens once a second is in them
 WHOLE = (
-    f"End to end, each round is {END_TO_END_TASKS:,} tasks. Rates, the scheduler's CPU and the shares of an empty"
-    " database are medians of three rounds, but for the million of queued tasks, which are queued once. Waits are those"
-    " of 300 tasks, one after the other; memory and idle CPU were read once."
+    "End to end, each round is {tasks:,} tasks. Rates, the scheduler's CPU and the shares of an empty database are medians"
+    " of three rounds, but for the million of queued tasks, which are queued once. Waits are those of 300 tasks, one after"
+    " the other; memory and idle CPU were read once."
 )
 PEER_GROUP = "Peers"
 BOTH = ", both"
@@ -99,6 +99,7 @@ class Outcome:
     is_whole: bool = True
     figures: list[Figure] = field(default_factory=list)
     machine: str = field(default_factory=lambda: describe_machine())
+    end_to_end_tasks: int = END_TO_END_TASKS  # of a round, as it was then
 
     @classmethod
     def read(cls, path: Path) -> "Outcome":
@@ -137,13 +138,15 @@ class Outcome:
             "is_quick": self.is_quick,
             "is_whole": self.is_whole,
             "machine": self.machine,
+            "end_to_end_tasks": self.end_to_end_tasks,
             "figures": [asdict(figure) for figure in self.figures],
         }
 
     def to_markdown(self, picture: str) -> Iterator[str]:
         yield f"# Benchmarks, {self.began_at}"
         yield ""
-        yield f"{self.machine}. Everything runs on this one machine. {QUICK if self.is_quick else WHOLE}"
+        how = QUICK if self.is_quick else WHOLE.format(tasks=self.end_to_end_tasks)
+        yield f"{self.machine}. Everything runs on this one machine. {how}"
         yield f"\n![{TITLE}]({picture})"
         for group, figures in self.groups().items():
             yield f"\n## {group}\n"

@@ -90,6 +90,13 @@ def test_the_columns_of_the_table_are_as_wide_as_what_is_in_them(outcome: Outcom
     assert list(Outcome("2026-11-16T01:02:03Z", is_quick=False).to_text()) == []
 
 
+def test_a_run_that_is_rendered_anew_tells_the_size_of_its_own_rounds(outcome: Outcome, tmp_path: Path) -> None:
+    outcome.end_to_end_tasks = 20_000
+    outcome.write(tmp_path)
+    read = Outcome.read(tmp_path / "latest.json")
+    assert any("each round is 20,000 tasks" in line for line in read.to_markdown("latest.svg"))
+
+
 def test_each_figure_stands_with_its_share_and_with_what_disturbed_it(outcome: Outcome) -> None:
     lines = list(outcome.to_markdown("latest.svg"))
     assert "| redis+mariadb, both | 7,015 tasks/s | 29% of the floor | CPU 270 µs |" in lines
