@@ -194,7 +194,7 @@ def report(name: str, found: Found) -> None:
 
 
 def spell(spent: Mapping[str, float]) -> str:
-    told = [f"{name} {used:.0f}" for name, used in spent.items() if used >= 0.5]  # not of servers that only stand beside
+    told = [f"{name} {used:.0f}" for name, used in spent.items() if used >= 0.5]  # a server that is idle says nothing
     return ", ".join((*told, f"sum {sum(spent.values()):.0f}"))
 
 

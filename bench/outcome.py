@@ -13,9 +13,9 @@ MOST_OF_OTHERS = 0.15  # of the machine, with what the kernel does; more, and a 
 QUICK = "One round of everything, and fewer tasks: the figures of a whole run are steadier."
 END_TO_END_TASKS = 50_000  # of each round: some seconds, so that what happens once a second is in them
 WHOLE = (
-    "End to end, each round is {tasks:,} tasks. Rates, the scheduler's CPU and the shares of an empty database are medians"
-    " of three rounds, but for the million of queued tasks, which are queued once. Waits are those of 300 tasks, one after"
-    " the other; memory and idle CPU were read once."
+    "End to end, each round is {tasks:,} tasks. Rates, the scheduler's CPU and the shares of an empty database are"
+    " medians of three rounds, but for the million of queued tasks, which are queued once. Waits are those of 300"
+    " tasks, one after the other; memory and idle CPU were read once."
 )
 PEER_GROUP = "Peers"
 BOTH = ", both"
