@@ -100,6 +100,7 @@ async def test_who_is_connected_to_a_silent_member_is_told_and_watches_elsewhere
         a_client(f"127.0.0.1:{proxy.port}", f"127.0.0.1:{etcd_server.port}") as client,
     ):
         now = (await client.read([get(key)])).revision
+        await client._endpoints._links[0].channel.channel_ready()  # the other one may have been connected sooner
         with pytest.raises(CoordinatorUnavailableError, match=GIVEN_UP):
             async with asyncio.timeout(PATIENCE_S), client.watch(only(key), after=now) as events:
                 proxy.blackhole()

@@ -232,6 +232,19 @@ async def test_what_a_server_describes_is_read_beside_the_loop(monkeypatch: pyte
     assert threading.main_thread() not in threads
 
 
+async def test_a_version_of_reflection_that_breaks_leaves_the_other_one() -> None:
+    pool, place = a_shop()
+    broken = Service({REFLECTION: abort_with(grpc.StatusCode.INTERNAL), "/shop.v1.Orders/Place": place})
+    async with a_grpc_executor() as executor:
+        async with a_grpc_server(broken, reflected=(["shop.v1.Orders"], pool)) as address:
+            outcome = await executor.execute(a_grpc_job(address, **SHOP), Recorder())
+        async with a_grpc_server(broken) as address:
+            alone = await executor.execute(a_grpc_job(address, **SHOP), Recorder())
+    assert isinstance(outcome, Succeeded)
+    assert isinstance(alone, Failed)
+    assert (alone.error.code, alone.error.retryable) == ("grpc_internal", True)
+
+
 async def test_descriptions_are_remembered_up_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, place = a_shop()
     service = Service({"/shop.v1.Orders/Place": place})

@@ -130,13 +130,21 @@ def _method(pool: descriptor_pool.DescriptorPool, service: str, *, method: str) 
 
 
 async def _ask(channel: grpc.aio.Channel, service: str) -> tuple[_Files, int]:
-    """Every file that the service depends on and their size, by the server's reflection of either version."""
+    """Every file that the service depends on and their size, by the server's reflection of either version.
+
+    That a server does not know a version may come while our question is still written; grpc.aio then tells of an
+    internal error, as it would of one of the server's own."""
+    broken: grpc.aio.AioRpcError | None = None
     for version in SERVICES:
         try:
             return await _gather(channel, version, service=service)
         except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+            if error.code() is grpc.StatusCode.INTERNAL:
+                broken = error
+            elif error.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 raise
+    if broken is not None:
+        raise broken
     problem = f"the server offers no reflection, and no file of grpc.descriptor_sets has {service}"
     raise UnknownMethodError(problem)
 
