@@ -2,7 +2,9 @@
 
 import asyncio
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,17 @@ def test_a_server_whose_schema_is_not_current_is_refused(tmp_path: Path, postgre
     assert ran.returncode == 2
     assert "error: the store's schema is at nothing, this release needs " in ran.stderr
     assert ran.stderr.splitlines()[-1] == "try: rota db upgrade"
+
+
+def test_on_the_schema_of_a_later_release_a_new_token_is_all_of_the_standard_output(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/rota.db"
+    assert rota_command(tmp_path, "db", "upgrade", ROTA_STORE__URL=url).returncode == 0
+    with closing(sqlite3.connect(tmp_path / "rota.db")) as connection, connection:
+        connection.execute("UPDATE rota_schema_version SET version_num = '9999'")
+    ran = rota_command(tmp_path, "token", "create", "first", "--direct", ROTA_STORE__URL=url)
+    assert ran.returncode == 0
+    assert len(ran.stdout.splitlines()) == 1
+    assert "schema.later_than_release" in ran.stderr
 
 
 def test_a_store_that_is_away_is_told(tmp_path: Path) -> None:

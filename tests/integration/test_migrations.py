@@ -10,17 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+import rota
 from rota.domain.errors import ConfigError, StoreUnavailableError
 from rota.infrastructure.database import connect, coordination_schema
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import DatabaseDefectError
-from rota.infrastructure.database.migrate import LOCK_NAME, LOCK_NUMBER, VERSION_TABLE, SchemaStatus, status, upgrade
+from rota.infrastructure.database.migrate import (
+    FLOOR_TABLE,
+    LOCK_NAME,
+    LOCK_NUMBER,
+    VERSION_TABLE,
+    SchemaStatus,
+    status,
+    upgrade,
+)
 from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.sdk.tasks import TaskFunction, TaskOptions, define
 from tests.support.names import fresh_name
 from tests.support.servers.postgres import PostgresServer
 
@@ -41,6 +52,20 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(server.url(name))
 
 
+@pytest_asyncio.fixture
+async def later(url: str) -> str:
+    """A database that a later release has upgraded."""
+    await upgrade(url)
+    for table in ("task", "task_live", "task_config"):
+        await execute(url, f"ALTER TABLE {table} ADD COLUMN of_later INTEGER NOT NULL DEFAULT 7")
+    await execute(url, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")  # noqa: S608 our own name
+    return url
+
+
+def on(url: str) -> dict[str, Any]:
+    return {"store": {"url": url}, "coordinator": {"url": "sql://"}, "metrics": {"collector": "none"}}
+
+
 async def test_an_empty_database_is_behind_and_upgrade_brings_it_up(url: str) -> None:
     before = await status(url)
     assert before.current is None
@@ -49,14 +74,34 @@ async def test_an_empty_database_is_behind_and_upgrade_brings_it_up(url: str) ->
     assert (await upgrade(url)).is_current, "a second upgrade finds nothing to do"
 
 
-async def test_a_schema_of_a_later_release_is_told_and_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "rota.db"
-    await upgrade(f"sqlite:///{file}")
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")  # noqa: S608 our own name
-    with pytest.raises(ConfigError, match="the schema is at 9999, and this release knows it up to "):
-        await upgrade(f"sqlite:///{file}")
-    assert (await status(f"sqlite:///{file}")).current == "9999"
+async def test_a_schema_of_a_later_release_is_told_and_left_alone(later: str) -> None:
+    now = await upgrade(later)
+    assert now == await status(later)
+    assert (now.current, now.is_later, now.is_current, now.can_be_used) == ("9999", True, False, True)
+    assert (await upgrade(later, lock_wait=timedelta(seconds=5))).is_later, "the lock is free"
+
+
+async def test_a_task_runs_on_the_schema_of_a_later_release(later: str) -> None:
+    async def double(number: int) -> int:
+        return 2 * number
+
+    tasks = [TaskFunction(double, define("double", TaskOptions()))]
+    async with rota.Rota(on(later), tasks=tasks) as app:
+        task = await (await app.submit("double", {"number": 4})).wait("20s")
+    assert task.result is not None
+    assert task.result.data == 8
+
+
+async def test_a_release_that_is_too_old_for_a_later_schema_does_not_start_on_it(later: str) -> None:
+    await execute(later, f"CREATE TABLE {FLOOR_TABLE} (version_num VARCHAR(32))")
+    await execute(later, f"INSERT INTO {FLOOR_TABLE} VALUES ('0001')")  # noqa: S608 our own name
+    async with rota.Rota(on(later), roles=()):
+        pass
+    await execute(later, f"UPDATE {FLOOR_TABLE} SET version_num = '9998'")  # noqa: S608 our own name
+    with pytest.raises(ConfigError, match=r"at 9999, later than .*: 9998 is the least that runs on it") as refused:
+        async with rota.Rota(on(later), roles=()):
+            pass
+    assert refused.value.fix == "pip install --upgrade rota"
 
 
 async def test_the_migrations_make_exactly_the_schema_of_the_code(url: str) -> None:
@@ -142,7 +187,7 @@ async def held_lock(url: str) -> AsyncIterator[None]:
 
 async def execute(url: str, statement: str) -> None:
     if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
             connection.execute(statement)
     else:
         async with connected(url) as server:

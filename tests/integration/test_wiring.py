@@ -1,9 +1,12 @@
 """Building on real files and servers: what is opened, what stands in, and what is refused."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import rota
 from rota.application.ports.system import System
@@ -49,6 +52,17 @@ async def test_an_embedded_schema_is_made_and_upgraded_without_asking(tmp_path: 
     assert not (await read_schema(settings)).is_current
     await prepare_schema(settings)
     assert (await read_schema(settings)).is_current
+
+
+async def test_that_the_schema_is_a_later_releases_is_in_the_log(tmp_path: Path) -> None:
+    settings = a_plan(tmp_path).settings
+    now = await upgrade_schema(settings)
+    with closing(sqlite3.connect(tmp_path / "rota.db")) as connection, connection:
+        connection.execute("UPDATE rota_schema_version SET version_num = '9999'")
+    with capture_logs() as lines:
+        await prepare_schema(settings)
+    told = {"event": "schema.later_than_release", "log_level": "warning", "schema": "9999", "release": now.newest}
+    assert told in lines
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "postgres"])

@@ -18,7 +18,7 @@ from rota.config.alone import find_refusal
 from rota.config.exposure import check_exposure, is_loopback
 from rota.config.load import Loaded
 from rota.config.registry import ETCD_SCHEMES, REDIS_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
-from rota.config.schema import read_schema
+from rota.config.schema import find_schema_problem, read_schema, tell_schema
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError, RotaError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT
@@ -134,11 +134,9 @@ async def _examine_schema(settings: Settings) -> Finding:
     if _sqlite_path(settings) is not None and not _has_file(settings):
         return Finding("schema", f"there is no {_sqlite_path(settings)} yet", fix="rota db upgrade")
     now = await read_schema(settings)
-    if not now.is_current:
-        return Finding(
-            "schema", f"is at {now.current or 'nothing'}, this release has {now.newest}", fix="rota db upgrade"
-        )
-    return Finding("schema", f"is at {now.current}, as this release needs")
+    told = f"is {tell_schema(now)}{', as this release needs' if now.is_current else ''}"
+    problem = find_schema_problem(now)
+    return Finding("schema", told, fix="" if problem is None else problem.fix)
 
 
 async def _examine_clock(settings: Settings) -> Finding:

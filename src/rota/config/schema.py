@@ -5,6 +5,8 @@ Alembic is imported when it is used: it takes longer than most commands run.
 
 from typing import TYPE_CHECKING
 
+import structlog
+
 from rota.config.registry import SQL_SCHEMES, Registries, scheme_of
 from rota.config.settings import Settings
 from rota.domain.errors import ConfigError
@@ -12,12 +14,14 @@ from rota.domain.errors import ConfigError
 if TYPE_CHECKING:
     from rota.infrastructure.database.migrate import SchemaStatus
 
+log = structlog.get_logger(__name__)
+
 
 async def upgrade_schema(settings: Settings) -> "SchemaStatus":
-    """Bring the store's schema to this release. May be repeated."""
+    """Bring the store's schema to this release, unless it is later. May be repeated."""
     from rota.infrastructure.database.migrate import upgrade
 
-    return await upgrade(_sql_url(settings))
+    return _check(await upgrade(_sql_url(settings)))
 
 
 async def read_schema(settings: Settings) -> "SchemaStatus":
@@ -28,15 +32,41 @@ async def read_schema(settings: Settings) -> "SchemaStatus":
 
 
 async def prepare_schema(settings: Settings) -> None:
-    """Make sure that the schema is this release's: an embedded file is upgraded, a server's is the operator's to do."""
+    """Make sure that this release can run on the schema: an embedded file is upgraded, a server's is the operator's
+    to upgrade. It runs on a later one too, as whoever starts again while the release after it arrives, or is rolled
+    back to."""
     scheme = scheme_of(settings.store.url)
-    if scheme == "sqlite":
-        await upgrade_schema(settings)
-    elif scheme in SQL_SCHEMES:
-        now = await read_schema(settings)
-        if not now.is_current:
-            problem = f"the store's schema is at {now.current or 'nothing'}, this release needs {now.newest}"
-            raise ConfigError(problem, fix="rota db upgrade")
+    if scheme not in SQL_SCHEMES:
+        return
+    now = await upgrade_schema(settings) if scheme == "sqlite" else _check(await read_schema(settings))
+    if now.is_later:
+        log.warning("schema.later_than_release", schema=now.current, release=now.newest)
+
+
+def tell_schema(now: "SchemaStatus") -> str:
+    """Where the schema is, in words."""
+    if now.is_current:
+        return f"at {now.current}"
+    if not now.is_later:
+        return f"at {now.current or 'nothing'}, this release needs {now.newest}"
+    later = f"at {now.current}, later than this release, which has {now.newest}"
+    return f"{later} and runs on it" if now.can_be_used else f"{later}: {now.floor} is the least that runs on it"
+
+
+def find_schema_problem(now: "SchemaStatus") -> ConfigError | None:
+    """Why this release does not run on the schema; None where it does."""
+    if now.can_be_used:
+        return None
+    problem = f"the store's schema is {tell_schema(now)}"
+    if now.is_later:
+        return ConfigError(problem, fix="pip install --upgrade rota")
+    return ConfigError(problem, fix="rota db upgrade")
+
+
+def _check(now: "SchemaStatus") -> "SchemaStatus":
+    if problem := find_schema_problem(now):
+        raise problem
+    return now
 
 
 def has_schema(settings: Settings) -> bool:

@@ -18,6 +18,7 @@ from rota.domain.errors import ConfigError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.infrastructure.coordination.memory import memory_coordinator
 from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.infrastructure.telemetry.logging import leave_logging_to_the_program
 
 
 def local_actor() -> Actor:
@@ -35,6 +36,7 @@ async def issue_token(
     if (file := sqlite_file(settings.store.url)) is not None and not file.exists():
         problem = f"there is no store at {file} yet: run this where your servers run, with their settings"
         raise ConfigError(problem, fix="rota server")  # makes it
+    leave_logging_to_the_program()  # to standard error: standard output is the secret's
     system = System(SystemClock(), SystemRandom())
     await prepare_schema(settings)
     open_store = Registries().stores.get(scheme_of(settings.store.url))

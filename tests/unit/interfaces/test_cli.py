@@ -1,6 +1,8 @@
 """The command line: what it prints, where, and with which exit code."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -112,6 +114,17 @@ def test_the_schema_is_behind_then_upgraded_then_current(capsys: pytest.CaptureF
     assert run(["db", "upgrade"]) == 0
     assert run(["db", "check"]) == 0
     assert run(["db", "status"]) == 0
+
+
+def test_on_the_schema_of_a_later_release_there_is_nothing_to_upgrade(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["db", "upgrade"]) == 0
+    newest = capsys.readouterr().out.split()[-1]
+    with closing(sqlite3.connect(".rota/rota.db")) as connection, connection:
+        connection.execute("UPDATE rota_schema_version SET version_num = '9999'")
+    told = f"schema is at 9999, later than this release, which has {newest} and runs on it"
+    for word, end in (("upgrade", ": there is nothing to do"), ("check", ""), ("status", "")):
+        assert run(["db", word]) == 0
+        assert capsys.readouterr().out == f"{told}{end}\n"
 
 
 def test_a_store_without_a_schema_is_said_to_have_none(

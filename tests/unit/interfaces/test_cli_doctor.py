@@ -3,7 +3,9 @@
 import asyncio
 import re
 import socket
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -87,6 +89,16 @@ def test_all_is_well(api: FakeApi, capsys: Printed) -> None:
     assert re.search(
         r"ok    server: http://127\.0\.0\.1:\d+ \(api\.port\) answers, of this installation, nodes 1", printed
     )
+
+
+def test_the_schema_of_a_later_release_is_told_and_no_fault(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /cluster", CLUSTER)
+    assert run(["db", "upgrade"]) == 0
+    with closing(sqlite3.connect(".rota/rota.db")) as connection, connection:
+        connection.execute("UPDATE rota_schema_version SET version_num = '9999'")
+    live("api", "scheduler")
+    assert run(["doctor"]) == 0
+    assert "ok    schema: is at 9999, later than this release, which has " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("words", "fix"), [([], "unset ROTA_URL"), (["--url", "http://127.0.0.1:9"], "rota doctor")])

@@ -1,5 +1,8 @@
 """The schema's versions. A release runs on its own schema and on the next one: first expand, a release later contract.
 
+So a schema that a release does not know is a later one, and it runs on that unless a migration has written down that
+it must not: what a later release made is not its to change.
+
 Two processes that migrate at once take turns through a lock of the database; the second finds nothing left to do. One
 that cannot get the lock in time changes nothing. The lock belongs to the session: a process that dies gives it back.
 """
@@ -15,11 +18,11 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, MetaData, String, Table, inspect
+from sqlalchemy import Column, Connection, MetaData, String, Table, column, inspect, select, table
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from rota.domain.errors import ConfigError, RotaError, StoreUnavailableError
+from rota.domain.errors import RotaError, StoreUnavailableError
 from rota.infrastructure.database.connect import parse_url, server_engine, sqlite_engine
 from rota.infrastructure.database.database import DatabaseDefectError
 from rota.infrastructure.database.trouble import Trouble, diagnose
@@ -27,6 +30,7 @@ from rota.infrastructure.database.trouble import Trouble, diagnose
 T = TypeVar("T")
 
 VERSION_TABLE = "rota_schema_version"
+FLOOR_TABLE = "rota_schema_floor"  # made by the first migration that takes away what an older release uses
 # Alembic would make it too, but names its primary key, at which MySQL mutters into the log.
 _version_table = Table(VERSION_TABLE, MetaData(), Column("version_num", String(32), primary_key=True))
 LOCK_NUMBER = 7_682_001  # ours among the advisory locks of a PostgreSQL database
@@ -39,15 +43,22 @@ class SchemaStatus:
     """Where a database's schema stands."""
 
     current: str | None
-    newest: str
+    newest: str  # that this release knows
+    is_later: bool = False  # than this release knows
+    floor: str | None = None  # the least that a release must know to run on a later one
 
     @property
     def is_current(self) -> bool:
         return self.current == self.newest
 
+    @property
+    def can_be_used(self) -> bool:
+        """Whether this release runs on it as it is."""
+        return self.is_current or (self.is_later and (self.floor is None or self.newest >= self.floor))
+
 
 async def upgrade(url: str, *, lock_wait: timedelta = LOCK_WAIT) -> SchemaStatus:
-    """Bring the schema to the newest version; does nothing when it is there.
+    """Bring the schema to the newest version; does nothing when it is there, or later.
 
     May be repeated. Raises `StoreUnavailableError` when the database cannot be reached or another process migrates it
     for longer than `lock_wait`, `DatabaseDefectError` when the database refuses.
@@ -58,8 +69,7 @@ async def upgrade(url: str, *, lock_wait: timedelta = LOCK_WAIT) -> SchemaStatus
 
 async def status(url: str) -> SchemaStatus:
     """Compare the database with this release, changing nothing. Raises as `upgrade` does."""
-    newest = ScriptDirectory.from_config(_config()).get_current_head()
-    return SchemaStatus(current=await _run(url, _current_version), newest=str(newest))
+    return await _run(url, _status)
 
 
 def _config() -> Config:
@@ -68,28 +78,31 @@ def _config() -> Config:
     return config
 
 
-def _current_version(connection: Connection) -> str | None:
-    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-    return context.get_current_revision()
+def _status(connection: Connection) -> SchemaStatus:
+    scripts = ScriptDirectory.from_config(_config())
+    current = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+    known = {script.revision for script in scripts.walk_revisions()}
+    is_later = current is not None and current not in known
+    floor = _read_floor(connection) if is_later else None
+    return SchemaStatus(current, newest=str(scripts.get_current_head()), is_later=is_later, floor=floor)
+
+
+def _read_floor(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(FLOOR_TABLE):
+        return None
+    return connection.execute(select(column("version_num", String)).select_from(table(FLOOR_TABLE))).scalar()
 
 
 def _upgrade_locked(connection: Connection, lock_wait: timedelta) -> None:
     with _locked(connection, lock_wait):
         if not inspect(connection).has_table(VERSION_TABLE):
             _version_table.create(connection)
+        if _status(connection).is_later:
+            return
         config = _config()
         config.attributes["connection"] = connection
-        _check_known(_current_version(connection))
         command.upgrade(config, "head")
         connection.commit()
-
-
-def _check_known(current: str | None) -> None:
-    """A later release has been here: what it made is not ours to change."""
-    scripts = ScriptDirectory.from_config(_config())
-    if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
-        problem = f"the schema is at {current}, and this release knows it up to {scripts.get_current_head()}"
-        raise ConfigError(problem, fix="pip install --upgrade rota")
 
 
 @contextmanager

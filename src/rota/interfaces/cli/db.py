@@ -19,8 +19,10 @@ def db() -> None:
 @config_option
 @set_option
 def upgrade(config: Path | None, *, changes: tuple[str, ...]) -> None:
-    """Bring the schema to this release, if the store has one."""
-    from rota.config.schema import has_schema, upgrade_schema
+    """Bring the schema to this release, if the store has one.
+
+    One that a later release has made is left as it is."""
+    from rota.config.schema import has_schema, tell_schema, upgrade_schema
 
     settings = load_settings(config, read_changes(changes)).settings
     if not has_schema(settings):
@@ -28,7 +30,7 @@ def upgrade(config: Path | None, *, changes: tuple[str, ...]) -> None:
         return
     with spinner("the schema is being upgraded"):
         now = asyncio.run(upgrade_schema(settings))
-    click.echo(f"schema is at {now.current}")
+    click.echo(f"schema is {tell_schema(now)}{': there is nothing to do' if now.is_later else ''}")
 
 
 @db.command()
@@ -36,21 +38,22 @@ def upgrade(config: Path | None, *, changes: tuple[str, ...]) -> None:
 @set_option
 def status(config: Path | None, *, changes: tuple[str, ...]) -> None:
     """Say where the schema stands."""
-    from rota.config.schema import read_schema
+    from rota.config.schema import read_schema, tell_schema
 
     now = asyncio.run(read_schema(load_settings(config, read_changes(changes)).settings))
-    click.echo(f"schema is at {now.current or 'nothing'}, this release has {now.newest}")
+    click.echo(f"schema is {tell_schema(now)}")
 
 
 @db.command()
 @config_option
 @set_option
 def check(config: Path | None, *, changes: tuple[str, ...]) -> None:
-    """Fail unless the schema is that of this release."""
-    from rota.config.schema import read_schema
+    """Fail unless this release can run on the schema.
+
+    That is its own, or one that a later release has made."""
+    from rota.config.schema import find_schema_problem, read_schema, tell_schema
 
     now = asyncio.run(read_schema(load_settings(config, read_changes(changes)).settings))
-    if not now.is_current:
-        problem = f"schema is at {now.current or 'nothing'}, this release needs {now.newest}"
-        raise CheckFailedError(problem, fix="rota db upgrade")
-    click.echo(f"schema is at {now.current}")
+    if problem := find_schema_problem(now):
+        raise CheckFailedError(problem.problem, fix=problem.fix)
+    click.echo(f"schema is {tell_schema(now)}")
