@@ -29,9 +29,7 @@ from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
 from rota.domain.task import SUCCESS, LiveTask, LogKind
 from rota.domain.task_config import TaskConfig, UnreadableConfig
-from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator
 from rota.infrastructure.coordination.redis_client import Part, RedisClient, Script
-from rota.infrastructure.coordination.redis_health import read_redis_health
 from rota.infrastructure.store.redis.risks import warn_of_risks
 from rota.infrastructure.store.redis.space import RedisSpace
 from rota.infrastructure.store.redis.store import open_redis_store, redis_store
@@ -402,32 +400,11 @@ async def test_a_full_redis_refuses_whole_changes_and_can_still_be_purged() -> N
             await client.close()
 
 
-async def test_a_user_with_few_rights_is_enough() -> None:
-    """Those that the guide names."""
-    require_server("redis")
-    with RedisServer() as server:
-        admin = RedisClient(server.url(), PATIENT_REDIS)
-        rights = ("~{shop}:*", "&{shop}:*", "+@all", "-@dangerous", "+info", "+config|get")
-        await admin.command("ACL", "SETUSER", "rota", "on", ">secret", *rights)
-        await admin.close()
-        url = server.url().replace("://", "://rota:secret@")
-        async with open_redis_store(url, "shop") as store, open_redis_coordinator(url, "shop") as coordinator:
-            await end(store, await grant(store, await add(store, make_tasks(3))))
-            put = await store.configs.put(a_config("report", schedule=Schedule(every=HOUR), next_fire_at=NOON))
-            await store.schedules.fire([a_firing(put)])
-            assert await store.tasks.purge(completed_before=NOON + HOUR, limit=10) == 3
-            assert await coordinator.election.find_leader() is None
-        assert (await read_redis_health(url, "{shop}:tenants")).persistence == "none"
-
-
 async def test_everything_is_in_one_slot_of_a_cluster(prefix: str) -> None:
     require_server("redis")
-    with RedisServer(options=("--cluster-enabled", "yes", "--cluster-port", str(free_port()))) as server:
+    async with a_cluster_of_one() as server:
         client = RedisClient(server.url(), PATIENT_REDIS, unavailable=StoreUnavailableError)
         try:
-            for start in range(0, 16384, 4096):
-                await client.command("CLUSTER", "ADDSLOTS", *range(start, start + 4096))
-            await all_is_well(client)
             store = redis_store(RedisSpace(client, prefix))
             tasks = make_tasks(3, payload=LONG)
             await store.tasks.add([NewTask(task, key=f"k{task.id}", digest="d") for task in tasks])
@@ -440,9 +417,16 @@ async def test_everything_is_in_one_slot_of_a_cluster(prefix: str) -> None:
             await client.close()
 
 
-async def all_is_well(client: RedisClient) -> None:
-    while b"cluster_state:ok" not in await client.command("CLUSTER", "INFO"):
-        continue
+@asynccontextmanager
+async def a_cluster_of_one() -> AsyncIterator[RedisServer]:
+    with RedisServer(options=("--cluster-enabled", "yes", "--cluster-port", str(free_port()))) as server:
+        client = RedisClient(server.url(), PATIENT_REDIS)
+        for start in range(0, 16384, 4096):
+            await client.command("CLUSTER", "ADDSLOTS", *range(start, start + 4096))
+        while b"cluster_state:ok" not in await client.command("CLUSTER", "INFO"):
+            continue
+        await client.close()
+        yield server
 
 
 @pytest.mark.parametrize("name", ["", "{x}", "a}"])
