@@ -13,6 +13,8 @@ from rota.domain.durations import parse_duration
 from tools.check_deploy.product import VERSION, Launch, check_launch, drains_within, ports_of
 
 USUAL_PORT = 8420  # that `rota health` asks if it is told of none
+ON_DEMAND = ("build", "client")
+REPOSITORY = "rota"
 PASSWORD = {"DB_PASSWORD": "0" * 48}
 VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::(?P<sign>[-?])(?P<rest>[^{}]*))?\})")
 HOST = re.compile(r"^\w+://(?:[^@/]*@)?([\w.-]+)")
@@ -34,6 +36,7 @@ class Topology:
 
 def check_compose(folder: Path) -> Iterator[str]:
     text = (folder / "compose.yaml").read_text("utf-8")
+    yield from _check_builds(yaml.safe_load(text)["services"])
     chosen = sorted((folder / "env").glob("*.env"))
     if not chosen:
         yield "deploy/env: no topology in it"
@@ -56,7 +59,7 @@ def read_topology(text: str, path: Path) -> Topology:
         if equals and not name.startswith("#"):
             variables[name] = interpolate(value, variables)
     whole = yaml.safe_load(text)
-    profiles = {*variables.get("COMPOSE_PROFILES", "").split(","), "client"}
+    profiles = {*variables.get("COMPOSE_PROFILES", "").split(","), *ON_DEMAND}
     services = {
         name: _fill(service, variables)
         for name, service in whole["services"].items()
@@ -89,7 +92,7 @@ def _fill(value: Any, variables: Mapping[str, str]) -> Any:
 
 def _check_service(service: Service, place: str, *, topology: Topology) -> Iterator[str]:
     yield from _check_surroundings(service, place, topology=topology)
-    if "dockerfile" not in service.get("build", {}):  # a server, though it may be built here too
+    if service["image"].partition(":")[0] != REPOSITORY:  # a server
         return
     if service["image"] != f"rota:{VERSION}":
         yield f"{place}: its image is {service['image']}, this release is {VERSION}"
@@ -102,6 +105,13 @@ def _check_service(service: Service, place: str, *, topology: Topology) -> Itera
         host = HOST.match(launch.variables.get(key, ""))
         if host is not None and host[1] not in topology.services:
             yield f"{place}: {key} leads to {host[1]}, which does not run in this topology"
+
+
+def _check_builds(services: Mapping[str, Service]) -> Iterator[str]:
+    """What is built here has a name of its own."""
+    for name, service in services.items():
+        if "build" in service and VARIABLE.search(service["image"]):
+            yield f"compose.yaml: {name}: a build of it would take the name of the user's image, {service['image']}"
 
 
 def _check_surroundings(service: Service, place: str, *, topology: Topology) -> Iterator[str]:

@@ -86,6 +86,8 @@ def test_the_manifests_are_sound() -> None:
         (", resources: {limits: {cpus: \"1\", memory: 512M}}}", "}", "worker: has no limits"),
         ('["mysql:/var/lib/mysql"]', '["data:/var/lib/mysql"]', "is not declared"),
         ("rota:0.1.0}", "rota:0.0.9}", "this release is"),
+        ("image: rota:0.1.0", "image: rota:0.0.9", "rota: its image is rota:0.0.9, this release is"),
+        ("image: rota:0.1.0", "image: ${IMAGE:-rota:0.1.0}", "would take the name of the user's image"),
         ("    user: redis ", "    # ", "redis: an image leaves root for its own server alone"),
     ],
 )  # fmt: skip
