@@ -6,16 +6,21 @@ from pathlib import Path
 
 import yaml
 
-from tools.check_deploy.kubernetes import check_objects
+from rota.config.settings import SCHEMA
+from tools.check_deploy.kubernetes import CHECKSUM, check_objects
 from tools.check_deploy.outside import Outside
 from tools.check_deploy.product import VERSION
 
 CHART = Path("helm/rota")
+HELPERS = Path("templates/_helpers.tpl")
 MANIFESTS = Path("kubernetes")
 NAME = "rota"
 HEAD = "# Rendered from deploy/helm/rota by `make docs`; what to change is there.\n"
 SOURCE = re.compile(r"^---\n# Source: rota/templates/(\S+)\n", re.MULTILINE)
 HOOK = re.compile(r"^ +annotations:\n(?: +helm\.sh/\S+ .*\n)+", re.MULTILINE)  # helm's business alone
+OWN = frozenset({"worker.capacity"})  # live settings for which the chart has values of its own
+NOT_LIVE = "worker.lease"  # one of those that are not
+LISTED = re.compile(r'"([a-z_]+\.[a-z_]+)"')
 VARIANTS: Mapping[str, Sequence[str]] = {
     "as it comes": (),
     "scaled by the queue": ("worker.autoscaling.enabled=true",),
@@ -43,11 +48,30 @@ def check_chart(folder: Path, outside: Outside) -> Iterator[str]:
             texts[f"chart {name}"], problems = _render(folder, outside, changes=changes)
             yield from (f"chart {name}: {problem}" for problem in problems)
         yield from _compare(folder, outside)
+        yield from _check_replacement(folder, outside, text=texts["chart as it comes"])
     for name, text in texts.items():
         objects = [one for one in yaml.safe_load_all(text) if one]
         yield from (f"{name}: {problem}" for problem in check_objects(objects, secrets))
     yield from outside.validate(texts)
     yield from _check_kustomization(folder / MANIFESTS)
+
+
+def _check_replacement(folder: Path, outside: Outside, *, text: str) -> Iterator[str]:
+    """Pods are replaced for a change of the settings that they read when they start, and for no live one."""
+    listed = set(LISTED.findall((folder / CHART / HELPERS).read_text("utf-8"))) & SCHEMA.keys()
+    live = {key for key, entry in SCHEMA.items() if entry.is_live} - OWN
+    if listed != live:
+        yield f"chart: {HELPERS} lists other settings than the live ones: {', '.join(sorted(listed ^ live))}"
+    for keys, is_live in ((sorted(live), True), ([NOT_LIVE], False)):
+        changed, problems = _render(folder, outside, changes=[f"settings.{key}=1" for key in keys])
+        yield from problems
+        if (_checksums(changed) == _checksums(text)) != is_live:
+            yield f"chart: a change of {', '.join(keys)} replaces {'' if is_live else 'no '}pods"
+
+
+def _checksums(text: str) -> set[str]:
+    pods = [one["spec"]["template"] for one in yaml.safe_load_all(text) if one and one["kind"] == "Deployment"]
+    return {pod["metadata"].get("annotations", {}).get(CHECKSUM, "") for pod in pods}
 
 
 def write_manifests(folder: Path, outside: Outside) -> None:

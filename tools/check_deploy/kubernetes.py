@@ -20,6 +20,7 @@ from tools.check_deploy.product import (
 Object = Mapping[str, Any]
 Secrets = Mapping[str, str]  # of the one Secret that the objects refer to, by key
 WITH_PODS = frozenset({"Deployment", "Job"})
+CHECKSUM = "checksum/settings"
 FIELDS = {"metadata.name": "pod-1"}  # what a field of a pod may say
 
 
@@ -30,6 +31,7 @@ def check_objects(objects: Sequence[Object], secrets: Secrets) -> Iterator[str]:
             yield f"{place}: names its namespace"
         if one["kind"] in WITH_PODS:
             yield from _check_pod(one["spec"]["template"]["spec"], place, objects=objects, secrets=secrets)
+            yield from _check_settings(one["spec"]["template"], place)
         yield from _check_selector(one, place, objects=objects)
         if one["kind"] == "HorizontalPodAutoscaler":
             yield from _check_autoscaler(one, place, objects=objects)
@@ -58,6 +60,13 @@ def _check_pod(pod: Object, place: str, *, objects: Sequence[Object], secrets: S
         if "terminationGracePeriodSeconds" in pod:
             yield from drains_within(launch, pod["terminationGracePeriodSeconds"] - _pre_stop_s(container))
         yield from _check_probes(container, launch)
+
+
+def _check_settings(template: Object, place: str) -> Iterator[str]:
+    """Whoever has settings mounted is replaced when one changes that is not live."""
+    has_settings = any("configMap" in one for one in template["spec"].get("volumes", ()))
+    if has_settings and CHECKSUM not in template["metadata"].get("annotations", {}):
+        yield f"{place}: goes on with its settings when others are installed: it has no {CHECKSUM}"
 
 
 def _check_security(pod: Object, container: Object, *, place: str) -> Iterator[str]:

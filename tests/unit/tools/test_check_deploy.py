@@ -132,6 +132,7 @@ def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: s
         ("server.yaml", "containerPort: 8420", "containerPort: 8080", "the settings say otherwise"),
         ("server.yaml", "terminationGracePeriodSeconds: 55", "terminationGracePeriodSeconds: 50", "may need 45 s"),
         ("server.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "lacks readOnlyRoot"),
+        ("server.yaml", "checksum/settings", "checksum/other", "goes on with its settings when others are installed"),
         ("worker.yaml", "key: store-url", "key: store", "nothing says the value of ROTA_STORE__URL"),
         ("worker.yaml", "component: worker\n  template", "component: works\n  template", "chooses no pod"),
         ("worker.yaml", "  strategy:", "  replicas: 3\n  strategy:", "every upgrade would undo"),

@@ -19,6 +19,21 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
   valueFrom: {secretKeyRef: {name: {{ .Values.secret.name }}, key: {{ .Values.secret.coordinatorKey }}}}
 {{- end }}
 
+{{- /* Of the settings that a process reads only when it starts: pods need not be replaced for the live ones. */ -}}
+{{- define "rota.settingsChecksum" -}}
+{{- $fixed := deepCopy .Values.settings }}
+{{- range list
+  "api.rate" "log.level" "scheduler.balancer" "scheduler.batch_size" "scheduler.global_rate"
+  "scheduler.reconcile_interval" "task.retention" "task.retry_delay"
+}}
+{{- $place := splitList "." . }}
+{{- $section := get $fixed (first $place) | default dict }}
+{{- $_ := unset $section (last $place) }}
+{{- if not $section }}{{ $_ := unset $fixed (first $place) }}{{ end }}
+{{- end }}
+{{- toYaml $fixed | sha256sum }}
+{{- end }}
+
 {{- define "rota.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
