@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from rota.domain.durations import parse_duration
-from tools.check_deploy.product import VERSION, Launch, check_launch, drains_within, ports_of
+from tools.check_deploy.product import VERSION, Launch, check_launch, drains_within, keeps_results, ports_of
 
 USUAL_PORT = 8420  # that `rota health` asks if it is told of none
 ON_DEMAND = ("build", "client")
@@ -99,6 +99,7 @@ def _check_service(service: Service, place: str, *, topology: Topology) -> Itera
     launch = Launch(place, service["command"], service.get("environment", {}))
     yield from check_launch(launch)
     yield from drains_within(launch, parse_duration("stop_grace_period", service["stop_grace_period"]).total_seconds())
+    yield from keeps_results(launch, {volume.split(":")[1] for volume in service.get("volumes", ())})
     yield from _check_ports(service, launch)
     yield from _check_health(service.get("healthcheck", {}).get("test", ()), launch)
     for key in ("ROTA_STORE__URL", "ROTA_COORDINATOR__URL", "ROTA_URL"):

@@ -13,6 +13,7 @@ from tools.check_deploy.product import (
     check_launch,
     drains_within,
     is_monitored_from_outside,
+    keeps_results,
     ports_of,
     settings_of,
 )
@@ -55,6 +56,7 @@ def _check_pod(pod: Object, place: str, *, objects: Sequence[Object], secrets: S
         file = _write_settings(pod, objects, folder=Path(folder))
         launch = Launch(place, container["args"], given, file)
         yield from check_launch(launch)
+        yield from keeps_results(launch, {one["mountPath"] for one in container["volumeMounts"]})
         if file is not None and not _reads_settings(container, given):
             yield f"{place}: ROTA_CONFIG does not name its settings, so that commands beside it would read others"
         if "terminationGracePeriodSeconds" in pod:

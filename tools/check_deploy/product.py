@@ -1,7 +1,7 @@
 """What the product has, for files that name it: settings, commands, paths, metrics. Asked of its own code."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ METRIC = re.compile(
     r"\brota_(?:queue|tasks|scheduler|workers?|attempts|schedules?|http|grpc|connections?|coordinator)_\w+"
 )
 WITH_API = frozenset({"api", "server"})
+WITH_WORKER = frozenset({"server", "worker"})
 PROCESSES = WITH_API | {"scheduler", "worker"}
 
 
@@ -83,6 +84,15 @@ def drains_within(launch: Launch, seconds: float) -> Iterator[str]:
     needed = settings.worker.drain_timeout.total_seconds() + LEAVING_S
     if seconds <= needed:
         yield f"{launch.place}: it is killed after {seconds:g} s, but may need {needed:g} s to drain"
+
+
+def keeps_results(launch: Launch, kept: Collection[str]) -> Iterator[str]:
+    """Whoever runs a worker has a spool, in one of the folders that outlive it."""
+    settings = settings_of(launch)
+    if settings is None or launch.role not in WITH_WORKER or settings.worker.spool in kept:
+        return
+    spool, stays = settings.worker.spool, ", ".join(sorted(kept)) or "nothing"
+    yield f"{launch.place}: results that wait for the store end with it: what stays is {stays}, its spool {spool}"
 
 
 def check_words(text: str, place: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.check_deploy.product import Launch, check_launch, drains_within
+from tools.check_deploy.product import Launch, check_launch, drains_within, keeps_results
 
 PROGRAM = "/opt/rota/bin/rota"
 STAND_IN = "/bin/true"  # the program is not installed where this is checked
@@ -41,6 +41,7 @@ def _check_unit(unit: Path, folder: Path) -> Iterator[str]:
         if program != PROGRAM:
             yield f"{unit.name}: starts {program}, the others {PROGRAM}"
         yield from check_launch(launch)
+        yield from keeps_results(launch, {f"/var/lib/{value}" for name, value in options if name == "StateDirectory"})
         if waits is not None:
             yield from drains_within(launch, waits)
     kind = next((value for name, value in options if name == "Type"), "simple")

@@ -88,6 +88,8 @@ def test_the_manifests_are_sound() -> None:
         ("rota:0.1.0}", "rota:0.0.9}", "this release is"),
         ("image: rota:0.1.0", "image: rota:0.0.9", "rota: its image is rota:0.0.9, this release is"),
         ("image: rota:0.1.0", "image: ${IMAGE:-rota:0.1.0}", "would take the name of the user's image"),
+        ("      ROTA_WORKER__SPOOL: *spool\n", "", "worker: results that wait for the store end with it"),
+        ("    volumes: *spools\n", "", "worker: results that wait for the store end with it"),
         ("    user: redis ", "    # ", "redis: an image leaves root for its own server alone"),
     ],
 )  # fmt: skip
@@ -106,6 +108,8 @@ def test_variables_are_filled_in_as_compose_does_it() -> None:
     ("name", "old", "new", "problem"),
     [
         ("rota-worker@.service", "ROTA_WORKER__SPOOL", "ROTA_WORKER__SPOOLS", "unknown setting ROTA_WORKER__SPOOLS"),
+        ("rota-server.service", "Environment=ROTA_WORKER__SPOOL", "# ", "results that wait for the store end with it"),
+        ("rota-worker@.service", "StateDirectory=rota", "StateDirectory=rotas", "results that wait for the store end"),
         ("rota-api.service", "bin/rota api", "bin/rota web", "no command rota web"),
         ("rota-server.service", "TimeoutStopSec=60", "TimeoutStopSec=30", "may need 45 s to drain"),
         ("rota-api.service", "EnvironmentFile=/", "EnvironmentFile=-/", "starts without its EnvironmentFile"),
@@ -133,6 +137,7 @@ def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: s
         ("server.yaml", "terminationGracePeriodSeconds: 55", "terminationGracePeriodSeconds: 50", "may need 45 s"),
         ("server.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "lacks readOnlyRoot"),
         ("server.yaml", "checksum/settings", "checksum/other", "goes on with its settings when others are installed"),
+        ("worker.yaml", "mountPath: /var/lib/rota", "mountPath: /var/lib/other", "results that wait for the store end"),
         ("worker.yaml", "key: store-url", "key: store", "nothing says the value of ROTA_STORE__URL"),
         ("worker.yaml", "component: worker\n  template", "component: works\n  template", "chooses no pod"),
         ("worker.yaml", "  strategy:", "  replicas: 3\n  strategy:", "every upgrade would undo"),
