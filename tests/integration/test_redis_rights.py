@@ -28,7 +28,7 @@ async def add_user(server: RedisServer, rights: Sequence[str], *, taken: Sequenc
     """One with the rights that the guide names, after some were taken away."""
     dangerous = rights.index("-@dangerous") + 1
     admin = RedisClient(server.url(), PATIENT_REDIS)
-    own = ("~{shop}:*", "&{shop}:*", *rights[:dangerous], *taken, *rights[dangerous:])
+    own = ("~{shop}:*", "resetchannels", "&{shop}:*", *rights[:dangerous], *taken, *rights[dangerous:])
     await admin.command("ACL", "SETUSER", "rota", "on", ">secret", *own)
     await admin.close()
 
