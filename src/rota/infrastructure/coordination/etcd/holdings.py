@@ -1,4 +1,4 @@
-"""Keys that somebody holds for a while, such as that of the leader.
+"""Keys that somebody holds for a while: that of the leader, and those of locks.
 
 Such a key is bound to a lease of etcd. It is written only while it is absent, and the revision at which it was made is
 the number of the holding: revisions grow with every write to the cluster. It is prolonged, or removed, only under that

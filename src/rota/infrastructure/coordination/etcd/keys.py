@@ -1,6 +1,7 @@
 """The names in etcd. They are public: operators read them with `etcdctl`.
 
     /rota/locks/scheduler                              who leads, bound to a lease
+    /rota/locks/named/{name}                           who holds a lock of that name, bound to a lease
     /rota/nodes/scheduler/{node}                       who leads, by node
     /rota/nodes/dispatcher/{node}                      where all schedulers dispatch: one of them, bound to its lease
     /rota/nodes/worker/{id}                            a worker, bound to its lease; beside it load/{id} and held/{id}
@@ -60,6 +61,9 @@ class EtcdKeys:
     def of_leader(self, node_id: NodeId) -> tuple[str, str]:
         """The key that says who leads, and the same by node."""
         return self.leader, self._key(f"nodes/scheduler/{quote(node_id, safe='')}")
+
+    def lock(self, name: str) -> str:
+        return self._key(f"locks/named/{name}")
 
     def dispatcher(self, node_id: NodeId) -> str:
         return f"{self.dispatchers}{quote(node_id, safe='')}"
