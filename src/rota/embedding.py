@@ -9,7 +9,7 @@ is built from is imported when it is entered, so that `import rota` stays light.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -166,6 +166,20 @@ class Rota:
     async def explain(self, task_id: str) -> "Explanation":
         """Why a task is where it is."""
         return await self._get_built().explain(_id(task_id), DEFAULT_TENANT)
+
+    def lock(
+        self, name: str, ttl: Duration = "30s", *, timeout: Duration | None = None
+    ) -> AbstractAsyncContextManager[int]:
+        """Hold a lock of the cluster while a block runs: `async with app.lock("nightly-import") as fence:`
+
+        It is renewed by itself, and runs out after `ttl` when this process dies. A block under which it is lost all the
+        same is cancelled, and `LockLostError` raised. `timeout`: how long to wait while another holds it, until
+        `TimeoutError`; None: as long as it takes. Advice alone: what must not happen twice checks the fence, a number
+        above that of all who held the lock before."""
+        from rota.application.hold import Hold
+
+        most = None if timeout is None else parse_duration("timeout", timeout)
+        return Hold(node=self._node, name=name, ttl=parse_duration("ttl", ttl), most=most)
 
     @property
     def _desk(self) -> "SubmitTasks":

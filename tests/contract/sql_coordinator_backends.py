@@ -25,6 +25,7 @@ TABLES = (
     coordination_schema.delivery,
     coordination_schema.event,
     coordination_schema.lease,
+    coordination_schema.lock,
     coordination_schema.memory,
     coordination_schema.queue,
     coordination_schema.tally,

@@ -185,6 +185,23 @@ async def test_what_is_no_id_is_said_to_be_none(app: rota.Rota) -> None:
         await app.get("nonsense")
 
 
+async def test_a_lock_is_held_by_one_block_at_a_time(app: rota.Rota) -> None:
+    async with app.lock("import", ttl="10s") as first:
+        with pytest.raises(TimeoutError):
+            async with app.lock("import", timeout=0):
+                pass
+        async with app.lock("export", timeout=0):
+            pass
+    async with app.lock("import", timeout=0) as second:
+        assert second > first
+
+
+@pytest.mark.parametrize(("name", "ttl"), [("no name", "30s"), ("import", "10ms"), ("import", "soon")])
+async def test_a_lock_that_makes_no_sense_is_refused(app: rota.Rota, name: str, ttl: str) -> None:
+    with pytest.raises(InvalidError):
+        app.lock(name, ttl)
+
+
 async def test_outside_of_its_context_it_says_how_it_is_used(tmp_path: Path, jobs: Jobs) -> None:
     app = rota.Rota(on_sqlite(tmp_path), tasks=jobs.registry)
     for _ in range(2):

@@ -1,6 +1,7 @@
 """What a worker and a process ask of etcd to be known, and how they hear that somebody else has spoken."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,13 +15,13 @@ from rota.domain.node import NodeInfo
 from rota.domain.worker import Heartbeat
 from rota.infrastructure.coordination.etcd.coordinator import etcd_coordinator
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys
-from rota.infrastructure.etcd.client import EtcdClient
-from rota.infrastructure.etcd.ops import delete, delete_span, scan, under
+from rota.infrastructure.etcd.client import Done, EtcdClient
+from rota.infrastructure.etcd.ops import Op, delete, delete_span, scan, under
 from rota.infrastructure.store.etcd.space import EtcdSpace
 from rota.infrastructure.store.etcd.store import etcd_store
 from rota.infrastructure.store.etcd.unison import GRAIN
 from rota.infrastructure.system import SystemClock
-from rota.testing.contract.coordinator_backend import make_worker
+from rota.testing.contract.coordinator_backend import make_ids, make_worker
 from rota.testing.contract.store_backend import NOON
 from tests.support import etcd_fixtures
 from tests.support.clock import FakeClock, settle
@@ -59,6 +60,30 @@ async def test_a_worker_that_has_nothing_to_do_asks_little(counting: CountingCli
     assert await node.deliveries.held(worker.id) == []
     assert await node.signals.find_cancelled([TaskId(worker.id)]) == frozenset()
     assert counting.take() == (0, 0), "the watches of before go on"
+
+
+async def test_a_look_from_before_the_watch_does_not_count_as_one_since(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals = etcd_coordinator(client, SystemClock(), prefix=prefix).signals
+    early, late = make_ids(2)
+    has_looked, may_go_on, read = asyncio.Event(), asyncio.Event(), client.read
+
+    async def read_and_be_late(ops: Sequence[Op]) -> Done:
+        done = await read(ops)
+        if not has_looked.is_set():
+            has_looked.set()
+            await may_go_on.wait()
+        return done
+
+    monkeypatch.setattr(client, "read", read_and_be_late)
+    slow = asyncio.create_task(signals.find_cancelled([early]))
+    await has_looked.wait()
+    await signals.request_cancel([early], ttl=timedelta(minutes=1))
+    assert await signals.find_cancelled([late]) == frozenset(), "from here on there is a watch"
+    may_go_on.set()
+    assert await slow == frozenset()
+    assert await signals.find_cancelled([early]) == {early}
 
 
 async def test_who_spoke_for_a_worker_is_found_out_and_the_worker_speaks_for_itself_again(

@@ -25,7 +25,19 @@ from rota.infrastructure.etcd.client import (
     LeaseGoneError,
     seconds,
 )
-from rota.infrastructure.etcd.ops import delete, get, get_as_of, is_absent, is_put, only, put, put_missing, under
+from rota.infrastructure.etcd.ops import (
+    delete,
+    exists,
+    get,
+    get_as_of,
+    is_absent,
+    is_put,
+    keep,
+    only,
+    put,
+    put_missing,
+    under,
+)
 from rota.infrastructure.etcd.upkeep import KEPT_FOR, Upkeep
 from rota.infrastructure.system import SystemClock
 from tests.support.clock import FakeClock
@@ -81,11 +93,16 @@ async def test_every_version_does_what_we_need(each_server: EtcdServer, key: str
         lease = await client.grant(SOON)
         assert await client.keep_alive(lease)
         many = [put_missing(f"{key}/{number}", b"x" * 100) for number in range(3_000)]
-        done = await client.write([*many, put(key, lease=lease)], when=[is_absent(key)])
+        done = await client.write([*many, put(key, lease=lease), put(f"{key}_", lease=lease)], when=[is_absent(key)])
         assert done.is_met
-        assert len(done.answers) == 3_001
+        assert len(done.answers) == 3_002
+        await client.write([keep(f"{key}_")])
         await client.revoke(lease)
-        assert not (await client.read([get(key)])).answers[0].range.kvs
+        found = (await client.read([get(key), get(f"{key}_")])).answers
+        assert [len(answer.range.kvs) for answer in found] == [0, 1]
+        with pytest.raises(CoordinatorUnavailableError, match="key not found"):
+            await client.write([put(f"{key}_2"), keep(key)])
+        assert not (await client.read([exists(f"{key}_2")])).answers[0].range.count
         async with client.watch(under(f"{key}/"), after=done.revision) as events:
             await client.write([delete(f"{key}/7")])
             assert [event.kv.key.decode() for event in await anext(events)] == [f"{key}/7"]

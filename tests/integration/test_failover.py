@@ -130,6 +130,21 @@ async def test_a_take_that_waits_on_a_redis_that_stops_is_served_by_the_fallback
         site.redis.resume()
 
 
+async def test_a_lock_is_the_same_for_all_whatever_becomes_of_redis(site: Site) -> None:
+    async with site.start() as one, site.start() as other:
+        fence = await one.node.locks.take("import", "one", ttl=LONG)
+        assert fence is not None
+        site.redis.kill()
+        await other.node.queue.push(make_entries(make_ids(1)))
+        assert other.switches.get_nowait() is True
+        assert await other.node.locks.take("import", "other", ttl=LONG) is None
+        assert await one.node.locks.renew("import", "one", fence=fence, ttl=LONG)
+        assert await one.node.locks.release("import", "one", fence=fence)
+        later = await other.node.locks.take("import", "other", ttl=LONG)
+        assert later is not None
+        assert later > fence
+
+
 async def test_a_redis_that_was_restarted_empty_is_used_again_and_rebuilt(site: Site) -> None:
     async with site.start() as leader:
         await leader.node.queue.rebuild("first", make_pages())

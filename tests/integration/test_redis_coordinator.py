@@ -93,6 +93,7 @@ async def use_everything(coordinator: Coordinator) -> None:
     await coordinator.deliveries.take(WORKER, 1, wait=AT_ONCE)
     await coordinator.signals.request_cancel([TASK], ttl=LEASE)
     await coordinator.signals.publish([Event(kind=EventKind.TASK_CREATED, at=DUE, task_id=TASK)])
+    await coordinator.locks.take("nightly", NODE, ttl=LEASE)
 
 
 async def test_the_keys_have_their_public_names(bench: Bench) -> None:
@@ -101,7 +102,8 @@ async def test_the_keys_have_their_public_names(bench: Bench) -> None:
     worker = {f"worker:{WORKER}{part}" for part in ("", ":queue", ":inflight", ":wake")}
     others = {"queue:delayed", "workers", "workers:changes", "scheduler:leader", "scheduler:lease", "scheduler:wake"}
     events = {"task:events:log", "task:events:last"}
-    assert await bench.list_names() == levels | worker | others | events | {f"task:cancel:{TASK}"}
+    locks = {"lock:nightly", "locks:last"}
+    assert await bench.list_names() == levels | worker | others | events | locks | {f"task:cancel:{TASK}"}
 
 
 async def test_every_key_that_is_not_bounded_by_itself_expires(bench: Bench) -> None:
@@ -109,7 +111,7 @@ async def test_every_key_that_is_not_bounded_by_itself_expires(bench: Bench) -> 
     lasting = {name for name in await bench.list_names() if await bench.read("TTL", name) == -1}
     queues = {name for name in await bench.list_names() if name.startswith("queue:")}
     bounded = {"workers", "workers:changes", "scheduler:lease", "scheduler:wake", "task:events:log", "task:events:last"}
-    assert lasting == queues | bounded
+    assert lasting == queues | bounded | {"locks:last"}
 
 
 async def test_operators_can_read_the_values(bench: Bench) -> None:
@@ -121,6 +123,7 @@ async def test_operators_can_read_the_values(bench: Bench) -> None:
     assert await bench.read("SMEMBERS", f"worker:{WORKER}:inflight") == [f"{TASK}:3".encode()]
     assert await bench.read("HGET", f"worker:{WORKER}", "name") == b"pod-1"
     assert await bench.read("HGET", "scheduler:leader", "node") == NODE.encode()
+    assert await bench.read("HGET", "lock:nightly", "node") == NODE.encode()
     assert await bench.read("LLEN", "scheduler:wake") == 1
 
 

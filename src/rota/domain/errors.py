@@ -177,6 +177,18 @@ class FencedError(RotaError):
         self.current = current
 
 
+class LockLostError(RotaError):
+    """A lock ended while a block ran under it, which was cancelled: somebody else may hold it by now. `fence` is what
+    it was held by."""
+
+    code = "lock_lost"
+
+    def __init__(self, name: str, *, fence: int, problem: str) -> None:
+        super().__init__(f"lock {name}, held by fence {fence}, was lost: {problem}")
+        self.name = name
+        self.fence = fence
+
+
 class UnavailableError(RotaError):
     """The store or the coordinator gave no answer: whether the call took effect is unknown."""
 

@@ -12,6 +12,7 @@ from rota.application.ports.coordinator import (
     Deliveries,
     Election,
     Holder,
+    Locks,
     Signals,
     TaskQueue,
     WorkerPool,
@@ -35,6 +36,7 @@ def faulty_coordinator(inner: Coordinator, faults: Faults) -> Coordinator:
         queue=FaultyTaskQueue(inner.queue, faults),
         deliveries=FaultyDeliveries(inner.deliveries, faults),
         signals=FaultySignals(inner.signals, faults),
+        locks=FaultyLocks(inner.locks, faults),
         assistance=None if inner.assistance is None else FaultyAssistance(inner.assistance, faults),
     )
 
@@ -58,6 +60,23 @@ class FaultyElection:
 
     async def wait_for_vacancy(self, wait: timedelta) -> bool:
         return await _around(self._faults, "election.wait_for_vacancy", call=lambda: self._inner.wait_for_vacancy(wait))
+
+
+class FaultyLocks:
+    def __init__(self, inner: Locks, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def take(self, name: str, owner: str, *, ttl: timedelta) -> int | None:
+        return await _around(self._faults, "locks.take", call=lambda: self._inner.take(name, owner, ttl=ttl))
+
+    async def renew(self, name: str, owner: str, *, fence: int, ttl: timedelta) -> bool:
+        return await _around(
+            self._faults, "locks.renew", call=lambda: self._inner.renew(name, owner, fence=fence, ttl=ttl)
+        )
+
+    async def release(self, name: str, owner: str, *, fence: int) -> bool:
+        return await _around(self._faults, "locks.release", call=lambda: self._inner.release(name, owner, fence=fence))
 
 
 class FaultyWorkerPool:

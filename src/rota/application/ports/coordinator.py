@@ -212,6 +212,35 @@ class Signals(Protocol):
         ...
 
 
+class Locks(Protocol):
+    """Locks by name, for programs that use Rota; nothing in Rota relies on one.
+
+    A lock is advice: it runs out on the coordinator's clock, and who held it may not know that yet, or have been
+    paused. Losing the coordinator's memory ends all locks, and then two may believe for a while that they hold the
+    same one. What makes it safe is the fence, a number above that of every earlier taking of the name: pass it on to
+    what the lock protects, and let that refuse whoever comes with a smaller one than it has seen. Fences grow across a
+    lost memory too, as far as the clock that they are drawn from is not set back; on an etcd that was replaced by an
+    empty one they begin anew.
+
+    A name is letters, digits and `_ . -`, up to 200, and an owner a text of up to 200; others raise `InvalidError`."""
+
+    async def take(self, name: str, owner: str, *, ttl: timedelta) -> int | None:
+        """Try once to take a lock: its fence, or None while another owner holds it.
+
+        Atomic. May be repeated after an unknown outcome: the same owner gets a new fence, and what it held by an
+        earlier one is over. It runs out on the coordinator's clock, not before its ttl."""
+        ...
+
+    async def renew(self, name: str, owner: str, *, fence: int, ttl: timedelta) -> bool:
+        """Let exactly this holding last for `ttl` from now. False when it is over: stop. Atomic, may be repeated."""
+        ...
+
+    async def release(self, name: str, owner: str, *, fence: int) -> bool:
+        """End exactly this holding; one that is newer, or another owner's, is left alone. False when it was over, as it
+        is when a release is repeated. Atomic."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Who reserves places: a name of its own, and the seat of its process, with which its places end."""
@@ -277,4 +306,5 @@ class Coordinator:
     queue: TaskQueue
     deliveries: Deliveries
     signals: Signals
+    locks: Locks
     assistance: Assistance | None = None  # None: the leader alone can dispatch

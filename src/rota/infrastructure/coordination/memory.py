@@ -26,6 +26,7 @@ from rota.domain.task import LiveTask
 from rota.domain.worker import Heartbeat, Worker
 from rota.infrastructure.coordination.event_buffer import REMEMBERED, EventBuffer, find_number
 from rota.infrastructure.coordination.memory_assistance import MemoryAssistance, Sharing, count_places
+from rota.infrastructure.coordination.memory_locks import Held, MemoryLocks
 from rota.infrastructure.instants import to_us
 
 EVENT_ID = "m"
@@ -124,6 +125,7 @@ class _Memory:
     cancelled: dict[TaskId, float] = field(default_factory=dict)  # with the end of the request
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     sharing: Sharing = field(default_factory=Sharing)
+    locks: dict[str, Held] = field(default_factory=dict)
 
 
 class MemoryState:
@@ -133,6 +135,7 @@ class MemoryState:
         self.clock = clock
         self.memory = _Memory()
         self.last_lease = 0  # survives `forget`: a number is never used twice
+        self.last_fence = 0  # so does this one
         self.last_event = to_us(clock.now())  # so does this one; above what this process used before it was restarted
         self.changes = 0  # and this: of the pool
         self.handed = 0  # and this: how often something was assigned or reserved
@@ -442,6 +445,7 @@ def join_memory(state: MemoryState) -> Coordinator:
         queue=MemoryTaskQueue(state),
         deliveries=MemoryDeliveries(state),
         signals=MemorySignals(state),
+        locks=MemoryLocks(state),
         assistance=MemoryAssistance(state),
     )
 

@@ -79,6 +79,17 @@ cancel = Table(
     **MYSQL,
 )
 
+lock = Table(  # one row for each name that is held, or was lately
+    "coordination_lock",
+    metadata,
+    Column("name", String(LONG), primary_key=True),
+    Column("owner", String(LONG), nullable=False, server_default=""),  # empty: it was released
+    number("fence"),
+    number("expires_us"),
+    Index("coordination_lock_expiry", "expires_us"),
+    **MYSQL,
+)
+
 event = Table(  # one row for each batch of events
     "coordination_event",
     metadata,

@@ -86,6 +86,12 @@ def put(key: str, value: bytes = b"", *, lease: int = 0) -> Op:
     return Op(_field(PUT, _field(KEY, key.encode()) + _field(VALUE, value)))
 
 
+def keep(key: str) -> Op:
+    """What stands there stays as it is, and no lease ends it any more. Where nothing does, the whole transaction fails,
+    as one that got no answer."""
+    return Op(_field(PUT, wire.PutRequest(key=key.encode(), ignore_value=True).SerializeToString()))
+
+
 def delete(key: str) -> Op:
     return Op(_field(DELETE, _field(KEY, key.encode())))
 

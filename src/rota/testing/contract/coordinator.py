@@ -13,6 +13,7 @@ from rota.testing.contract.coordinator_backend import CoordinatorBackend
 from rota.testing.contract.coordinator_delayed import TestDelayed
 from rota.testing.contract.coordinator_deliveries import TestDeliveries
 from rota.testing.contract.coordinator_election import TestElection
+from rota.testing.contract.coordinator_locks import TestLocks
 from rota.testing.contract.coordinator_pool import TestWorkerPool
 from rota.testing.contract.coordinator_queue import TestGeneration, TestTaskQueue
 from rota.testing.contract.coordinator_signals import TestSignals
@@ -23,6 +24,7 @@ __all__ = [
     "TestDeliveries",
     "TestElection",
     "TestGeneration",
+    "TestLocks",
     "TestSignals",
     "TestTaskQueue",
     "TestWorkerPool",

@@ -10,6 +10,7 @@ from rota.infrastructure.coordination.etcd.assistance import EtcdAssistance
 from rota.infrastructure.coordination.etcd.deliveries import EtcdDeliveries
 from rota.infrastructure.coordination.etcd.election import EtcdElection
 from rota.infrastructure.coordination.etcd.keys import DEFAULT_PREFIX, EtcdKeys, Stamps
+from rota.infrastructure.coordination.etcd.locks import EtcdLocks
 from rota.infrastructure.coordination.etcd.pool import EtcdWorkerPool
 from rota.infrastructure.coordination.etcd.queue import EtcdTaskQueue
 from rota.infrastructure.coordination.etcd.signals import EtcdSignals
@@ -27,6 +28,7 @@ def etcd_coordinator(client: EtcdClient, clock: Clock, *, prefix: str = DEFAULT_
         queue=EtcdTaskQueue(client, keys, stamps=stamps, patience=patience),
         deliveries=EtcdDeliveries(client, keys, stamps=stamps, patience=patience),
         signals=EtcdSignals(client, keys, stamps=stamps),
+        locks=EtcdLocks(client, keys),
         assistance=EtcdAssistance(client, keys, stamps=stamps, patience=patience),
     )
 

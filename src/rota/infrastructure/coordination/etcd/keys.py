@@ -1,7 +1,8 @@
 """The names in etcd. They are public: operators read them with `etcdctl`.
 
     /rota/locks/scheduler                              who leads, bound to a lease
-    /rota/nodes/scheduler/{node}                       the same, by node
+    /rota/locks/named/{name}                           who holds a lock of that name, bound to a lease
+    /rota/nodes/scheduler/{node}                       who leads, by node
     /rota/nodes/dispatcher/{node}                      where all schedulers dispatch: one of them, bound to its lease
     /rota/nodes/worker/{id}                            a worker, bound to its lease; beside it load/{id} and held/{id}
     /rota/queues/ready/priority_{p}_{time}_{task}      tasks that wait, in order; the value is what they bring along
@@ -57,8 +58,12 @@ class EtcdKeys:
         self.events = self._key("events/")
         self.events_begin = self._key("events_begin")
 
-    def scheduler(self, node_id: NodeId) -> str:
-        return self._key(f"nodes/scheduler/{quote(node_id, safe='')}")
+    def of_leader(self, node_id: NodeId) -> tuple[str, str]:
+        """The key that says who leads, and the same by node."""
+        return self.leader, self._key(f"nodes/scheduler/{quote(node_id, safe='')}")
+
+    def lock(self, name: str) -> str:
+        return self._key(f"locks/named/{name}")
 
     def dispatcher(self, node_id: NodeId) -> str:
         return f"{self.dispatchers}{quote(node_id, safe='')}"

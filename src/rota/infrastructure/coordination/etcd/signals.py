@@ -60,7 +60,8 @@ class EtcdSignals:
         self._stamps = stamps
         self._unpruned = 0
         self._watch: asyncio.Task[bool] | None = None  # of all cancel requests
-        self._unasked: set[TaskId] = set()  # that were looked up since it began, and found not to be asked to stop
+        self._watched_since = 0  # the revision after which it tells of all
+        self._unasked: set[TaskId] = set()  # that were looked up since then, and found not to be asked to stop
 
     async def request_cancel(self, task_ids: Sequence[TaskId], *, ttl: timedelta) -> None:
         if not task_ids:
@@ -108,10 +109,12 @@ class EtcdSignals:
             return
         if self._watch is None or self._watch.done():
             self._unasked.clear()
+            self._watched_since = seen_at
             self._watch = self._client.wait_apart(
                 under(self._keys.cancels), after=seen_at, wait=KEPT_WATCH, is_wanted=is_put
             )
-        self._unasked |= task_ids
+        if seen_at >= self._watched_since:  # else it may have been asked for in between, which this watch does not tell
+            self._unasked |= task_ids
 
     async def _recall(self, place: tuple[int, int] | None) -> tuple[int, list[Told]]:
         """From which revision to watch, and what came between that and the place where the listener was."""

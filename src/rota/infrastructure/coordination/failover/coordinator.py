@@ -13,6 +13,8 @@ from that, and why no task is lost or run twice:
   no generation until the queues were rebuilt from there (`queue.py`). What is then in both memories is granted once.
 - **Workers on either side.** The pool is read from both, and work is handed over where a worker beats (`homes.py`).
   A worker that has moved still looks where it came from for a minute (`deliveries.py`).
+- **Locks** by name are on the fallback alone, whichever side is in use. Two processes that use different sides would
+  both hold the same one, and fences of two clocks cannot be compared. So a switch ends none.
 - **Repeats.** The failing call is made again on the fallback, though it may have taken effect on the primary.
   Everything in the port may be repeated; what a `take` removed from a queue is found by the rebuild of the other.
 """
@@ -56,4 +58,5 @@ async def failover_coordinator(
             queue=FailoverTaskQueue(switch, homes),
             deliveries=FailoverDeliveries(switch, homes),
             signals=FailoverSignals(switch),
+            locks=fallback.locks,
         )

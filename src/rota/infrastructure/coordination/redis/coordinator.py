@@ -8,6 +8,7 @@ from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.infrastructure.coordination.redis.deliveries import RedisDeliveries
 from rota.infrastructure.coordination.redis.election import RedisElection
 from rota.infrastructure.coordination.redis.keys import RedisKeys
+from rota.infrastructure.coordination.redis.locks import RedisLocks
 from rota.infrastructure.coordination.redis.pool import RedisWorkerPool
 from rota.infrastructure.coordination.redis.queue import RedisTaskQueue
 from rota.infrastructure.coordination.redis.signals import RedisSignals
@@ -25,6 +26,7 @@ def redis_coordinator(client: RedisClient, prefix: str = DEFAULT_PREFIX) -> Coor
         queue=RedisTaskQueue(client, keys),
         deliveries=RedisDeliveries(client, keys),
         signals=RedisSignals(client, keys),
+        locks=RedisLocks(client, keys),
     )
 
 

@@ -1,7 +1,7 @@
 """The names in Redis. They are public: operators read them with `redis-cli`.
 
 All share one hash tag, so that a cluster keeps them on one node and a script may use several. What is not bounded by
-itself has a TTL: the keys of a worker that vanished, cancel requests, the leader.
+itself has a TTL: the keys of a worker that vanished, cancel requests, the leader, locks.
 """
 
 from datetime import timedelta
@@ -33,6 +33,7 @@ class RedisKeys:
         self.last_lease = self._key("scheduler:lease")
         self.vacancy = self._key("scheduler:vacancy")
         self.wake = self._key("scheduler:wake")
+        self.last_fence = self._key("locks:last")
         self.workers = self._key("workers")
         self.changes = self._key("workers:changes")
         self.events = self._key("task:events")  # a channel
@@ -59,6 +60,9 @@ class RedisKeys:
     def _list_deliveries(self, worker_id: WorkerId) -> tuple[str, str, str]:
         """What is handed to a worker: assigned, taken, its wake. Every batch names those of all its workers."""
         return self.assigned(worker_id), self.in_flight(worker_id), self.worker_wake(worker_id)
+
+    def lock(self, name: str) -> str:
+        return self._key(f"lock:{name}")
 
     def cancel(self, task_id: TaskId) -> str:
         return self._key(f"task:cancel:{task_id}")

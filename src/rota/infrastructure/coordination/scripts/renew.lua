@@ -1,6 +1,6 @@
--- Prolong exactly this lease. May be repeated.
--- KEYS[1] scheduler:leader  hash with a TTL: node, lease
--- ARGV[1] node id           ARGV[2] lease    ARGV[3] ttl in milliseconds
+-- Prolong exactly this lease, of the leader or of a lock. May be repeated.
+-- KEYS[1] scheduler:leader, or lock:<name>  hash with a TTL: node, lease
+-- ARGV[1] node id, or owner                 ARGV[2] lease    ARGV[3] ttl in milliseconds
 -- Result: 1, or 0 when this lease is over
 local current = redis.call("HMGET", KEYS[1], "node", "lease")
 if current[1] ~= ARGV[1] or current[2] ~= ARGV[2] then

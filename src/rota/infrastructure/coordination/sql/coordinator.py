@@ -9,6 +9,7 @@ from rota.application.ports.system import Clock, Random
 from rota.domain.errors import CoordinatorUnavailableError
 from rota.infrastructure.coordination.sql.deliveries import SqlDeliveries
 from rota.infrastructure.coordination.sql.election import SqlElection
+from rota.infrastructure.coordination.sql.locks import SqlLocks
 from rota.infrastructure.coordination.sql.pool import SqlWorkerPool
 from rota.infrastructure.coordination.sql.queue import SqlTaskQueue
 from rota.infrastructure.coordination.sql.signals import SqlSignals
@@ -49,4 +50,5 @@ def sql_coordinator(database: Database, clock: Clock) -> Coordinator:
         queue=SqlTaskQueue(database, wake),
         deliveries=SqlDeliveries(database, bells, wake=wake),
         signals=SqlSignals(database, bells),
+        locks=SqlLocks(database),
     )

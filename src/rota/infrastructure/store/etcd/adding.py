@@ -7,12 +7,12 @@ sent twice is written once. (Only two nodes that race for the same idempotency k
 each add the rest of theirs.)
 
 What does not fit one request is brought before the transaction that makes it count: payloads, and then all that was
-asked for. Without the key that says where it stands a task is none, for whoever looks.
+asked for. Without the key that says where it stands a task is none, for whoever looks. Until that transaction lets it
+stay it is bound to a lease: where the transaction fails, or nobody is left to make it, it goes by itself.
 """
 
 import hashlib
 from collections.abc import Sequence
-from datetime import timedelta
 
 import msgspec
 
@@ -37,10 +37,8 @@ from rota.infrastructure.etcd.ops import (
 )
 from rota.infrastructure.store.etcd.audit import audit_ops
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
-from rota.infrastructure.store.etcd.records import bring, lay_out, load_tasks
+from rota.infrastructure.store.etcd.records import BATCH_KEPT, bring, lay_out, load_tasks
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, runs_of
-
-BATCH_KEPT = timedelta(hours=1)  # longer than any request is on its way
 
 
 class TaskAdder:
@@ -71,7 +69,7 @@ class TaskAdder:
         kept = audit_ops(self._space, [entry for item in new for entry in item.audit])
         conditions = self._conditions(new)
         is_checked = len(conditions) <= MOST_CONDITIONS and not layout.has_specs_before
-        if not await bring(self._space, layout.before, when=conditions if is_checked else ()):
+        if not await bring(self._space, layout.before, conditions=conditions if is_checked else ()):
             return False
         if is_checked:
             ops = [op for group in groups for op in group]

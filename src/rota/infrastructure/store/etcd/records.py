@@ -1,13 +1,15 @@
 """Where the documents of a task are, how those of a new one are written, and how a whole task is read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from rota.domain.ids import TaskId
 from rota.domain.log import LogEntry
 from rota.domain.submission import NewTask
 from rota.domain.task import PROCESSING, Task, TaskState
-from rota.infrastructure.etcd.ops import Condition, Op, cut, put
+from rota.infrastructure.etcd.client import LeaseGoneError
+from rota.infrastructure.etcd.ops import Condition, Op, cut, is_absent, keep, put, when
 from rota.infrastructure.instants import to_us
 from rota.infrastructure.store.etcd.documents import (
     encode,
@@ -21,6 +23,8 @@ from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, spell, sp
 from rota.infrastructure.store.spec_documents import LONG_PAYLOAD, read_spec, to_spec, write_spec
 
 MOST_LONG = 128  # documents in one answer that may be as long as a payload: 32 MiB
+SPECS, PAYLOADS = "tasks", "payloads"
+BATCH_KEPT = timedelta(hours=1)  # what serves a request: longer than any is on its way
 Place = tuple[str, TaskId]  # the kind of a document, and whose it is
 
 
@@ -32,12 +36,63 @@ def log_key(space: EtcdSpace, entry: LogEntry) -> str:
     return space.key("logs", entry.task_id, entry.seq)
 
 
-def new_task_ops(space: EtcdSpace, new: NewTask, *, apart: int = LONG_PAYLOAD) -> list[Op]:
-    """The documents of a new task; its payload is not among them if it is longer than that (`payload_ops`)."""
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A part of what was asked for with a new task."""
+
+    kind: str
+    task_id: TaskId
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What to write before a transaction, and what for each task in it."""
+
+    before: Sequence[Document]
+    groups: Sequence[Sequence[Op]]
+    has_specs_before: bool = False  # then a task's spec is there before the task is
+
+
+def lay_out(space: EtcdSpace, new: Sequence[NewTask], *, fits: Callable[[Sequence[Sequence[Op]]], bool]) -> Layout:
+    """With no more before than it takes for the rest to fit: nothing, long payloads, or all that was asked for. The
+    rest may not fit even then."""
+    early: tuple[str, ...]
+    for early in ((), (PAYLOADS,)):
+        groups = [_new_task_ops(space, item, early=early) for item in new]
+        if fits(groups):
+            return Layout(_list_early(new, early), groups)
+    early = (PAYLOADS, SPECS)  # in this order: without its task a payload means nothing
+    groups = [_new_task_ops(space, item, early=early) for item in new]
+    return Layout(_list_early(new, early), groups, has_specs_before=True)
+
+
+async def bring(space: EtcdSpace, before: Sequence[Document], *, conditions: Sequence[Condition]) -> bool:
+    """Write what comes before a transaction, while the conditions of that are met.
+
+    It goes by itself, with a lease, unless the transaction lets it stay: else it would be there for ever where that
+    fails. What belongs to a task that is there already, because another was faster with the same, is left alone."""
+    if not before:
+        return True
+    lease = await space.client.grant(BATCH_KEPT)
+    ops = [when(_has_no_task(space, one), [_bring(space, one, lease=lease)]) for one in before]
+    try:
+        for parts in cut([op] for op in ops):
+            if not (await space.client.write([op for part in parts for op in part], when=conditions)).is_met:
+                return False
+    except LeaseGoneError:
+        return False
+    return True
+
+
+def _new_task_ops(space: EtcdSpace, new: NewTask, *, early: Collection[str]) -> list[Op]:
+    """What makes a task of what was asked for; that part of it which was brought early stays from now on."""
     state = new.task.state
-    is_apart = len(new.task.spec.payload) > apart
     ops = [
-        put(space.key("tasks", state.id), write_spec(new, is_apart=is_apart)),
+        keep(space.key(one.kind, state.id)) if one.kind in early else put(space.key(one.kind, state.id), one.value)
+        for one in _list_documents(new)
+    ]
+    ops += [
         put(space.key("live", state.id), encode(state_document(state))),
         put(due_key(space, state), mark(state)),
     ]
@@ -47,39 +102,26 @@ def new_task_ops(space: EtcdSpace, new: NewTask, *, apart: int = LONG_PAYLOAD) -
     return ops
 
 
-def payload_ops(space: EtcdSpace, new: Sequence[NewTask], *, apart: int = LONG_PAYLOAD) -> list[Op]:
-    """The payloads that are kept apart. Without its task one means nothing, so they are written first."""
-    specs = [item.task.spec for item in new if len(item.task.spec.payload) > apart]
-    return [put(space.key("payloads", spec.id), spec.payload.encode()) for spec in specs]
+def _list_early(new: Sequence[NewTask], early: Sequence[str]) -> list[Document]:
+    return [one for kind in early for item in new for one in _list_documents(item) if one.kind == kind]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What to write before a transaction, and what for each task in it."""
-
-    before: Sequence[Op]
-    groups: Sequence[Sequence[Op]]
-    has_specs_before: bool = False  # then a task's spec is there before the task is
-
-
-def lay_out(space: EtcdSpace, new: Sequence[NewTask], *, fits: Callable[[Sequence[Sequence[Op]]], bool]) -> Layout:
-    """With no more before than it takes for the rest to fit. The shortest may not fit either."""
-    groups = [new_task_ops(space, item) for item in new]
-    if fits(groups):
-        return Layout(payload_ops(space, new), groups)
-    groups = [new_task_ops(space, item, apart=0) for item in new]
-    payloads = payload_ops(space, new, apart=0)
-    if fits(groups):
-        return Layout(payloads, groups)
-    return Layout([*payloads, *(spec for spec, *_ in groups)], [rest for _, *rest in groups], has_specs_before=True)
+def _list_documents(new: NewTask) -> list[Document]:
+    spec = new.task.spec
+    is_apart = len(spec.payload) > LONG_PAYLOAD
+    documents = [Document(SPECS, spec.id, write_spec(new, is_apart=is_apart))]
+    if is_apart:
+        documents.append(Document(PAYLOADS, spec.id, spec.payload.encode()))
+    return documents
 
 
-async def bring(space: EtcdSpace, before: Sequence[Op], *, when: Sequence[Condition]) -> bool:
-    """Write what comes before a transaction, while the conditions of that are met: else it would stay for nothing."""
-    for parts in cut([op] for op in before):
-        if not (await space.client.write([op for part in parts for op in part], when=when)).is_met:
-            return False
-    return True
+def _bring(space: EtcdSpace, document: Document, *, lease: int) -> Op:
+    return put(space.key(document.kind, document.task_id), document.value, lease=lease)
+
+
+def _has_no_task(space: EtcdSpace, document: Document) -> list[Condition]:
+    """It has neither begun nor ended."""
+    return [is_absent(space.key(kind, document.task_id)) for kind in ("live", "results")]
 
 
 async def load_tasks(space: EtcdSpace, specs: Sequence[KV]) -> dict[TaskId, Task]:

@@ -34,9 +34,14 @@ class EtcdReportStore:
         return _read_progress(await self._space.find(self._key))
 
     async def list_facts(self, *, after: int, before: int, limit: int) -> list[TaskFacts]:
-        return await self._complete(
-            await self._space.scan(self._space.ids_from("tasks", after + 1, before=before), limit)
-        )
+        facts: list[TaskFacts] = []
+        while (needed := limit - len(facts)) > 0:
+            specs = await self._space.scan(self._space.ids_from("tasks", after + 1, before=before), needed)
+            facts += await self._complete(specs)
+            if len(specs) < needed:
+                break
+            after = id_of(specs[-1])
+        return facts
 
     async def load_facts(self, task_ids: Collection[TaskId]) -> list[TaskFacts]:
         [specs] = await self._space.find_ids(["tasks"], task_ids)
@@ -84,12 +89,13 @@ class EtcdReportStore:
         return self._space.key(ROLLUPS, key.grain, key.start_us, key.tenant_id, key.type)
 
     async def _complete(self, specs: Sequence[KV]) -> list[TaskFacts]:
-        """With how they ended, if they have."""
+        """With how they ended, if they have. What neither lives nor has ended is no task: it was brought for one that
+        never came (`adding.py`)."""
         facts: list[TaskFacts] = []
         for start in range(0, len(specs), MOST_LONG):
             some = specs[start : start + MOST_LONG]
-            [results] = await self._space.find_ids(["results"], map(id_of, some))
-            facts += [_facts(kv, results.get(id_of(kv))) for kv in some]
+            results, lives = await self._space.find_ids(["results", "live"], map(id_of, some))
+            facts += [_facts(kv, results.get(id_of(kv))) for kv in some if id_of(kv) in results.keys() | lives.keys()]
         return facts
 
 

@@ -162,7 +162,7 @@ class EtcdScheduleStore:
             fits = partial(_fits, room=MOST_BYTES - size_of(ops))
             layout = lay_out(self._space, [NewTask(task) for task in new.tasks], fits=fits)
             unchanged = [is_unchanged(key, found.mod_revision)]
-            is_brought = await bring(self._space, layout.before, when=unchanged)
+            is_brought = await bring(self._space, layout.before, conditions=unchanged)
             if is_brought and await self._space.write_if([key], [found], ops=[*ops, *map(together, layout.groups)]):
                 return new.occurrences
 
