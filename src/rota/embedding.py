@@ -175,11 +175,12 @@ class Rota:
         It is renewed by itself, and runs out after `ttl` when this process dies. A block under which it is lost all the
         same is cancelled, and `LockLostError` raised. `timeout`: how long to wait while another holds it, until
         `TimeoutError`; None: as long as it takes. Advice alone: what must not happen twice checks the fence, a number
-        above that of all who held the lock before."""
-        from rota.application.hold import Hold
+        above that of all who held the lock before. The object may be kept, shared and entered again, by one block at a
+        time; not within itself."""
+        from rota.application.hold import Lock
 
         most = None if timeout is None else parse_duration("timeout", timeout)
-        return Hold(node=self._node, name=name, ttl=parse_duration("ttl", ttl), most=most)
+        return Lock(node=self._node, name=name, ttl=parse_duration("ttl", ttl), most=most)
 
     @property
     def _desk(self) -> "SubmitTasks":

@@ -24,6 +24,7 @@ from rota.interfaces.operations.operation import Operation
 from tests.support.api import STRANGER, Api, an_api
 from tests.support.builders import a_config
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104 so do containers listen
 CLOSED = ("/metrics", "/nothing", "/api", "/api/v1", "/api/v1/nothing", "/docs/../metrics", "/docs/nothing")
 
 
@@ -208,9 +209,28 @@ async def test_a_name_that_was_made_to_point_here_is_not_answered_to(api: Api, h
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8420", "[::1]:8420", "[::1]", "rota.example"])
-async def test_names_of_loopback_and_those_in_the_settings_are(host: str) -> None:
-    async with an_api(api={"hosts": ["rota.example"]}) as api, api.client() as http:
+@pytest.mark.parametrize("address", ["127.0.0.1", EVERYWHERE])
+async def test_names_of_loopback_and_those_in_the_settings_are(host: str, address: str) -> None:
+    wanted = {"host": address, "hosts": ["rota.example"], "behind_tls_proxy": True}
+    async with an_api(api=wanted) as api, api.client() as http:
         assert (await http.get("/tasks", headers={"Host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("hosts", "status"),
+    [([], 200), (["rota.example"], 400)],
+)
+async def test_beyond_loopback_the_settings_say_which_names_are_answered_to(hosts: list[str], status: int) -> None:
+    wanted = {"host": EVERYWHERE, "hosts": hosts, "behind_tls_proxy": True}
+    async with an_api(api=wanted) as api, api.client() as http:
+        assert (await http.get("/tasks", headers={"Host": "evil.example"})).status_code == status
+
+
+async def test_a_health_check_from_inside_a_container_is_answered() -> None:
+    wanted = {"host": EVERYWHERE, "hosts": ["rota.example"], "behind_tls_proxy": True}
+    async with an_api(api=wanted) as api, api.nobody() as http:
+        for path in ("/livez", "/readyz"):
+            assert (await http.get(path, headers={"Host": "127.0.0.1:8420"})).status_code == 200
 
 
 async def test_a_token_has_its_rate() -> None:

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import yaml
 
 from rota.domain.durations import parse_duration
-from tools.check_deploy.product import VERSION, Launch, check_launch, drains_within, keeps_results, ports_of
+from tools.check_deploy.product import VERSION, Launch, check_launch, drains_within, is_refused, keeps_results, ports_of
 
-USUAL_PORT = 8420  # that `rota health` asks if it is told of none
+USUAL_URL = "http://127.0.0.1:8420"  # that `rota health` asks if it is told of none
 ON_DEMAND = ("build", "client")
 REPOSITORY = "rota"
 PASSWORD = {"DB_PASSWORD": "0" * 48}
@@ -96,7 +96,7 @@ def _check_service(service: Service, place: str, *, topology: Topology) -> Itera
         return
     if service["image"] != f"rota:{VERSION}":
         yield f"{place}: its image is {service['image']}, this release is {VERSION}"
-    launch = Launch(place, service["command"], service.get("environment", {}))
+    launch = _launch(service, place)
     yield from check_launch(launch)
     yield from drains_within(launch, parse_duration("stop_grace_period", service["stop_grace_period"]).total_seconds())
     yield from keeps_results(launch, {volume.split(":")[1] for volume in service.get("volumes", ())})
@@ -106,6 +106,14 @@ def _check_service(service: Service, place: str, *, topology: Topology) -> Itera
         host = HOST.match(launch.variables.get(key, ""))
         if host is not None and host[1] not in topology.services:
             yield f"{place}: {key} leads to {host[1]}, which does not run in this topology"
+        elif host is not None and key == "ROTA_URL":
+            server = _launch(topology.services[host[1]], host[1])
+            if is_refused(server, host.string):
+                yield f"{place}: {host.string} is refused by {host[1]}, which does not know this name"
+
+
+def _launch(service: Service, place: str) -> Launch:
+    return Launch(place, service.get("command", ()), service.get("environment", {}))
 
 
 def _check_builds(services: Mapping[str, Service]) -> Iterator[str]:
@@ -145,6 +153,9 @@ def _check_health(test: Sequence[str], launch: Launch) -> Iterator[str]:
     """Whoever is asked how it is listens there."""
     if list(test[:3]) != ["CMD", "rota", "health"]:
         return
-    asked = urlsplit(test[test.index("--url") + 1]).port if "--url" in test else USUAL_PORT
-    if asked not in ports_of(launch).values():
-        yield f"{launch.place}: its health check asks the port {asked}, where nobody listens"
+    asked = test[test.index("--url") + 1] if "--url" in test else USUAL_URL
+    port = urlsplit(asked).port
+    if port not in ports_of(launch).values():
+        yield f"{launch.place}: its health check asks the port {port}, where nobody listens"
+    if is_refused(launch, asked):
+        yield f"{launch.place}: its health check asks {asked}, a name that it does not know"

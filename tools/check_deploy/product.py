@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
@@ -16,6 +17,8 @@ from rota.config.settings import SCHEMA, Settings
 from rota.domain.errors import ConfigError
 from rota.interfaces.cli.main import cli
 from rota.interfaces.http.app import PUBLIC
+from rota.interfaces.http.gate import host_name
+from rota.interfaces.http.server import known_hosts
 
 VERSION = __version__
 LEAVING_S = 15  # a process that has drained reports and leaves the pool: docs/guides/running-a-cluster.md
@@ -54,6 +57,15 @@ def ports_of(launch: Launch) -> dict[str, int]:
     api, monitor = settings.api, settings.monitor
     ports = {"http": api.port, "grpc": api.grpc_port} if launch.role in WITH_API else {}
     return {name: port for name, port in {**ports, "monitor": monitor.port}.items() if port}
+
+
+def is_refused(launch: Launch, url: str) -> bool:
+    """Whether the API there would not answer to the name in a URL."""
+    settings, address = settings_of(launch), urlsplit(url)
+    if settings is None or ("http", address.port) not in ports_of(launch).items():
+        return False
+    known = known_hosts(settings.api)
+    return known is not None and host_name(address.netloc.encode()) not in known
 
 
 def is_monitored_from_outside(launch: Launch) -> bool:

@@ -79,7 +79,8 @@ class ApiSettings:
     hosts: tuple[str, ...] = setting(
         (),
         kinds.hosts(),
-        text="The names that clients reach it by. Those of loopback are known; elsewhere none means any.",
+        text="The names that clients reach it by; those of loopback are always known. Where it listens elsewhere, none"
+        " means any.",
     )
     public_url: str | None = setting(
         None,

@@ -54,6 +54,12 @@ def test_each_topology_of_the_compose_file_starts_only_what_is_there(topology: s
     assert list(check_compose(DEPLOY)) == []
 
 
+def test_a_proxys_names_are_known_beside_that_of_the_scheduler(copy: Path) -> None:
+    for topology in (copy / "env").glob("*.env"):
+        topology.write_text(topology.read_text("utf-8") + "HOSTS=rota.example.com\n", "utf-8")
+    assert list(check_compose(copy)) == []
+
+
 def test_how_many_workers_there_are_is_said_where_every_start_reads_it() -> None:
     worker = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["worker"]
     replicas = worker["deploy"]["replicas"]
@@ -80,6 +86,8 @@ def test_the_manifests_are_sound() -> None:
         (":-8420}:8420", ":-8420}:8080", "nobody listens at its port 8080"),
         ("127.0.0.1:${API_PORT", "0.0.0.0:${API_PORT", "reachable from other machines"),
         ("http://scheduler:8420", "http://server:8420", "which does not run in this topology"),
+        ("scheduler,${HOSTS", "${HOSTS", "client: http://scheduler:8420 is refused"),
+        ("health], interval", "health, --url, http://rota:8420], interval", "http://rota:8420, a name that it does"),
         ("healthcheck: {test: [CMD, rota", "healthy: {test: [CMD, rota", "scheduler: has no health check"),
         ('"http://127.0.0.1:8422"', '"http://127.0.0.1:8420"', "worker: its health check asks the port 8420"),
         ("health], interval", "health, --url, http://127.0.0.1:80], interval", "health check asks the port 80"),

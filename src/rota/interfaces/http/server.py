@@ -107,7 +107,9 @@ def serve_http(services: Services, api: ApiSettings) -> HttpServer:
     """A server that listens already, so that a port that is taken is known before anything runs."""
     state = ServerState(services, most_streams=api.max_streams)
     limiter = RateLimiter(services.node.clock, api.rate)
-    app = build_app(state, limiter, hosts=_hosts(api), is_tls=api.tls_cert is not None, is_proxied=api.behind_tls_proxy)
+    app = build_app(
+        state, limiter, hosts=known_hosts(api), is_tls=api.tls_cert is not None, is_proxied=api.behind_tls_proxy
+    )
     config = plain_config(
         app,
         http=PromptProtocol,
@@ -166,15 +168,14 @@ def _load(config: uvicorn.Config) -> None:
         ) from exc
 
 
-def _hosts(api: ApiSettings) -> frozenset[str] | None:
-    """The names to answer to. On loopback only known ones: a page in a browser here may have a name of its own made
-    to point at this address, and would then be taken for this server's own."""
-    named = frozenset(host.lower() for host in api.hosts)
-    if named or is_loopback(api.host):  # services outside know it by its public name
-        named |= {(urlsplit(api.public_url or "").hostname or api.host).lower()}
-    if is_loopback(api.host):
-        return LOOPBACK_NAMES | {api.host.lower()} | named
-    return named or None
+def known_hosts(api: ApiSettings) -> frozenset[str] | None:
+    """The names to answer to; None: any. On loopback only known ones: a page in a browser here may have a name of its
+    own made to point at this address, and would then be taken for this server's own. The names of loopback are known
+    everywhere, for health checks and tunnels: nobody can have those made to point anywhere else."""
+    if not api.hosts and not is_loopback(api.host):
+        return None
+    public = urlsplit(api.public_url or "").hostname  # services outside know it by that
+    return LOOPBACK_NAMES | {name.lower() for name in (*api.hosts, public or api.host, api.host)}
 
 
 def _listen(api: ApiSettings) -> list[socket.socket]:

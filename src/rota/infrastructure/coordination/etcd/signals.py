@@ -23,7 +23,7 @@ from datetime import timedelta
 import msgspec
 
 from rota._proto.etcd import wire_pb2 as wire
-from rota.domain.errors import CoordinatorUnavailableError
+from rota.domain.errors import CoordinatorUnavailableError, UnavailableError
 from rota.domain.events import Event, Told
 from rota.domain.ids import TaskId
 from rota.infrastructure.coordination.etcd.keys import EtcdKeys, Stamps, find_number
@@ -58,7 +58,7 @@ class EtcdSignals:
         self._client = client
         self._keys = keys
         self._stamps = stamps
-        self._unpruned = 0
+        self._unpruned = PRUNE_EVERY  # events of our own since old ones were deleted; a process begins with that
         self._watch: asyncio.Task[bool] | None = None  # of all cancel requests
         self._watched_since = 0  # the revision after which it tells of all
         self._unasked: set[TaskId] = set()  # that were looked up since then, and found not to be asked to stop
@@ -91,9 +91,10 @@ class EtcdSignals:
                 key = f"{self._keys.events}{self._stamps.next()}_{number}"
                 await self._client.write([put(key, batch), put_missing(self._keys.events_begin, b"0")])
         self._unpruned += len(events)
-        if self._unpruned >= PRUNE_EVERY:
+        if self._unpruned > PRUNE_EVERY:
             self._unpruned = 0
-            await self._prune()
+            with suppress(UnavailableError):  # what was to be told is told; the next one deletes more
+                await self._prune()
 
     @asynccontextmanager
     async def subscribe(self, *, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
@@ -126,7 +127,8 @@ class EtcdSignals:
         return done.revision, [told for kv in known if kv.mod_revision >= place[0] for told in _tell(kv, after=place)]
 
     async def _read(self, revision: int, buffer: EventBuffer) -> None:
-        """Watch until something ends it. A stream that breaks is begun again where it was."""
+        """Watch until something ends it. Then the listener is told, and listens anew after what it heard last: a watch
+        that was begun again here would not find out that etcd has lost its memory, and stay silent."""
         try:
             async with self._client.watch(under(self._keys.events), after=revision) as changes:
                 async for some in changes:
