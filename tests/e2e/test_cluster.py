@@ -191,7 +191,7 @@ async def test_what_tasks_do_to_their_process_costs_that_attempt_alone(cluster: 
 
 
 async def test_a_blocked_task_loop_does_not_get_its_worker_declared_dead(cluster: Cluster) -> None:
-    cluster.write_settings(worker={"lease": "2s", "heartbeat_interval": "500ms"})
+    cluster.write_settings(worker={"lease": "2s", "heartbeat_interval": "500ms", "stop_grace": "500ms"})
     cluster.start("scheduler", "scheduler")
     worker = cluster.start("worker", "worker")
     async with a_client(cluster) as client:

@@ -175,6 +175,36 @@ async def test_a_task_with_an_endless_record_is_purged_in_slices(
     assert await store.logs.read(task.id) == []
 
 
+async def test_many_tasks_with_long_records_are_purged_in_portions(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql_tasks, "LOG_SLICE", 10)
+    store = sql_store(database, SystemRandom())
+    added = await store.tasks.add([a_new_task(number) for number in range(1, 6)])
+    tasks = await store.tasks.load([one.task_id for one in added])
+    await store.tasks.advance([task.state.cancelled("", at=NOW) for task in tasks.values()])
+    lines = [
+        LogEntry(task_id=task_id, seq=place(2, number), kind=LogKind.INFO, at=NOW, message="x")
+        for task_id in tasks
+        for number in range(1, 7)  # and two that tell of the transitions
+    ]
+    await store.logs.append(lines)
+    deleted: list[int] = []
+
+    def note(*call: Any) -> None:
+        cursor, statement = call[1:3]
+        if statement.startswith("DELETE FROM task_logs"):
+            deleted.append(cursor.rowcount)
+
+    event.listen(Engine, "after_cursor_execute", note)
+    try:
+        assert await store.tasks.purge(completed_before=SystemClock().now() + MINUTE, limit=5) == 5
+    finally:
+        event.remove(Engine, "after_cursor_execute", note)
+    assert deleted == [8] * 5
+    assert await store.tasks.load(list(tasks)) == {}
+
+
 async def test_a_transaction_that_only_locked_rows_is_committed_too(database: Database) -> None:
     """Some servers and proxies do not say after a SELECT that a transaction is open: do not believe the driver."""
 

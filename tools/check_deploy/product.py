@@ -21,7 +21,7 @@ from rota.interfaces.http.gate import host_name
 from rota.interfaces.http.server import known_hosts
 
 VERSION = __version__
-LEAVING_S = 15  # a process that has drained reports and leaves the pool: docs/guides/running-a-cluster.md
+LEAVING_S = 13  # a process whose last task has ended reports and leaves the pool: docs/guides/running-a-cluster.md
 PROBES = frozenset({"/livez", "/readyz"}) & PUBLIC
 CLIENT_VARIABLES = frozenset({"ROTA_URL", "ROTA_TOKEN", "ROTA_CONFIG"})  # those that are no settings
 METRICS = frozenset(metric.name for metric in CATALOGUE)
@@ -93,7 +93,8 @@ def drains_within(launch: Launch, seconds: float) -> Iterator[str]:
     settings = settings_of(launch)
     if settings is None:
         return
-    needed = settings.worker.drain_timeout.total_seconds() + LEAVING_S
+    worker = settings.worker
+    needed = (worker.drain_timeout + worker.stop_grace).total_seconds() + LEAVING_S
     if seconds <= needed:
         yield f"{launch.place}: it is killed after {seconds:g} s, but may need {needed:g} s to drain"
 

@@ -66,9 +66,10 @@ class GroupCommit(Generic[T, R]):
         except ConflictError as exc:
             if len(batch) == 1:
                 _fail(batch, exc)
-            else:  # one of them is refused, and it alone must hear of it
-                for single in batch:
-                    await self._commit([single])
+            else:  # one of them is refused, and it alone must hear of it: it is found by halves
+                middle = len(batch) // 2
+                await self._commit(batch[:middle])
+                await self._commit(batch[middle:])
         except RotaError as exc:
             _fail(batch, exc)
         else:

@@ -69,7 +69,7 @@ class ReconcileQueue:
         if ready <= self.batch:
             due = await self._list_due(is_parked)
             settled = [live.state for live in due if live.state.due_at <= self.time.now() - SETTLED]
-            await self._push(settled, reign, is_sure=not ready)
+            await self._push(settled, reign, ready=ready)
             return not ready or not settled
         if longest_due := await self._find_first(is_parked) or await self._list_due(is_parked):
             await self._compare_heads(longest_due[0], reign)
@@ -88,16 +88,19 @@ class ReconcileQueue:
         due = await self.store.tasks.list_due(self.batch + MOST_PARKED)
         return [live for live in due if not is_parked(live.id)]
 
-    async def _push(self, settled: Sequence[TaskState], reign: Reign, *, is_sure: bool) -> None:
-        """Queue what should have been taken by now. An empty queue lacks it for sure; a short one has few doubles."""
+    async def _push(self, settled: Sequence[TaskState], reign: Reign, *, ready: int) -> None:
+        """Queue what should have been taken by now. An empty queue lacks it for sure; a short one has few doubles.
+
+        While all workers are busy, all of it may be in the queue: only what waits beyond its entries is a repair."""
         now, at = self.time.now(), self.clock.monotonic()
         self._forget_pushed(reign.number, at - SETTLED.total_seconds())
-        missing = [state for state in settled if is_sure or (state.id, state.version) not in self._pushed]
+        missing = [state for state in settled if not ready or (state.id, state.version) not in self._pushed]
         if missing:
             reign.check()
             await self.coordinator.queue.push([queue_entry(state, now=now) for state in missing])
             self._pushed.update({(state.id, state.version): at for state in missing})
-            self._note("pushed", len(missing))
+            if lacking := min(len(missing), max(len(settled) - ready, 0)):
+                self._note("pushed", lacking)
 
     def _forget_pushed(self, term: int, until: float) -> None:
         """What was queued again by another reign, or longer ago than this, is queued once more if it still waits."""

@@ -97,7 +97,10 @@ class LiveSettings:
         self._loaded = Loaded(with_values(values), origins, fresh.file)
         log.info("settings.changed", settings=sorted(live))
         for subscriber in self._subscribers:
-            subscriber(self.current)
+            try:
+                subscriber(self.current)
+            except Exception:  # the settings are in force now: the others would never hear of them
+                log.exception("settings.not_applied", settings=sorted(live))
 
     def _look(self) -> Stamp | None:
         path = self._find_file()

@@ -177,7 +177,9 @@ class WorkerSettings:
         text="How long running tasks may go on after it was told to stop.",
     )
     stop_grace: timedelta = setting(
-        2 * _SECOND, kinds.duration(timedelta(0), _HOUR), text="Between asking a task to stop and ending it by force."
+        2 * _SECOND,
+        kinds.duration(timedelta(0), _HOUR),
+        text="Between asking a task to stop and ending it by force; at most a quarter of `worker.lease`.",
     )
     task_log_limit: int = setting(
         _MIB,
@@ -412,6 +414,9 @@ def list_conflicts(settings: Settings) -> Iterator[InvalidError]:
     if worker.heartbeat_interval * 3 > worker.lease:
         problem = "must be at most a third of worker.lease, or two lost heartbeats look like a dead worker"
         yield InvalidError("worker.heartbeat_interval", problem)
+    if worker.stop_grace * 4 > worker.lease:
+        problem = "must be at most a quarter of worker.lease, or what a worker that is cut off stops outlives it"
+        yield InvalidError("worker.stop_grace", problem)
     if settings.api.port == settings.api.grpc_port != 0:
         yield InvalidError("api.grpc_port", "must differ from api.port")
 

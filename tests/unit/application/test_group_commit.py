@@ -62,6 +62,16 @@ async def test_a_refused_write_fails_alone() -> None:
 
 
 @virtually
+async def test_a_refused_write_costs_the_others_few_commits() -> None:
+    writer = Writer()
+    writer.refused = {333}
+    group = GroupCommit(writer)
+    answers = await asyncio.gather(*(group(number) for number in range(MOST_IN_BATCH)), return_exceptions=True)
+    assert [number for number, answer in enumerate(answers) if isinstance(answer, ConflictError)] == [333]
+    assert len(writer.batches) <= 20
+
+
+@virtually
 async def test_when_the_store_is_away_everyone_hears_it() -> None:
     writer = Writer()
     writer.error = StoreUnavailableError("away")

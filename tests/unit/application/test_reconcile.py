@@ -1,7 +1,5 @@
 """Repairing what store and coordinator disagree about."""
 
-from datetime import timedelta
-
 import pytest
 
 from rota.application import metrics
@@ -176,6 +174,28 @@ async def test_many_parked_tasks_do_not_hide_a_missing_one() -> None:
     await scene.pass_time(LONG_ENOUGH)
     await a_queue_check(scene)(scene.reign, lambda task_id: task_id <= 20)
     assert await scene.queued() == [21]
+
+
+@virtually
+async def test_a_backlog_in_good_order_is_no_repair() -> None:
+    scene = await a_scene()
+    await scene.add(*range(1, 101))
+    await scene.actual.queue.push([an_entry(task_id) for task_id in range(1, 101)])
+    for _ in range(2):  # nobody has room, and so nobody takes them
+        await scene.pass_time(LONG_ENOUGH)
+        await a_queue_check(scene, batch=500)(scene.reign, nothing_parked)
+    assert scene.figures.counts == {}
+
+
+@virtually
+async def test_what_a_backlog_lacks_is_pushed_and_counted() -> None:
+    scene = await a_scene()
+    await scene.add(*range(1, 101))
+    await scene.actual.queue.push([an_entry(task_id) for task_id in range(1, 99)])
+    await scene.pass_time(LONG_ENOUGH)
+    await a_queue_check(scene, batch=500)(scene.reign, nothing_parked)
+    assert set(await scene.queued()) == set(ids(range(1, 101)))
+    assert scene.figures.count(metrics.RECONCILED, "pushed") == 2
 
 
 @virtually
@@ -443,7 +463,7 @@ async def test_running_attempts_are_compared_page_by_page(monkeypatch: pytest.Mo
     scene = await a_scene()
     await scene.join(1)
     await scene.add(*range(1, 8))
-    await scene.grant(*range(1, 8), within=timedelta(hours=2))
+    await scene.grant(*range(1, 8), within=2 * HOUR)
     await scene.pass_time(LONG_ENOUGH)
     await a_delivery_check(scene)(scene.reign)
     assert len(await scene.actual.deliveries.list_assigned(WORKER)) == 7

@@ -149,6 +149,7 @@ def test_the_error_is_one_config_error_that_ends_with_the_fix(tmp_path: Path) ->
     [
         ("scheduler: {renew_interval: 5s}", "scheduler.renew_interval in rota.yaml:1: must be at most half"),
         ("worker: {lease: 5s}", "worker.heartbeat_interval in default: must be at most a third of worker.lease"),
+        ("worker: {stop_grace: 3001ms}", "worker.stop_grace in rota.yaml:1: must be at most a quarter of worker.lease"),
         ("api: {port: 8421}", "api.grpc_port in default: must differ"),
     ],
 )

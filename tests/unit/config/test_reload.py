@@ -208,6 +208,24 @@ async def test_subscribers_are_not_called_when_nothing_changes_for_them(tmp_path
     assert watched.told == []
 
 
+async def test_a_subscriber_that_fails_keeps_the_change_from_nobody_else(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "worker: {capacity: 10}")
+
+    def fail(settings: Settings) -> None:
+        raise ZeroDivisionError
+
+    told: list[Settings] = []
+    watched.live.subscribe(fail)
+    watched.live.subscribe(told.append)
+    watched.write("worker: {capacity: 200}")
+    with capture_logs() as logs:
+        change = await watched.live.reload()
+
+    assert change == Change(applied=frozenset({"worker.capacity"}))
+    assert [settings.worker.capacity for settings in told] == [200]
+    assert names_of(logs) == ["settings.changed", "settings.not_applied"]
+
+
 async def test_the_watch_looks_every_second(tmp_path: Path) -> None:
     watched = Watched(tmp_path, "worker: {capacity: 10}")
     clock = FakeClock()

@@ -13,7 +13,7 @@ import structlog
 from rota.application.work.hands import Hands, Stop
 from rota.application.work.report import Ended, HandedBack, Reporter
 from rota.application.work.running import Running
-from rota.application.work.settings import WorkerPorts
+from rota.application.work.settings import WorkerPorts, WorkerSettings
 from rota.application.work.settle import Settler
 from rota.application.work.standing import Standing
 from rota.domain.attempt import Attempt
@@ -22,7 +22,6 @@ from rota.domain.events import Event, EventKind
 from rota.domain.worker import Worker
 
 LOOK_EVERY = timedelta(milliseconds=50)
-STOP_GRACE = timedelta(seconds=10)  # for attempts that were stopped, and for results on their way
 
 log = structlog.get_logger(__name__)
 
@@ -37,14 +36,14 @@ class Departure:
     running: Running
     reporter: Reporter
     settler: Settler
-    timeout: timedelta
+    settings: WorkerSettings
 
     async def __call__(self) -> None:
         self.standing.depart()
         log.info("worker.draining", running=len(self.hands.running))
-        await self.until(lambda: not self.hands.running, self.timeout)
+        await self.until(lambda: not self.hands.running, self.settings.drain_timeout)
         self.running.stop_all(Stop.DRAIN)
-        await self.until(self._is_done, STOP_GRACE)
+        await self.until(self._is_done, self.settings.ending)
         worker = self.standing.worker
         if worker is None:
             self.standing.leave()
@@ -80,5 +79,5 @@ class Departure:
             attempt = Attempt(held.id, held.state.attempt, worker.id)
             if attempt not in self.hands:
                 self.reporter.report(Ended(attempt, held.state, held.type, HandedBack("drained")))
-        await self.until(self._is_done, STOP_GRACE)
+        await self.until(self._is_done, self.settings.ending)
         return self._is_done()

@@ -19,6 +19,7 @@ from rota.domain.worker import ANY_TYPE, Worker
 
 MIB = 1024 * 1024
 SHORTEST_BEAT = timedelta(milliseconds=100)
+SETTLING = timedelta(seconds=8)  # for results on their way, when the last attempt has ended
 LONGEST_BEAT = timedelta(seconds=60)  # a loop that does nothing for longer looks stuck to the watchdog
 
 
@@ -47,15 +48,20 @@ class WorkerSettings:
             raise InvalidError("worker.heartbeat_interval", f"must be at most {LONGEST_BEAT.total_seconds():g} seconds")
         check_duration("worker.lease", self.lease, least=self.heartbeat_every * 2)  # one lost beat is no death
         check_duration("worker.stop_grace", self.stop_grace)
+        if self.stop_grace * 4 > self.lease:  # a heartbeat that is only late must stop nothing
+            raise InvalidError("worker.stop_grace", "must be at most a quarter of worker.lease")
         check_duration("worker.drain_timeout", self.drain_timeout)
         check_number("worker.batch_size", self.batch_size, least=1, most=1000)
 
     @property
     def trusted_for(self) -> timedelta:
-        """How long after its last heartbeat it may go on: what it stops then has ended when the lease has.
+        """How long after its last heartbeat it may go on: what it stops then has ended when the lease has."""
+        return self.lease - self.stop_grace
 
-        A long grace must not leave too little for heartbeats that are only late."""
-        return self.lease - min(self.stop_grace, self.lease / 4)
+    @property
+    def ending(self) -> timedelta:
+        """How long attempts that are stopped when it leaves may take to end, and their results to be written."""
+        return self.stop_grace + SETTLING
 
     def as_worker(self, worker_id: WorkerId) -> Worker:
         """An incarnation of this worker."""

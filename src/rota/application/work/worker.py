@@ -20,7 +20,7 @@ from rota.application.work import watchdog
 from rota.application.work.beat import Presence
 from rota.application.work.cancel import StopCancelled
 from rota.application.work.deputy import NOTHING, Deputy, DeputyPlan
-from rota.application.work.drain import STOP_GRACE, Departure
+from rota.application.work.drain import Departure
 from rota.application.work.hands import Hands, Stop
 from rota.application.work.intake import Desk, Intake
 from rota.application.work.lease import Lease, StopUnheard
@@ -88,7 +88,7 @@ class WorkerService:
         self._cancelled = StopCancelled(
             ports.coordinator.signals, ports.store.tasks, hands, running, standing, registry
         )
-        self._departure = Departure(ports, standing, hands, running, reporter, settler, settings.drain_timeout)
+        self._departure = Departure(ports, standing, hands, running, reporter, settler, settings)
         self._watchdog = Watchdog(clock, hands, standing)
         self._deputy = None if deputy is None else Deputy(deputy, loops, settings=settings, lease=lease)
         self._stopping = asyncio.Event()
@@ -188,7 +188,7 @@ class WorkerService:
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
             self._running.stop_all(Stop.DRAIN)
-            await self._departure.until(lambda: not self._hands.running, STOP_GRACE)
+            await self._departure.until(lambda: not self._hands.running, self._departure.settings.ending)
             await self._reporter.save()
         finally:
             await self._executors.close()

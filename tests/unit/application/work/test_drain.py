@@ -90,6 +90,27 @@ async def test_what_does_not_end_in_time_goes_back_without_spending_a_retry() ->
 
 
 @virtually
+async def test_a_drain_waits_for_what_takes_a_long_grace_to_end() -> None:
+    grace = MINUTE
+
+    async def clean_up(job: Job, reports: Reports) -> Outcome:
+        try:
+            return await never_end(job, reports)
+        finally:
+            await stage.clock.sleep(grace)
+
+    stage = Stage(clean_up, drain_timeout=SECOND, stop_grace=grace, lease=grace * 4)
+    await stage.store.configs.put(a_config())
+    async with stage.running() as run:
+        await stage.grant(1)
+        await stage.until(lambda: stage.executor.running == 1)
+        stage.worker.stop()
+        await run
+        assert await stage.statuses([1]) == {PENDING}
+        assert await stage.store.workers.list_all() == []
+
+
+@virtually
 async def test_what_was_assigned_and_not_begun_goes_back_at_once() -> None:
     async with a_stage(never_end) as stage:
         await stage.grant(1)

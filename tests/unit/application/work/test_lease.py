@@ -5,13 +5,16 @@ from datetime import timedelta
 
 import pytest
 
+from rota.application.ports.executor import Job, Reports
 from rota.application.work.settings import WorkerSettings
+from rota.domain.attempt import Outcome
+from rota.domain.errors import InvalidError
 from rota.domain.task import PENDING, PROCESSING, SUCCESS
 from rota.testing.faults import Fault
 from tests.support.builders import MINUTE, SECOND
 from tests.support.executors import Stubborn, never_end, succeed
 from tests.support.virtual import virtually
-from tests.support.worker_stage import COORDINATOR_CALLS, STORE_CALLS, Stage, a_stage
+from tests.support.worker_stage import COORDINATOR_CALLS, STORE_CALLS, TICK, Stage, a_stage
 
 LEASE = SECOND * 12
 
@@ -43,6 +46,25 @@ async def test_a_worker_that_nobody_hears_stops_what_it_runs_before_its_lease_is
         await stage.until(lambda: stage.executor.stopped == attempts, within=LEASE)
         took = stage.clock.monotonic() - sent_at
         assert stage.settings.trusted_for.total_seconds() <= took < LEASE.total_seconds()
+
+
+@virtually
+async def test_what_takes_the_longest_grace_to_end_has_ended_when_the_lease_is_over() -> None:
+    grace = LEASE / 4
+
+    async def clean_up(job: Job, reports: Reports) -> Outcome:
+        try:
+            return await never_end(job, reports)
+        finally:
+            await stage.clock.sleep(grace)
+
+    async with a_stage(clean_up, stop_grace=grace) as stage:
+        await stage.grant(1, limit=MINUTE * 10)
+        await stage.until(lambda: stage.executor.running == 1)
+        cut_off(stage)
+        sent_at = await heard_last(stage)
+        await stage.until(lambda: stage.executor.running == 0, within=LEASE)
+        assert stage.clock.monotonic() - sent_at < LEASE.total_seconds() + TICK.total_seconds()
 
 
 @virtually
@@ -150,7 +172,12 @@ async def test_a_worker_that_stood_still_asks_before_it_stops_anything() -> None
 
 
 @pytest.mark.parametrize(
-    ("grace", "trusted"), [(timedelta(0), SECOND * 12), (SECOND * 2, SECOND * 10), (MINUTE, SECOND * 9)]
+    ("grace", "trusted"), [(timedelta(0), SECOND * 12), (SECOND * 2, SECOND * 10), (SECOND * 3, SECOND * 9)]
 )
 def test_there_is_time_to_stop_before_the_lease_is_over(grace: timedelta, trusted: timedelta) -> None:
     assert WorkerSettings(name="worker-1", lease=LEASE, stop_grace=grace).trusted_for == trusted
+
+
+def test_a_grace_that_would_outlast_the_lease_or_leave_no_time_for_heartbeats_is_refused() -> None:
+    with pytest.raises(InvalidError, match=r"at most a quarter of worker\.lease"):
+        WorkerSettings(name="worker-1", lease=LEASE, stop_grace=SECOND * 3 + timedelta(milliseconds=1))

@@ -1,7 +1,7 @@
 """Tasks in SQL: adding, advancing, finding, counting, purging."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -40,7 +40,7 @@ from rota.infrastructure.store.sql.transitions import TransitionWriter
 
 COUNT_SHARDS = 16
 FEW = 16  # rows that are read in a moment
-LOG_SLICE = 20_000  # log rows that one statement may delete beside those of other tasks
+LOG_SLICE = 20_000  # log rows that one statement may delete
 PURGED_SHARD = COUNT_SHARDS  # what a purge takes off the others
 _WAITING_CODES = ",".join(str(STATUS_CODES[status]) for status in sorted(WAITING))
 _KEY_COLUMNS = ("tenant_id", "idempotency_key", "task_id", "digest")
@@ -133,11 +133,13 @@ class SqlTaskStore:
         return {STATUS_OF[status]: int(number) for status, number in rows}
 
     async def purge(self, *, completed_before: datetime, limit: int) -> int:
-        doomed = _oldest_ended(completed_before, purge_limit(limit))
-        for task_id in await self._database.read(partial(_find_wordy, doomed=doomed)):
+        oldest = _oldest_ended(completed_before, purge_limit(limit))
+        rows = await self._database.read(partial(_count_log_rows, doomed=oldest), deadline_s=SCAN_DEADLINE_S)
+        for task_id in [task_id for task_id, number in rows.items() if number > LOG_SLICE]:
             while await self._database.transact(partial(_cut_record, task_id=task_id)):
                 pass
-        return await self._database.transact(partial(self._purge, oldest=doomed))
+        purges = [partial(self._purge, portion=portion) for portion in _portions(rows)]
+        return sum([await self._database.transact(purge) for purge in purges])
 
     def _writer(self) -> TransitionWriter:
         return TransitionWriter(self._database.bulk, shard=int(self._random.chance() * COUNT_SHARDS))
@@ -199,9 +201,10 @@ class SqlTaskStore:
 
         return await self._database.read(work, deadline_s=SCAN_DEADLINE_S)
 
-    def _purge(self, connection: Connection, *, oldest: Select[tuple[int, str, int]]) -> int:
+    def _purge(self, connection: Connection, *, portion: Sequence[int]) -> int:
         task = schema.task
-        doomed = connection.execute(oldest.with_for_update(skip_locked=True)).fetchall()  # another may be purging too
+        query = select(task.c.id, task.c.tenant_id, task.c.status).where(task.c.id.in_(portion)).order_by(task.c.id)
+        doomed = connection.execute(query.with_for_update(skip_locked=True)).fetchall()  # another may be purging too
         if not doomed:
             return 0
         ids = [row.id for row in doomed]
@@ -220,20 +223,37 @@ def _live_where(where: str, limit: int | None) -> TextClause:
     return text(f"{SELECT_LIVE} WHERE {where}{'' if limit is None else f' LIMIT {limit:d}'}")
 
 
-def _oldest_ended(completed_before: datetime, limit: int) -> Select[tuple[int, str, int]]:
+def _oldest_ended(completed_before: datetime, limit: int) -> Select[int]:
     task = schema.task
-    query = select(task.c.id, task.c.tenant_id, task.c.status).where(
+    query = select(task.c.id).where(
         task.c.id < first_id_at(completed_before), task.c.status != 0, task.c.completed_us < to_us(completed_before)
     )
     return query.order_by(task.c.id).limit(limit)
 
 
-def _find_wordy(connection: Connection, *, doomed: Select[tuple[int, str, int]]) -> list[int]:
-    """Those of the tasks whose record is too long to be deleted in one go."""
-    ids = [row.id for row in connection.execute(doomed)]
+def _count_log_rows(connection: Connection, *, doomed: Select[int]) -> dict[int, int]:
+    """How long the record of each of the tasks is, oldest first."""
+    rows = dict.fromkeys(connection.scalars(doomed), 0)
     logs = schema.task_logs
-    counted = select(logs.c.task_id).where(logs.c.task_id.in_(ids)).group_by(logs.c.task_id)
-    return list(connection.execute(counted.having(func.count() > LOG_SLICE)).scalars()) if ids else []
+    counted = select(logs.c.task_id, func.count()).where(logs.c.task_id.in_(rows)).group_by(logs.c.task_id)
+    for task_id, number in connection.execute(counted) if rows else ():
+        rows[task_id] = number
+    return rows
+
+
+def _portions(rows: Mapping[int, int]) -> Iterator[Sequence[int]]:
+    """The tasks, so many at a time that what is left of their records can be deleted in one go."""
+    portion: list[int] = []
+    size = 0
+    for task_id, number in rows.items():
+        left = min(number, LOG_SLICE)
+        if size + left > LOG_SLICE:
+            yield portion
+            portion, size = [], 0
+        portion.append(task_id)
+        size += left
+    if portion:
+        yield portion
 
 
 def _cut_record(connection: Connection, *, task_id: int) -> bool:
