@@ -8,6 +8,7 @@ import pytest
 
 from rota.application.loop import FatalError
 from rota.domain.attempt import Failed, Outcome
+from rota.infrastructure.executors.local import executor as executor_module
 from rota.infrastructure.executors.local import task_loop, threads
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from tests.integration.test_local_executor import IMPATIENT, begin, is_cancelled
@@ -26,8 +27,13 @@ from tests.support.local_jobs import (
 
 
 @pytest.fixture
-async def start() -> AsyncIterator[Start]:
-    async with local_executors(CountingMetrics()) as start_one:
+def collector() -> CountingMetrics:
+    return CountingMetrics()
+
+
+@pytest.fixture
+async def start(collector: CountingMetrics) -> AsyncIterator[Start]:
+    async with local_executors(collector) as start_one:
         yield start_one
 
 
@@ -82,6 +88,58 @@ async def test_too_many_that_never_end_are_a_reason_to_start_the_process_anew(
     second.cancel()
     with pytest.raises(FatalError, match=task_type):
         await second
+
+
+async def test_a_coroutine_that_swallows_its_cancellation_gets_another_within_the_grace(
+    start: Start, collector: CountingMetrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor_module, "REMINDED_AT", 0.001)
+    executor = await start(PATIENT)
+    running, _, _ = await begin(executor, "local.async_swallow")
+
+    assert await is_cancelled(running)
+    assert collector.counted == [], "it was not given up"
+
+
+async def test_too_many_coroutines_that_run_on_are_a_reason_to_start_the_process_anew(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_loop, "STUBBORN_AFTER_S", 0.0)
+    monkeypatch.setattr(task_loop, "MAX_STUBBORN", 3)
+    executor = await start(IMPATIENT)
+    for _ in range(2):
+        assert await is_cancelled((await begin(executor, "local.async_stubborn"))[0])
+    third, _, _ = await begin(executor, "local.async_stubborn")
+
+    third.cancel()
+    with pytest.raises(FatalError, match=r"local\.async_stubborn"):
+        await third
+
+
+async def test_the_neighbours_of_one_that_blocks_do_not_count_as_running_on(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_loop, "MAX_STUBBORN", 1)
+    executor = await start(IMPATIENT)
+    neighbours = [(await begin(executor, "local.wait"))[0] for _ in range(3)]
+    guilty, _, _ = await begin(executor, "local.async_block")
+
+    assert all(await asyncio.gather(*map(is_cancelled, [guilty, *neighbours])))
+
+
+async def test_a_coroutine_that_ends_after_it_was_given_up_counts_no_more(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_loop, "STUBBORN_AFTER_S", 0.0)
+    monkeypatch.setattr(task_loop, "MAX_STUBBORN", 2)
+    executor = await start(IMPATIENT)
+    for _ in range(4):
+        running, _, _ = await begin(executor, "local.async_stubborn")
+        assert await is_cancelled(running), "one at a time is not too many"
+        RELEASE.set()
+        loop = executor._loops.current()
+        await until(lambda loop=loop: not loop.count_stubborn())  # type: ignore[misc]
+        RELEASE.clear()
 
 
 async def test_a_lost_loop_that_comes_back_is_let_go(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

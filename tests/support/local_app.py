@@ -1,6 +1,7 @@
 """Tasks for the tests of the local executor: well-behaved ones, and every kind of bad one."""
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -186,6 +187,15 @@ async def async_stubborn(ctx: rota.Context) -> None:
             await asyncio.sleep(0.01)
         except asyncio.CancelledError:
             ctx.log.info("ignored")
+
+
+@rota.task("local.async_swallow")
+async def async_swallow(ctx: rota.Context) -> None:
+    """Takes its first cancellation for something else, as a loop with a bare `except` does."""
+    with contextlib.suppress(asyncio.CancelledError):
+        ctx.log.info("begun")
+        await asyncio.Event().wait()
+    await asyncio.Event().wait()
 
 
 @rota.task("local.async_finish")

@@ -33,6 +33,7 @@ from rota.sdk.results import traceback_of
 from rota.sdk.tasks import REGISTRY, TaskRegistry
 
 DEFAULTS = LocalSettings()
+REMINDED_AT = 0.9  # of the grace: what takes its time to clean up has nearly all of it
 
 log = structlog.get_logger(__name__)
 
@@ -141,15 +142,19 @@ class LocalExecutor:
 
     async def _see_off(self, begun: AsyncJob, answer: "asyncio.Future[Outcome | None]") -> None:
         """Wait for the end of a coroutine that was told to, and give it up if it does not come."""
-        if await wait_out(answer, self._settings.async_grace):
+        loop, grace = begun.loop, self._settings.async_grace
+        first = grace * REMINDED_AT
+        if not await wait_out(answer, first):
+            loop.remind(begun)
+            await wait_out(answer, grace - first)
+        if answer.done():
             begun.end(answer.result(), None)
             return
-        loop = begun.loop
         loop.give_up(begun)
         if loop.is_blocked:
             self._loops.lose(loop)
         try:
-            self._abandon(begun.job, after=self._settings.async_grace)
+            self._abandon(begun.job, after=grace)
         except FatalError as exc:
             begun.end(None, exc)
         else:
