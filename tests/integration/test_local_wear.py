@@ -63,6 +63,19 @@ async def test_a_coroutine_that_ends_its_loop_fails_all_on_it_and_the_next_gets_
         assert data_of(await executor.execute(a_job("local.async_add", {"left": 1}), Recorder())) == '{"sum":2}'
 
 
+async def test_what_was_said_before_a_loop_ended_is_heard_before_its_end(start: Start) -> None:
+    executor, reports = await start(PATIENT), Recorder()
+
+    job = a_job("local.async_floods_and_stops_its_loop", {"lines": 5000})
+    running = asyncio.create_task(executor.execute(job, reports))
+    await asyncio.sleep(0)  # noqa: TID251 - one turn of the loop: it is handed over
+
+    assert executor._loops.current().join(20), "and until then this loop delivers nothing"
+
+    assert code_of(await running) == "task_loop_died"
+    assert reports.messages() == [str(number) for number in range(5000)]
+
+
 async def test_a_coroutine_that_outlives_its_loop_is_answered_for(start: Start) -> None:
     executor = await start(PATIENT)
     async with asyncio.timeout(10):

@@ -243,6 +243,13 @@ async def async_stops_its_loop() -> None:
     await asyncio.Event().wait()
 
 
+@rota.task("local.async_floods_and_stops_its_loop")
+async def async_floods_and_stops_its_loop(ctx: rota.Context, lines: int) -> None:
+    for number in range(lines):
+        ctx.log.info(str(number))
+    await async_stops_its_loop.function()
+
+
 @rota.task("local.async_starts_an_exit")
 async def async_starts_an_exit() -> None:
     await asyncio.create_task(async_exit.function())

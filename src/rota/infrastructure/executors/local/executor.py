@@ -19,7 +19,7 @@ from rota.application.ports.system import Clock
 from rota.domain.attempt import Failed, Outcome, TaskError
 from rota.domain.errors import InvalidError
 from rota.domain.task_config import TaskConfig
-from rota.infrastructure.executors.local.channel import ThreadChannel
+from rota.infrastructure.executors.local.channel import ChannelSetup, ThreadChannel
 from rota.infrastructure.executors.local.children import Children
 from rota.infrastructure.executors.local.facts import facts_of
 from rota.infrastructure.executors.local.frames import Run
@@ -50,14 +50,14 @@ class LocalExecutor:
         registry: TaskRegistry = REGISTRY,
         settings: LocalSettings = DEFAULTS,
     ) -> None:
-        self._clock = clock
         self._collector = collector
         self._app = app
         self._settings = settings
         modules = settings.modules if app is None else (app.module, *settings.modules)
         self._functions = Functions(registry, modules)
         self._children = Children(app, settings)
-        self._loops = TaskLoops(clock)
+        self._channels = ChannelSetup(clock, collector, settings.log_limit)
+        self._loops = TaskLoops(self._channels)
         self._stopping: set[asyncio.Task[None]] = set()
         self._threads: Threads | None = None
 
@@ -165,7 +165,7 @@ class LocalExecutor:
         if threads is None:
             raise RuntimeError("the executor was not started")
         async with threads.slots:
-            channel = ThreadChannel(threads.outbox, reports, clock=self._clock)
+            channel = ThreadChannel(threads.outbox, reports, setup=self._channels)
             answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
             ours = ThreadJob(target.handler, job.task.spec.payload, facts_of(job), channel, answer)
             threads.submit(ours)

@@ -24,10 +24,9 @@ import structlog
 from msgspec import Struct
 
 from rota.application.ports.executor import End, Job, Reports
-from rota.application.ports.system import Clock
 from rota.domain.attempt import Failed, Outcome, TaskError
 from rota.infrastructure.event_loop import new_event_loop
-from rota.infrastructure.executors.local.channel import Said, ThreadChannel, deliver
+from rota.infrastructure.executors.local.channel import ChannelSetup, Said, ThreadChannel, deliver
 from rota.infrastructure.executors.local.facts import facts_of
 from rota.infrastructure.executors.local.mailbox import Mailbox
 from rota.sdk.async_handler import run_async
@@ -78,8 +77,9 @@ Ended = tuple[AsyncJob, Outcome | None]
 class TaskLoop:
     """One thread with one loop. Made and used on the control loop."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, setup: ChannelSetup) -> None:
+        self._setup = setup
+        self._clock = setup.clock
         self._control = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop = new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="rota-task-loop", daemon=True)
@@ -176,6 +176,7 @@ class TaskLoop:
 
     def _bury(self) -> None:
         """On the control loop, when the thread has ended: nobody must wait for what ran there."""
+        self.outbox.flush()  # what ended before that has ended
         if not self._is_closing:
             log.error("task_loop.died", unanswered=len(self._running))
         for job in list(self._running):
@@ -205,7 +206,7 @@ class TaskLoop:
         self.outbox.post((job, outcome))
 
     def _make_context(self, job: AsyncJob) -> Context:
-        job.channel = channel = ThreadChannel(self.outbox, job.reports, clock=self._clock)
+        job.channel = channel = ThreadChannel(self.outbox, job.reports, setup=self._setup)
         channel.is_stopped = job.is_stopped  # it may have been told while the channel was made
         if job.is_over:
             channel.close()
@@ -281,8 +282,8 @@ def _ended_with_its_loop() -> Failed:
 class TaskLoops:
     """The current task loop, and those that were lost to something that blocks."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, setup: ChannelSetup) -> None:
+        self._setup = setup
         self._current: TaskLoop | None = None
         self._lost: list[TaskLoop] = []
 
@@ -296,7 +297,7 @@ class TaskLoops:
         if self._current is not None and not self._current.is_alive:
             self._put_aside(self._current)
         if self._current is None:
-            self._current = TaskLoop(self._clock)
+            self._current = TaskLoop(self._setup)
         return self._current
 
     def lose(self, loop: TaskLoop) -> None:
