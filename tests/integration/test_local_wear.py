@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 
 from rota.application.loop import FatalError
 from rota.domain.attempt import Failed, Outcome
@@ -169,3 +170,40 @@ async def test_a_lost_loop_that_comes_back_is_let_go(start: Start, monkeypatch: 
         RELEASE.clear()
 
     await until(lambda: [thread.name for thread in threading.enumerate()].count("rota-task-loop") <= 2)
+
+
+async def test_the_control_loop_goes_on_while_closing_waits_for_a_coroutine(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_loop, "JOIN_S", 10.0)
+    executor = await start(PATIENT)
+    running, _, _ = await begin(executor, "local.async_block")
+    loop = executor._loops.current()
+
+    with structlog.testing.capture_logs() as logs:
+        closing = asyncio.create_task(executor.close())
+        await until(lambda: loop._is_closing)
+        RELEASE.set()
+        await closing
+
+    assert "task_loop.left_behind" not in [line["event"] for line in logs]
+    await asyncio.wait({running})
+
+
+async def test_the_control_loop_goes_on_while_closing_waits_for_a_thread(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "JOIN_S", 10.0)
+    executor = await start(PATIENT)
+    running, _, _ = await begin(executor, "local.thread_block")
+    assert executor._threads is not None
+    [thread] = executor._threads._busy.values()
+
+    with structlog.testing.capture_logs() as logs:
+        closing = asyncio.create_task(executor.close())
+        await until(lambda: not thread._inbox.empty())
+        RELEASE.set()
+        await closing
+
+    assert "threads.left_behind" not in [line["event"] for line in logs]
+    await asyncio.wait({running})

@@ -105,9 +105,9 @@ class LocalExecutor:
 
     async def close(self) -> None:
         await self._children.close()
-        self._loops.close()
+        await self._loops.close()
         if self._threads is not None:
-            self._threads.close()
+            await self._threads.close()
 
     async def _find(self, job: Job) -> Target | Failed:
         try:

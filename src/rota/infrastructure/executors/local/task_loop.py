@@ -29,6 +29,7 @@ from rota.infrastructure.event_loop import new_event_loop
 from rota.infrastructure.executors.local.channel import ChannelSetup, Said, ThreadChannel, deliver
 from rota.infrastructure.executors.local.facts import facts_of
 from rota.infrastructure.executors.local.mailbox import Mailbox
+from rota.infrastructure.executors.local.waiting import join_all
 from rota.sdk.async_handler import run_async
 from rota.sdk.context import Context
 from rota.sdk.handler import Handler
@@ -306,13 +307,11 @@ class TaskLoops:
             self._put_aside(loop)
             log.error("task_loop.lost", lost=len(self._lost))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         loops = self._list()
         for loop in loops:
             loop.close()
-        control = asyncio.get_running_loop()
-        until = control.time() + JOIN_S  # for all of them together
-        left = sum(not loop.join(until - control.time()) for loop in loops)
+        left = await join_all(loops, within_s=JOIN_S)
         if left:
             log.error("task_loop.left_behind", threads=left)
         self._current, self._lost = None, []
