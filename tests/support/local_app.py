@@ -1,6 +1,7 @@
 """Tasks for the tests of the local executor: well-behaved ones, and every kind of bad one."""
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -188,6 +189,15 @@ async def async_stubborn(ctx: rota.Context) -> None:
             ctx.log.info("ignored")
 
 
+@rota.task("local.async_swallow")
+async def async_swallow(ctx: rota.Context) -> None:
+    """Takes its first cancellation for something else, as a loop with a bare `except` does."""
+    with contextlib.suppress(asyncio.CancelledError):
+        ctx.log.info("begun")
+        await asyncio.Event().wait()
+    await asyncio.Event().wait()
+
+
 @rota.task("local.async_finish")
 async def async_finish(ctx: rota.Context) -> str:
     try:
@@ -231,6 +241,13 @@ async def async_cancels_all() -> None:
 async def async_stops_its_loop() -> None:
     asyncio.get_running_loop().stop()
     await asyncio.Event().wait()
+
+
+@rota.task("local.async_floods_and_stops_its_loop")
+async def async_floods_and_stops_its_loop(ctx: rota.Context, lines: int) -> None:
+    for number in range(lines):
+        ctx.log.info(str(number))
+    await async_stops_its_loop.function()
 
 
 @rota.task("local.async_starts_an_exit")

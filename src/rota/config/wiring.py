@@ -357,6 +357,7 @@ def _build_local(plan: Blueprint, node: Node) -> LocalExecutor:
         capacity=worker.capacity,
         async_grace=worker.stop_grace,
         grace=worker.stop_grace,
+        log_limit=worker.task_log_limit,
         memory_limit=worker.task_memory,
     )
     return LocalExecutor(node.clock, node.collector, app=plan.app, registry=plan.tasks, settings=settings)

@@ -17,6 +17,7 @@ from rota.domain.task import LogKind, Task, TaskStatus, Transition
 LINE_BITS = 32
 RERUN_LINES = 3 * 2**30  # where lines of reruns begin; attempts, and those who speak for them, write before
 RERUN_TICK = timedelta(milliseconds=100)  # of two reruns within one, the first is told; there is room for three years
+LINE_COST = 100  # bytes that a line takes beside its text: many empty ones fill a bound as well
 PROGRESS_MARK = '{"progress": '  # how the detail of a line begins that says how far the attempt got
 
 
@@ -54,6 +55,11 @@ class LogEntry:
 def place(version: int, line: int = 0) -> int:
     """Where a transition (line 0) or a line written under it stands in the record."""
     return version << LINE_BITS | check_number("line", line, least=0, most=2**LINE_BITS - 1)
+
+
+def too_much(limit: int) -> str:
+    """The line that marks where an attempt had said all that is kept of it."""
+    return f"more than {limit} bytes of log: further lines are dropped"
 
 
 def progress_detail(fraction: float) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from rota.application import metrics
 from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TaskResult
 from rota.domain.checks import MAX_DETAIL, MAX_LINE
+from rota.infrastructure.executors.local.channel import ChannelSetup, ThreadChannel, deliver
 from rota.infrastructure.executors.local.frames import (
     FOR_WORKER,
     MAX_FRAME,
@@ -25,10 +27,11 @@ from rota.infrastructure.executors.local.frames import (
     ended_by,
 )
 from rota.infrastructure.executors.local.lines import DROPPED, MAX_PRINTED, PrintedLines, detail_of
-from rota.infrastructure.executors.local.mailbox import Mailbox
+from rota.infrastructure.executors.local.mailbox import MOST_AT_ONCE, Mailbox
 from rota.infrastructure.executors.local.waiting import Slots, wait_out
 from tests.support.builders import MINUTE, SECOND
-from tests.support.clock import settle
+from tests.support.clock import FakeClock, settle
+from tests.support.local_jobs import CountingMetrics, Recorder
 
 NOTHING = timedelta(0)
 
@@ -141,6 +144,94 @@ async def test_what_threads_post_is_delivered_in_order() -> None:
 
     for sender in range(4):
         assert [number for who, number in received if who == sender] == list(range(1000))
+
+
+async def test_a_flood_leaves_the_loop_time_for_other_work() -> None:
+    received: list[int] = []
+    done = asyncio.Event()
+
+    def deliver_one(number: int) -> None:
+        received.append(number)
+        if number == 99_999:
+            done.set()
+
+    mailbox: Mailbox[int] = Mailbox(asyncio.get_running_loop(), deliver_one)
+    for number in range(100_000):
+        mailbox.post(number)
+    received_before: list[int] = []
+    asyncio.get_running_loop().call_soon(lambda: received_before.append(len(received)))
+    await asyncio.wait_for(done.wait(), 20)
+
+    assert received == list(range(100_000))
+    assert received_before == [MOST_AT_ONCE]
+
+
+def test_all_that_waits_can_be_delivered_at_once() -> None:
+    received: list[int] = []
+    loop = asyncio.new_event_loop()
+    mailbox: Mailbox[int] = Mailbox(loop, received.append)
+    for number in range(3 * MOST_AT_ONCE):
+        mailbox.post(number)
+
+    mailbox.flush()
+    loop.close()
+
+    assert received == list(range(3 * MOST_AT_ONCE))
+
+
+class Hearing:
+    """A channel, what it has posted, and what is heard of it once that is delivered."""
+
+    def __init__(self, *, log_limit: int = 10_000) -> None:
+        self.posted = 0
+        self.heard = Recorder()
+        self.collector = CountingMetrics()
+        setup = ChannelSetup(FakeClock(), self.collector, log_limit)
+        mailbox: Mailbox[Any] = Mailbox(asyncio.get_running_loop(), self._take)
+        self.channel = ThreadChannel(mailbox, self.heard, setup=setup)
+
+    def _take(self, said: Any) -> None:
+        self.posted += 1
+        deliver(said)
+
+
+async def test_beyond_the_bound_of_its_attempt_a_channel_posts_one_marker_and_no_more() -> None:
+    hearing = Hearing(log_limit=10_000)
+
+    for _ in range(1000):
+        hearing.channel.log("info", "x" * 90, fields={"n": 12})
+    await settle()
+
+    assert hearing.posted == 51
+    assert "more than 10000 bytes" in hearing.heard.messages()[-1]
+    assert hearing.collector.counted == [(metrics.LOG_LINES_DROPPED, ())] * 950
+
+
+async def test_of_the_progress_that_waits_the_last_is_told() -> None:
+    hearing = Hearing()
+
+    for step in range(101):
+        hearing.channel.progress(step / 100, str(step))
+    await settle()
+    hearing.channel.progress(1.0, "done")
+    await settle()
+
+    assert hearing.heard.steps == [(1.0, "100"), (1.0, "done")]
+    assert hearing.posted == 2
+
+
+async def test_what_a_channel_posted_before_it_was_closed_is_not_told_after() -> None:
+    hearing = Hearing()
+    hearing.channel.log("info", "late", fields={})
+    hearing.channel.progress(0.5, "late")
+
+    hearing.channel.close()
+    hearing.channel.log("info", "too late", fields={})
+    hearing.channel.progress(0.6, "too late")
+    await settle()
+
+    assert hearing.posted == 2
+    assert (hearing.heard.lines, hearing.heard.steps) == ([], [])
 
 
 def test_what_is_posted_to_a_closed_loop_is_dropped() -> None:

@@ -15,14 +15,13 @@ from rota.application.work.nudge import Nudge
 from rota.application.work.settings import WorkerPorts
 from rota.domain.checks import MAX_DETAIL, MAX_LINE
 from rota.domain.events import Event, EventKind
-from rota.domain.log import LogEntry, Progress, place, progress_detail
+from rota.domain.log import LINE_COST, LogEntry, Progress, place, progress_detail, too_much
 from rota.domain.task import LogKind, TaskState
 
 FLUSH_EVERY = timedelta(milliseconds=200)
 IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see it turn
 PROGRESS_EVERY = 1.0  # seconds, for each task
 MOST_LINES = 500  # in one write
-LINE_COST = 100  # bytes that a line takes beside its text: many empty ones fill the bound as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class AttemptBook:
         size = LINE_COST + len(text.encode("utf-8", "replace")) + len(more.encode("utf-8", "replace"))
         bounds = self._book.bounds
         if self._written + size > bounds.per_attempt:
-            return self._drop("attempt", f"more than {bounds.per_attempt} bytes of log: further lines are dropped")
+            return self._drop("attempt", too_much(bounds.per_attempt))
         if self._book.waiting + size > bounds.in_all:
             return self._drop("worker", "lines are dropped here: too many wait on this worker for the store")
         self._written += size

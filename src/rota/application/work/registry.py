@@ -1,6 +1,7 @@
 """The executors that this worker has, by the name that task configs call them."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 
 import structlog
 
@@ -44,6 +45,7 @@ class ExecutorRegistry:
             await executor.start()
 
     async def close(self) -> None:
-        """End all of them, those started last first."""
-        for executor in reversed(self._executors.values()):
-            await executor.close()
+        """End all of them, those started last first, also when one of them raises."""
+        async with AsyncExitStack() as stack:
+            for executor in self._executors.values():
+                stack.push_async_callback(executor.close)

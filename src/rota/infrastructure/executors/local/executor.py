@@ -19,7 +19,7 @@ from rota.application.ports.system import Clock
 from rota.domain.attempt import Failed, Outcome, TaskError
 from rota.domain.errors import InvalidError
 from rota.domain.task_config import TaskConfig
-from rota.infrastructure.executors.local.channel import ThreadChannel
+from rota.infrastructure.executors.local.channel import ChannelSetup, ThreadChannel
 from rota.infrastructure.executors.local.children import Children
 from rota.infrastructure.executors.local.facts import facts_of
 from rota.infrastructure.executors.local.frames import Run
@@ -33,6 +33,7 @@ from rota.sdk.results import traceback_of
 from rota.sdk.tasks import REGISTRY, TaskRegistry
 
 DEFAULTS = LocalSettings()
+REMINDED_AT = 0.9  # of the grace: what takes its time to clean up has nearly all of it
 
 log = structlog.get_logger(__name__)
 
@@ -49,14 +50,14 @@ class LocalExecutor:
         registry: TaskRegistry = REGISTRY,
         settings: LocalSettings = DEFAULTS,
     ) -> None:
-        self._clock = clock
         self._collector = collector
         self._app = app
         self._settings = settings
         modules = settings.modules if app is None else (app.module, *settings.modules)
         self._functions = Functions(registry, modules)
         self._children = Children(app, settings)
-        self._loops = TaskLoops(clock)
+        self._channels = ChannelSetup(clock, collector, settings.log_limit)
+        self._loops = TaskLoops(self._channels)
         self._stopping: set[asyncio.Task[None]] = set()
         self._threads: Threads | None = None
 
@@ -104,9 +105,9 @@ class LocalExecutor:
 
     async def close(self) -> None:
         await self._children.close()
-        self._loops.close()
+        await self._loops.close()
         if self._threads is not None:
-            self._threads.close()
+            await self._threads.close()
 
     async def _find(self, job: Job) -> Target | Failed:
         try:
@@ -141,15 +142,19 @@ class LocalExecutor:
 
     async def _see_off(self, begun: AsyncJob, answer: "asyncio.Future[Outcome | None]") -> None:
         """Wait for the end of a coroutine that was told to, and give it up if it does not come."""
-        if await wait_out(answer, self._settings.async_grace):
+        loop, grace = begun.loop, self._settings.async_grace
+        first = grace * REMINDED_AT
+        if not await wait_out(answer, first):
+            loop.remind(begun)
+            await wait_out(answer, grace - first)
+        if answer.done():
             begun.end(answer.result(), None)
             return
-        loop = begun.loop
         loop.give_up(begun)
         if loop.is_blocked:
             self._loops.lose(loop)
         try:
-            self._abandon(begun.job, after=self._settings.async_grace)
+            self._abandon(begun.job, after=grace)
         except FatalError as exc:
             begun.end(None, exc)
         else:
@@ -160,7 +165,7 @@ class LocalExecutor:
         if threads is None:
             raise RuntimeError("the executor was not started")
         async with threads.slots:
-            channel = ThreadChannel(threads.outbox, reports, clock=self._clock)
+            channel = ThreadChannel(threads.outbox, reports, setup=self._channels)
             answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
             ours = ThreadJob(target.handler, job.task.spec.payload, facts_of(job), channel, answer)
             threads.submit(ours)

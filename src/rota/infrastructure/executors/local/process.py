@@ -110,6 +110,8 @@ class ChildProcess:
 
     async def run(self, job: Run, reports: Reports) -> Ended:
         """Run one job to its answer. Raises `ChildDiedError` when the process ends first."""
+        if not self.is_alive:
+            raise ChildDiedError(self.describe_death())
         self.jobs += 1
         self._reports = reports
         self._printed = [PrintedLines(self._say_out), PrintedLines(self._say_err)]

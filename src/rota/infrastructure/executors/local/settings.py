@@ -12,5 +12,6 @@ class LocalSettings:
     start_timeout: timedelta = timedelta(seconds=30)  # for a process to start and import the app
     idle_after: timedelta = timedelta(seconds=60)  # an idle process ends, but for one that is kept warm
     jobs_per_process: int | None = 1000  # then it is replaced: what user code leaks does not grow for ever
+    log_limit: int = 1024 * 1024  # bytes of an attempt's log; the worker keeps no more
     memory_limit: int | None = None  # bytes of address space of a process
     modules: tuple[str, ...] = ()  # packages whose functions a task config may name, besides the app's own

@@ -3,12 +3,16 @@
 A coroutine that blocks stops its neighbours. It is named in the log when the loop has not answered for a second. When
 it is given up on while it still blocks, the loop is lost with everything on it; the next coroutine gets a new one.
 
+A coroutine that does not end when it is cancelled is cancelled again shortly before it is given up, and once more
+then. If it runs on all the same, only the end of the process ends it; too many such are a reason for that.
+
 A coroutine can also end the loop: it stops it, or starts another that exits. Then all that ran there have failed, and
 the next coroutine gets a new one as well.
 """
 
 import asyncio
 import contextlib
+import math
 import sys
 import threading
 import traceback
@@ -20,12 +24,12 @@ import structlog
 from msgspec import Struct
 
 from rota.application.ports.executor import End, Job, Reports
-from rota.application.ports.system import Clock
 from rota.domain.attempt import Failed, Outcome, TaskError
 from rota.infrastructure.event_loop import new_event_loop
-from rota.infrastructure.executors.local.channel import Said, ThreadChannel, deliver
+from rota.infrastructure.executors.local.channel import ChannelSetup, Said, ThreadChannel, deliver
 from rota.infrastructure.executors.local.facts import facts_of
 from rota.infrastructure.executors.local.mailbox import Mailbox
+from rota.infrastructure.executors.local.waiting import join_all
 from rota.sdk.async_handler import run_async
 from rota.sdk.context import Context
 from rota.sdk.handler import Handler
@@ -34,6 +38,8 @@ BLOCKED_AFTER_S = 1.0
 LOOK_EVERY_S = 0.5
 JOIN_S = 2.0
 MAX_LOST = 8  # loops that still block; each keeps a thread, perhaps for ever
+STUBBORN_AFTER_S = BLOCKED_AFTER_S + LOOK_EVERY_S  # since it was told to end: by then a loop that blocks is known to
+MAX_STUBBORN = 100  # coroutines that do not end; each may do its work beside the attempt that followed it
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +56,7 @@ class AsyncJob(Struct, eq=False):
     is_stopped: bool = False  # it was told to end
     is_over: bool = False  # nobody listens to it any more
     is_begun: bool = False  # on the task loop
+    told_at: float = math.inf  # when the task loop first cancelled it
     task: "asyncio.Task[None] | None" = None  # of the task loop
     channel: ThreadChannel | None = None  # made on the task loop, for functions that want a context
     answer: "asyncio.Future[Outcome | None] | None" = None  # of the control loop, for whoever stops it
@@ -71,14 +78,16 @@ Ended = tuple[AsyncJob, Outcome | None]
 class TaskLoop:
     """One thread with one loop. Made and used on the control loop."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, setup: ChannelSetup) -> None:
+        self._setup = setup
+        self._clock = setup.clock
         self._control = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop = new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="rota-task-loop", daemon=True)
         self._inbox: Mailbox[AsyncJob] = Mailbox(self._loop, self._take)
         self.outbox: Mailbox[Said | Ended] = Mailbox(self._control, self._deliver)
         self._running: set[AsyncJob] = set()  # the control loop's view
+        self._given_up: set[AsyncJob] = set()  # until they end after all
         self._asked_at: float | None = None
         self._is_watching = False
         self._is_reported = False
@@ -116,10 +125,21 @@ class TaskLoop:
         self._inbox.post(job)
         return job.answer
 
+    def remind(self, job: AsyncJob) -> None:
+        """Cancel it again: something in it may have swallowed the first time."""
+        self._inbox.post(job)
+
     def give_up(self, job: AsyncJob) -> None:
         """Whatever it still does, nobody waits for it."""
         _silence(job)
         self._running.discard(job)
+        self._given_up.add(job)
+        self.remind(job)
+
+    def count_stubborn(self) -> int:
+        """Those that were given up and run on, though nothing keeps them from ending."""
+        since = self._clock.monotonic() - STUBBORN_AFTER_S
+        return 0 if self.is_blocked else sum(job.told_at <= since for job in self._given_up)
 
     def close(self) -> None:
         """End every coroutine and the thread, as soon as nothing blocks it."""
@@ -157,16 +177,19 @@ class TaskLoop:
 
     def _bury(self) -> None:
         """On the control loop, when the thread has ended: nobody must wait for what ran there."""
+        self.outbox.flush()  # what ended before that has ended
         if not self._is_closing:
             log.error("task_loop.died", unanswered=len(self._running))
         for job in list(self._running):
             self._deliver((job, None if job.is_stopped else _ended_with_its_loop()))
+        self._given_up.clear()
 
     def _take(self, job: AsyncJob) -> None:
-        """On the task loop: begin a job, or cancel it when it comes again."""
+        """On the task loop: begin a job, or cancel it whenever it comes again."""
         if not job.is_stopped:
             job.task = self._loop.create_task(self._run(job))
             return
+        job.told_at = min(job.told_at, self._clock.monotonic())
         if not job.is_begun:  # then nobody else says so
             self.outbox.post((job, None))
         if job.task is not None:
@@ -184,7 +207,7 @@ class TaskLoop:
         self.outbox.post((job, outcome))
 
     def _make_context(self, job: AsyncJob) -> Context:
-        job.channel = channel = ThreadChannel(self.outbox, job.reports, clock=self._clock)
+        job.channel = channel = ThreadChannel(self.outbox, job.reports, setup=self._setup)
         channel.is_stopped = job.is_stopped  # it may have been told while the channel was made
         if job.is_over:
             channel.close()
@@ -197,6 +220,7 @@ class TaskLoop:
         job, outcome = item
         self._running.discard(job)
         if job.is_over:
+            self._given_up.discard(job)
             return
         _silence(job)
         if job.answer is None:
@@ -259,21 +283,22 @@ def _ended_with_its_loop() -> Failed:
 class TaskLoops:
     """The current task loop, and those that were lost to something that blocks."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, setup: ChannelSetup) -> None:
+        self._setup = setup
         self._current: TaskLoop | None = None
         self._lost: list[TaskLoop] = []
 
     @property
     def is_worn(self) -> bool:
-        """Whether so many loops block that only a new process gets rid of their threads."""
-        return sum(loop.is_blocked for loop in self._lost) >= MAX_LOST
+        """Whether so many loops block, or so many coroutines do not end, that only a new process gets rid of them."""
+        stubborn = sum(loop.count_stubborn() for loop in self._list())
+        return stubborn >= MAX_STUBBORN or sum(loop.is_blocked for loop in self._lost) >= MAX_LOST
 
     def current(self) -> TaskLoop:
         if self._current is not None and not self._current.is_alive:
             self._put_aside(self._current)
         if self._current is None:
-            self._current = TaskLoop(self._clock)
+            self._current = TaskLoop(self._setup)
         return self._current
 
     def lose(self, loop: TaskLoop) -> None:
@@ -282,16 +307,17 @@ class TaskLoops:
             self._put_aside(loop)
             log.error("task_loop.lost", lost=len(self._lost))
 
-    def close(self) -> None:
-        loops = [*self._lost, *([self._current] if self._current is not None else [])]
+    async def close(self) -> None:
+        loops = self._list()
         for loop in loops:
             loop.close()
-        control = asyncio.get_running_loop()
-        until = control.time() + JOIN_S  # for all of them together
-        left = sum(not loop.join(until - control.time()) for loop in loops)
+        left = await join_all(loops, within_s=JOIN_S)
         if left:
             log.error("task_loop.left_behind", threads=left)
         self._current, self._lost = None, []
+
+    def _list(self) -> list[TaskLoop]:
+        return [*self._lost, *([self._current] if self._current is not None else [])]
 
     def _put_aside(self, loop: TaskLoop) -> None:
         """Nothing new runs there. Those put aside before that have come back, and have nothing left, may go."""

@@ -15,7 +15,7 @@ import structlog
 from rota.domain.attempt import Outcome
 from rota.infrastructure.executors.local.channel import Said, ThreadChannel, deliver
 from rota.infrastructure.executors.local.mailbox import Mailbox
-from rota.infrastructure.executors.local.waiting import Slots
+from rota.infrastructure.executors.local.waiting import Slots, join_all
 from rota.sdk.context import Context, Facts
 from rota.sdk.handler import Handler
 
@@ -95,13 +95,11 @@ class Threads:
         self._abandoned = [left for left in self._abandoned if left.is_alive]
         self._abandoned.append(thread)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         threads = [*self._idle, *self._busy.values(), *self._abandoned]
         for thread in threads:
             thread.give(None)
-        loop = asyncio.get_running_loop()
-        until = loop.time() + JOIN_S  # for all of them together
-        left = sum(not thread.join(until - loop.time()) for thread in threads)
+        left = await join_all(threads, within_s=JOIN_S)
         if left:
             log.error("threads.left_behind", threads=left)
         self._idle, self._busy, self._abandoned = [], {}, []

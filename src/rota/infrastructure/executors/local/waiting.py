@@ -1,8 +1,9 @@
 """Waiting that is bounded, whatever happens to the caller."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 
 async def wait_out(future: asyncio.Future[Any], grace: timedelta) -> bool:
@@ -15,6 +16,19 @@ async def wait_out(future: asyncio.Future[Any], grace: timedelta) -> bool:
         except asyncio.CancelledError:
             continue
     return future.done()
+
+
+class Joinable(Protocol):
+    def join(self, seconds: float, /) -> bool:
+        """Wait for its end; whether it is gone."""
+        ...
+
+
+async def join_all(threads: Sequence[Joinable], *, within_s: float) -> int:
+    """Wait for the ends of threads, for all of them together at most so long. How many are left."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + within_s
+    return sum([not await asyncio.to_thread(thread.join, until - loop.time()) for thread in threads])
 
 
 class Slots:
