@@ -295,7 +295,7 @@ function Calendars({ draft, set, faults }: Part): ReactNode {
   const found = useQuery({ queryKey: ["calendars"], queryFn: ({ signal }) => get<Page<CalendarSummary>>("/calendars", { limit: MOST_CALENDARS }, signal) });
   const known = new Set([...(found.data?.items ?? []).map((one) => one.name), ...draft.only, ...draft.exclude]);
   if (known.size === 0) {
-    if (found.isPending) return null;
+    if (!found.data) return <ProblemAlert error={found.error} />;
     return (
       <div>
         <Text size="xs" c="dimmed">{t("configs.no_calendars")}</Text>

@@ -6,7 +6,7 @@ import { get } from "../api";
 import { Field, Foreign, Loading, PageHead, Panel } from "../components/bits";
 import { Elections } from "../components/Elections";
 import { Levels } from "../components/Levels";
-import { ProblemAlert } from "../components/problem";
+import { Problems } from "../components/problem";
 import { between, count, duration, taken, Time } from "../format";
 import { useLive } from "../live";
 import type { Cluster as Found, Queues, QueueTypes } from "../types";
@@ -27,7 +27,7 @@ export default function Cluster(): ReactNode {
   return (
     <Stack>
       <PageHead title={t("nav.cluster")} />
-      <ProblemAlert error={cluster.error ?? queues.error ?? types.error} onRetry={() => void cluster.refetch()} />
+      <Problems of={[cluster, queues, types]} />
       {found && (
         <>
           {!found.coordinator_answers ? (

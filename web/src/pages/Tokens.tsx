@@ -4,7 +4,7 @@ import { Plus } from "lucide-react";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, post, remove } from "../api";
-import { Command, Empty, Foreign, Loading, PageHead } from "../components/bits";
+import { Command, Empty, Foreign, Known, PageHead } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
 import { Time } from "../format";
@@ -31,27 +31,27 @@ export default function Tokens(): ReactNode {
       </PageHead>
       <ProblemAlert error={tokens.error} onRetry={() => void tokens.refetch()} />
       <Paper withBorder>
-        {tokens.isPending ? (
-          <Loading />
-        ) : items.length === 0 ? (
-          <Empty title={t("tokens.empty")} command="rota token create NAME --role operator" />
-        ) : (
-          <Table.ScrollContainer minWidth={640}>
-            <Table data-testid="tokens" className="cards">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>{t("tokens.name")}</Table.Th>
-                  <Table.Th>{t("tokens.role")}</Table.Th>
-                  <Table.Th>{t("tasks.created")}</Table.Th>
-                  <Table.Th>{t("tokens.expires")}</Table.Th>
-                  <Table.Th>{t("tokens.last_used")}</Table.Th>
-                  <Table.Th />
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>{items.map((token) => <Row key={token.id} token={token} />)}</Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
-        )}
+        <Known of={[tokens]}>
+          {items.length === 0 ? (
+            <Empty title={t("tokens.empty")} command="rota token create NAME --role operator" />
+          ) : (
+            <Table.ScrollContainer minWidth={640}>
+              <Table data-testid="tokens" className="cards">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>{t("tokens.name")}</Table.Th>
+                    <Table.Th>{t("tokens.role")}</Table.Th>
+                    <Table.Th>{t("tasks.created")}</Table.Th>
+                    <Table.Th>{t("tokens.expires")}</Table.Th>
+                    <Table.Th>{t("tokens.last_used")}</Table.Th>
+                    <Table.Th />
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>{items.map((token) => <Row key={token.id} token={token} />)}</Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          )}
+        </Known>
       </Paper>
       {tokens.hasNextPage && (
         <Group justify="center"><Button variant="default" size="xs" onClick={() => void tokens.fetchNextPage()}>{t("common.more")}</Button></Group>

@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, patch, post } from "../api";
-import { Empty, Foreign, Loading, PageHead, TextLink } from "../components/bits";
+import { Empty, Foreign, Known, PageHead, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
 import { between, count, duration, Time, useNow } from "../format";
@@ -37,32 +37,32 @@ export default function Workers(): ReactNode {
       </PageHead>
       <ProblemAlert error={workers.error} onRetry={() => void workers.refetch()} />
       <Paper withBorder>
-        {workers.isPending ? (
-          <Loading />
-        ) : items.length === 0 ? (
-          <Empty title={t("workers.empty")} text={t("workers.empty_text")} command="rota worker --app app.py" />
-        ) : (
-          <Table.ScrollContainer minWidth={720}>
-            <Table data-testid="workers" className="cards">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>{t("workers.name")}</Table.Th>
-                  <Table.Th>{t("workers.state")}</Table.Th>
-                  <Table.Th w={140}>{t("workers.load")}</Table.Th>
-                  <Table.Th>{t("workers.heartbeat")}</Table.Th>
-                  <Table.Th>{t("cluster.version")}</Table.Th>
-                  <Table.Th>{t("workers.types")}</Table.Th>
-                  <Table.Th />
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {items.map((worker) => (
-                  <Row key={worker.id} worker={worker} version={versions.get(worker.name)} />
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
-        )}
+        <Known of={[workers]}>
+          {items.length === 0 ? (
+            <Empty title={t("workers.empty")} text={t("workers.empty_text")} command="rota worker --app app.py" />
+          ) : (
+            <Table.ScrollContainer minWidth={720}>
+              <Table data-testid="workers" className="cards">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>{t("workers.name")}</Table.Th>
+                    <Table.Th>{t("workers.state")}</Table.Th>
+                    <Table.Th w={140}>{t("workers.load")}</Table.Th>
+                    <Table.Th>{t("workers.heartbeat")}</Table.Th>
+                    <Table.Th>{t("cluster.version")}</Table.Th>
+                    <Table.Th>{t("workers.types")}</Table.Th>
+                    <Table.Th />
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>
+                  {items.map((worker) => (
+                    <Row key={worker.id} worker={worker} version={versions.get(worker.name)} />
+                  ))}
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          )}
+        </Known>
       </Paper>
     </Stack>
   );
