@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, StorageState, expect
 
 import rota
-from tests.support.console import Dev, Visitor, a_dev, a_visitor, require_console
+from tests.support.console import Dev, Visitor, a_visitor
 
 pytestmark = pytest.mark.timeout(240)
 PAGES = (
@@ -222,19 +222,6 @@ def test_the_palette_finds_pages_types_and_tasks(visitor: Visitor, client: rota.
         expect(first).not_to_contain_text("Search tasks")
         page.keyboard.press("Enter")
         expect(page).to_have_url(re.compile(re.escape(place) + "$"))
-
-
-@pytest.mark.slow
-def test_the_stream_is_taken_up_again_after_a_break(tmp_path: Path, browser: Browser) -> None:
-    require_console()
-    with a_dev(tmp_path, "--ephemeral") as dev, a_visitor(browser, dev.url) as visitor:
-        visitor.log_in(dev.token)
-        visitor.page.get_by_role("button", name="Pause updates").click()
-        expect(visitor.page.get_by_test_id("live")).to_have_attribute("data-state", "paused")
-        visitor.page.get_by_role("button", name="Resume updates").click()
-        visitor.wait_until_live()
-        dev.popen.kill()
-        expect(visitor.page.get_by_test_id("live")).to_have_attribute("data-state", "reconnecting")
 
 
 @pytest.mark.slow
