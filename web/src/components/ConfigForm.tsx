@@ -10,6 +10,7 @@ import { ApiError, get, part, post, put } from "../api";
 import { parse, writeJson } from "../json";
 import { oneLine } from "../text";
 import type { CalendarSummary, Page, SchedulePreview, TaskConfig } from "../types";
+import { useUnsaved } from "../unsaved";
 import { Command, PageHead, Panel } from "./bits";
 import { ExecutorFields } from "./ExecutorFields";
 import { notifyDone, ProblemAlert, ServerWords } from "./problem";
@@ -143,7 +144,9 @@ type Faults = (field: string) => ReactNode;
 export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDone: (stored: TaskConfig | null) => void }): ReactNode {
   const { t } = useTranslation();
   const queries = useQueryClient();
-  const [draft, setDraft] = useState(() => toDraft(config));
+  const [given] = useState(() => toDraft(config));
+  const [draft, setDraft] = useState(given);
+  const { leave, release } = useUnsaved(JSON.stringify(draft) !== JSON.stringify(given));
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
   const [changed, setChanged] = useState<ReadonlySet<string>>(new Set()); // since the server was asked
@@ -167,6 +170,7 @@ export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDo
       const stored = await put<TaskConfig>(`/task-configs/${part(draft.type.trim())}`, toBody(draft, config));
       void queries.invalidateQueries({ queryKey: ["configs"] });
       notifyDone(t("configs.stored"));
+      release();
       onDone(stored);
     } catch (problem) {
       setError(problem);
@@ -179,7 +183,7 @@ export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDo
     <form onSubmit={(event) => void store(event)}>
       <Stack>
         <PageHead title={config ? t("configs.edit_title", { type: config.type }) : t("configs.new")}>
-          <Button variant="default" size="xs" onClick={() => onDone(null)}>{t("common.back")}</Button>
+          <Button variant="default" size="xs" onClick={() => leave(() => onDone(null))}>{t("common.back")}</Button>
           <Button size="xs" type="submit" loading={isBusy} disabled={!isWellFormed}>{t("configs.store")}</Button>
         </PageHead>
         <ProblemAlert error={error} />

@@ -11,6 +11,7 @@ import { Time } from "../format";
 import { useOnce } from "../once";
 import { useSession } from "../session";
 import type { NewToken, Page, Role, Token } from "../types";
+import { useUnsaved } from "../unsaved";
 
 const LIVES = { "1d": 86_400, "30d": 2_592_000, "90d": 7_776_000, "365d": 31_536_000, never: null } as const;
 
@@ -103,6 +104,11 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
   const [made, setMade] = useState<NewToken | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [isBusy, once] = useOnce();
+  const isAtRisk = isBusy || made !== null; // a secret nobody has taken down
+  useUnsaved(isAtRisk);
+  const close = (): void => {
+    if (!isBusy) onClose();
+  };
   const make = (event: FormEvent): void => {
     event.preventDefault();
     void once("", async () => {
@@ -111,7 +117,7 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
     }).catch(setError);
   };
   return (
-    <Modal opened onClose={onClose} title={t("tokens.new")} closeOnClickOutside={made === null} closeButtonProps={{ "aria-label": t("common.close") }}>
+    <Modal opened onClose={close} title={t("tokens.new")} closeOnEscape={!isAtRisk} closeOnClickOutside={!isAtRisk} closeButtonProps={{ "aria-label": t("common.close") }}>
       {made ? (
         <Stack>
           <Alert role="note" color="yellow" title={t("tokens.once")}>{t("tokens.once_text")}</Alert>
@@ -125,7 +131,7 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
             <NativeSelect label={t("tokens.role")} value={role} onChange={(event) => setRole(event.currentTarget.value as Role)} data={(["viewer", "operator", "admin"] as const).map((value) => ({ value, label: `${t(`role.${value}`)}: ${t(`role.${value}_may`)}` }))} />
             <NativeSelect label={t("tokens.life")} value={life} onChange={(event) => setLife(event.currentTarget.value as keyof typeof LIVES)} data={(Object.keys(LIVES) as (keyof typeof LIVES)[]).map((value) => ({ value, label: t(`tokens.life_${value}`) }))} />
             <ProblemAlert error={error} />
-            <Group justify="flex-end"><Button variant="default" onClick={onClose}>{t("common.back")}</Button><Button type="submit" loading={isBusy} disabled={!name.trim()}>{t("tokens.make")}</Button></Group>
+            <Group justify="flex-end"><Button variant="default" disabled={isBusy} onClick={close}>{t("common.back")}</Button><Button type="submit" loading={isBusy} disabled={!name.trim()}>{t("tokens.make")}</Button></Group>
           </Stack>
         </form>
       )}
