@@ -216,7 +216,7 @@ def test_the_palette_finds_pages_types_and_tasks(visitor: Visitor, client: rota.
         (task.id, f"/tasks/{task.id}"),
     ):
         page.keyboard.press("Control+k")
-        page.get_by_role("dialog").get_by_role("textbox").fill(typed)
+        page.get_by_role("dialog").get_by_role("combobox").fill(typed)
         first = page.get_by_role("dialog").locator("button[data-active]")
         expect(first).to_contain_text(re.compile(re.escape(typed), re.I))
         expect(first).not_to_contain_text("Search tasks")

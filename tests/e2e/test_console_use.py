@@ -308,3 +308,19 @@ def test_whether_a_schedule_fired_can_be_read(visitor: Visitor, client: rota.Cli
     expect(word).to_be_visible()
     client.configs.pause("fired.often")
     assert word.evaluate("label => label.scrollWidth <= label.clientWidth"), "nothing of it is cut off"
+
+
+def test_the_palette_shows_what_is_chosen_and_says_so_to_who_does_not_see_it(visitor: Visitor) -> None:
+    page = visitor.page
+    page.set_viewport_size({"width": 1280, "height": 500})
+    visitor.go("/")
+    visitor.wait_until_live()
+    page.keyboard.press("Control+k")
+    field = page.get_by_role("combobox", name="Search")
+    expect(field).to_be_focused()
+    for _ in range(10):
+        page.keyboard.press("ArrowDown")
+    chosen = page.get_by_role("dialog").get_by_role("option", selected=True)
+    expect(chosen).to_have_text("Settings")
+    expect(chosen).to_be_in_viewport(ratio=1)
+    expect(field).to_have_attribute("aria-activedescendant", str(chosen.get_attribute("id")))
