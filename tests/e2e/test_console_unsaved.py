@@ -125,3 +125,19 @@ def test_a_secret_stays_until_it_is_closed_on_purpose(visitor: Visitor, client: 
     expect(page.get_by_role("dialog")).to_have_count(0)
     (made,) = (token for token in client.tokens.list() if token.name == "not to be lost")
     client.tokens.revoke(made.id)
+
+
+def test_a_number_that_was_cleared_is_not_stored_as_nought(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("unsaved.number", {"executor": {"type": "local"}, "retry": {"max_retries": 5}})
+    page = visitor.page
+    visitor.go("/task-configs/unsaved.number")
+    page.get_by_role("button", name="Edit").click()
+    for label in ("Timeout, seconds", "Priority (0", "Retries", "Retry pause, seconds", "Growth of the pause"):
+        field = page.get_by_label(label)
+        before = field.input_value()
+        field.fill("")
+        page.get_by_role("button", name="Save").first.click()
+        assert field.evaluate("field => field.validity.valueMissing"), label
+        field.fill(before)
+    assert client.configs.get("unsaved.number").retry.max_retries == 5
+    client.configs.delete("unsaved.number")

@@ -248,14 +248,14 @@ function Limits({ draft, set, faults }: Part): ReactNode {
   return (
     <Panel title={t("configs.limits")}>
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
-        <NumberInput label={t("configs.timeout_seconds")} min={0} value={draft.timeout} onChange={(value) => set("timeout", value)} error={faults("timeout_seconds")} />
-        <NumberInput label={`${t("tasks.priority")} (0–9)`} min={0} max={9} value={draft.priority} onChange={(value) => set("priority", value)} error={faults("priority")} />
+        <NumberInput label={t("configs.timeout_seconds")} min={0} required withAsterisk={false} value={draft.timeout} onChange={(value) => set("timeout", value)} error={faults("timeout_seconds")} />
+        <NumberInput label={`${t("tasks.priority")} (0–9)`} min={0} max={9} required withAsterisk={false} value={draft.priority} onChange={(value) => set("priority", value)} error={faults("priority")} />
         <NumberInput label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} value={draft.maxConcurrent} onChange={(value) => set("maxConcurrent", value)} error={faults("max_concurrent")} />
         <NumberInput label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={draft.rate} onChange={(value) => set("rate", value)} error={faults("rate_per_second")} />
-        <NumberInput label={t("configs.retries")} min={0} value={draft.retries} onChange={(value) => set("retries", value)} error={faults("retry.max_retries")} />
+        <NumberInput label={t("configs.retries")} min={0} required withAsterisk={false} value={draft.retries} onChange={(value) => set("retries", value)} error={faults("retry.max_retries")} />
         <NativeSelect label={t("configs.strategy")} data={(["EXPONENTIAL", "FIXED"] as const).map((value) => ({ value, label: t(`configs.${value}`) }))} value={draft.strategy} onChange={(event) => set("strategy", event.currentTarget.value)} />
-        <NumberInput label={t("configs.delay_seconds")} min={0} value={draft.delay} onChange={(value) => set("delay", value)} error={faults("retry.delay_seconds")} />
-        {draft.strategy === "EXPONENTIAL" && <NumberInput label={t("configs.backoff")} min={1} step={0.5} value={draft.backoff} onChange={(value) => set("backoff", value)} error={faults("retry.backoff_rate")} />}
+        <NumberInput label={t("configs.delay_seconds")} min={0} required withAsterisk={false} value={draft.delay} onChange={(value) => set("delay", value)} error={faults("retry.delay_seconds")} />
+        {draft.strategy === "EXPONENTIAL" && <NumberInput label={t("configs.backoff")} min={1} step={0.5} required withAsterisk={false} value={draft.backoff} onChange={(value) => set("backoff", value)} error={faults("retry.backoff_rate")} />}
       </SimpleGrid>
     </Panel>
   );
