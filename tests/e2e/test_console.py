@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, StorageState, expect
 
 import rota
-from tests.support.console import Dev, Visitor, a_visitor
+from tests.support.console import Dev, Visitor, a_dev, a_visitor, require_console
 
 pytestmark = pytest.mark.timeout(240)
 PAGES = (
@@ -38,6 +38,22 @@ def test_the_link_opens_the_console_once_and_a_task_is_seen_from_submit_to_end(
     with a_visitor(browser, dev.url) as second:
         second.page.goto(dev.link)
         expect(second.page.get_by_role("alert")).to_contain_text("this link was used")
+
+
+@pytest.mark.slow
+def test_a_link_is_used_up_by_whoever_opens_it_and_shuts_nobody_out(tmp_path: Path, browser: Browser) -> None:
+    require_console()
+    with a_dev(tmp_path, "--ephemeral") as dev, a_visitor(browser, dev.url) as there_already:
+        there_already.log_in(dev.token)
+        page = there_already.page
+        for _ in range(2):
+            page.goto(dev.link)
+            expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+            expect(page).not_to_have_url(re.compile("code"))
+            page.goto("about:blank")
+        with a_visitor(browser, dev.url) as late:
+            late.page.goto(dev.link)
+            expect(late.page.get_by_role("alert")).to_contain_text("this link was used")
 
 
 def test_a_failure_shows_its_traceback_and_can_be_tried_again(visitor: Visitor, client: rota.Client) -> None:
