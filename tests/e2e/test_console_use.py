@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime, timedelta
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -324,3 +325,16 @@ def test_the_palette_shows_what_is_chosen_and_says_so_to_who_does_not_see_it(vis
     expect(chosen).to_have_text("Settings")
     expect(chosen).to_be_in_viewport(ratio=1)
     expect(field).to_have_attribute("aria-activedescendant", str(chosen.get_attribute("id")))
+
+
+def test_limits_and_times_are_the_exact_ones(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("exact.rate", {"executor": {"type": "local"}, "rate_per_second": 0.0002})
+    page = visitor.page
+    visitor.go("/queues")
+    expect(page.locator("[data-type='exact.rate']")).to_contain_text("0.0002 per second")
+    client.configs.delete("exact.rate")
+    with page.expect_response(re.compile(r"/reports\?.*by=hour")) as waiting:
+        visitor.go("/reports?range=24h")
+    found = waiting.value.json()
+    begin, end = (datetime.fromisoformat(found[name]) for name in ("begin", "end"))
+    assert end - begin == timedelta(hours=24)

@@ -9,7 +9,7 @@ import { redefine } from "../components/configs";
 import { useConfirm } from "../components/confirm";
 import { Levels } from "../components/Levels";
 import { notifyDone, notifyProblem, ProblemAlert, Problems } from "../components/problem";
-import { count, duration } from "../format";
+import { count, duration, exact } from "../format";
 import { useLive } from "../live";
 import { useSession } from "../session";
 import type { Page, Queues as Found, QueueType, QueueTypes, TaskConfig } from "../types";
@@ -133,7 +133,7 @@ function Limits({ config, isPart }: { config: TaskConfig | undefined; isPart: bo
   if (!config) return <Text size="sm" c="dimmed">{isPart ? "–" : t("queues.undefined")}</Text>;
   const said = [
     config.max_concurrent === null ? null : t("queues.at_once", { number: count(config.max_concurrent) }),
-    config.rate_per_second === null ? null : t("queues.per_second", { number: count(config.rate_per_second) }),
+    config.rate_per_second === null ? null : t("queues.per_second", { number: exact(config.rate_per_second) }),
   ].filter((one) => one !== null);
   return (
     <Group gap={4} wrap="nowrap">
