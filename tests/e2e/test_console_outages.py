@@ -148,3 +148,21 @@ def test_the_stream_is_taken_up_again_when_the_server_is_back(tmp_path: Path, br
             visitor.wait_until_live()
             task = client.submit("shop.greet").wait("30s")
             expect(visitor.page.locator(f"[data-task='{task.id}']")).to_contain_text("Succeeded")
+
+
+def test_a_slow_answer_is_no_clock_that_is_wrong(visitor: Visitor) -> None:
+    page = visitor.page
+    page.clock.install()
+    asked: list[str] = []
+
+    def take_long(route: Route) -> None:
+        asked.append(route.request.url)
+        answer = route.fetch()
+        if len(asked) == 1:
+            page.clock.fast_forward(20_000)
+        route.fulfill(response=answer)
+
+    page.route("**/api/v1/cluster", take_long)
+    visitor.go("/cluster")
+    expect(page.get_by_test_id("nodes")).to_be_visible()
+    expect(page.get_by_text("The clock of this computer")).to_have_count(0)

@@ -3,6 +3,7 @@ import { useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part } from "../api";
+import { getCluster } from "../cluster";
 import { Empty, Foreign, ink, Known, Loading, PageHead, paint, Panel, TextLink } from "../components/bits";
 import { Problems } from "../components/problem";
 import { count, duration, percent, rate, Relative, taken, Time } from "../format";
@@ -55,7 +56,7 @@ function useAsked(): Asked {
       queryFn: ({ signal }) => get<Page<TaskConfig>>("/task-configs", { limit: 1000 }, signal),
       refetchInterval: every,
     }),
-    cluster: useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => get<Cluster>("/cluster", {}, signal), refetchInterval: every }),
+    cluster: useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal), refetchInterval: every }),
     workers: useQuery({
       queryKey: ["workers", "overview"],
       queryFn: ({ signal }) => get<Page<Worker>>("/workers", { limit: 1000 }, signal),

@@ -4,6 +4,7 @@ import { Copy, Pencil, RotateCcw, XCircle } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError, get, part, patch, post } from "../api";
+import { getCluster } from "../cluster";
 import { COLORS, CopyIcon, Empty, Field, Foreign, hue, isTelling, JsonView, Key, Loading, PageHead, paint, Panel, StatusBadge, TaskDuration, TextLink, TextView } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
@@ -18,7 +19,7 @@ import { useOnce } from "../once";
 import { go } from "../router";
 import { useSession } from "../session";
 import { oneLine, python, shell } from "../text";
-import type { Cluster, Explanation, LogLine, Task, TaskStatus } from "../types";
+import type { Explanation, LogLine, Task, TaskStatus } from "../types";
 import { useUnsaved } from "../unsaved";
 
 const WAITING: readonly TaskStatus[] = ["PENDING", "RETRYING"];
@@ -226,7 +227,7 @@ function Why({ task }: { task: Task }): ReactNode {
   const kind = useTimeKind();
   const nameOf = useWorkerNames();
   const lacksWorker = why.data?.reason === "no_worker_for_type";
-  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => get<Cluster>("/cluster", {}, signal), enabled: lacksWorker });
+  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal), enabled: lacksWorker });
   if (!why.data) return null;
   const reason = why.data.reason as "running";
   const isAlone = cluster.data?.coordinator === "memory"; // one process, which no other worker can join

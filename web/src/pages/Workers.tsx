@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, patch, post } from "../api";
+import { getCluster } from "../cluster";
 import { Empty, Foreign, Known, PageHead, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
@@ -10,7 +11,7 @@ import { between, count, duration, Time, useNow } from "../format";
 import { useLive } from "../live";
 import { useQueryState } from "../router";
 import { useSession } from "../session";
-import type { Cluster, Page, Worker } from "../types";
+import type { Page, Worker } from "../types";
 
 const LATE_SECONDS = 12;
 const MOST_CAPACITY = 1000; // the server takes no more
@@ -27,7 +28,7 @@ export default function Workers(): ReactNode {
     queryFn: ({ signal }) => get<Page<Worker>>("/workers", { all: isAll, limit: 1000 }, signal),
     refetchInterval: state === "paused" ? false : 3_000,
   });
-  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => get<Cluster>("/cluster", {}, signal) });
+  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal) });
   const versions = new Map((cluster.data?.nodes ?? []).map((node) => [node.id, node.version]));
   const items = workers.data?.items ?? [];
   return (
