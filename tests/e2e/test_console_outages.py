@@ -166,3 +166,14 @@ def test_a_slow_answer_is_no_clock_that_is_wrong(visitor: Visitor) -> None:
     visitor.go("/cluster")
     expect(page.get_by_test_id("nodes")).to_be_visible()
     expect(page.get_by_text("The clock of this computer")).to_have_count(0)
+
+
+def test_an_answer_that_breaks_off_is_told_as_a_connection_that_failed(visitor: Visitor) -> None:
+    page = visitor.page
+    page.add_init_script(
+        "const ask = window.fetch;"
+        "const cut = () => new Response(new ReadableStream({ start: (body) => body.error(new TypeError('cut')) }));"
+        "window.fetch = (path, how) => (String(path).includes('/tasks?') ? Promise.resolve(cut()) : ask(path, how));"
+    )
+    visitor.go("/tasks")
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
