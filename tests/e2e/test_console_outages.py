@@ -177,3 +177,18 @@ def test_an_answer_that_breaks_off_is_told_as_a_connection_that_failed(visitor: 
     )
     visitor.go("/tasks")
     expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+
+
+def test_older_tasks_are_not_asked_for_while_the_filter_has_just_changed(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("outage.many", {"executor": {"type": "local"}})
+    client.submit_many("outage.many", [{} for _ in range(60)], delay="20h")
+    page = visitor.page
+    visitor.go("/tasks?type=outage.many")
+    older = page.get_by_role("button", name="Older")
+    expect(older).to_be_enabled()
+    page.route("**/api/v1/tasks?*", lambda route: None)  # no answer yet
+    visitor.go("/tasks?type=outage.many&priority=9")
+    expect(page.get_by_role("button", name="Clear filters")).to_be_visible()
+    expect(older).to_be_disabled()
+    page.unroute_all()
+    client.tasks.cancel_all(type="outage.many")

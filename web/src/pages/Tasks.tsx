@@ -72,6 +72,7 @@ export default function Tasks(): ReactNode {
   const items = tasks.data?.items ?? [];
   const isFiltered = [...query.keys()].some((name) => name !== "cursor");
   const following = tasks.data?.next_cursor ?? null;
+  const canGoOn = following !== null && !tasks.isPlaceholderData; // in the list of another filter that place means nothing
   const isShort = following !== null && items.length < LIMIT; // the server looked far back and has not found enough
   const older = (): void => {
     const next = new URLSearchParams(query);
@@ -106,7 +107,7 @@ export default function Tasks(): ReactNode {
           {items.length === 0 ? (
             isShort ? (
               <Empty title={t("tasks.none_yet")} text={t("tasks.none_yet_text")}>
-                <Button variant="light" size="xs" onClick={older}>
+                <Button variant="light" size="xs" disabled={!canGoOn} onClick={older}>
                   {t("tasks.search_on")}
                 </Button>
               </Empty>
@@ -136,7 +137,7 @@ export default function Tasks(): ReactNode {
             variant="default"
             size="xs"
             rightSection={<ChevronRight size={14} />}
-            disabled={following === null}
+            disabled={!canGoOn}
             onClick={older}
           >
             {t("tasks.older")}
