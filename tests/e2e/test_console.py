@@ -40,6 +40,22 @@ def test_the_link_opens_the_console_once_and_a_task_is_seen_from_submit_to_end(
         expect(second.page.get_by_role("alert")).to_contain_text("this link was used")
 
 
+@pytest.mark.slow
+def test_a_link_is_used_up_by_whoever_opens_it_and_shuts_nobody_out(tmp_path: Path, browser: Browser) -> None:
+    require_console()
+    with a_dev(tmp_path, "--ephemeral") as dev, a_visitor(browser, dev.url) as there_already:
+        there_already.log_in(dev.token)
+        page = there_already.page
+        for _ in range(2):
+            page.goto(dev.link)
+            expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+            expect(page).not_to_have_url(re.compile("code"))
+            page.goto("about:blank")
+        with a_visitor(browser, dev.url) as late:
+            late.page.goto(dev.link)
+            expect(late.page.get_by_role("alert")).to_contain_text("this link was used")
+
+
 def test_a_failure_shows_its_traceback_and_can_be_tried_again(visitor: Visitor, client: rota.Client) -> None:
     task = client.submit("shop.charge", {"order": 7}).wait("30s")
     visitor.go(f"/tasks/{task.id}")
@@ -216,25 +232,12 @@ def test_the_palette_finds_pages_types_and_tasks(visitor: Visitor, client: rota.
         (task.id, f"/tasks/{task.id}"),
     ):
         page.keyboard.press("Control+k")
-        page.get_by_role("dialog").get_by_role("textbox").fill(typed)
+        page.get_by_role("dialog").get_by_role("combobox").fill(typed)
         first = page.get_by_role("dialog").locator("button[data-active]")
         expect(first).to_contain_text(re.compile(re.escape(typed), re.I))
         expect(first).not_to_contain_text("Search tasks")
         page.keyboard.press("Enter")
         expect(page).to_have_url(re.compile(re.escape(place) + "$"))
-
-
-@pytest.mark.slow
-def test_the_stream_is_taken_up_again_after_a_break(tmp_path: Path, browser: Browser) -> None:
-    require_console()
-    with a_dev(tmp_path, "--ephemeral") as dev, a_visitor(browser, dev.url) as visitor:
-        visitor.log_in(dev.token)
-        visitor.page.get_by_role("button", name="Pause updates").click()
-        expect(visitor.page.get_by_test_id("live")).to_have_attribute("data-state", "paused")
-        visitor.page.get_by_role("button", name="Resume updates").click()
-        visitor.wait_until_live()
-        dev.popen.kill()
-        expect(visitor.page.get_by_test_id("live")).to_have_attribute("data-state", "reconnecting")
 
 
 @pytest.mark.slow

@@ -107,8 +107,8 @@ def test_of_more_types_than_are_read_nothing_is_said_that_nobody_knows(visitor: 
     expect(page.get_by_text("Of the first 1 types by name")).to_be_visible()
     expect(page.get_by_text("No schedule")).to_have_count(0)
     page.keyboard.press("Control+k")
-    page.get_by_role("dialog").get_by_role("textbox").fill("busy.two")
-    page.get_by_role("button", name="Search task configs for").click()
+    page.get_by_role("dialog").get_by_role("combobox").fill("busy.two")
+    page.get_by_role("option", name="Search task configs for").click()
     expect(page.get_by_test_id("configs").get_by_role("link", name="busy.two")).to_be_visible()
     task.cancel()
     for name in ("busy.one", "busy.two"):

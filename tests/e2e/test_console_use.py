@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime, timedelta
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -308,3 +309,32 @@ def test_whether_a_schedule_fired_can_be_read(visitor: Visitor, client: rota.Cli
     expect(word).to_be_visible()
     client.configs.pause("fired.often")
     assert word.evaluate("label => label.scrollWidth <= label.clientWidth"), "nothing of it is cut off"
+
+
+def test_the_palette_shows_what_is_chosen_and_says_so_to_who_does_not_see_it(visitor: Visitor) -> None:
+    page = visitor.page
+    page.set_viewport_size({"width": 1280, "height": 500})
+    visitor.go("/")
+    visitor.wait_until_live()
+    page.keyboard.press("Control+k")
+    field = page.get_by_role("combobox", name="Search")
+    expect(field).to_be_focused()
+    for _ in range(10):
+        page.keyboard.press("ArrowDown")
+    chosen = page.get_by_role("dialog").get_by_role("option", selected=True)
+    expect(chosen).to_have_text("Settings")
+    expect(chosen).to_be_in_viewport(ratio=1)
+    expect(field).to_have_attribute("aria-activedescendant", str(chosen.get_attribute("id")))
+
+
+def test_limits_and_times_are_the_exact_ones(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("exact.rate", {"executor": {"type": "local"}, "rate_per_second": 0.0002})
+    page = visitor.page
+    visitor.go("/queues")
+    expect(page.locator("[data-type='exact.rate']")).to_contain_text("0.0002 per second")
+    client.configs.delete("exact.rate")
+    with page.expect_response(re.compile(r"/reports\?.*by=hour")) as waiting:
+        visitor.go("/reports?range=24h")
+    found = waiting.value.json()
+    begin, end = (datetime.fromisoformat(found[name]) for name in ("begin", "end"))
+    assert end - begin == timedelta(hours=24)

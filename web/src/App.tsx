@@ -6,13 +6,13 @@ import { Activity, BookOpen, CalendarClock, ChartColumn, ClipboardList, KeyRound
 import { lazy, type ReactNode, Suspense, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { Empty, Loading, TextLink } from "./components/bits";
-import { Boundary, ProblemAlert } from "./components/problem";
+import { Boundary, notifyProblem, ProblemAlert } from "./components/problem";
 import { useListKeys } from "./keys";
 import { LiveProvider, useLive } from "./live";
 import { Palette } from "./Palette";
 import { Login } from "./pages/Login";
 import { Preferences } from "./Preferences";
-import { Link, usePlace } from "./router";
+import { Link, mayLeave, usePlace } from "./router";
 import { useSession } from "./session";
 import { visible } from "./text";
 import type { Role } from "./types";
@@ -132,6 +132,9 @@ function Frame(): ReactNode {
 function Navigation({ path }: { path: string }): ReactNode {
   const { t } = useTranslation();
   const { session, can, logOut } = useSession();
+  const leave = async (): Promise<void> => {
+    if (await mayLeave()) await logOut().catch(notifyProblem);
+  };
   return (
     <>
       <AppShell.Section grow component={ScrollArea}>
@@ -162,7 +165,7 @@ function Navigation({ path }: { path: string }): ReactNode {
               </Text>
             </Box>
             <Tooltip label={t("nav.log_out")}>
-              <ActionIcon variant="default" onClick={() => void logOut()} aria-label={t("nav.log_out")}>
+              <ActionIcon variant="default" onClick={() => void leave()} aria-label={t("nav.log_out")}>
                 <LogOut size={16} />
               </ActionIcon>
             </Tooltip>

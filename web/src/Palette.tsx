@@ -14,6 +14,8 @@ import { type Page, STATUSES, type TaskConfig } from "./types";
 
 const MOST_CHOICES = 30;
 const MOST_CONFIGS = 1000;
+const LIST = "palette-choices";
+const idOf = (place: number): string => `${LIST}-${place}`;
 
 interface Choice {
   label: string;
@@ -65,6 +67,10 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
     return shown; // what Enter takes is a place of that name, if there is one
   }, [text, t, can, configs.data]);
 
+  useEffect(() => {
+    void document.getElementById(idOf(chosen))?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+
   const take = (choice: Choice | undefined): void => {
     if (!choice) return;
     onClose();
@@ -82,6 +88,10 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
     <Modal opened={opened} onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="10vh" title={t("palette.open")} styles={{ header: { display: "none" }, body: { paddingTop: "var(--mantine-spacing-sm)" } }}>
       <TextInput
         data-autofocus
+        role="combobox"
+        aria-expanded
+        aria-controls={LIST}
+        aria-activedescendant={choices.length > 0 ? idOf(chosen) : undefined}
         placeholder={t("palette.hint")}
         aria-label={t("palette.open")}
         leftSection={<Search size={16} />}
@@ -92,9 +102,9 @@ export function Palette({ opened, onClose }: { opened: boolean; onClose: () => v
         }}
         onKeyDown={move}
       />
-      <ScrollArea.Autosize mah="50vh" mt="xs">
+      <ScrollArea.Autosize mah="50vh" mt="xs" viewportProps={{ id: LIST, role: "listbox", "aria-label": t("palette.open") }}>
         {choices.map((choice, place) => (
-          <NavLink key={choice.to + choice.label} label={choice.label} leftSection={choice.icon} active={place === chosen} onClick={() => take(choice)} onMouseMove={() => setChosen(place)} component="button" type="button" />
+          <NavLink key={choice.to + choice.label} id={idOf(place)} role="option" aria-selected={place === chosen} tabIndex={-1} label={choice.label} leftSection={choice.icon} active={place === chosen} onClick={() => take(choice)} onMouseMove={() => setChosen(place)} component="button" type="button" />
         ))}
       </ScrollArea.Autosize>
       <Text size="xs" c="dimmed" mt="xs">

@@ -41,28 +41,29 @@ interface Sending {
 }
 
 export async function request<T>(method: string, path: string, body?: Body, how: Sending = {}): Promise<T> {
-  const answer = await send(method, path, body, how);
-  return (answer.status === 204 ? undefined : readJson(await answer.text())) as T;
+  const text = await send(method, path, body, how);
+  return (text === "" ? undefined : readJson(text)) as T;
 }
 
-async function send(method: string, path: string, body?: Body, { signal, key }: Sending = {}): Promise<Response> {
+async function send(method: string, path: string, body?: Body, { signal, key }: Sending = {}): Promise<string> {
   const within = AbortSignal.timeout(PATIENCE_MS);
   const sent: Record<string, string> = { ...(body && { "Content-Type": "application/json" }), ...(key && { "Idempotency-Key": key }) };
-  let answer: Response;
+  let refused: ApiError;
   try {
-    answer = await fetch(path, {
+    const answer = await fetch(path, {
       method,
       headers: headers(sent),
       body: body === undefined ? undefined : writeJson(body),
       signal: signal ? AbortSignal.any([signal, within]) : within,
       redirect: "error",
     });
+    if (answer.ok) return await answer.text();
+    refused = await toError(answer);
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError(unreachable());
   }
-  if (!answer.ok) throw await toError(answer);
-  return answer;
+  throw refused;
 }
 
 export async function toError(answer: Response): Promise<ApiError> {
@@ -98,7 +99,7 @@ export function at(path: string, query: Record<string, QueryValue> = {}): string
 
 export const get = <T>(path: string, query: Record<string, QueryValue> = {}, signal?: AbortSignal): Promise<T> =>
   request<T>("GET", at(path, query), undefined, { signal });
-export const getText = async (path: string, query: Record<string, QueryValue>): Promise<string> => (await send("GET", at(path, query))).text();
+export const getText = (path: string, query: Record<string, QueryValue>): Promise<string> => send("GET", at(path, query));
 export const post = <T>(path: string, body: Body = {}, key?: string): Promise<T> => request<T>("POST", at(path), body, { key });
 export const put = <T>(path: string, body: Body): Promise<T> => request<T>("PUT", at(path), body);
 export const patch = <T>(path: string, body: Body): Promise<T> => request<T>("PATCH", at(path), body);

@@ -94,6 +94,8 @@ export const between = (from: string, to: string | number): number =>
   ((typeof to === "number" ? to : new Date(to).getTime()) - new Date(from).getTime()) / 1000;
 
 export const count = (value: number): string => new Intl.NumberFormat(language()).format(value);
+/** With all of its digits: a limit is not measured. */
+export const exact = (value: number): string => new Intl.NumberFormat(language(), { maximumFractionDigits: 20 }).format(value);
 export function rate(value: number): string {
   const format = new Intl.NumberFormat(language(), { maximumFractionDigits: value < 10 ? 1 : 0 });
   return value > 0 && value < 0.05 ? `< ${format.format(0.1)}` : format.format(value); // little is not nothing

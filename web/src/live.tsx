@@ -26,6 +26,7 @@ export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
   const [connection, setConnection] = useState<"live" | "reconnecting">("reconnecting");
   const isHidden = useHidden();
   const last = useRef<string | null>(null);
+  const isStale = useRef(false); // something may have happened of which no event came
   const rests = isPaused || isHidden;
 
   useEffect(() => {
@@ -38,11 +39,14 @@ export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
         void queries.invalidateQueries({ queryKey: key });
       }
     }, GATHER_MS);
-    if (last.current !== null) void queries.invalidateQueries(); // it rested: what is shown may be old
     const stop = follow(
       at("/events"),
       {
-        onState: setConnection,
+        onState: (state) => {
+          setConnection(state);
+          if (state === "live" && isStale.current) void queries.invalidateQueries();
+          isStale.current = state !== "live";
+        },
         onMessage: (message) => {
           last.current = message.id ?? last.current;
           const keys = message.event === "missed" ? queries.getQueryCache().getAll().map((query) => query.queryKey) : touched(message.event, message.data);
@@ -54,6 +58,7 @@ export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
     return () => {
       clearInterval(flush);
       stop();
+      isStale.current = true;
       setConnection("reconnecting");
     };
   }, [rests, queries]);

@@ -23,7 +23,7 @@ export interface Wish {
 
 export function asked({ range, zone, type }: Wish): Record<string, string> {
   const by = range === "24h" ? "hour" : "day";
-  const hours = RANGES[range] - (by === "day" ? 24 : 0); // a report begins with a whole day, and today is one of them
+  const hours = RANGES[range] - (by === "day" ? 24 : 1); // a report begins with a whole day or hour, and that of now is one of them
   const from = new Date(Date.now() - hours * HOUR_MS).toISOString();
   return { from, by, zone, ...(type ? { task_type: type } : {}) };
 }

@@ -8,24 +8,52 @@ export interface Place {
   query: URLSearchParams;
 }
 
-let known = "";
-let place: Place = { path: "/", query: new URLSearchParams() };
+let known = window.location.hash;
+let place = readPlace();
 
-export function currentPlace(): Place {
-  const text = window.location.hash.slice(1) || "/";
-  if (text !== known) {
-    known = text;
-    const mark = text.indexOf("?");
-    place = {
-      path: mark < 0 ? text : text.slice(0, mark),
-      query: new URLSearchParams(mark < 0 ? "" : text.slice(mark + 1)),
-    };
-  }
-  return place;
+function readPlace(): Place {
+  const text = known.slice(1) || "/";
+  const mark = text.indexOf("?");
+  return {
+    path: mark < 0 ? text : text.slice(0, mark),
+    query: new URLSearchParams(mark < 0 ? "" : text.slice(mark + 1)),
+  };
 }
 
 const listeners = new Set<() => void>();
-window.addEventListener("hashchange", () => listeners.forEach((listener) => listener()));
+
+function arrive(): void {
+  known = window.location.hash;
+  place = readPlace();
+  listeners.forEach((listener) => listener());
+}
+
+type Guard = () => Promise<boolean>;
+let guard: Guard | null = null;
+
+/** Have `ask` allow it before this page is left. Returns what ends that. */
+export function guardPlace(ask: Guard): () => void {
+  guard = ask;
+  return () => {
+    if (guard === ask) guard = null;
+  };
+}
+
+export const mayLeave: Guard = async () => guard === null || guard();
+
+window.addEventListener("beforeunload", (event) => {
+  if (guard) event.preventDefault(); // the browser asks
+});
+window.addEventListener("hashchange", () => {
+  const wanted = window.location.hash;
+  if (guard === null || wanted === known) return arrive();
+  window.history.replaceState(null, "", known || "#/"); // stay until it is allowed
+  void mayLeave().then((may) => {
+    if (!may) return;
+    guard = null;
+    window.location.hash = wanted;
+  });
+});
 
 function subscribe(listener: () => void): () => void {
   listeners.add(listener);
@@ -33,13 +61,13 @@ function subscribe(listener: () => void): () => void {
 }
 
 export function usePlace(): Place {
-  return useSyncExternalStore(subscribe, currentPlace);
+  return useSyncExternalStore(subscribe, () => place);
 }
 
 export function go(to: string, { replace = false } = {}): void {
   if (replace) {
     window.history.replaceState(null, "", `#${to}`);
-    listeners.forEach((listener) => listener());
+    arrive();
   } else {
     window.location.hash = to;
   }

@@ -1,14 +1,16 @@
 // Who is logged in. The session itself is in a cookie that no script can read.
 
 import { useQueryClient } from "@tanstack/react-query";
-import { createContext, type ReactNode, use, useCallback, useEffect, useMemo, useState } from "react";
+import { createContext, type ReactNode, use, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ApiError, onSessionOver, request } from "./api";
+import { go, usePlace } from "./router";
 import type { Role, Session } from "./types";
 
 interface Held {
   session: Session | null | undefined; // undefined: not known yet
   error: unknown;
-  logIn: (proof: { token: string } | { code: string }) => Promise<void>;
+  refused: unknown; // why a login link was not taken
+  logIn: (token: string) => Promise<void>;
   logOut: () => Promise<void>;
   can: (role: Role) => boolean;
   again: () => void;
@@ -20,6 +22,9 @@ const Context = createContext<Held | null>(null);
 export function SessionProvider({ children }: { children: ReactNode }): ReactNode {
   const [session, setSession] = useState<Session | null | undefined>(undefined);
   const [error, setError] = useState<unknown>(null);
+  const [refused, setRefused] = useState<unknown>(null);
+  const isBegun = useRef(false);
+  const { path, query } = usePlace();
   const queries = useQueryClient();
 
   const again = useCallback(() => {
@@ -30,7 +35,31 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
     });
   }, []);
 
-  useEffect(again, [again]);
+  const enter = useCallback(
+    async (proof: { token: string } | { code: string }) => {
+      setRefused(null);
+      const entered = await request<Session>("POST", "login", proof);
+      queries.clear(); // it may be somebody else
+      setSession(entered);
+    },
+    [queries],
+  );
+
+  useEffect(() => {
+    const code = path === "/login" ? query.get("code") : null;
+    if (code !== null) {
+      setSession(undefined); // nothing is drawn for whoever was there before
+      go("/", { replace: true }); // it is good once, and used up whoever is there
+      enter({ code }).catch((problem: unknown) => {
+        setRefused(problem);
+        again();
+      });
+    } else if (!isBegun.current) {
+      again();
+    }
+    isBegun.current = true;
+  }, [path, query, enter, again]);
+
   const leave = useCallback(() => {
     queries.clear(); // whoever comes next sees what they may see
     setSession(null);
@@ -42,8 +71,9 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
     () => ({
       session,
       error,
+      refused,
       again,
-      logIn: async (proof) => setSession(await request<Session>("POST", "login", proof)),
+      logIn: (token) => enter({ token }),
       logOut: async () => {
         await request<void>("DELETE", "session").catch((problem: unknown) => {
           if (!(problem instanceof ApiError && problem.isOver)) throw problem;
@@ -52,7 +82,7 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
       },
       can: (role) => session != null && ORDER.indexOf(session.role) >= ORDER.indexOf(role),
     }),
-    [session, error, again, leave],
+    [session, error, refused, again, enter, leave],
   );
   return <Context value={held}>{children}</Context>;
 }

@@ -17,7 +17,9 @@ interface Watch {
 
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 15_000;
+const STEADY_MS = 5_000; // what goes on for so long was no connection that ends at once
 const SILENCE_MS = 45_000; // the server says something every 15 seconds
+const FINAL = new Set(["permission_denied", "task_not_found", "invalid_request"]); // whatever a proxy says is not
 
 /** Follow a stream until `stop` is called or a message ends it. Returns `stop`. */
 export function follow(path: string, watch: Watch, after: string | null = null): () => void {
@@ -27,12 +29,10 @@ export function follow(path: string, watch: Watch, after: string | null = null):
 
   const run = async (): Promise<void> => {
     while (!stopped.signal.aborted) {
+      const begun = Date.now();
       try {
         const isOver = await connect(path, last, stopped.signal, {
-          onOpen: () => {
-            pause = FIRST_PAUSE_MS;
-            watch.onState("live");
-          },
+          onOpen: () => watch.onState("live"),
           onMessage: (message) => {
             if (message.id) last = message.id;
             return watch.onMessage(message);
@@ -43,11 +43,12 @@ export function follow(path: string, watch: Watch, after: string | null = null):
         if (stopped.signal.aborted) return;
         if (error instanceof ApiError) {
           watch.onError?.(error);
-          if (error.problem.status >= 400 && error.problem.status < 500 && error.problem.status !== 429) return;
+          if (error.isOver || FINAL.has(error.problem.code)) return;
         }
       }
       if (stopped.signal.aborted) return;
       watch.onState("reconnecting");
+      if (Date.now() - begun > STEADY_MS) pause = FIRST_PAUSE_MS;
       await wait(pause * (0.7 + Math.random() * 0.6), stopped.signal);
       pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
     }
@@ -70,13 +71,13 @@ async function connect(path: string, last: string | null, stop: AbortSignal, lis
       signal: AbortSignal.any([stop, silent.signal]),
       redirect: "error",
     });
-    if (!answer.ok || !answer.body) throw await toError(answer);
-    listening.onOpen();
+    if (!answer.ok || !answer.body || !answer.headers.get("Content-Type")?.startsWith("text/event-stream")) throw await toError(answer);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     const parser = new Parser();
-    for (;;) {
+    for (let isOpen = false; ; isOpen = true) {
       const { done, value } = await reader.read();
       if (done) return false;
+      if (!isOpen) listening.onOpen(); // the server says something at once
       clearTimeout(watchdog);
       watchdog = setTimeout(() => silent.abort(), SILENCE_MS);
       for (const message of parser.feed(value)) {

@@ -10,6 +10,7 @@ import { ApiError, get, part, post, put } from "../api";
 import { parse, writeJson } from "../json";
 import { oneLine } from "../text";
 import type { CalendarSummary, Page, SchedulePreview, TaskConfig } from "../types";
+import { useUnsaved } from "../unsaved";
 import { Command, PageHead, Panel } from "./bits";
 import { ExecutorFields } from "./ExecutorFields";
 import { notifyDone, ProblemAlert, ServerWords } from "./problem";
@@ -143,7 +144,9 @@ type Faults = (field: string) => ReactNode;
 export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDone: (stored: TaskConfig | null) => void }): ReactNode {
   const { t } = useTranslation();
   const queries = useQueryClient();
-  const [draft, setDraft] = useState(() => toDraft(config));
+  const [given] = useState(() => toDraft(config));
+  const [draft, setDraft] = useState(given);
+  const { leave, release } = useUnsaved(JSON.stringify(draft) !== JSON.stringify(given));
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
   const [changed, setChanged] = useState<ReadonlySet<string>>(new Set()); // since the server was asked
@@ -167,6 +170,7 @@ export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDo
       const stored = await put<TaskConfig>(`/task-configs/${part(draft.type.trim())}`, toBody(draft, config));
       void queries.invalidateQueries({ queryKey: ["configs"] });
       notifyDone(t("configs.stored"));
+      release();
       onDone(stored);
     } catch (problem) {
       setError(problem);
@@ -179,7 +183,7 @@ export function ConfigForm({ config, onDone }: { config: TaskConfig | null; onDo
     <form onSubmit={(event) => void store(event)}>
       <Stack>
         <PageHead title={config ? t("configs.edit_title", { type: config.type }) : t("configs.new")}>
-          <Button variant="default" size="xs" onClick={() => onDone(null)}>{t("common.back")}</Button>
+          <Button variant="default" size="xs" onClick={() => leave(() => onDone(null))}>{t("common.back")}</Button>
           <Button size="xs" type="submit" loading={isBusy} disabled={!isWellFormed}>{t("configs.store")}</Button>
         </PageHead>
         <ProblemAlert error={error} />
@@ -244,14 +248,14 @@ function Limits({ draft, set, faults }: Part): ReactNode {
   return (
     <Panel title={t("configs.limits")}>
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
-        <NumberInput label={t("configs.timeout_seconds")} min={0} value={draft.timeout} onChange={(value) => set("timeout", value)} error={faults("timeout_seconds")} />
-        <NumberInput label={`${t("tasks.priority")} (0–9)`} min={0} max={9} value={draft.priority} onChange={(value) => set("priority", value)} error={faults("priority")} />
+        <NumberInput label={t("configs.timeout_seconds")} min={0} required withAsterisk={false} value={draft.timeout} onChange={(value) => set("timeout", value)} error={faults("timeout_seconds")} />
+        <NumberInput label={`${t("tasks.priority")} (0–9)`} min={0} max={9} required withAsterisk={false} value={draft.priority} onChange={(value) => set("priority", value)} error={faults("priority")} />
         <NumberInput label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} value={draft.maxConcurrent} onChange={(value) => set("maxConcurrent", value)} error={faults("max_concurrent")} />
         <NumberInput label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={draft.rate} onChange={(value) => set("rate", value)} error={faults("rate_per_second")} />
-        <NumberInput label={t("configs.retries")} min={0} value={draft.retries} onChange={(value) => set("retries", value)} error={faults("retry.max_retries")} />
+        <NumberInput label={t("configs.retries")} min={0} required withAsterisk={false} value={draft.retries} onChange={(value) => set("retries", value)} error={faults("retry.max_retries")} />
         <NativeSelect label={t("configs.strategy")} data={(["EXPONENTIAL", "FIXED"] as const).map((value) => ({ value, label: t(`configs.${value}`) }))} value={draft.strategy} onChange={(event) => set("strategy", event.currentTarget.value)} />
-        <NumberInput label={t("configs.delay_seconds")} min={0} value={draft.delay} onChange={(value) => set("delay", value)} error={faults("retry.delay_seconds")} />
-        {draft.strategy === "EXPONENTIAL" && <NumberInput label={t("configs.backoff")} min={1} step={0.5} value={draft.backoff} onChange={(value) => set("backoff", value)} error={faults("retry.backoff_rate")} />}
+        <NumberInput label={t("configs.delay_seconds")} min={0} required withAsterisk={false} value={draft.delay} onChange={(value) => set("delay", value)} error={faults("retry.delay_seconds")} />
+        {draft.strategy === "EXPONENTIAL" && <NumberInput label={t("configs.backoff")} min={1} step={0.5} required withAsterisk={false} value={draft.backoff} onChange={(value) => set("backoff", value)} error={faults("retry.backoff_rate")} />}
       </SimpleGrid>
     </Panel>
   );
@@ -295,7 +299,7 @@ function Calendars({ draft, set, faults }: Part): ReactNode {
   const found = useQuery({ queryKey: ["calendars"], queryFn: ({ signal }) => get<Page<CalendarSummary>>("/calendars", { limit: MOST_CALENDARS }, signal) });
   const known = new Set([...(found.data?.items ?? []).map((one) => one.name), ...draft.only, ...draft.exclude]);
   if (known.size === 0) {
-    if (found.isPending) return null;
+    if (!found.data) return <ProblemAlert error={found.error} />;
     return (
       <div>
         <Text size="xs" c="dimmed">{t("configs.no_calendars")}</Text>

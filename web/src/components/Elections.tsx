@@ -6,7 +6,7 @@ import { get } from "../api";
 import { count, Elapsed, Time } from "../format";
 import { useSession } from "../session";
 import type { Cluster, Election, Page } from "../types";
-import { Empty, Foreign, Loading, Panel, TextLink } from "./bits";
+import { Empty, Foreign, Known, Panel, TextLink } from "./bits";
 import { ProblemAlert } from "./problem";
 
 const SHOWN = 20;
@@ -35,39 +35,39 @@ export function Elections({ cluster }: { cluster: Cluster }): ReactNode {
     <Panel title={t("cluster.elections")} aside={can("admin") && <TextLink to="/audit?scope=cluster">{t("cluster.in_audit")}</TextLink>}>
       <Text size="sm" c="dimmed" mb="xs">{t("cluster.elections_note")}</Text>
       <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />
-      {found.isPending ? (
-        <Loading />
-      ) : items.length === 0 ? (
-        <Empty title={t("cluster.no_elections")} text={t("cluster.no_elections_text")} />
-      ) : (
-        <Table.ScrollContainer minWidth={480}>
-          <Table data-testid="elections" className="cards">
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{t("cluster.leader")}</Table.Th>
-                <Table.Th>{t("cluster.term")}</Table.Th>
-                <Table.Th>{t("cluster.begun")}</Table.Th>
-                <Table.Th>{t("cluster.led_for")}</Table.Th>
-                <Table.Th>{t("cluster.ended")}</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {items.map((one) => {
-                const leads = one.ending === null && one.term === cluster.term && one.node === cluster.leader;
-                return (
-                  <Table.Tr key={one.term}>
-                    <Table.Td><Foreign text={one.node} /></Table.Td>
-                    <Table.Td data-label={t("cluster.term")} className="number">{count(one.term)}</Table.Td>
-                    <Table.Td data-label={t("cluster.begun")}><Time at={one.begun_at} /></Table.Td>
-                    <Table.Td data-label={t("cluster.led_for")} className="number">{leads || one.ended_at !== null ? <Elapsed from={one.begun_at} to={one.ended_at} /> : "–"}</Table.Td>
-                    <Table.Td data-label={t("cluster.ended")}><End election={one} leads={leads} /></Table.Td>
-                  </Table.Tr>
-                );
-              })}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
-      )}
+      <Known of={[found]}>
+        {items.length === 0 ? (
+          <Empty title={t("cluster.no_elections")} text={t("cluster.no_elections_text")} />
+        ) : (
+          <Table.ScrollContainer minWidth={480}>
+            <Table data-testid="elections" className="cards">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th>{t("cluster.leader")}</Table.Th>
+                  <Table.Th>{t("cluster.term")}</Table.Th>
+                  <Table.Th>{t("cluster.begun")}</Table.Th>
+                  <Table.Th>{t("cluster.led_for")}</Table.Th>
+                  <Table.Th>{t("cluster.ended")}</Table.Th>
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {items.map((one) => {
+                  const leads = one.ending === null && one.term === cluster.term && one.node === cluster.leader;
+                  return (
+                    <Table.Tr key={one.term}>
+                      <Table.Td><Foreign text={one.node} /></Table.Td>
+                      <Table.Td data-label={t("cluster.term")} className="number">{count(one.term)}</Table.Td>
+                      <Table.Td data-label={t("cluster.begun")}><Time at={one.begun_at} /></Table.Td>
+                      <Table.Td data-label={t("cluster.led_for")} className="number">{leads || one.ended_at !== null ? <Elapsed from={one.begun_at} to={one.ended_at} /> : "–"}</Table.Td>
+                      <Table.Td data-label={t("cluster.ended")}><End election={one} leads={leads} /></Table.Td>
+                    </Table.Tr>
+                  );
+                })}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        )}
+      </Known>
     </Panel>
   );
 }

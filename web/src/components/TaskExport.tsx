@@ -33,7 +33,7 @@ const COLUMNS: Record<string, (task: Task) => string | number> = {
   metadata: (task) => (Object.keys(task.metadata).length > 0 ? JSON.stringify(task.metadata) : ""),
 };
 
-/** A cell that no spreadsheet takes for a formula, nor for a number with its last digits lost. */
+/** A cell that no spreadsheet takes for a formula. Ids stay as they are, for programs: a spreadsheet is told to read them as text. */
 function cell(value: string | number): string {
   if (typeof value === "number") return String(value);
   const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;

@@ -155,6 +155,18 @@ export function Loading(): ReactNode {
   );
 }
 
+interface Asked {
+  isPending: boolean;
+  data: unknown;
+}
+
+/** What was asked for, once all of it is known: that there is none of it is said only then. */
+export function Known({ of, children }: { of: readonly Asked[]; children: ReactNode }): ReactNode {
+  const missing = of.filter((one) => one.data === undefined);
+  if (missing.length === 0) return children;
+  return missing.some((one) => one.isPending) ? <Loading /> : <Text c="dimmed" ta="center" py="md">–</Text>;
+}
+
 const MOST_SHOWN = 20_000;
 
 /** A JSON value as text; much of it is shown when it is asked for. */

@@ -4,6 +4,8 @@ import { Button, Group, Modal, Stack, Text } from "@mantine/core";
 import { createContext, type ReactNode, use, useCallback, useState } from "react";
 import { useTranslation } from "react-i18next";
 
+const ABOVE_DIALOGS = 300; // it is asked out of some
+
 export interface Question {
   title: string;
   text: ReactNode;
@@ -31,7 +33,7 @@ export function ConfirmProvider({ children }: { children: ReactNode }): ReactNod
   return (
     <Context value={ask}>
       {children}
-      <Modal opened={asked !== null} onClose={() => close(false)} title={asked?.title} centered closeButtonProps={{ "aria-label": t("common.close") }}>
+      <Modal opened={asked !== null} onClose={() => close(false)} zIndex={ABOVE_DIALOGS} title={asked?.title} centered closeButtonProps={{ "aria-label": t("common.close") }}>
         <Stack>
           <Text component="div" size="sm">
             {asked?.text}

@@ -123,6 +123,17 @@ export function ProblemAlert({ error, onRetry, isBrief = false }: { error: unkno
   );
 }
 
+interface Asked {
+  error: unknown;
+  refetch: () => Promise<unknown>;
+}
+
+/** Of several questions the first that failed; all that did are asked again. */
+export function Problems({ of }: { of: readonly Asked[] }): ReactNode {
+  const failed = of.filter((one) => one.error);
+  return <ProblemAlert error={failed[0]?.error} onRetry={() => failed.forEach((one) => void one.refetch())} />;
+}
+
 /** Where a part of the console breaks, the rest of it stays, with a way to go on. */
 export class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
   override state = { error: null };

@@ -4,7 +4,7 @@ import { X } from "lucide-react";
 import { type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part } from "../api";
-import { Empty, Foreign, Loading, PageHead, TextLink } from "../components/bits";
+import { Empty, Foreign, Known, PageHead, TextLink } from "../components/bits";
 import { ProblemAlert } from "../components/problem";
 import { Typed } from "../components/Typed";
 import { Time } from "../format";
@@ -59,49 +59,49 @@ export default function Audit(): ReactNode {
       <Filters query={query} change={change} />
       <ProblemAlert error={audit.error} onRetry={() => void audit.refetch()} />
       <Paper withBorder>
-        {audit.isPending ? (
-          <Loading />
-        ) : items.length === 0 ? (
-          audit.hasNextPage ? (
-            <Empty title={t("tasks.none_yet")} text={[t("audit.none_yet_text"), isTyped && t("audit.none_match_text")].filter(Boolean).join(" ")}>
-              <Button variant="light" size="xs" loading={audit.isFetchingNextPage} onClick={more}>{t("tasks.search_on")}</Button>
-            </Empty>
+        <Known of={[audit]}>
+          {items.length === 0 ? (
+            audit.hasNextPage ? (
+              <Empty title={t("tasks.none_yet")} text={[t("audit.none_yet_text"), isTyped && t("audit.none_match_text")].filter(Boolean).join(" ")}>
+                <Button variant="light" size="xs" loading={audit.isFetchingNextPage} onClick={more}>{t("tasks.search_on")}</Button>
+              </Empty>
+            ) : (
+              <Empty title={t(isFiltered ? "tasks.none_match" : "audit.empty")} text={isTyped ? t("audit.none_match_text") : undefined} />
+            )
           ) : (
-            <Empty title={t(isFiltered ? "tasks.none_match" : "audit.empty")} text={isTyped ? t("audit.none_match_text") : undefined} />
-          )
-        ) : (
-          <Table.ScrollContainer minWidth={320}>
-            <Table data-testid="audit">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th visibleFrom="sm">{t("audit.at")}</Table.Th>
-                  <Table.Th>{t("audit.actor")}</Table.Th>
-                  <Table.Th>{t("audit.action")}</Table.Th>
-                  <Table.Th visibleFrom="sm">{t("audit.object")}</Table.Th>
-                  <Table.Th visibleFrom="sm">{t("audit.detail")}</Table.Th>
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {items.map((entry) => (
-                  <Table.Tr key={entry.id}>
-                    <Table.Td visibleFrom="sm"><Time at={entry.at} /></Table.Td>
-                    <Table.Td>
-                      <TextLink to={`/audit?${new URLSearchParams({ ...Object.fromEntries(query), actor: entry.actor }).toString()}`}><Foreign text={entry.actor} /></TextLink>
-                      <Text size="xs" hiddenFrom="sm"><Time at={entry.at} /></Text>
-                      <Text size="xs" c="dimmed" className="nowrap" visibleFrom="sm"><Foreign text={[entry.address, entry.token_id].filter(Boolean).join(" · ")} /></Text>
-                    </Table.Td>
-                    <Table.Td>
-                      <Deed action={entry.action} />
-                      <Text component="div" size="xs" hiddenFrom="sm"><Subject entry={entry} /><div><Foreign text={tell(entry)} most={300} /></div></Text>
-                    </Table.Td>
-                    <Table.Td visibleFrom="sm"><Subject entry={entry} /></Table.Td>
-                    <Table.Td visibleFrom="sm"><Foreign text={tell(entry)} most={300} /></Table.Td>
+            <Table.ScrollContainer minWidth={320}>
+              <Table data-testid="audit">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th visibleFrom="sm">{t("audit.at")}</Table.Th>
+                    <Table.Th>{t("audit.actor")}</Table.Th>
+                    <Table.Th>{t("audit.action")}</Table.Th>
+                    <Table.Th visibleFrom="sm">{t("audit.object")}</Table.Th>
+                    <Table.Th visibleFrom="sm">{t("audit.detail")}</Table.Th>
                   </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
-        )}
+                </Table.Thead>
+                <Table.Tbody>
+                  {items.map((entry) => (
+                    <Table.Tr key={entry.id}>
+                      <Table.Td visibleFrom="sm"><Time at={entry.at} /></Table.Td>
+                      <Table.Td>
+                        <TextLink to={`/audit?${new URLSearchParams({ ...Object.fromEntries(query), actor: entry.actor }).toString()}`}><Foreign text={entry.actor} /></TextLink>
+                        <Text size="xs" hiddenFrom="sm"><Time at={entry.at} /></Text>
+                        <Text size="xs" c="dimmed" className="nowrap" visibleFrom="sm"><Foreign text={[entry.address, entry.token_id].filter(Boolean).join(" · ")} /></Text>
+                      </Table.Td>
+                      <Table.Td>
+                        <Deed action={entry.action} />
+                        <Text component="div" size="xs" hiddenFrom="sm"><Subject entry={entry} /><div><Foreign text={tell(entry)} most={300} /></div></Text>
+                      </Table.Td>
+                      <Table.Td visibleFrom="sm"><Subject entry={entry} /></Table.Td>
+                      <Table.Td visibleFrom="sm"><Foreign text={tell(entry)} most={300} /></Table.Td>
+                    </Table.Tr>
+                  ))}
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          )}
+        </Known>
       </Paper>
       {audit.hasNextPage && items.length > 0 && (
         <Group justify="center">

@@ -3,13 +3,14 @@ import { useQuery } from "@tanstack/react-query";
 import { type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { get } from "../api";
+import { getCluster } from "../cluster";
 import { Field, Foreign, Loading, PageHead, Panel } from "../components/bits";
 import { Elections } from "../components/Elections";
 import { Levels } from "../components/Levels";
-import { ProblemAlert } from "../components/problem";
-import { between, count, duration, taken, Time } from "../format";
+import { Problems } from "../components/problem";
+import { count, duration, taken, Time } from "../format";
 import { useLive } from "../live";
-import type { Cluster as Found, Queues, QueueTypes } from "../types";
+import type { Queues, QueueTypes } from "../types";
 
 const SKEW_SECONDS = 5;
 const SLOW_SECONDS = 0.5; // to answer one small question
@@ -18,16 +19,16 @@ export default function Cluster(): ReactNode {
   const { t } = useTranslation();
   const { state } = useLive();
   const often = state === "paused" ? (false as const) : 3_000;
-  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => get<Found>("/cluster", {}, signal), refetchInterval: often });
+  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal), refetchInterval: often });
   const queues = useQuery({ queryKey: ["queues"], queryFn: ({ signal }) => get<Queues>("/queues", {}, signal), refetchInterval: often });
   const types = useQuery({ queryKey: ["queues", "types"], queryFn: ({ signal }) => get<QueueTypes>("/queues/types", {}, signal), refetchInterval: often });
   if (cluster.isPending) return <Loading />;
   const found = cluster.data;
-  const skew = found ? Math.abs(between(found.now, cluster.dataUpdatedAt)) : 0;
+  const skew = found?.clocks_apart_seconds ?? 0;
   return (
     <Stack>
       <PageHead title={t("nav.cluster")} />
-      <ProblemAlert error={cluster.error ?? queues.error ?? types.error} onRetry={() => void cluster.refetch()} />
+      <Problems of={[cluster, queues, types]} />
       {found && (
         <>
           {!found.coordinator_answers ? (

@@ -4,7 +4,7 @@ import { Pause, Pencil, Play, Trash2 } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError, get, part, post, remove } from "../api";
-import { Empty, Field, Foreign, JsonView, Loading, PageHead, Panel, TextLink } from "../components/bits";
+import { Empty, Field, Foreign, JsonView, Known, Loading, PageHead, Panel, TextLink } from "../components/bits";
 import { ConfigForm } from "../components/ConfigForm";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert, ServerWords } from "../components/problem";
@@ -175,22 +175,24 @@ function Occurrences({ type }: { type: string }): ReactNode {
   const items = found.data?.items ?? [];
   return (
     <Panel title={t("configs.occurrences")}>
-      <ProblemAlert error={found.error} />
-      {items.length === 0 ? (
-        <Empty title={t("configs.no_occurrences")} />
-      ) : (
-        <Table data-testid="occurrences">
-          <Table.Tbody>
-            {items.map((one) => (
-              <Table.Tr key={one.fire_at}>
-                <Table.Td>{one.since && <><Time at={one.since} /> – </>}<Time at={one.fire_at} /></Table.Td>
-                <Table.Td><Badge variant="dot" color={one.status === "FIRED" ? "teal.6" : "gray.5"} tt="none" miw="max-content">{t(one.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge></Table.Td>
-                <Table.Td>{one.task_id ? <TextLink to={`/tasks/${one.task_id}`}><span className="mono">{one.task_id}</span></TextLink> : <Reason text={one.reason} />}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      )}
+      <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />
+      <Known of={[found]}>
+        {items.length === 0 ? (
+          <Empty title={t("configs.no_occurrences")} />
+        ) : (
+          <Table data-testid="occurrences">
+            <Table.Tbody>
+              {items.map((one) => (
+                <Table.Tr key={one.fire_at}>
+                  <Table.Td>{one.since && <><Time at={one.since} /> – </>}<Time at={one.fire_at} /></Table.Td>
+                  <Table.Td><Badge variant="dot" color={one.status === "FIRED" ? "teal.6" : "gray.5"} tt="none" miw="max-content">{t(one.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge></Table.Td>
+                  <Table.Td>{one.task_id ? <TextLink to={`/tasks/${one.task_id}`}><span className="mono">{one.task_id}</span></TextLink> : <Reason text={one.reason} />}</Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        )}
+      </Known>
     </Panel>
   );
 }

@@ -4,7 +4,7 @@ import { Play, Plus, Search } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part } from "../api";
-import { Empty, Foreign, Loading, PageHead, TextLink } from "../components/bits";
+import { Empty, Foreign, Known, Loading, PageHead, TextLink } from "../components/bits";
 import { ProblemAlert } from "../components/problem";
 import { RunNow } from "../components/RunNow";
 import { duration, Relative, Time } from "../format";
@@ -49,54 +49,54 @@ export default function Configs(): ReactNode {
         <TextInput data-search maw={320} leftSection={<Search size={14} />} placeholder={t("configs.search")} aria-label={t("configs.search")} value={query.get("q") ?? ""} onChange={(event) => change({ q: event.currentTarget.value })} />
       )}
       <Paper withBorder>
-        {configs.isPending ? (
-          <Loading />
-        ) : all.length === 0 ? (
-          <Empty title={t("configs.empty")} text={t("configs.empty_text")} command="rota dev app.py" />
-        ) : shown.length === 0 && (hasNextPage || isPlaceholderData) && !isError ? (
-          <Loading />
-        ) : shown.length === 0 ? (
-          <Empty title={t("tasks.none_match")} />
-        ) : (
-          <Table.ScrollContainer minWidth={560}>
-            <Table highlightOnHover data-testid="configs" className="cards">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>{t("configs.type")}</Table.Th>
-                  <Table.Th>{t("configs.executor")}</Table.Th>
-                  <Table.Th>{t("configs.schedule")}</Table.Th>
-                  <Table.Th>{t("configs.next_fire")}</Table.Th>
-                  <Table.Th visibleFrom="md">{t("task.timeout")}</Table.Th>
-                  <Table.Th />
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {shown.map((config) => (
-                  <Table.Tr key={config.type}>
-                    <Table.Td>
-                      <Group gap="xs">
-                        <TextLink to={`/task-configs/${part(config.type)}`}><Foreign text={config.type} /></TextLink>
-                        {!config.enabled && <Badge color="gray" variant="light" tt="none">{t("configs.paused")}</Badge>}
-                      </Group>
-                      {(config.name || config.description) && <Text size="xs" c="dimmed" lineClamp={1}><Foreign text={config.name || config.description} /></Text>}
-                    </Table.Td>
-                    <Table.Td data-label={t("configs.executor")}><Badge variant="outline" color="gray" tt="none" miw="max-content">{oneLine(String(config.executor.type ?? ""), 30)}</Badge></Table.Td>
-                    <Table.Td data-label={t("configs.schedule")}><span className="mono">{describeSchedule(config.schedule)}</span></Table.Td>
-                    <Table.Td data-label={t("configs.next_fire")}>{config.next_fire_at && config.enabled ? <Text size="sm" component="div"><Relative at={config.next_fire_at} /><Text size="xs" c="dimmed"><Time at={config.next_fire_at} /></Text></Text> : "–"}</Table.Td>
-                    <Table.Td visibleFrom="md" className="number">{duration(config.timeout_seconds)}</Table.Td>
-                    <Table.Td ta="right">
-                      {can("operator") && (
-                        <Button size="compact-xs" variant="light" leftSection={<Play size={12} />} disabled={!config.enabled} onClick={() => setRunning(config)}>
-                          {t("configs.run_now")}
-                        </Button>
-                      )}
-                    </Table.Td>
+        <Known of={[configs]}>
+          {all.length === 0 ? (
+            <Empty title={t("configs.empty")} text={t("configs.empty_text")} command="rota dev app.py" />
+          ) : shown.length === 0 && (hasNextPage || isPlaceholderData) ? (
+            !isError && <Loading />
+          ) : shown.length === 0 ? (
+            <Empty title={t("tasks.none_match")} />
+          ) : (
+            <Table.ScrollContainer minWidth={560}>
+              <Table highlightOnHover data-testid="configs" className="cards">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>{t("configs.type")}</Table.Th>
+                    <Table.Th>{t("configs.executor")}</Table.Th>
+                    <Table.Th>{t("configs.schedule")}</Table.Th>
+                    <Table.Th>{t("configs.next_fire")}</Table.Th>
+                    <Table.Th visibleFrom="md">{t("task.timeout")}</Table.Th>
+                    <Table.Th />
                   </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
-        )}
+                </Table.Thead>
+                <Table.Tbody>
+                  {shown.map((config) => (
+                    <Table.Tr key={config.type}>
+                      <Table.Td>
+                        <Group gap="xs">
+                          <TextLink to={`/task-configs/${part(config.type)}`}><Foreign text={config.type} /></TextLink>
+                          {!config.enabled && <Badge color="gray" variant="light" tt="none">{t("configs.paused")}</Badge>}
+                        </Group>
+                        {(config.name || config.description) && <Text size="xs" c="dimmed" lineClamp={1}><Foreign text={config.name || config.description} /></Text>}
+                      </Table.Td>
+                      <Table.Td data-label={t("configs.executor")}><Badge variant="outline" color="gray" tt="none" miw="max-content">{oneLine(String(config.executor.type ?? ""), 30)}</Badge></Table.Td>
+                      <Table.Td data-label={t("configs.schedule")}><span className="mono">{describeSchedule(config.schedule)}</span></Table.Td>
+                      <Table.Td data-label={t("configs.next_fire")}>{config.next_fire_at && config.enabled ? <Text size="sm" component="div"><Relative at={config.next_fire_at} /><Text size="xs" c="dimmed"><Time at={config.next_fire_at} /></Text></Text> : "–"}</Table.Td>
+                      <Table.Td visibleFrom="md" className="number">{duration(config.timeout_seconds)}</Table.Td>
+                      <Table.Td ta="right">
+                        {can("operator") && (
+                          <Button size="compact-xs" variant="light" leftSection={<Play size={12} />} disabled={!config.enabled} onClick={() => setRunning(config)}>
+                            {t("configs.run_now")}
+                          </Button>
+                        )}
+                      </Table.Td>
+                    </Table.Tr>
+                  ))}
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          )}
+        </Known>
       </Paper>
       {configs.hasNextPage && (
         <Group justify="center">

@@ -1,41 +1,27 @@
 import { Alert, Button, Center, Code, Paper, PasswordInput, Stack, Text, Title } from "@mantine/core";
-import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
+import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError } from "../api";
 import { Preferences } from "../Preferences";
 import { Command } from "../components/bits";
 import { ProblemAlert } from "../components/problem";
-import { go, usePlace } from "../router";
 import { useSession } from "../session";
 
 export function Login(): ReactNode {
   const { t } = useTranslation();
-  const { logIn } = useSession();
-  const { query } = usePlace();
-  const code = query.get("code") ?? "";
+  const { logIn, refused } = useSession();
   const [token, setToken] = useState("");
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
-  const tried = useRef("");
-
-  const enter = (proof: { token: string } | { code: string }): void => {
-    setBusy(true);
-    setError(null);
-    logIn(proof)
-      .catch(setError)
-      .finally(() => setBusy(false));
-  };
-
-  useEffect(() => {
-    if (!code || tried.current === code) return;
-    tried.current = code; // it is good once
-    go("/", { replace: true });
-    enter({ code });
-  });
 
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (token.trim()) enter({ token: token.trim() });
+    if (!token.trim()) return;
+    setBusy(true);
+    setError(null);
+    logIn(token.trim())
+      .catch(setError)
+      .finally(() => setBusy(false));
   };
 
   return (
@@ -61,7 +47,7 @@ export function Login(): ReactNode {
               <Button type="submit" loading={isBusy} disabled={!token.trim()}>
                 {t("login.enter")}
               </Button>
-              <ProblemAlert error={error} isBrief={error instanceof ApiError && error.problem.code === "unauthenticated" && token !== ""} />
+              <ProblemAlert error={error ?? refused} isBrief={error instanceof ApiError && error.problem.code === "unauthenticated" && token !== ""} />
             </Stack>
           </form>
         </Paper>

@@ -1,10 +1,11 @@
 import { Alert, Badge, Group, Paper, SegmentedControl, SimpleGrid, Stack, Table, Text, UnstyledButton } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part } from "../api";
-import { Empty, Foreign, ink, Loading, PageHead, paint, Panel, TextLink } from "../components/bits";
-import { ProblemAlert } from "../components/problem";
+import { getCluster } from "../cluster";
+import { Empty, Foreign, ink, Known, Loading, PageHead, paint, Panel, TextLink } from "../components/bits";
+import { Problems } from "../components/problem";
 import { count, duration, percent, rate, Relative, taken, Time } from "../format";
 import { useLive } from "../live";
 import { ended, gather, hour, LOCAL, useReport } from "../reports";
@@ -24,22 +25,50 @@ const LAG_SECONDS = 60;
 const LATE_MS = 10_000; // a fire that is so long overdue is not about to happen
 const FAILED = "/tasks?status=FAILED&status=TIMEOUT&since=24h";
 
+interface Asked {
+  stats: UseQueryResult<Stats>;
+  waiting: UseQueryResult<QueueTypes>;
+  failed: UseQueryResult<Page<Task>>;
+  report: UseQueryResult<Report>;
+  configs: UseQueryResult<Page<TaskConfig>>;
+  cluster: UseQueryResult<Cluster>;
+  workers: UseQueryResult<Page<Worker>>;
+}
+
+function useAsked(): Asked {
+  const { state, every } = useLive();
+  const within = (ms: number): number | false => (state === "paused" ? false : ms);
+  return {
+    stats: useQuery({ queryKey: ["stats"], queryFn: ({ signal }) => get<Stats>("/stats", {}, signal), refetchInterval: within(SAMPLE_MS) }),
+    waiting: useQuery({
+      queryKey: ["waiting"],
+      queryFn: ({ signal }) => get<QueueTypes>("/queues/types", {}, signal),
+      refetchInterval: within(WAITING_MS),
+    }),
+    failed: useQuery({
+      queryKey: ["failed"],
+      queryFn: ({ signal }) => get<Page<Task>>("/tasks", { limit: GROUPED, status: ["FAILED", "TIMEOUT"], created_after: new Date(Date.now() - DAY_MS).toISOString() }, signal),
+      refetchInterval: within(FAILED_MS),
+    }),
+    report: useReport({ range: "24h", zone: LOCAL, type: "" }, REPORT_MS),
+    configs: useQuery({
+      queryKey: ["configs", "fires"],
+      queryFn: ({ signal }) => get<Page<TaskConfig>>("/task-configs", { limit: 1000 }, signal),
+      refetchInterval: every,
+    }),
+    cluster: useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal), refetchInterval: every }),
+    workers: useQuery({
+      queryKey: ["workers", "overview"],
+      queryFn: ({ signal }) => get<Page<Worker>>("/workers", { limit: 1000 }, signal),
+      refetchInterval: every,
+    }),
+  };
+}
+
 export default function Overview(): ReactNode {
   const { t } = useTranslation();
-  const { state } = useLive();
-  const every = (ms: number): number | false => (state === "paused" ? false : ms);
-  const stats = useQuery({ queryKey: ["stats"], queryFn: ({ signal }) => get<Stats>("/stats", {}, signal), refetchInterval: every(SAMPLE_MS) });
-  const waiting = useQuery({
-    queryKey: ["waiting"],
-    queryFn: ({ signal }) => get<QueueTypes>("/queues/types", {}, signal),
-    refetchInterval: every(WAITING_MS),
-  });
-  const failed = useQuery({
-    queryKey: ["failed"],
-    queryFn: ({ signal }) => get<Page<Task>>("/tasks", { limit: GROUPED, status: ["FAILED", "TIMEOUT"], created_after: new Date(Date.now() - DAY_MS).toISOString() }, signal),
-    refetchInterval: every(FAILED_MS),
-  });
-  const report = useReport({ range: "24h", zone: LOCAL, type: "" }, REPORT_MS);
+  const asked = useAsked();
+  const { stats, waiting, failed, report, configs, cluster, workers } = asked;
   useEffect(() => {
     if (stats.data) addSample(stats.dataUpdatedAt / 1000, stats.data);
   }, [stats.data, stats.dataUpdatedAt]);
@@ -51,23 +80,24 @@ export default function Overview(): ReactNode {
   return (
     <Stack>
       <PageHead title={t("nav.overview")} />
-      <ProblemAlert error={stats.error ?? waiting.error ?? failed.error ?? report.error} onRetry={() => void stats.refetch()} />
+      <Problems of={Object.values(asked)} />
       {stats.isPending && <Loading />}
       {stats.data && <Counts stats={stats.data} />}
       <Figures stats={stats.data} waiting={waiting.data} report={report.data} />
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
-        <Activity report={report.data} version={stats.dataUpdatedAt} />
-        <Failures tasks={failed.data?.items ?? []} hasMore={(failed.data?.next_cursor ?? null) !== null} />
-        <NextFires />
-        <Nodes />
+        <Activity report={report} version={stats.dataUpdatedAt} />
+        <Failures failed={failed} />
+        <NextFires configs={configs} />
+        <Nodes cluster={cluster} workers={workers} />
       </SimpleGrid>
     </Stack>
   );
 }
 
 /** What ended in each of the last hours, or what happens while one looks on. */
-function Activity({ report, version }: { report: Report | undefined; version: number }): ReactNode {
+function Activity({ report: asked, version }: { report: Asked["report"]; version: number }): ReactNode {
   const { t, i18n } = useTranslation();
+  const { data: report } = asked;
   const [isLive, setLive] = useState<boolean | null>(null); // null: not known yet which has something to show
   const bars = useMemo(() => (report ? gather(report) : null), [report]);
   useEffect(() => {
@@ -80,7 +110,7 @@ function Activity({ report, version }: { report: Report | undefined; version: nu
       aside={<SegmentedControl size="xs" aria-label={t("overview.time")} value={isLive ? "live" : "24h"} onChange={(value) => setLive(value === "live")} data={[{ value: "24h", label: t("overview.by_hour") }, { value: "live", label: t("overview.live") }]} />}
     >
       <Suspense fallback={<Loading />}>
-        {isLive ? <RateChart version={version} /> : bars && isLive === false ? <BarChart bars={bars} name={name} /> : <Loading />}
+        {isLive ? <RateChart version={version} /> : <Known of={[asked]}>{bars && isLive === false && <BarChart bars={bars} name={name} />}</Known>}
       </Suspense>
     </Panel>
   );
@@ -118,11 +148,12 @@ function Figures({ stats, waiting, report }: { stats?: Stats; waiting?: QueueTyp
   const { t } = useTranslation();
   const totals = report?.totals;
   const run = (seconds: number | null | undefined): string => (seconds == null ? "–" : taken(seconds));
-  const number = (value: number): string => (waiting?.complete === false ? `≥ ${count(value)}` : count(value));
-  const types = waiting?.items ?? [];
-  const due = types.reduce((sum, one) => sum + one.ready, 0);
-  const later = types.reduce((sum, one) => sum + one.delayed, 0);
-  const oldest = Math.max(0, ...types.map((one) => one.oldest_age_seconds ?? 0));
+  const sum = (field: "ready" | "delayed"): string => {
+    if (!waiting) return "–";
+    const all = count(waiting.items.reduce((total, one) => total + one[field], 0));
+    return waiting.complete ? all : `≥ ${all}`;
+  };
+  const oldest = waiting && Math.max(0, ...waiting.items.map((one) => one.oldest_age_seconds ?? 0));
   const reports = "/reports?range=24h";
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, lg: 6 }} spacing="sm">
@@ -130,8 +161,8 @@ function Figures({ stats, waiting, report }: { stats?: Stats; waiting?: QueueTyp
       <Figure label={t("overview.success")} value={totals?.success_rate == null ? "–" : percent(totals.success_rate)} note={totals && ended(totals) > 0 ? t("overview.ended_today", { number: count(ended(totals)) }) : t("overview.today")} to={FAILED} />
       <Figure label={t("overview.median")} value={run(totals?.run.p50_seconds)} note={t("overview.today")} to={reports} />
       <Figure label={t("overview.p95")} value={run(totals?.run.p95_seconds)} note={`p99 ${run(totals?.run.p99_seconds)}`} to={reports} />
-      <Figure label={t("overview.lag")} value={duration(Math.floor(oldest))} note={t("overview.due", { number: number(due) })} to="/queues" isBad={oldest > LAG_SECONDS} />
-      <Figure label={t("overview.later")} value={number(later)} note={t("overview.later_note")} to="/queues" />
+      <Figure label={t("overview.lag")} value={oldest === undefined ? "–" : duration(Math.floor(oldest))} note={t("overview.due", { number: sum("ready") })} to="/queues" isBad={(oldest ?? 0) > LAG_SECONDS} />
+      <Figure label={t("overview.later")} value={sum("delayed")} note={t("overview.later_note")} to="/queues" />
     </SimpleGrid>
   );
 }
@@ -162,47 +193,49 @@ interface Group {
   last: Task;
 }
 
-function Failures({ tasks, hasMore }: { tasks: Task[]; hasMore: boolean }): ReactNode {
+function Failures({ failed }: Pick<Asked, "failed">): ReactNode {
   const { t } = useTranslation();
-  const groups = useMemo(() => groupFailures(tasks), [tasks]);
+  const groups = useMemo(() => groupFailures(failed.data?.items ?? []), [failed.data]);
   return (
     <Panel title={t("overview.failures")} aside={<TextLink to={FAILED}>{t("overview.all_failures")}</TextLink>}>
-      {groups.length === 0 ? (
-        <Empty title={t("overview.no_failures")} text={t("overview.today")} />
-      ) : (
-        <Table.ScrollContainer minWidth={320}>
-          <Table>
-            <Table.Tbody>
-              {groups.slice(0, 8).map((group) => (
-                <Table.Tr key={`${group.type} ${group.code}`}>
-                  <Table.Td w={1}>
-                    <Badge color="red" variant="light" miw="max-content">
-                      {count(group.times)}
-                    </Badge>
-                  </Table.Td>
-                  <Table.Td>
-                    <TextLink to={`${FAILED}&type=${part(group.type)}`}>
-                      <Foreign text={group.type} most={60} />
-                    </TextLink>
-                    <Text size="xs" c="dimmed" lineClamp={2}>
-                      <b>{group.code}</b> <Foreign text={group.message} />
-                    </Text>
-                  </Table.Td>
-                  <Table.Td ta="right" className="nowrap">
-                    <TextLink to={`/tasks/${group.last.id}`}>{group.last.completed_at ? <Relative at={group.last.completed_at} /> : ""}</TextLink>
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
-      )}
-      {hasMore && <Text size="xs" c="dimmed">{t("overview.newest_failures", { number: count(tasks.length) })}</Text>}
+      <Known of={[failed]}>
+        {groups.length === 0 ? (
+          <Empty title={t("overview.no_failures")} text={t("overview.today")} />
+        ) : (
+          <Table.ScrollContainer minWidth={320}>
+            <Table>
+              <Table.Tbody>
+                {groups.slice(0, 8).map((group) => (
+                  <Table.Tr key={`${group.type} ${group.code}`}>
+                    <Table.Td w={1}>
+                      <Badge color="red" variant="light" miw="max-content">
+                        {count(group.times)}
+                      </Badge>
+                    </Table.Td>
+                    <Table.Td>
+                      <TextLink to={`${FAILED}&type=${part(group.type)}`}>
+                        <Foreign text={group.type} most={60} />
+                      </TextLink>
+                      <Text size="xs" c="dimmed" lineClamp={2}>
+                        <b>{group.code}</b> <Foreign text={group.message} />
+                      </Text>
+                    </Table.Td>
+                    <Table.Td ta="right" className="nowrap">
+                      <TextLink to={`/tasks/${group.last.id}`}>{group.last.completed_at ? <Relative at={group.last.completed_at} /> : ""}</TextLink>
+                    </Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        )}
+      </Known>
+      {failed.data?.next_cursor && <Text size="xs" c="dimmed">{t("overview.newest_failures", { number: count(failed.data.items.length) })}</Text>}
     </Panel>
   );
 }
 
-function groupFailures(tasks: Task[]): Group[] {
+function groupFailures(tasks: readonly Task[]): Group[] {
   const groups = new Map<string, Group>();
   for (const task of tasks) {
     const code = task.error?.code ?? task.status;
@@ -214,14 +247,8 @@ function groupFailures(tasks: Task[]): Group[] {
   return [...groups.values()].sort((a, b) => b.times - a.times);
 }
 
-function NextFires(): ReactNode {
+function NextFires({ configs }: Pick<Asked, "configs">): ReactNode {
   const { t } = useTranslation();
-  const { every } = useLive();
-  const configs = useQuery({
-    queryKey: ["configs", "fires"],
-    queryFn: ({ signal }) => get<Page<TaskConfig>>("/task-configs", { limit: 1000 }, signal),
-    refetchInterval: every,
-  });
   const coming = (configs.data?.items ?? [])
     .filter((config) => config.next_fire_at !== null && config.enabled)
     .sort((a, b) => (a.next_fire_at ?? "").localeCompare(b.next_fire_at ?? ""))
@@ -229,33 +256,35 @@ function NextFires(): ReactNode {
   const isPart = (configs.data?.next_cursor ?? null) !== null;
   return (
     <Panel title={t("overview.next")} aside={<TextLink to="/forecast">{t("nav.forecast")}</TextLink>}>
-      {coming.length === 0 && !isPart ? (
-        <Empty title={t("overview.no_schedule")} text={t("overview.no_schedule_text")} command="rota schedule preview '*/5 * * * *'">
-          <TextLink to="/task-configs">{t("nav.configs")}</TextLink>
-        </Empty>
-      ) : (
-        <Table>
-          <Table.Tbody>
-            {coming.map((config) => (
-              <Table.Tr key={config.type}>
-                <Table.Td>
-                  <TextLink to={`/task-configs/${part(config.type)}`}>
-                    <Foreign text={config.type} most={60} />
-                  </TextLink>
-                </Table.Td>
-                <Table.Td ta="right">
-                  <Text size="sm" style={{ color: isLate(config) ? ink("FAILED") : undefined }}>{config.next_fire_at && <Relative at={config.next_fire_at} />}</Text>
-                </Table.Td>
-                <Table.Td ta="right" visibleFrom="xs">
-                  <Text size="sm" c="dimmed">
-                    <Time at={config.next_fire_at} />
-                  </Text>
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      )}
+      <Known of={[configs]}>
+        {coming.length === 0 && !isPart ? (
+          <Empty title={t("overview.no_schedule")} text={t("overview.no_schedule_text")} command="rota schedule preview '*/5 * * * *'">
+            <TextLink to="/task-configs">{t("nav.configs")}</TextLink>
+          </Empty>
+        ) : (
+          <Table>
+            <Table.Tbody>
+              {coming.map((config) => (
+                <Table.Tr key={config.type}>
+                  <Table.Td>
+                    <TextLink to={`/task-configs/${part(config.type)}`}>
+                      <Foreign text={config.type} most={60} />
+                    </TextLink>
+                  </Table.Td>
+                  <Table.Td ta="right">
+                    <Text size="sm" style={{ color: isLate(config) ? ink("FAILED") : undefined }}>{config.next_fire_at && <Relative at={config.next_fire_at} />}</Text>
+                  </Table.Td>
+                  <Table.Td ta="right" visibleFrom="xs">
+                    <Text size="sm" c="dimmed">
+                      <Time at={config.next_fire_at} />
+                    </Text>
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        )}
+      </Known>
       {isPart && <Text size="xs" c="dimmed">{t("overview.first_types", { number: count(configs.data?.items.length ?? 0) })}</Text>}
     </Panel>
   );
@@ -263,15 +292,8 @@ function NextFires(): ReactNode {
 
 const isLate = (config: TaskConfig): boolean => Date.now() - new Date(config.next_fire_at ?? Date.now()).getTime() > LATE_MS;
 
-function Nodes(): ReactNode {
+function Nodes({ cluster, workers }: Pick<Asked, "cluster" | "workers">): ReactNode {
   const { t } = useTranslation();
-  const { every } = useLive();
-  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => get<Cluster>("/cluster", {}, signal), refetchInterval: every });
-  const workers = useQuery({
-    queryKey: ["workers", "overview"],
-    queryFn: ({ signal }) => get<Page<Worker>>("/workers", { limit: 1000 }, signal),
-    refetchInterval: every,
-  });
   const alive = (workers.data?.items ?? []).filter((worker) => worker.alive);
   const room = alive.reduce((sum, worker) => sum + worker.capacity, 0);
   const load = alive.reduce((sum, worker) => sum + worker.load, 0);
@@ -280,19 +302,21 @@ function Nodes(): ReactNode {
       {cluster.data?.leader === null && <Alert color="yellow">{t("cluster.no_leader")}</Alert>}
       {workers.data && alive.length === 0 && <Empty title={t("workers.empty")} command="rota worker" />}
       <Stack gap="xs">
-        {(cluster.data?.nodes ?? []).slice(0, 8).map((node) => (
-          <Group key={node.id} justify="space-between" gap="xs">
-            <TextLink to="/cluster"><Foreign text={node.id} /></TextLink>
-            <Group gap={4}>
-              {node.is_leader && <Badge variant="light" tt="none">{t("cluster.leader")}</Badge>}
-              {node.roles.map((role) => (
-                <Badge key={role} variant="outline" color="gray" tt="none">
-                  {role}
-                </Badge>
-              ))}
+        <Known of={[cluster]}>
+          {(cluster.data?.nodes ?? []).slice(0, 8).map((node) => (
+            <Group key={node.id} justify="space-between" gap="xs">
+              <TextLink to="/cluster"><Foreign text={node.id} /></TextLink>
+              <Group gap={4}>
+                {node.is_leader && <Badge variant="light" tt="none">{t("cluster.leader")}</Badge>}
+                {node.roles.map((role) => (
+                  <Badge key={role} variant="outline" color="gray" tt="none">
+                    {role}
+                  </Badge>
+                ))}
+              </Group>
             </Group>
-          </Group>
-        ))}
+          ))}
+        </Known>
         {alive.length > 0 && (
           <Text size="sm" c="dimmed">
             <TextLink to="/workers">{t("overview.workers", { number: count(alive.length), load: count(load), room: count(room) })}</TextLink>

@@ -4,12 +4,12 @@ import { Pause, Pencil, Play } from "lucide-react";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part, post } from "../api";
-import { Empty, Foreign, Loading, PageHead, Panel, TextLink } from "../components/bits";
+import { Empty, Foreign, Known, PageHead, Panel, TextLink } from "../components/bits";
 import { redefine } from "../components/configs";
 import { useConfirm } from "../components/confirm";
 import { Levels } from "../components/Levels";
-import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
-import { count, duration } from "../format";
+import { notifyDone, notifyProblem, ProblemAlert, Problems } from "../components/problem";
+import { count, duration, exact } from "../format";
 import { useLive } from "../live";
 import { useSession } from "../session";
 import type { Page, Queues as Found, QueueType, QueueTypes, TaskConfig } from "../types";
@@ -51,8 +51,8 @@ export default function Queues(): ReactNode {
   return (
     <Stack>
       <PageHead title={t("nav.queues")} note={t("queues.about")} />
-      <ProblemAlert error={queues.error ?? types.error ?? configs.error} onRetry={() => void Promise.all([queues.refetch(), types.refetch(), configs.refetch()])} />
-      {queues.data && <Levels queues={queues.data} due={(types.data?.items ?? []).reduce((sum, one) => sum + one.ready, 0)} />}
+      <Problems of={[queues, types, configs]} />
+      {queues.data && types.data && <Levels queues={queues.data} due={types.data.items.reduce((sum, one) => sum + one.ready, 0)} />}
       <Panel
         title={t("queues.by_type")}
         aside={
@@ -64,13 +64,13 @@ export default function Queues(): ReactNode {
       >
         {types.data && !types.data.complete && <Alert color="yellow" mb="sm">{t("queues.incomplete")}</Alert>}
         {isPart && <Alert color="yellow" mb="sm">{t("queues.part", { number: count(configs.data?.items.length ?? 0) })}</Alert>}
-        {types.isPending || configs.isPending ? (
-          <Loading />
-        ) : rows.length === 0 ? (
-          <Empty title={t("queues.empty")} text={t("queues.empty_text")} command="rota queue types" />
-        ) : (
-          <Types rows={rows} isPart={isPart} />
-        )}
+        <Known of={[types, configs]}>
+          {rows.length === 0 ? (
+            <Empty title={t("queues.empty")} text={t("queues.empty_text")} command="rota queue types" />
+          ) : (
+            <Types rows={rows} isPart={isPart} />
+          )}
+        </Known>
       </Panel>
     </Stack>
   );
@@ -133,7 +133,7 @@ function Limits({ config, isPart }: { config: TaskConfig | undefined; isPart: bo
   if (!config) return <Text size="sm" c="dimmed">{isPart ? "–" : t("queues.undefined")}</Text>;
   const said = [
     config.max_concurrent === null ? null : t("queues.at_once", { number: count(config.max_concurrent) }),
-    config.rate_per_second === null ? null : t("queues.per_second", { number: count(config.rate_per_second) }),
+    config.rate_per_second === null ? null : t("queues.per_second", { number: exact(config.rate_per_second) }),
   ].filter((one) => one !== null);
   return (
     <Group gap={4} wrap="nowrap">

@@ -4,6 +4,7 @@ import { Copy, Pencil, RotateCcw, XCircle } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError, get, part, patch, post } from "../api";
+import { getCluster } from "../cluster";
 import { COLORS, CopyIcon, Empty, Field, Foreign, hue, isTelling, JsonView, Key, Loading, PageHead, paint, Panel, StatusBadge, TaskDuration, TextLink, TextView } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
@@ -18,7 +19,8 @@ import { useOnce } from "../once";
 import { go } from "../router";
 import { useSession } from "../session";
 import { oneLine, python, shell } from "../text";
-import type { Cluster, Explanation, LogLine, Task, TaskStatus } from "../types";
+import type { Explanation, LogLine, Task, TaskStatus } from "../types";
+import { useUnsaved } from "../unsaved";
 
 const WAITING: readonly TaskStatus[] = ["PENDING", "RETRYING"];
 const LAST_PLACE = 99.4; // percent: what took no time at the end is seen all the same
@@ -155,23 +157,28 @@ function Head({ task }: { task: Task }): ReactNode {
 
 function EditedRun({ task, onClose }: { task: Task; onClose: () => void }): ReactNode {
   const { t } = useTranslation();
-  const [text, setText] = useState(() => writeJson(task.payload, 2));
+  const [given] = useState(() => writeJson(task.payload, 2));
+  const [text, setText] = useState(given);
   const [error, setError] = useState<unknown>(null);
   const payload = parse(text);
+  const isChanged = text !== given;
+  const { leave, release } = useUnsaved(isChanged);
+  const close = (): void => leave(onClose);
   const [isBusy, once] = useOnce();
   const run = (): Promise<void> =>
     once(text, async (key) => {
       const made = await post<Task>(`/tasks/${task.id}:retry`, { payload: payload.value }, key);
+      release();
       onClose();
       go(`/tasks/${made.id}`);
     }).catch(setError);
   return (
-    <Modal opened onClose={onClose} title={t("task.run_edited")} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
+    <Modal opened onClose={close} closeOnEscape={!isChanged} closeOnClickOutside={!isChanged} title={t("task.run_edited")} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
       <Stack>
         <Textarea label={t("task.input")} autosize minRows={8} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }} data-autofocus />
         <ProblemAlert error={error} />
         <Group justify="flex-end">
-          <Button variant="default" onClick={onClose}>{t("common.back")}</Button>
+          <Button variant="default" onClick={close}>{t("common.back")}</Button>
           <Button disabled={payload.problem !== null || payload.value === null} loading={isBusy} onClick={() => void run()}>{t("configs.run_now")}</Button>
         </Group>
       </Stack>
@@ -220,7 +227,7 @@ function Why({ task }: { task: Task }): ReactNode {
   const kind = useTimeKind();
   const nameOf = useWorkerNames();
   const lacksWorker = why.data?.reason === "no_worker_for_type";
-  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => get<Cluster>("/cluster", {}, signal), enabled: lacksWorker });
+  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal), enabled: lacksWorker });
   if (!why.data) return null;
   const reason = why.data.reason as "running";
   const isAlone = cluster.data?.coordinator === "memory"; // one process, which no other worker can join

@@ -4,7 +4,7 @@ import { ArrowUpDown, ChevronRight, ChevronsLeft, RotateCcw, SlidersHorizontal, 
 import { type ReactNode, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, post } from "../api";
-import { Empty, Foreign, ink, isTelling, Loading, PageHead, StatusBadge, TaskDuration, TextLink } from "../components/bits";
+import { Empty, Foreign, ink, isTelling, Known, PageHead, StatusBadge, TaskDuration, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
 import { SavedViews } from "../components/SavedViews";
@@ -72,6 +72,7 @@ export default function Tasks(): ReactNode {
   const items = tasks.data?.items ?? [];
   const isFiltered = [...query.keys()].some((name) => name !== "cursor");
   const following = tasks.data?.next_cursor ?? null;
+  const canGoOn = following !== null && !tasks.isPlaceholderData; // in the list of another filter that place means nothing
   const isShort = following !== null && items.length < LIMIT; // the server looked far back and has not found enough
   const older = (): void => {
     const next = new URLSearchParams(query);
@@ -102,27 +103,27 @@ export default function Tasks(): ReactNode {
       <ProblemAlert error={tasks.error} onRetry={() => void tasks.refetch()} />
       {can("operator") && items.length > 0 && <Bulk query={query} chosen={chosen} onDone={() => setChosen(new Set())} />}
       <Paper withBorder>
-        {tasks.isPending ? (
-          <Loading />
-        ) : items.length === 0 ? (
-          isShort ? (
-            <Empty title={t("tasks.none_yet")} text={t("tasks.none_yet_text")}>
-              <Button variant="light" size="xs" onClick={older}>
-                {t("tasks.search_on")}
-              </Button>
-            </Empty>
-          ) : isFiltered ? (
-            <Empty title={t("tasks.none_match")} text={query.get("q") ? t("tasks.what_is_searched") : undefined}>
-              <Button variant="light" size="xs" onClick={() => go("/tasks")}>
-                {t("tasks.clear")}
-              </Button>
-            </Empty>
+        <Known of={[tasks]}>
+          {items.length === 0 ? (
+            isShort ? (
+              <Empty title={t("tasks.none_yet")} text={t("tasks.none_yet_text")}>
+                <Button variant="light" size="xs" disabled={!canGoOn} onClick={older}>
+                  {t("tasks.search_on")}
+                </Button>
+              </Empty>
+            ) : isFiltered ? (
+              <Empty title={t("tasks.none_match")} text={query.get("q") ? t("tasks.what_is_searched") : undefined}>
+                <Button variant="light" size="xs" onClick={() => go("/tasks")}>
+                  {t("tasks.clear")}
+                </Button>
+              </Empty>
+            ) : (
+              <Empty title={t("tasks.empty")} text={t("tasks.empty_text")} command="rota task submit sample_hello --wait" />
+            )
           ) : (
-            <Empty title={t("tasks.empty")} text={t("tasks.empty_text")} command="rota task submit sample_hello --wait" />
-          )
-        ) : (
-          <List items={items} columns={columns} chosen={chosen} onChoose={setChosen} />
-        )}
+            <List items={items} columns={columns} chosen={chosen} onChoose={setChosen} />
+          )}
+        </Known>
       </Paper>
       <Group justify="space-between">
         <Text size="sm" c="dimmed">
@@ -136,7 +137,7 @@ export default function Tasks(): ReactNode {
             variant="default"
             size="xs"
             rightSection={<ChevronRight size={14} />}
-            disabled={following === null}
+            disabled={!canGoOn}
             onClick={older}
           >
             {t("tasks.older")}

@@ -4,13 +4,14 @@ import { Plus } from "lucide-react";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, post, remove } from "../api";
-import { Command, Empty, Foreign, Loading, PageHead } from "../components/bits";
+import { Command, Empty, Foreign, Known, PageHead } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
 import { Time } from "../format";
 import { useOnce } from "../once";
 import { useSession } from "../session";
 import type { NewToken, Page, Role, Token } from "../types";
+import { useUnsaved } from "../unsaved";
 
 const LIVES = { "1d": 86_400, "30d": 2_592_000, "90d": 7_776_000, "365d": 31_536_000, never: null } as const;
 
@@ -31,27 +32,27 @@ export default function Tokens(): ReactNode {
       </PageHead>
       <ProblemAlert error={tokens.error} onRetry={() => void tokens.refetch()} />
       <Paper withBorder>
-        {tokens.isPending ? (
-          <Loading />
-        ) : items.length === 0 ? (
-          <Empty title={t("tokens.empty")} command="rota token create NAME --role operator" />
-        ) : (
-          <Table.ScrollContainer minWidth={640}>
-            <Table data-testid="tokens" className="cards">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>{t("tokens.name")}</Table.Th>
-                  <Table.Th>{t("tokens.role")}</Table.Th>
-                  <Table.Th>{t("tasks.created")}</Table.Th>
-                  <Table.Th>{t("tokens.expires")}</Table.Th>
-                  <Table.Th>{t("tokens.last_used")}</Table.Th>
-                  <Table.Th />
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>{items.map((token) => <Row key={token.id} token={token} />)}</Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
-        )}
+        <Known of={[tokens]}>
+          {items.length === 0 ? (
+            <Empty title={t("tokens.empty")} command="rota token create NAME --role operator" />
+          ) : (
+            <Table.ScrollContainer minWidth={640}>
+              <Table data-testid="tokens" className="cards">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>{t("tokens.name")}</Table.Th>
+                    <Table.Th>{t("tokens.role")}</Table.Th>
+                    <Table.Th>{t("tasks.created")}</Table.Th>
+                    <Table.Th>{t("tokens.expires")}</Table.Th>
+                    <Table.Th>{t("tokens.last_used")}</Table.Th>
+                    <Table.Th />
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>{items.map((token) => <Row key={token.id} token={token} />)}</Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          )}
+        </Known>
       </Paper>
       {tokens.hasNextPage && (
         <Group justify="center"><Button variant="default" size="xs" onClick={() => void tokens.fetchNextPage()}>{t("common.more")}</Button></Group>
@@ -103,6 +104,11 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
   const [made, setMade] = useState<NewToken | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [isBusy, once] = useOnce();
+  const isAtRisk = isBusy || made !== null; // a secret nobody has taken down
+  useUnsaved(isAtRisk);
+  const close = (): void => {
+    if (!isBusy) onClose();
+  };
   const make = (event: FormEvent): void => {
     event.preventDefault();
     void once("", async () => {
@@ -111,7 +117,7 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
     }).catch(setError);
   };
   return (
-    <Modal opened onClose={onClose} title={t("tokens.new")} closeOnClickOutside={made === null} closeButtonProps={{ "aria-label": t("common.close") }}>
+    <Modal opened onClose={close} title={t("tokens.new")} closeOnEscape={!isAtRisk} closeOnClickOutside={!isAtRisk} closeButtonProps={{ "aria-label": t("common.close") }}>
       {made ? (
         <Stack>
           <Alert role="note" color="yellow" title={t("tokens.once")}>{t("tokens.once_text")}</Alert>
@@ -125,7 +131,7 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
             <NativeSelect label={t("tokens.role")} value={role} onChange={(event) => setRole(event.currentTarget.value as Role)} data={(["viewer", "operator", "admin"] as const).map((value) => ({ value, label: `${t(`role.${value}`)}: ${t(`role.${value}_may`)}` }))} />
             <NativeSelect label={t("tokens.life")} value={life} onChange={(event) => setLife(event.currentTarget.value as keyof typeof LIVES)} data={(Object.keys(LIVES) as (keyof typeof LIVES)[]).map((value) => ({ value, label: t(`tokens.life_${value}`) }))} />
             <ProblemAlert error={error} />
-            <Group justify="flex-end"><Button variant="default" onClick={onClose}>{t("common.back")}</Button><Button type="submit" loading={isBusy} disabled={!name.trim()}>{t("tokens.make")}</Button></Group>
+            <Group justify="flex-end"><Button variant="default" disabled={isBusy} onClick={close}>{t("common.back")}</Button><Button type="submit" loading={isBusy} disabled={!name.trim()}>{t("tokens.make")}</Button></Group>
           </Stack>
         </form>
       )}

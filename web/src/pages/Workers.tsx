@@ -3,14 +3,15 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, patch, post } from "../api";
-import { Empty, Foreign, Loading, PageHead, TextLink } from "../components/bits";
+import { getCluster } from "../cluster";
+import { Empty, Foreign, Known, PageHead, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
 import { between, count, duration, Time, useNow } from "../format";
 import { useLive } from "../live";
 import { useQueryState } from "../router";
 import { useSession } from "../session";
-import type { Cluster, Page, Worker } from "../types";
+import type { Page, Worker } from "../types";
 
 const LATE_SECONDS = 12;
 const MOST_CAPACITY = 1000; // the server takes no more
@@ -27,7 +28,7 @@ export default function Workers(): ReactNode {
     queryFn: ({ signal }) => get<Page<Worker>>("/workers", { all: isAll, limit: 1000 }, signal),
     refetchInterval: state === "paused" ? false : 3_000,
   });
-  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => get<Cluster>("/cluster", {}, signal) });
+  const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal) });
   const versions = new Map((cluster.data?.nodes ?? []).map((node) => [node.id, node.version]));
   const items = workers.data?.items ?? [];
   return (
@@ -37,32 +38,32 @@ export default function Workers(): ReactNode {
       </PageHead>
       <ProblemAlert error={workers.error} onRetry={() => void workers.refetch()} />
       <Paper withBorder>
-        {workers.isPending ? (
-          <Loading />
-        ) : items.length === 0 ? (
-          <Empty title={t("workers.empty")} text={t("workers.empty_text")} command="rota worker --app app.py" />
-        ) : (
-          <Table.ScrollContainer minWidth={720}>
-            <Table data-testid="workers" className="cards">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>{t("workers.name")}</Table.Th>
-                  <Table.Th>{t("workers.state")}</Table.Th>
-                  <Table.Th w={140}>{t("workers.load")}</Table.Th>
-                  <Table.Th>{t("workers.heartbeat")}</Table.Th>
-                  <Table.Th>{t("cluster.version")}</Table.Th>
-                  <Table.Th>{t("workers.types")}</Table.Th>
-                  <Table.Th />
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {items.map((worker) => (
-                  <Row key={worker.id} worker={worker} version={versions.get(worker.name)} />
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
-        )}
+        <Known of={[workers]}>
+          {items.length === 0 ? (
+            <Empty title={t("workers.empty")} text={t("workers.empty_text")} command="rota worker --app app.py" />
+          ) : (
+            <Table.ScrollContainer minWidth={720}>
+              <Table data-testid="workers" className="cards">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>{t("workers.name")}</Table.Th>
+                    <Table.Th>{t("workers.state")}</Table.Th>
+                    <Table.Th w={140}>{t("workers.load")}</Table.Th>
+                    <Table.Th>{t("workers.heartbeat")}</Table.Th>
+                    <Table.Th>{t("cluster.version")}</Table.Th>
+                    <Table.Th>{t("workers.types")}</Table.Th>
+                    <Table.Th />
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>
+                  {items.map((worker) => (
+                    <Row key={worker.id} worker={worker} version={versions.get(worker.name)} />
+                  ))}
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          )}
+        </Known>
       </Paper>
     </Stack>
   );
