@@ -52,7 +52,7 @@ export default function Queues(): ReactNode {
     <Stack>
       <PageHead title={t("nav.queues")} note={t("queues.about")} />
       <ProblemAlert error={queues.error ?? types.error ?? configs.error} onRetry={() => void Promise.all([queues.refetch(), types.refetch(), configs.refetch()])} />
-      {queues.data && <Levels queues={queues.data} due={(types.data?.items ?? []).reduce((sum, one) => sum + one.ready, 0)} />}
+      {queues.data && <Levels queues={queues.data} setAside={types.data?.set_aside ?? null} />}
       <Panel
         title={t("queues.by_type")}
         aside={

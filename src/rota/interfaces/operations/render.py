@@ -272,7 +272,7 @@ def queue_types_answer(found: backlog.Backlog, tenant_id: TenantId) -> cluster.Q
         )
         for one in found.types.get(tenant_id, ())
     ]
-    return cluster.QueueTypes(items=items, complete=found.is_complete)
+    return cluster.QueueTypes(items=items, complete=found.is_complete, set_aside=found.set_aside)
 
 
 def stats_answer(found: figures.TaskFigures) -> cluster.Stats:
