@@ -48,6 +48,12 @@ def test_who_finds_the_schema_as_it_should_be_needs_no_alembic(tmp_path: Path) -
     assert left_by(migrate, database).isdisjoint({"alembic", "mako"})
 
 
+def test_a_client_brings_no_store_and_no_schedules() -> None:
+    loaded = imported_by("rota.client.blocking")
+
+    assert loaded.isdisjoint({"rota.application.ports.store", "rota.domain.schedule", "rota.embedding"})
+
+
 def test_a_command_brings_only_what_it_needs() -> None:
     loaded = imported_by("rota.interfaces.cli.main")
 
