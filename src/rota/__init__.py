@@ -16,7 +16,6 @@ from rota.domain.errors import (
     UnavailableError,
 )
 from rota.domain.retry import RetryPolicy
-from rota.embedding import Handle, Rota
 from rota.sdk.context import Context
 from rota.sdk.control import Defer, Fail, Retry, Snooze
 from rota.sdk.tasks import cron, task
@@ -25,6 +24,7 @@ from rota.sdk.views import TaskView
 if TYPE_CHECKING:
     from rota.client.asynchronous import AsyncClient
     from rota.client.blocking import Client
+    from rota.embedding import Handle, Rota
 
 __all__ = [
     "AsyncClient",
@@ -55,7 +55,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The clients bring an HTTP library along: it is imported when one of them is first named."""
+    """What brings much along is imported when it is first named: the clients an HTTP library, and `Rota` what schedules
+    and submissions are made of, which processes that run tasks, and most commands, do without."""
     if name == "AsyncClient":
         from rota.client.asynchronous import AsyncClient
 
@@ -64,6 +65,14 @@ def __getattr__(name: str) -> Any:
         from rota.client.blocking import Client
 
         return Client
+    if name == "Handle":
+        from rota.embedding import Handle
+
+        return Handle
+    if name == "Rota":
+        from rota.embedding import Rota
+
+        return Rota
     raise AttributeError(f"module 'rota' has no attribute {name!r}")
 
 

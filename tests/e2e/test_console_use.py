@@ -246,6 +246,25 @@ def test_what_waits_and_runs_is_named_so_and_by_priority_is_what_is_ready(visito
     expect(table.get_by_role("row")).to_contain_text("Priority 5")
 
 
+@pytest.mark.parametrize("path", ["/cluster", "/queues"])
+@pytest.mark.parametrize(
+    ("set_aside", "told"), [(4, "4 more are due but set aside"), (0, "Nothing waits"), (None, None)]
+)
+def test_what_is_set_aside_is_what_the_server_says(
+    visitor: Visitor, path: str, set_aside: int | None, told: str | None
+) -> None:
+    page = visitor.page
+    mine = {"type": "mine", "ready": 1, "delayed": 0, "blocked": 0, "running": 0, "oldest_age_seconds": 1.5}
+    types = {"items": [mine], "complete": set_aside is not None, "set_aside": set_aside}
+    empty = {"items": [], "delayed": 0, "assigned": 0, "running": 0}
+    page.route("**/api/v1/queues", lambda route: route.fulfill(json=empty))
+    page.route("**/api/v1/queues/types", lambda route: route.fulfill(json=types))
+    visitor.go(path)
+    expect(page.get_by_role("heading", name="Waiting and running")).to_be_visible()
+    said = page.get_by_text(re.compile("more are due but set aside|Nothing waits for a worker"))
+    expect(said).to_contain_text([told] if told else [])
+
+
 def test_a_page_that_breaks_leaves_the_menu_and_says_what_to_do(visitor: Visitor) -> None:
     page = visitor.page
     visitor.go("/")

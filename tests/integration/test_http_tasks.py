@@ -165,6 +165,8 @@ async def test_a_waiting_task_is_moved_and_made_more_urgent(http: httpx2.AsyncCl
     assert (moved.json()["priority"], moved.json()["scheduled_at"]) == (9, "2099-01-01T00:00:00Z")
     assert [entry["action"] for entry in (await http.get("/audit")).json()["items"]] == ["task.patch", "task.create"]
     assert problem(await http.patch(f"/tasks/{made['id']}", json={}))[0] == 422
+    cancelled = await http.post(f"/tasks/{made['id']}:cancel")
+    assert cancelled.json()["scheduled_at"] == "2099-01-01T00:00:00Z", "also when it no longer waits"
     naive = await http.patch(f"/tasks/{made['id']}", json={"scheduled_at": "2099-01-01T00:00:00"})
     assert problem(naive) == (422, "invalid_request", ["scheduled_at"])
 

@@ -13,12 +13,13 @@ import pytest
 import pytest_asyncio
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 import rota
 from rota.domain.errors import ConfigError, StoreUnavailableError
-from rota.infrastructure.database import connect, coordination_schema
+from rota.infrastructure.database import connect, coordination_schema, migrations
 from rota.infrastructure.database.connect import open_database
 from rota.infrastructure.database.database import DatabaseDefectError
 from rota.infrastructure.database.migrate import (
@@ -27,6 +28,7 @@ from rota.infrastructure.database.migrate import (
     LOCK_NUMBER,
     VERSION_TABLE,
     SchemaStatus,
+    known_revisions,
     status,
     upgrade,
 )
@@ -111,6 +113,12 @@ async def test_the_migrations_make_exactly_the_schema_of_the_code(url: str) -> N
         assert await database.read(_differences) == []
     finally:
         await database.close()
+
+
+def test_the_migrations_are_known_by_their_files_as_alembic_reads_them() -> None:
+    scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
+    assert known_revisions() == [script.revision for script in reversed(list(scripts.walk_revisions()))]
+    assert known_revisions()[-1] == scripts.get_current_head()
 
 
 async def test_two_processes_that_migrate_at_once_take_turns(url: str) -> None:

@@ -213,6 +213,7 @@ export interface QueueType {
 export interface QueueTypes {
   items: QueueType[];
   complete: boolean;
+  set_aside: number | null;
 }
 
 export interface ForecastBucket {

@@ -54,6 +54,11 @@ class Backlog:
 
     types: Mapping[TenantId, Sequence[TypeBacklog]]
     is_complete: bool
+    set_aside: int | None = None  # due, and not in the queue; None: not known
+
+    @property
+    def ready(self) -> int:
+        return sum(one.ready for types in self.types.values() for one in types)
 
 
 async def count_backlog(tasks: TaskStore, now: datetime) -> Backlog:

@@ -20,7 +20,7 @@ look at them.
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar, cast
 
@@ -154,7 +154,21 @@ class Figures:
         }
 
     async def _measure_backlog(self) -> Backlog:
-        return await count_backlog(self._node.store.tasks, self._node.time.now())
+        """With what the leader has set aside: no worker takes it or has room, or a limit holds it back. What comes into
+        the queue or leaves it while the tasks are counted was not."""
+        queued_before = await self._count_ready()
+        found = await count_backlog(self._node.store.tasks, self._node.time.now())
+        queued = await self._count_ready()
+        if not found.is_complete or queued is None or queued_before is None:
+            return found
+        return replace(found, set_aside=max(found.ready - max(queued, queued_before), 0))
+
+    async def _count_ready(self) -> int | None:
+        """How much is in the queue; None: there was no answer."""
+        try:
+            return sum((await self._node.coordinator.queue.depths()).ready.values())
+        except CoordinatorUnavailableError:
+            return None
 
     async def _measure_cluster(self) -> ClusterFigures:
         store, coordinator = self._kinds

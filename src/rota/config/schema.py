@@ -1,6 +1,6 @@
 """The store's schema, for the commands that look after it.
 
-Alembic is imported when it is used: it takes longer than most commands run.
+SQLAlchemy is imported when it is used: not every store is a database.
 """
 
 from typing import TYPE_CHECKING

@@ -95,6 +95,7 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     completed_at: datetime | None = None
     last_lost_at: datetime | None = None
     prior_lost_at: datetime | None = None
+    moved_due_at: datetime | None = None  # moved before its first attempt: when it was to start since then
 
     def granted(self, worker_id: WorkerId, *, term: int, at: datetime, timeout: timedelta) -> "Transition":
         """Give the next attempt to a worker; `at`, by the store's clock, must not be before the task is due.
@@ -180,6 +181,8 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
             notes.append(f"priority {self.priority} → {priority}")
         if due_at is not None:
             changes["due_at"] = check_instant("scheduled_at", due_at).astimezone(UTC)
+            if not self.attempt:
+                changes["moved_due_at"] = max(changes["due_at"], at)  # moved into the past: at once
             notes.append(f"due {changes['due_at'].isoformat()}")
         if not changes:
             raise InvalidError("priority", "or scheduled_at is needed: without them nothing is changed")
@@ -276,6 +279,11 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def id(self) -> TaskId:
         return self.spec.id
+
+    @property
+    def scheduled_at(self) -> datetime | None:
+        """When it was to start: where it was moved to before its first attempt, or what was asked for with it."""
+        return self.state.moved_due_at or self.spec.scheduled_at
 
     @property
     def attempt_until(self) -> datetime:

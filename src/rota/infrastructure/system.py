@@ -6,10 +6,13 @@ import random
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from rota.application.ports.store import SlotLease
 from rota.application.ports.system import Clock
 from rota.domain.ids import next_id
+
+if TYPE_CHECKING:
+    from rota.application.ports.store import SlotLease  # brings all along that stores keep, and clients need a clock
 
 FAILURE = 1  # the exit code of a process that cannot go on
 
@@ -47,7 +50,7 @@ class SystemRandom:
 class NodeIds:
     """Ids under a leased node slot, each greater than the last, also when the clock steps back."""
 
-    def __init__(self, clock: Clock, lease: SlotLease) -> None:
+    def __init__(self, clock: Clock, lease: "SlotLease") -> None:
         self._clock = clock
         self._slot = lease.slot
         self._last = lease.floor

@@ -42,6 +42,8 @@ class Queue(Answer):
 
 
 class Queues(Answer):
+    """How much waits where, of all tenants."""
+
     items: list[Queue]
     delayed: int
     assigned: int  # handed to a worker that has not taken it yet
@@ -60,10 +62,12 @@ class QueueType(Answer):
 
 
 class QueueTypes(Answer):
-    """Those types first of which most waits."""
+    """Those types of the tenant first of which most waits. `set_aside`: how many tasks, of all tenants, are due and in
+    no queue: no worker takes their type or has room, or a limit holds them back; null where that is not known."""
 
     items: list[QueueType]
     complete: bool  # false: more lives than is counted, so the numbers are lower bounds
+    set_aside: int | None = None
 
 
 class Stats(Answer):

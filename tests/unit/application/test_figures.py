@@ -287,6 +287,28 @@ async def test_what_waits_and_runs_is_counted_by_type_with_the_age_of_the_first(
 
 
 @virtually
+async def test_what_is_due_and_not_in_the_queue_was_set_aside() -> None:
+    bench, figures = await an_observatory()
+    await submit(bench, 4)
+    await bench.node.store.configs.put(a_config(tenant_id=TenantId("other")))
+    await submit(bench, 3, tenant_id=TenantId("other"))
+    await submit(bench, 2, delay=HOUR)
+    assert (await figures.backlog()).set_aside == 0
+    assert len((await bench.node.coordinator.queue.take(5, order=LEVELS)).task_ids) == 5
+    await pass_time(5)
+    assert (await figures.backlog()).set_aside == 5, "of all tenants, as the queue is"
+
+
+@virtually
+async def test_without_a_coordinator_it_is_not_known_what_was_set_aside() -> None:
+    bench, figures = await an_observatory()
+    await submit(bench)
+    bench.faults.inject("queue.depths", Fault.GONE)
+    found = await figures.backlog()
+    assert ([one.ready for one in found.types[DEFAULT_TENANT]], found.set_aside) == ([1], None)
+
+
+@virtually
 async def test_more_than_is_counted_makes_the_numbers_lower_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backlog, "MOST_COUNTED", 3)
     monkeypatch.setattr(backlog, "PAGE", 2)
@@ -294,4 +316,5 @@ async def test_more_than_is_counted_makes_the_numbers_lower_bounds(monkeypatch: 
     await submit(bench, 5)
     found = await figures.backlog()
     assert not found.is_complete
+    assert found.set_aside is None
     assert [one.ready for one in found.types[DEFAULT_TENANT]] == [4]

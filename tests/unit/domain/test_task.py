@@ -163,6 +163,18 @@ def test_priority_and_time_are_changed_in_one_step() -> None:
     assert step.message == f"priority 0 → 5, due {(NOW + HOUR).isoformat()}"
 
 
+@pytest.mark.parametrize(("due_at", "expected"), [(NOW - HOUR, NOW), (NOW + HOUR, NOW + HOUR)])
+def test_a_task_says_when_it_was_to_start_since_it_was_moved(due_at: datetime, expected: datetime) -> None:
+    task = a_task()
+    moved = task.after(task.state.amended(due_at=due_at, at=NOW))
+    running = moved.after(moved.state.granted(WorkerId(7), term=1, at=NOW + HOUR, timeout=HOUR))
+    waiting = running.after(running.state.released("drained", at=NOW + HOUR, due_at=NOW + HOUR))
+    again = waiting.after(waiting.state.amended(due_at=NOW + 5 * HOUR, at=NOW + HOUR))
+
+    assert [one.scheduled_at for one in (moved, running, waiting)] == [expected] * 3
+    assert again.scheduled_at == expected, "where an attempt was made, only the next one was moved"
+
+
 def test_a_change_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidError, match=r"^priority: or scheduled_at is needed"):
         a_state().amended(at=NOW)

@@ -10,7 +10,7 @@ from rota.domain.ids import TaskId, TenantId, WorkerId
 from rota.domain.task import FAILED, PENDING, RETRYING, LogKind, Task, Transition
 from rota.infrastructure.store.sql.alike import group_new, group_steps, merged
 from rota.infrastructure.store.sql.log_rows import creation_row, transition_row
-from rota.infrastructure.store.sql.task_rows import final_row, new_live_row, step_row
+from rota.infrastructure.store.sql.task_rows import amended_row, final_row, new_live_row, step_row
 from rota.testing.values import replace
 from tests.support.builders import MINUTE, NOW, a_new_task
 
@@ -29,6 +29,7 @@ OF_STATE: dict[str, Any] = {
     "completed_at": LATER,
     "last_lost_at": LATER,
     "prior_lost_at": LATER,
+    "moved_due_at": LATER,
 }
 OF_STEP: dict[str, Any] = {
     "at": LATER,
@@ -45,8 +46,8 @@ def a_grant(number: int) -> Transition:
 
 def written(step: Transition) -> tuple[Any, ...]:
     """All that a step writes but for its id."""
-    is_moved = step.before.priority != step.after.priority
-    return step_row(step)[1:], final_row(step.after)[1:], transition_row(step)[1:], step.is_recorded, is_moved
+    own = amended_row(step.after), amended_row(step.before) != amended_row(step.after)
+    return step_row(step)[1:], final_row(step.after)[1:], transition_row(step)[1:], step.is_recorded, own
 
 
 def test_steps_that_differ_in_their_ids_alone_are_one_group() -> None:

@@ -221,6 +221,7 @@ QUEUE_TYPES = {
         {"type": "email", "ready": 2, "delayed": 1, "blocked": 0, "running": 3, "oldest_age_seconds": 1.25},
     ],
     "complete": False,
+    "set_aside": 7,
 }
 
 

@@ -220,6 +220,7 @@ def test_what_waits_of_each_type_is_shown(api: FakeApi, capsys: Printed) -> None
     told = capsys.readouterr().out
     assert told.splitlines()[1].split() == ["email", "2", "1.25", "1", "3"]
     assert "these are lower bounds" in told
+    assert "set aside 7, of all tenants" in told
     assert run(["queue", "types", "-o", "name"]) == 0
     assert capsys.readouterr().out == "email\n"
     assert run(["queue", "types", "-o", "json"]) == 0

@@ -5,8 +5,8 @@ import { count, duration } from "../format";
 import type { Queues } from "../types";
 import { Field, Panel, TextLink } from "./bits";
 
-/** What waits and runs, and of what is ready how much at which priority. `due`: what could run by its time; what is not in the queue all the same was set aside by the leader. */
-export function Levels({ queues, due }: { queues: Queues; due: number }): ReactNode {
+/** What waits and runs, and of what is ready how much at which priority. `setAside`: what is due and not in the queue; null: not known. */
+export function Levels({ queues, setAside }: { queues: Queues; setAside: number | null }): ReactNode {
   const { t } = useTranslation();
   const levels = queues.items.filter((queue) => queue.ready > 0);
   const most = Math.max(1, ...levels.map((queue) => queue.ready));
@@ -20,7 +20,7 @@ export function Levels({ queues, due }: { queues: Queues; due: number }): ReactN
         <Field label={t("cluster.running")}>{count(queues.running)}</Field>
       </SimpleGrid>
       {levels.length === 0 ? (
-        due <= 0 && <Text size="sm" c="dimmed">{t("cluster.nothing_waits")}</Text>
+        setAside === 0 && <Text size="sm" c="dimmed">{t("cluster.nothing_waits")}</Text>
       ) : (
         <Table data-testid="levels" captionSide="top">
           <Table.Caption ta="left">{t("queues.ready_by_priority")}</Table.Caption>
@@ -36,7 +36,7 @@ export function Levels({ queues, due }: { queues: Queues; due: number }): ReactN
           </Table.Tbody>
         </Table>
       )}
-      {due > ready && <Text size="sm" c="dimmed">{t("queues.set_aside", { number: count(due - ready) })}</Text>}
+      {setAside !== null && setAside > 0 && <Text size="sm" c="dimmed">{t("queues.set_aside", { number: count(setAside) })}</Text>}
     </Panel>
   );
 }

@@ -73,7 +73,7 @@ export default function Cluster(): ReactNode {
           </Paper>
         </>
       )}
-      {queues.data && types.data && <Levels queues={queues.data} due={types.data.items.reduce((sum, one) => sum + one.ready, 0)} />}
+      {queues.data && types.data && <Levels queues={queues.data} setAside={types.data.set_aside} />}
       {found && <Elections cluster={found} />}
     </Stack>
   );

@@ -52,7 +52,7 @@ export default function Queues(): ReactNode {
     <Stack>
       <PageHead title={t("nav.queues")} note={t("queues.about")} />
       <Problems of={[queues, types, configs]} />
-      {queues.data && types.data && <Levels queues={queues.data} due={types.data.items.reduce((sum, one) => sum + one.ready, 0)} />}
+      {queues.data && <Levels queues={queues.data} setAside={types.data?.set_aside ?? null} />}
       <Panel
         title={t("queues.by_type")}
         aside={

@@ -5,6 +5,8 @@ it must not: what a later release made is not its to change.
 
 Two processes that migrate at once take turns through a lock of the database; the second finds nothing left to do. One
 that cannot get the lock in time changes nothing. The lock belongs to the session: a process that dies gives it back.
+
+Alembic is imported by who migrates: it costs as much as the rest of a process that starts, and most find nothing to do.
 """
 
 import asyncio
@@ -12,12 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import resources
 from typing import TypeVar
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, MetaData, String, Table, column, inspect, select, table
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -72,37 +71,44 @@ async def status(url: str) -> SchemaStatus:
     return await _run(url, _status)
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", "rota.infrastructure.database:migrations")
-    return config
+def known_revisions() -> list[str]:
+    """Those of this release, in their order: their files begin with them."""
+    files = resources.files("rota.infrastructure.database.migrations.versions").iterdir()
+    return sorted(file.name[:4] for file in files if file.name[:4].isdigit())
 
 
 def _status(connection: Connection) -> SchemaStatus:
-    scripts = ScriptDirectory.from_config(_config())
-    current = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
-    known = {script.revision for script in scripts.walk_revisions()}
+    known = known_revisions()
+    current = _read_version(connection, VERSION_TABLE)
     is_later = current is not None and current not in known
-    floor = _read_floor(connection) if is_later else None
-    return SchemaStatus(current, newest=str(scripts.get_current_head()), is_later=is_later, floor=floor)
+    floor = _read_version(connection, FLOOR_TABLE) if is_later else None
+    return SchemaStatus(current, newest=known[-1], is_later=is_later, floor=floor)
 
 
-def _read_floor(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(FLOOR_TABLE):
+def _read_version(connection: Connection, name: str) -> str | None:
+    if not inspect(connection).has_table(name):
         return None
-    return connection.execute(select(column("version_num", String)).select_from(table(FLOOR_TABLE))).scalar()
+    return connection.execute(select(column("version_num", String)).select_from(table(name))).scalar()
 
 
 def _upgrade_locked(connection: Connection, lock_wait: timedelta) -> None:
     with _locked(connection, lock_wait):
         if not inspect(connection).has_table(VERSION_TABLE):
             _version_table.create(connection)
-        if _status(connection).is_later:
-            return
-        config = _config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-        connection.commit()
+        now = _status(connection)
+        if not now.is_current and not now.is_later:
+            _migrate(connection)
+
+
+def _migrate(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "rota.infrastructure.database:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+    connection.commit()
 
 
 @contextmanager

@@ -52,6 +52,7 @@ task = Table(
     number("completed_us"),
     number("created_us"),
     number("scheduled_us"),
+    number("moved_due_us"),  # where it was moved to before its first attempt
     number("timeout_us", 300_000_000),
     number("rerun_of"),
     tenant(),

@@ -36,7 +36,7 @@ def facts_of(task: Task) -> TaskFacts:
         type=spec.type,
         status=state.status if state.status.is_final else None,
         created_us=to_us(spec.created_at),
-        due_us=max(to_us(spec.created_at), to_us(spec.scheduled_at)),
+        due_us=max(to_us(spec.created_at), to_us(task.scheduled_at)),
         started_us=to_us(state.started_at),
         completed_us=to_us(state.completed_at),
         attempt=state.attempt,

@@ -76,7 +76,11 @@ def _show_queue_types(found: "QueueTypes", output: str) -> None:
         show_one(found, QUEUE_TYPES, output=output)
         return
     show_list(found.items, QUEUE_TYPES, output=output)
-    if output != "name" and not found.complete:
+    if output == "name":
+        return
+    if found.set_aside:
+        click.echo(f"set aside {found.set_aside}, of all tenants: no worker takes their type or has room, or a limit")
+    if not found.complete:
         click.echo("more lives than is counted: these are lower bounds")
 
 

@@ -1,7 +1,6 @@
 """From what the use cases answer to the JSON of the API: the one place where both are known."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -52,7 +51,7 @@ def task_answer(found: domain.Task, progress: log.Progress | None = None) -> tas
         max_retries=spec.retry.max_retries,
         timeout_seconds=spec.timeout.total_seconds(),
         worker_id=text_id(state.worker_id),
-        scheduled_at=_scheduled_at(found),
+        scheduled_at=found.scheduled_at,
         created_at=spec.created_at,
         started_at=state.started_at,
         completed_at=state.completed_at,
@@ -77,13 +76,6 @@ def task_summary(found: domain.Task) -> task.Task:
         answer.error.detail = f"{answer.error.detail[:MOST_IN_LIST]}…"
         answer.truncated.append("error.detail")
     return answer
-
-
-def _scheduled_at(found: domain.Task) -> Any:
-    """When it was to start at first; one that was moved since and has not started says where to."""
-    spec, state = found.spec, found.state
-    is_moved = state.status.is_waiting and not state.attempt and state.due_at != spec.created_at
-    return state.due_at if is_moved else spec.scheduled_at
 
 
 def _result(result: TaskResult | None) -> task.TaskResult | None:
@@ -280,7 +272,7 @@ def queue_types_answer(found: backlog.Backlog, tenant_id: TenantId) -> cluster.Q
         )
         for one in found.types.get(tenant_id, ())
     ]
-    return cluster.QueueTypes(items=items, complete=found.is_complete)
+    return cluster.QueueTypes(items=items, complete=found.is_complete, set_aside=found.set_aside)
 
 
 def stats_answer(found: figures.TaskFigures) -> cluster.Stats:

@@ -15,17 +15,20 @@ from rota.testing.contract.store_backend import (
     HUGE,
     MANY,
     MICROSECOND,
+    MILLISECOND,
     MINUTE,
     NOON,
     OTHER_TENANT,
     REPORT,
     SECOND,
+    WORKER_1,
     StoreBackend,
     add,
     add_each,
     add_one,
     cancel_step,
     end,
+    find,
     grant,
     grant_one,
     grant_step,
@@ -96,6 +99,24 @@ class TestTaskFacts:
             attempt=2,
             retry_count=1,
         )
+
+    @pytest.mark.parametrize(("asked", "moved_to"), [(0, 8), (8, 20), (20, 8)])
+    async def test_a_task_that_was_moved_waits_from_then_on(
+        self, backend: StoreBackend, asked: int, moved_to: int
+    ) -> None:
+        store = await backend.connect()
+        asked_at, due_at = NOON + asked * HOUR, NOON + moved_to * HOUR
+        task = await add_one(store, state={"due_at": asked_at}, scheduled_at=asked_at)
+        [moved] = await write(store, [task], steps=[task.state.amended(due_at=due_at, at=NOON + MINUTE)])
+        [live] = await store.tasks.find_live([task.id])
+        step = live.state.granted(WORKER_1, term=1, at=due_at + 20 * MILLISECOND, timeout=HOUR)
+        [running] = await write(store, [moved], steps=[step])
+        [ended] = await end(store, [running], at=due_at + MINUTE)
+        figures = Figures()
+        figures.add_end((await store.reports.load_facts([task.id]))[0])
+        assert (figures.wait.count, figures.wait.sum_us) == (1, 20_000)
+        assert await find(store, task) == ended
+        assert ended.scheduled_at == due_at
 
     async def test_how_tasks_ended(self, backend: StoreBackend) -> None:
         store = await backend.connect()

@@ -33,6 +33,7 @@ class StateDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     completed_us: int = 0
     last_lost_us: int = 0
     prior_lost_us: int = 0
+    moved_due_us: int = 0
 
 
 class ResultDocument(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,6 +67,7 @@ def state_document(state: TaskState) -> StateDocument:
         completed_us=to_us(state.completed_at),
         last_lost_us=to_us(state.last_lost_at),
         prior_lost_us=to_us(state.prior_lost_at),
+        moved_due_us=to_us(state.moved_due_at),
     )
 
 
@@ -101,6 +103,7 @@ def to_state(task_id: TaskId, document: StateDocument) -> TaskState:
         completed_at=find_us(document.completed_us),
         last_lost_at=find_us(document.last_lost_us),
         prior_lost_at=find_us(document.prior_lost_us),
+        moved_due_at=find_us(document.moved_due_us),
     )
 
 

@@ -9,17 +9,17 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from rota.application.ports.report import MOST_ROLLUPS, Place, Rollup, RollupRange
-from rota.domain.ids import TaskId, TenantId
+from rota.domain.ids import TaskId
 from rota.domain.paging import purge_limit
-from rota.domain.rollup import POISON, Grain, LeftBehind, Progress, RollupKey, Step, TaskFacts
-from rota.domain.task import FAILED
+from rota.domain.rollup import Grain, LeftBehind, Progress, RollupKey, Step, TaskFacts
+from rota.domain.task import Task
 from rota.infrastructure.etcd.ops import Span, delete, put
-from rota.infrastructure.store.etcd.documents import read_result
+from rota.infrastructure.store.etcd.documents import read_state, to_task
 from rota.infrastructure.store.etcd.nodes import delete_unchanged
 from rota.infrastructure.store.etcd.records import MOST_LONG
 from rota.infrastructure.store.etcd.space import KV, EtcdSpace, id_of, name_of, tenant_of
-from rota.infrastructure.store.report_documents import read_figures, read_ids, write_figures, write_ids
-from rota.infrastructure.store.spec_documents import read_spec
+from rota.infrastructure.store.report_documents import facts_of, read_figures, read_ids, write_figures, write_ids
+from rota.infrastructure.store.spec_documents import read_spec, to_spec
 
 ROLLUPS, LEFT = "rollups", "report_left"
 _PROGRESS = msgspec.json.Decoder(Progress)
@@ -95,7 +95,9 @@ class EtcdReportStore:
         for start in range(0, len(specs), MOST_LONG):
             some = specs[start : start + MOST_LONG]
             results, lives = await self._space.find_ids(["results", "live"], map(id_of, some))
-            facts += [_facts(kv, results.get(id_of(kv))) for kv in some if id_of(kv) in results.keys() | lives.keys()]
+            for kv in some:
+                task = _read_task(kv, live=lives.get(id_of(kv)), result=results.get(id_of(kv)))
+                facts += [] if task is None else [facts_of(task)]
         return facts
 
 
@@ -107,25 +109,8 @@ def _read_rollup(kv: KV) -> Rollup:
     return Rollup(int(kv.key.rsplit(b"/", 3)[1]), name_of(kv), read_figures(kv.value))
 
 
-def _facts(spec: KV, result: KV | None) -> TaskFacts:
-    asked, end = read_spec(spec.value), None if result is None else read_result(result)
-    known = TaskFacts(
-        id=id_of(spec),
-        tenant_id=TenantId(asked.tenant),
-        type=asked.type,
-        status=None,
-        created_us=asked.created_us,
-        due_us=max(asked.created_us, asked.scheduled_us),
-    )
-    if end is None:
-        return known
-    state = end.state
-    return msgspec.structs.replace(
-        known,
-        status=state.status,
-        started_us=state.started_us,
-        completed_us=state.completed_us,
-        attempt=state.attempt,
-        retry_count=state.retry_count,
-        is_quarantined=state.status is FAILED and end.error is not None and end.error.code == POISON,
-    )
+def _read_task(spec: KV, *, live: KV | None, result: KV | None) -> Task | None:
+    """The task of no payload; None: it neither lives nor has ended."""
+    asked = to_spec(id_of(spec), read_spec(spec.value), apart=None)
+    state = read_state(live) if live is not None and result is None else None
+    return to_task(asked, state=state, result=result, error=None)

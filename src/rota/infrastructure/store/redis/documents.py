@@ -41,7 +41,7 @@ LONG_LINE = 1024  # bytes: of a line that is longer, what its error or its resul
 STEPS_TOGETHER = 16  # so many stay in the text, before they are moved
 MOVED = "-"  # begins the fields of those; the others are those of words
 
-_STATE_PARTS = 12
+_STATE_PARTS = 13
 _RECORD_PARTS = 11
 _ERROR, _RESULT, _IS_APART = 8, 9, 10
 
@@ -75,6 +75,7 @@ def state_line(state: TaskState) -> bytes:
         state.retry_count,
         to_us(state.last_lost_at),
         to_us(state.prior_lost_at),
+        to_us(state.moved_due_at),
     ]
     while not parts[-1]:  # the version is never 0
         parts.pop()
@@ -201,7 +202,7 @@ def read_state(task_id: TaskId, line: bytes, *, tenant_id: TenantId) -> TaskStat
     parts = _decode(line)
     parts += [0] * (_STATE_PARTS - len(parts))
     version, status, attempt, due_us, worker_id, term, started_us, completed_us = parts[:8]
-    priority, retry_count, last_lost_us, prior_lost_us = parts[8:_STATE_PARTS]
+    priority, retry_count, last_lost_us, prior_lost_us, moved_due_us = parts[8:_STATE_PARTS]
     return TaskState(
         id=task_id,
         tenant_id=tenant_id,
@@ -217,6 +218,7 @@ def read_state(task_id: TaskId, line: bytes, *, tenant_id: TenantId) -> TaskStat
         completed_at=find_us(completed_us),
         last_lost_at=find_us(last_lost_us),
         prior_lost_at=find_us(prior_lost_us),
+        moved_due_at=find_us(moved_due_us),
     )
 
 

@@ -29,6 +29,7 @@ _COLUMNS = (
     task_live.c.last_lost_us,
     task_live.c.prior_lost_us,
     task.c.completed_us,
+    task.c.moved_due_us,
     task_result.c.result_json,
     task_result.c.error_json,
 )

@@ -24,8 +24,8 @@ from rota.infrastructure.store.report_documents import read_figures, read_ids, w
 ROW = 1  # the one of the progress
 KEYS_AT_ONCE = 200  # in one condition
 _FACTS = (
-    "SELECT id, tenant_id, type, status, created_us, scheduled_us, started_us, completed_us, attempt, retry_count"
-    " FROM task"
+    "SELECT id, tenant_id, type, status, created_us, scheduled_us, moved_due_us, started_us, completed_us, attempt,"
+    " retry_count FROM task"
 )
 _PAGE = f"{_FACTS} WHERE id > :after AND id < :before ORDER BY id LIMIT :limit"
 _BY_ID = f"{_FACTS} WHERE id {{ids}}"
@@ -177,14 +177,14 @@ def _sum(known: Figures | None, added: Figures) -> Figures:
 
 
 def _facts(row: Sequence[Any], *, is_quarantined: bool) -> TaskFacts:
-    task_id, tenant_id, task_type, status, created, scheduled, started, completed, attempt, retries = row
+    task_id, tenant_id, task_type, status, created, scheduled, moved, started, completed, attempt, retries = row
     return TaskFacts(
         id=task_id,
         tenant_id=tenant_id,
         type=task_type,
         status=STATUS_OF[status] if status else None,
         created_us=created,
-        due_us=max(created, scheduled),
+        due_us=max(created, moved or scheduled),
         started_us=started,
         completed_us=completed,
         attempt=attempt,

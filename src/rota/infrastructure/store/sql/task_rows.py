@@ -46,11 +46,12 @@ LIVE_COLUMNS = (
 )
 NEW_LIVE_COLUMNS = ("id", "status", "priority", "due_us", "tenant_id")  # the rest begins with its default
 CHANGING_COLUMNS = LIVE_COLUMNS[1:-1]
+AMENDED_COLUMNS = ("priority", "moved_due_us")  # of a task's own row, while it waits
 FINAL_COLUMNS = ("status", "version", "attempt", "retry_count", "worker_id", "term", "started_us", "completed_us")
 RESULT_COLUMNS = ("task_id", "tenant_id", "status", "result_json", "error_json")
 
 SELECT_LIVE = (
-    f"SELECT {','.join(f'l.{name}' for name in LIVE_COLUMNS)}, t.type, t.timeout_us"
+    f"SELECT {','.join(f'l.{name}' for name in LIVE_COLUMNS)}, t.moved_due_us, t.type, t.timeout_us"
     " FROM task_live l JOIN task t ON t.id = l.id"
 )
 STATE_COLUMNS = ("version", "status", "attempt", "retry_count", "worker_id", "term", "started_us")  # in both tables
@@ -58,7 +59,7 @@ STATE_COLUMNS = ("version", "status", "attempt", "retry_count", "worker_id", "te
 SELECT_TASK = (
     f"SELECT {','.join(f't.{name}' for name in SPEC_COLUMNS)},"
     f"{','.join(f'COALESCE(l.{name},t.{name})' for name in STATE_COLUMNS)},COALESCE(l.due_us,t.completed_us),"
-    "l.last_lost_us,l.prior_lost_us,t.completed_us,r.result_json,r.error_json"
+    "l.last_lost_us,l.prior_lost_us,t.completed_us,t.moved_due_us,r.result_json,r.error_json"
     " FROM task t LEFT JOIN task_live l ON l.id=t.id"
     " LEFT JOIN task_result r ON r.task_id=t.id AND (t.status<>0 OR l.retry_count>0)"
 )
@@ -110,6 +111,11 @@ def new_live_row(state: TaskState) -> tuple[Any, ...]:
     return (state.id, STATUS_CODES[state.status], state.priority, to_us(state.due_at), state.tenant_id)
 
 
+def amended_row(state: TaskState) -> tuple[int, int]:
+    """What a task's own row keeps of where it stands while it waits: AMENDED_COLUMNS."""
+    return state.priority, to_us(state.moved_due_at)
+
+
 def final_row(state: TaskState) -> tuple[int, ...]:
     """What the end of a task writes into its own row: its id, then FINAL_COLUMNS."""
     return (
@@ -139,12 +145,12 @@ def result_rows(steps: Sequence[Transition]) -> list[tuple[Any, ...]]:
 
 
 def to_live(row: Sequence[Any]) -> LiveTask:
-    state = _live_state(row[: len(LIVE_COLUMNS)])
+    state = _live_state(row[:-2])
     return LiveTask(state=state, type=row[-2], timeout=duration_of(row[-1]))
 
 
 def to_task(row: Sequence[Any]) -> Task:
-    """Of SPEC_COLUMNS, STATE_COLUMNS, when it is due, was lost twice and ended, and its result and error."""
+    """Of SPEC_COLUMNS, STATE_COLUMNS, when it is due, was lost twice, ended and was moved to, its result and error."""
     spec = _spec(row[:_SPEC_END])
     state = _state(spec, priority=row[1], values=row[_SPEC_END:-2])
     result_json, error_json = row[-2:]
@@ -174,7 +180,9 @@ def _spec(values: Sequence[Any]) -> TaskSpec:
 
 
 def _live_state(values: Sequence[Any]) -> TaskState:
-    task_id, version, status, priority, attempt, retries, due, started, worker, term, lost, prior, tenant = values
+    task_id, version, status, priority, attempt, retries, due, started, worker, term, lost, prior, tenant, moved = (
+        values
+    )
     return TaskState(
         id=TaskId(task_id),
         tenant_id=TenantId(tenant),
@@ -189,11 +197,12 @@ def _live_state(values: Sequence[Any]) -> TaskState:
         started_at=from_us(started) if started else None,
         last_lost_at=from_us(lost) if lost else None,
         prior_lost_at=from_us(prior) if prior else None,
+        moved_due_at=from_us(moved) if moved else None,
     )
 
 
 def _state(spec: TaskSpec, *, priority: int, values: Sequence[Any]) -> TaskState:
-    version, status, attempt, retries, worker, term, started, due, lost, prior, completed = values
+    version, status, attempt, retries, worker, term, started, due, lost, prior, completed, moved = values
     return TaskState(
         id=spec.id,
         tenant_id=spec.tenant_id,
@@ -209,6 +218,7 @@ def _state(spec: TaskSpec, *, priority: int, values: Sequence[Any]) -> TaskState
         completed_at=find_us(completed),
         last_lost_at=find_us(lost or 0),  # no live row: None
         prior_lost_at=find_us(prior or 0),
+        moved_due_at=find_us(moved),
     )
 
 

@@ -24,9 +24,11 @@ from rota.infrastructure.store.sql.alike import AlikeSteps, group_steps, merged
 from rota.infrastructure.store.sql.audit import insert_audit
 from rota.infrastructure.store.sql.log_rows import LOG_COLUMNS, transition_row
 from rota.infrastructure.store.sql.task_rows import (
+    AMENDED_COLUMNS,
     CHANGING_COLUMNS,
     FINAL_COLUMNS,
     RESULT_COLUMNS,
+    amended_row,
     final_row,
     result_rows,
     step_row,
@@ -95,9 +97,13 @@ class TransitionWriter:
             return
         changes = merged([(step_row(step)[1:], ids) for step, ids in alike])
         batch.update_fenced(schema.task_live, columns=CHANGING_COLUMNS, groups=changes)
-        moved = [(step.after.priority, ids) for step, ids in alike if step.after.priority != step.before.priority]
-        if moved:
-            batch.update(schema.task, columns=("priority",), groups=merged([((new,), ids) for new, ids in moved]))
+        amended = [
+            (amended_row(step.after), ids)
+            for step, ids in alike
+            if step.after.priority != step.before.priority or step.after.moved_due_at != step.before.moved_due_at
+        ]
+        if amended:
+            batch.update(schema.task, columns=AMENDED_COLUMNS, groups=merged(amended))
 
     def _end(self, batch: Batch, alike: Sequence[AlikeSteps]) -> None:
         if not alike:
