@@ -77,8 +77,9 @@ class EveryExpression:
 def parse_cron(
     text: object, *, dialect: Dialect = Dialect.VIXIE, seed: str = "", where: str = "schedule.cron"
 ) -> CronExpression | EveryExpression:
-    """The expression that was written. `seed` is what `H` is spread by. Refuses what can never fire, unless that is up to
-    a seed that is not given."""
+    """The expression that was written. `seed` is what `H` is spread by.
+
+    Refuses what can never fire, unless that is up to a seed that is not given."""
     written = " ".join(check_text(where, text, longest=MAX_CRON_LENGTH).split())
     if not written:
         raise InvalidError(where, f"must not be empty; try {_EXAMPLES[dialect]}")
