@@ -100,7 +100,7 @@ Numbers = tuple[str, frozenset[int], bool]
 
 
 def _numbers(random: Random, bounds: tuple[int, int], *, wraps: bool, is_rare: bool = False) -> Numbers:
-    """A field of plain numbers: its text, its values, and whether it is left open."""
+    """A field of plain numbers: its text, its values, and whether it is a pace."""
     low, high = bounds
     style = random.choice(("value", "list")) if is_rare else random.choice(STYLES)
     first, last = sorted((random.randint(low, high), random.randint(low, high)))
@@ -112,7 +112,7 @@ def _numbers(random: Random, bounds: tuple[int, int], *, wraps: bool, is_rare: b
         case "every":
             return f"*/{step}", frozenset(everything[::step]), True
         case "from":
-            return f"{first}/{step}", frozenset(range(first, high + 1, step)), True
+            return f"{first}/{step}", frozenset(range(first, high + 1, step)), first + step <= high
         case "range":
             return f"{first}-{last}", frozenset(range(first, last + 1)), False
         case "steps":

@@ -181,7 +181,7 @@ class FireSchedules:
         reign.check()
         now = self.node.time.now()
         answers = await self.node.store.schedules.fire(part)
-        self._count([one for answer in answers for one in answer], now)
+        self._count(part, answers, now=now)
         runs, tasks = list[Run](), list[Task]()
         for firing, noted in zip(part, answers, strict=True):
             if not isinstance(firing, Run):
@@ -210,12 +210,19 @@ class FireSchedules:
         except (ConflictError, NotFoundError):  # it has ended meanwhile
             log.debug("schedule.nothing_to_cancel", task_id=task_id)
 
-    def _count(self, noted: Sequence[Occurrence], now: datetime) -> None:
+    def _count(self, part: Sequence[Firing], answers: Sequence[Sequence[Occurrence]], *, now: datetime) -> None:
         """Most of a batch have the same time, and no reason: that is looked at once."""
-        for reason, number in Counter([one.reason for one in noted]).items():
+        for reason, number in Counter([one.reason for noted in answers for one in noted]).items():
             self.node.collector.add(metrics.SCHEDULE_TARGETS, reason.partition(":")[0] or "fired", amount=number)
-        for fire_at, number in Counter([one.fire_at for one in noted if one.task_id is not None]).items():
-            late = max((now - fire_at).total_seconds(), 0.0)
+        # The first target of a firing was due when that was to look at it: its jitter has passed by then.
+        due = [
+            max(one.fire_at, firing.seen_at)
+            for firing, noted in zip(part, answers, strict=True)
+            for one in noted
+            if one.task_id is not None
+        ]
+        for due_at, number in Counter(due).items():
+            late = max((now - due_at).total_seconds(), 0.0)
             self.node.collector.observe(metrics.SCHEDULE_LATENESS_SECONDS, value=late, times=number)
 
 

@@ -39,7 +39,9 @@ REBUILDS = _counter("coordinator_rebuilds", "Times the queues were rebuilt from 
 
 SCHEDULE_TARGETS = _counter("schedule_targets", "Target times of schedules, by what became of them", "result")
 SCHEDULES_PAUSED = _counter("schedules_paused", "Schedules that paused themselves after failed runs")
-SCHEDULE_LATENESS_SECONDS = _histogram("schedule_lateness_seconds", "From a target time to the task that it made")
+SCHEDULE_LATENESS_SECONDS = _histogram(
+    "schedule_lateness_seconds", "From when a target was due, its jitter included, to the task that it made"
+)
 
 WORKER_LOAD = _gauge("worker_load", "Attempts that this worker holds")
 WORKER_CAPACITY = _gauge("worker_capacity", "Attempts that this worker may hold")

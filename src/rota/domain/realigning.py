@@ -5,17 +5,19 @@ to come and now lies in the past is made up for as after an outage or, if other 
 what ran already and now lies ahead does not run again. Both are on record.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from rota.domain.firing import Calendars, Firing, FullFiring, due_of, first_fire_at
+from rota.domain.checks import LATEST
+from rota.domain.firing import Calendars, Firing, FullFiring, due_after, due_of, first_fire_at, target_at
 from rota.domain.moving import LONGEST_MOVE
 from rota.domain.schedule import Occurrence
 from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import SkipReason, Timetable
 
 _TICK = timedelta(microseconds=1)
+_RAN_BEFORE = f"{SkipReason.CALENDAR}: it ran before it was moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,11 @@ class CalendarChange:
     after: Calendars
 
 
+def has_run(occurrence: Occurrence) -> bool:
+    """Whether its target fired, or stands for one that did: a calendar that moves it once more brings no second run."""
+    return occurrence.task_id is not None or occurrence.reason == _RAN_BEFORE
+
+
 def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> datetime | None:
     """When a config is next after one of its calendars changed; what is due, or only waits for its jitter, stays."""
     schedule, seen_at = config.schedule, config.next_fire_at
@@ -41,32 +48,43 @@ def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> da
 
 
 def realign(config: TaskConfig, now: datetime, *, change: CalendarChange, ran: Collection[datetime]) -> Realigned:
-    """When the config is next, and which targets are skipped at once; `ran` are those that fired so far."""
-    schedule, aimed = config.schedule, aimed_anew(config, now, calendars=change.after)
-    if schedule is None or config.next_fire_at is None or config.next_fire_at - schedule.jitter <= now:
-        return Realigned(aimed)
+    """When the config is next, and which targets are skipped at once; `ran` are those that have run so far.
+
+    What is due, or only waits for its jitter, stays: firing finds it by the calendar as it is."""
+    schedule, seen_at = config.schedule, config.next_fire_at
+    if schedule is None or seen_at is None:
+        return Realigned(seen_at)
+    before = Timetable(schedule, seed=config.type, calendars=change.before)
+    after = Timetable(schedule, seed=config.type, calendars=change.after)
     begin, end = now - LONGEST_MOVE, now + LONGEST_MOVE
-    old = Timetable(schedule, seed=config.type, calendars=change.before).list_places(begin, end=end)
-    new = Timetable(schedule, seed=config.type, calendars=change.after).list_places(begin, end=end)
+    old, new = before.list_places(begin, end=end), after.list_places(begin, end=end)
     both = [(place, new[named]) for named, place in old.items() if named in new]
 
-    dealt_with = {was for was in old.values() if was <= now}
-    passed = {at for was, at in both if at <= now < was} - dealt_with
-    late = {at for at in passed if at > max(dealt_with, default=begin)}
+    next_fire_at: datetime | None = seen_at
+    lost: set[datetime] = set()
+    if target_at(before, config, seen_at=seen_at) > now:
+        dealt_with = {was for was in old.values() if was <= now}
+        passed = {at for was, at in both if at <= now < was} - dealt_with
+        late = {at for at in passed if at > max(dealt_with, default=begin)}
+        next_fire_at = min([*late, *filter(None, [due_after(after, now)])], default=None)
+        lost = passed - late
+    # Nothing earlier is looked at any more.
+    first = LATEST if next_fire_at is None else target_at(after, config, seen_at=next_fire_at)
     to_run = {at for was, at in both if was not in ran}
-    again = {at for was, at in both if was in ran and at > now} - to_run
-    reasons = dict.fromkeys(passed - late, "moved into the past") | dict.fromkeys(again, "it ran before it was moved")
-    return Realigned(
-        min([*late, *([aimed] if aimed is not None else [])], default=None),
-        tuple(
-            Occurrence(
-                task_type=config.type,
-                tenant_id=config.tenant_id,
-                fire_at=at,
-                reason=f"{SkipReason.CALENDAR}: {reasons[at]}",
-            )
-            for at in sorted(reasons)
-        ),
+    again = {at for was, at in both if was in ran and at >= first} - to_run - set(ran)
+    reasons = dict.fromkeys(lost, f"{SkipReason.CALENDAR}: moved into the past") | dict.fromkeys(again, _RAN_BEFORE)
+    return Realigned(next_fire_at, _skipped(config, reasons))
+
+
+def _skipped(config: TaskConfig, reasons: Mapping[datetime, str]) -> tuple[Occurrence, ...]:
+    return tuple(
+        Occurrence(
+            task_type=config.type,
+            tenant_id=config.tenant_id,
+            fire_at=at,
+            reason=reasons[at],
+        )
+        for at in sorted(reasons)
     )
 
 

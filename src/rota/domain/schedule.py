@@ -25,7 +25,7 @@ from rota.domain.checks import (
     to_json,
 )
 from rota.domain.cron.dialect import Dialect
-from rota.domain.cron.expression import CronExpression, parse_cron
+from rota.domain.cron.expression import CronExpression, is_spread, parse_cron
 from rota.domain.cron.recurrence import DstGap, DstOverlap, Recurrence, recur
 from rota.domain.errors import InvalidError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
@@ -115,7 +115,7 @@ class Schedule:
             object.__setattr__(self, "payload", to_json("schedule.payload", payload))
         if self.priority is not None:
             check_number("schedule.priority", self.priority, least=NORMAL, most=URGENT)
-        if self.cron is not None and self.recurrence().next(EARLIEST - _TICK) is None:
+        if self.cron is not None and self.recurrence().next(EARLIEST - _TICK) is None and not self.is_spread:
             raise InvalidError("schedule.cron", f"never fires in {self.zone}: the clocks skip its only times")
 
     @property
@@ -131,7 +131,7 @@ class Schedule:
     @property
     def is_spread(self) -> bool:
         """Whether its times depend on the type of the config."""
-        return self.cron is not None and "H" in self.cron.upper()
+        return self.cron is not None and is_spread(self.cron)
 
     def has_targets_of(self, other: "Schedule") -> bool:
         """Whether both name the same moments, whatever else they say about them."""

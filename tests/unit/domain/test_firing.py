@@ -253,6 +253,14 @@ def test_what_can_be_fired_is_accepted() -> None:
     check_schedule(replace(scheduled(overlap=Overlap.QUEUE_ALL, payload='{"a": 1}'), max_concurrent=1))
 
 
+def test_a_spread_schedule_is_refused_for_the_type_for_which_it_never_fires() -> None:
+    spread = scheduled(cron="0 0 30 H(1-2) *")
+    check_schedule(replace(spread, type="email"))
+
+    with pytest.raises(InvalidError, match="never fires"):
+        check_schedule(replace(spread, type="e"))
+
+
 def test_the_calendar_that_skips_a_target_is_on_record() -> None:
     closed = Calendar(name="closed", dates=frozenset({NOON.date()}))
     config = scheduled(exclude=("closed",))

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from rota.domain.checks import EARLIEST
 from rota.domain.cron.dialect import Dialect
 from rota.domain.cron.recurrence import DstGap, DstOverlap
 from rota.domain.errors import InvalidError
@@ -93,6 +94,32 @@ def test_h_is_spread_by_the_seed() -> None:
     spread = Schedule(cron="H H * * *")
 
     assert len({spread.recurrence(f"type-{number}").next(NOW) for number in range(20)}) > 15
+
+
+@pytest.mark.parametrize("cron", ["H/5 * * * *", "1,H 3 * * *", "H(0-29) * * * *", "0 0 h * *", "0 H 5 H thu"])
+def test_what_has_an_h_is_spread(cron: str) -> None:
+    assert Schedule(cron=cron).is_spread
+
+
+@pytest.mark.parametrize("cron", ["@hourly", "@monthly", "@every 1h", " @every 1h", "0 9 * * THU", "0 9 * MAR thu"])
+def test_what_only_has_the_letter_is_not_spread(cron: str) -> None:
+    assert not Schedule(cron=cron).is_spread
+
+
+def test_whether_a_spread_schedule_ever_fires_is_judged_by_its_seed() -> None:
+    january_or_never = Schedule(cron="0 0 30 H(1-2) *")
+
+    assert january_or_never.recurrence("email").next(NOW)
+    with pytest.raises(InvalidError, match="never fires"):
+        january_or_never.recurrence("e")
+
+
+@pytest.mark.parametrize("days", ["H(28-29)", "H(29-30)"])
+def test_a_spread_time_that_the_clocks_skip_for_some_seeds_is_not_refused(days: str) -> None:
+    cron = f"0 30 2 {days} 3 ? 2026"
+    spread = Schedule(cron=cron, dialect=Dialect.QUARTZ, zone="Europe/Berlin", dst_gap=DstGap.SKIP)
+
+    assert {spread.recurrence(f"type-{number}").next(EARLIEST) is None for number in range(20)} == {True, False}
 
 
 @pytest.mark.parametrize(

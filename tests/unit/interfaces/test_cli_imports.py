@@ -18,6 +18,7 @@ from rota.interfaces.cli.imports.xxl_job import COLUMNS, read_jobs
 from rota.interfaces.cli.main import run
 from rota.interfaces.operations.read import task_config
 from rota.wire.config import PutConfig
+from tests.support.builders import NOW
 
 Printed = pytest.CaptureFixture[str]
 
@@ -399,7 +400,7 @@ def test_jobs_of_xxl_job_are_read_from_csv_and_from_a_dump(write: Callable[..., 
     serial = job(executor_param="a b", misfire_strategy="FIRE_ONCE_NOW", executor_fail_retry_count="2", job_desc="Demo")
     discard = job(id="2", schedule_type="FIX_RATE", schedule_conf="30", executor_block_strategy="DISCARD_LATER")
     cover = job(id="3", executor_block_strategy="COVER_EARLY", trigger_status="0", executor_timeout="0")
-    found = read_jobs(write(serial, discard, cover), zone="Asia/Shanghai")
+    found = read_jobs(write(serial, discard, cover), zone="Asia/Shanghai", now=NOW)
     first, second, third = schedules(found)
     assert first == {
         **{"cron": "0 0 3 * * ?", "dialect": "quartz", "zone": "Asia/Shanghai", "overlap": "queue_all"},
@@ -417,15 +418,14 @@ def test_what_xxl_job_has_beyond_that_is_noted() -> None:
     script = job(glue_type="GLUE_SHELL")
     never = job(schedule_type="NONE")
     broken = job(schedule_conf="0 0 3 31 2 ?")
-    found = read_jobs(as_csv(odd, script, never, broken), zone="UTC")
+    found = read_jobs(as_csv(odd, script, never, broken), zone="UTC", now=NOW)
     assert len(found.definitions) == 1
     assert len(found.notes) == 6
     routed = job(
         executor_route_strategy="ROUND", misfire_strategy="MAYBE", executor_fail_retry_count="-1", job_group="2"
     )
-    found = read_jobs(
-        as_csv(routed, job(job_group="1", executor_block_strategy="LATER", executor_timeout="x")), zone="UTC"
-    )
+    later = job(job_group="1", executor_block_strategy="LATER", executor_timeout="x")
+    found = read_jobs(as_csv(routed, later), zone="UTC", now=NOW)
     assert [note for note in notes(found) if "its type is" not in note] == [
         "ROUND is left out: which worker runs it is up to scheduler.balancer",
         "misfire_strategy MAYBE is not known; it has on_missed: skip",
@@ -435,13 +435,13 @@ def test_what_xxl_job_has_beyond_that_is_noted() -> None:
         "executor_timeout x is left out: it is no number from 0",
         "has 2 groups of executors: which workers run a type is up to their worker.types",
     ]
-    assert notes(read_jobs("a,b\n1,2\n", zone="UTC"))[0].startswith("has no row of xxl_job_info")
+    assert notes(read_jobs("a,b\n1,2\n", zone="UTC", now=NOW))[0].startswith("has no row of xxl_job_info")
 
 
 def test_a_dump_names_its_columns_and_escapes_its_text() -> None:
     text = "INSERT INTO xxl_job_info (`id`, `job_cron`, `executor_handler`, `executor_param`)\n"
     text += r"VALUES (5, '0 0 1 * * ?', 'h', 'it\'s\n' 'x'), (6, '@daily', 'h', 'a''b');"
-    found = read_jobs(text, zone="UTC")
+    found = read_jobs(text, zone="UTC", now=NOW)
     assert [one["payload"]["param"] for one in found.definitions] == ["it's\nx", "a'b"]
 
 
@@ -456,7 +456,7 @@ def test_a_dump_names_its_columns_and_escapes_its_text() -> None:
     ],
 )
 def test_a_dump_that_would_be_read_in_part_or_wrongly_is_not_translated(dump: str, told: str) -> None:
-    found = read_jobs(dump, zone="UTC")
+    found = read_jobs(dump, zone="UTC", now=NOW)
     assert (found.definitions, notes(found)) == ([], [f"not translated: {told}"])
 
 

@@ -9,6 +9,7 @@ from rota.interfaces.cli.imports.crontab import read_crontab
 from rota.interfaces.cli.imports.systemd import read_timers
 from rota.interfaces.cli.imports.translation import Translation
 from rota.interfaces.cli.imports.xxl_job import read_jobs
+from tests.support.builders import NOW
 
 
 def schedules(found: Translation) -> list[dict[str, Any]]:
@@ -169,7 +170,24 @@ def test_of_several_zones_what_celery_is_told_last_is_taken_and_told(first: str,
 @pytest.mark.parametrize(("status", "is_enabled"), [("1", True), ("0", False), ("", False)])
 def test_a_job_of_which_nobody_knows_whether_it_was_stopped_is_disabled_and_told(status: str, is_enabled: bool) -> None:
     table = f"id,schedule_type,schedule_conf,executor_handler,trigger_status\n1,FIX_RATE,30,h,{status}\n"
-    found = read_jobs(table, zone="UTC")
+    found = read_jobs(table, zone="UTC", now=NOW)
     assert [one["enabled"] for one in found.definitions] == [is_enabled]
     told = "has no trigger_status: whether it was stopped is not known, and it is disabled"
     assert (told in notes(found)) == (status == "")
+
+
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [
+        (
+            "0 0 0 1 1 ? 2020",
+            ["not translated: schedule.cron: would never fire: its last time was 2019-12-31T16:00:00Z"],
+        ),
+        ("0 0 0 1 1 ? 2098", []),
+    ],
+)
+def test_a_job_that_has_had_its_last_time_is_told(conf: str, told: list[str]) -> None:
+    table = "id,schedule_type,schedule_conf,executor_handler,executor_timeout,trigger_status\n"
+    found = read_jobs(f"{table}1,CRON,{conf},h,5,1\n", zone="Asia/Shanghai", now=NOW)
+    assert notes(found) == told
+    assert len(found.definitions) == 1 - len(told)

@@ -1,5 +1,6 @@
 """A cron expression, read once into its fields."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -24,6 +25,7 @@ _MACROS = {
     "@hourly": "0 * * * *",
 }
 _EVERY = "@every"
+_HASHED = re.compile(r"(?<![A-Z])H(?![A-Z])", re.IGNORECASE)  # not that of THU
 _EXAMPLES = {Dialect.VIXIE: "*/5 * * * *", Dialect.QUARTZ: "0 0/5 * * * ?"}
 _ANY_DAY = Span(1, 31, is_open=True)
 _ANY_WEEKDAY = Span(0, 6, is_open=True)
@@ -75,7 +77,9 @@ class EveryExpression:
 def parse_cron(
     text: object, *, dialect: Dialect = Dialect.VIXIE, seed: str = "", where: str = "schedule.cron"
 ) -> CronExpression | EveryExpression:
-    """The expression that was written. `seed` is what `H` is spread by. Refuses what can never fire."""
+    """The expression that was written. `seed` is what `H` is spread by.
+
+    Refuses what can never fire, unless that is up to a seed that is not given."""
     written = " ".join(check_text(where, text, longest=MAX_CRON_LENGTH).split())
     if not written:
         raise InvalidError(where, f"must not be empty; try {_EXAMPLES[dialect]}")
@@ -87,10 +91,15 @@ def parse_cron(
     reader = _Reader(where=where, dialect=dialect, seed=seed)
     fields = reader.read(written.upper().split(" "))
     expression = CronExpression(written, fields, _pattern(fields))
-    first = expression.pattern.next(_FIRST_USEFUL_DAY * DAY)
-    if first is None:
+    is_open = is_spread(written) and not seed
+    if not is_open and expression.pattern.next(_FIRST_USEFUL_DAY * DAY) is None:
         reader.refuse_never(written.upper().split(" "))
     return expression
+
+
+def is_spread(text: str) -> bool:
+    """Whether it has an `H`, so that its times depend on the seed."""
+    return not text.lstrip().startswith("@") and _HASHED.search(text) is not None
 
 
 def _parse_every(duration: str, *, where: str, text: str) -> EveryExpression:

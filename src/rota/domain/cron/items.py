@@ -30,7 +30,7 @@ class Span:
     first: int
     last: int
     step: int = 1
-    is_open: bool = False  # written without an end: *, */5, 10/5, H/5
+    is_open: bool = False  # written without an end: *, */5, 10/5, H/5; and of more than one value
 
     def values(self, low: int, size: int) -> Iterator[int]:
         """The values in a field that counts `size` of them from `low` and then begins anew."""
@@ -109,7 +109,8 @@ class FieldReader:
         if last < first and not self.rule.wraps:
             hint = "; Sunday at the end of a range is 7" if self.rule.name == _WEEKDAY_FIELD else ""
             self.refuse(text, f"the range ends before it begins{hint}")
-        return self._shift(Span(first, last, self._step(text, step_text), is_open))
+        step = self._step(text, step_text)
+        return self._shift(_endless(first, last, step=step) if is_open else Span(first, last, step))
 
     def _read_hash(self, text: str, found: re.Match[str]) -> Span:
         low_text, high_text, step_text = found.groups()
@@ -125,7 +126,8 @@ class FieldReader:
         step = self._step(text, step_text)
         if step > high - low + 1:
             self.refuse(text, f"a step of {step} is longer than {low} to {high}")
-        return self._shift(Span(low + chance % step, high, step, is_open=low_text is None))
+        first = low + chance % step
+        return self._shift(_endless(first, high, step=step) if low_text is None else Span(first, high, step))
 
     def _read_special_day(self, text: str) -> DayItem | None:
         if found := _FROM_END.fullmatch(text):
@@ -178,3 +180,8 @@ class FieldReader:
         if step > self.rule.size:
             self.refuse(text, f"a step of {step} is longer than the whole field; @every counts real time")
         return step
+
+
+def _endless(first: int, last: int, *, step: int) -> Span:
+    """What is written without an end. Where it names one value, as 2/24 does of the hours, it is just that one."""
+    return Span(first, last, step, is_open=True) if first + step <= last else Span(first, first)

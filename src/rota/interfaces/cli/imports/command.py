@@ -80,9 +80,11 @@ def xxl_job(file: str, *, zone: str, function: str | None, out: Path | None) -> 
 
     It is CSV with a header, or a dump in SQL.
     """
+    from rota.config import clock
     from rota.interfaces.cli.imports.xxl_job import read_jobs
 
-    _write(read_jobs(_read(file), zone=check_zone("--zone", zone), place=file), function=function, out=out)
+    found = read_jobs(_read(file), zone=check_zone("--zone", zone), now=clock.now(), place=file)
+    _write(found, function=function, out=out)
 
 
 def _unit_files(path: Path) -> list[Path]:

@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from rota.domain.checks import to_json
+from rota.domain.ended import check_fires
 from rota.domain.errors import InvalidError
+from rota.domain.firing import first_fire_at
 from rota.domain.schedule_form import schedule_from
+from rota.domain.task_config import TaskConfig
 
 LONGEST_TYPE = 60
 NO_LIMIT = "sets no time limit; here a run ends after five minutes unless its timeout_seconds says otherwise"
@@ -29,6 +33,7 @@ class Note:
 
 @dataclass(slots=True)
 class Translation:
+    now: datetime | None = None  # what has no time after it is noted; None: nothing can come to an end there
     definitions: list[Definition] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
@@ -38,7 +43,10 @@ class Translation:
     def add(self, place: str, definition: Definition, *, schedule: Mapping[str, Any]) -> bool:
         """Keep a definition, under a name that is not taken; what cannot be kept is noted instead."""
         try:
-            schedule_from(schedule)
+            read = schedule_from(schedule)
+            if self.now is not None:
+                config = TaskConfig(type=definition["type"], schedule=read)
+                check_fires(replace(config, next_fire_at=first_fire_at(config, self.now)), self.now)
             to_json("payload", definition["payload"])
         except InvalidError as error:
             self.note(place, f"not translated: {error}")

@@ -7,6 +7,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from rota.interfaces.cli.imports.translation import Translation, type_of
@@ -30,8 +31,9 @@ class _UnreadableError(Exception):
     """A dump that would be read in part, or wrongly."""
 
 
-def read_jobs(text: str, *, zone: str, place: str = "xxl-job") -> Translation:
-    found = Translation()
+def read_jobs(text: str, *, zone: str, now: datetime, place: str = "xxl-job") -> Translation:
+    """Jobs that have had their last time by now are noted."""
+    found = Translation(now)
     try:
         rows = list(_read_dump(text)) if _INSERT.search(text) else list(_read_csv(text))
     except _UnreadableError as error:
