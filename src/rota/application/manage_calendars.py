@@ -19,7 +19,7 @@ from rota.domain.firing import NO_CALENDARS, Calendars
 from rota.domain.ids import TenantId
 from rota.domain.moving import LONGEST_MOVE
 from rota.domain.paging import MAX_PAGE
-from rota.domain.realigning import CalendarChange, realign, skip_ahead
+from rota.domain.realigning import CalendarChange, has_run, realign, skip_ahead
 from rota.domain.task_config import TaskConfig
 
 MOST_TRIES = 10  # against a schedule that changes under our hands
@@ -183,10 +183,10 @@ class ManageCalendars:
         return next_fire_at == seen_at or await schedules.aim(config, next_fire_at)
 
     async def _list_runs(self, config: TaskConfig, now: datetime) -> set[datetime]:
-        """The targets that fired and that the calendar may have moved."""
-        key = (config.tenant_id, config.type)
-        runs = await self.node.store.schedules.list_runs({key: now - LONGEST_MOVE}, limit=MOST_LOOKED_THROUGH)
-        return {one.fire_at for one in runs[key]}
+        """The targets that have run and that the calendar may have moved."""
+        schedules, since = self.node.store.schedules, now - LONGEST_MOVE
+        noted = await schedules.list_occurrences(config.tenant_id, config.type, limit=MOST_LOOKED_THROUGH)
+        return {one.fire_at for one in noted if one.fire_at >= since and has_run(one)}
 
 
 def _check_announced(sources: Sources, known_until: int, *, needed: int) -> None:

@@ -17,6 +17,7 @@ from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import SkipReason, Timetable
 
 _TICK = timedelta(microseconds=1)
+_RAN_BEFORE = f"{SkipReason.CALENDAR}: it ran before it was moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class CalendarChange:
     after: Calendars
 
 
+def has_run(occurrence: Occurrence) -> bool:
+    """Whether its target fired, or stands for one that did: a calendar that moves it once more brings no second run."""
+    return occurrence.task_id is not None or occurrence.reason == _RAN_BEFORE
+
+
 def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> datetime | None:
     """When a config is next after one of its calendars changed; what is due, or only waits for its jitter, stays."""
     schedule, seen_at = config.schedule, config.next_fire_at
@@ -42,7 +48,7 @@ def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> da
 
 
 def realign(config: TaskConfig, now: datetime, *, change: CalendarChange, ran: Collection[datetime]) -> Realigned:
-    """When the config is next, and which targets are skipped at once; `ran` are those that fired so far.
+    """When the config is next, and which targets are skipped at once; `ran` are those that have run so far.
 
     What is due, or only waits for its jitter, stays: firing finds it by the calendar as it is."""
     schedule, seen_at = config.schedule, config.next_fire_at
@@ -66,7 +72,7 @@ def realign(config: TaskConfig, now: datetime, *, change: CalendarChange, ran: C
     first = LATEST if next_fire_at is None else target_at(after, config, seen_at=next_fire_at)
     to_run = {at for was, at in both if was not in ran}
     again = {at for was, at in both if was in ran and at >= first} - to_run - set(ran)
-    reasons = dict.fromkeys(lost, "moved into the past") | dict.fromkeys(again, "it ran before it was moved")
+    reasons = dict.fromkeys(lost, f"{SkipReason.CALENDAR}: moved into the past") | dict.fromkeys(again, _RAN_BEFORE)
     return Realigned(next_fire_at, _skipped(config, reasons))
 
 
@@ -76,7 +82,7 @@ def _skipped(config: TaskConfig, reasons: Mapping[datetime, str]) -> tuple[Occur
             task_type=config.type,
             tenant_id=config.tenant_id,
             fire_at=at,
-            reason=f"{SkipReason.CALENDAR}: {reasons[at]}",
+            reason=reasons[at],
         )
         for at in sorted(reasons)
     )

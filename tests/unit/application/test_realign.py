@@ -17,6 +17,9 @@ from tests.unit.application.test_fire import Leader, a_leader
 THURSDAY, SATURDAY, MONDAY = date(2030, 6, 6), date(2030, 6, 8), date(2030, 6, 10)
 
 
+RAN = "it ran before it was moved"
+
+
 def nine(day: int) -> datetime:
     return datetime(2030, 6, day, 9, tzinfo=UTC)
 
@@ -167,6 +170,18 @@ async def test_a_day_that_ran_and_is_closed_afterwards_does_not_run_again_on_the
         (nine(10), "calendar: it ran before it was moved"),
         (nine(14), ""),
     ]
+
+
+@virtually
+async def test_a_day_that_ran_and_is_moved_twice_afterwards_does_not_run_again() -> None:
+    leader = await a_moving_leader("0 9 * * 5", OnExcluded.RUN_AFTER)
+    await fire_at(leader, nine(7))
+
+    await open_on(leader, holidays=(date(2030, 6, 7),))
+    await open_on(leader, holidays=(date(2030, 6, 7), MONDAY))
+    await fire_at(leader, nine(12))
+
+    assert await noted(leader) == [(nine(7), ""), *((nine(day), f"calendar: {RAN}") for day in (10, 11))]
 
 
 @virtually
