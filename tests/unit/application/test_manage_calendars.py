@@ -16,7 +16,7 @@ from rota.domain.calendar import BusinessDays, Calendar, Period, StoredCalendar
 from rota.domain.errors import CalendarInUseError, InvalidError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule import Occurrence, OnExcluded, Schedule
-from rota.domain.task_config import ConfigKey, TaskConfig
+from rota.domain.task_config import TaskConfig
 from tests.support.builders import EMAIL, HOUR, a_config
 from tests.support.virtual import Bench, a_bench, virtually
 
@@ -243,17 +243,17 @@ async def test_a_schedule_that_changes_while_it_follows_a_calendar_is_aimed_by_w
     bench, calendars, _ = await a_manager()
     configs, due_at = await a_moved_schedule(bench, calendars)
     store, wanted_at = bench.node.store, due_at + hours * HOUR
-    list_runs = store.schedules.list_runs
+    list_occurrences = store.schedules.list_occurrences
 
-    async def change_and_list(*since: Any, **asked: Any) -> dict[ConfigKey, list[Occurrence]]:
+    async def change_and_list(*of: Any, **asked: Any) -> list[Occurrence]:
         if (await configs.get(*KEY)).revision == 1:
             await store.configs.put(
                 a_config(EMAIL, schedule=moved(wanted_at), description="newer", next_fire_at=wanted_at)
             )
-        return await list_runs(*since, **asked)
+        return await list_occurrences(*of, **asked)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store.schedules, "list_runs", change_and_list)
+        patch.setattr(store.schedules, "list_occurrences", change_and_list)
         await calendars.put(a_calendar(due_at.date()))
     found = await configs.get(*KEY)
     assert (found.revision, found.next_fire_at) == (2, wanted_at + DAY)
@@ -309,15 +309,15 @@ async def test_of_two_changes_of_a_calendar_at_once_schedules_follow_the_last() 
     bench, calendars, _ = await a_manager()
     configs, due_at = await a_moved_schedule(bench, calendars)
     store = bench.node.store
-    list_runs = store.schedules.list_runs
+    list_occurrences = store.schedules.list_occurrences
 
-    async def change_and_list(*since: Any, **asked: Any) -> dict[ConfigKey, list[Occurrence]]:
-        patch.setattr(store.schedules, "list_runs", list_runs)
+    async def change_and_list(*of: Any, **asked: Any) -> list[Occurrence]:
+        patch.setattr(store.schedules, "list_occurrences", list_occurrences)
         await calendars.put(a_calendar(due_at.date() + DAY))  # it leaves the run where it is
-        return await list_runs(*since, **asked)
+        return await list_occurrences(*of, **asked)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store.schedules, "list_runs", change_and_list)
+        patch.setattr(store.schedules, "list_occurrences", change_and_list)
         await calendars.put(a_calendar(due_at.date()))
     assert (await configs.get(*KEY)).next_fire_at == due_at
 
