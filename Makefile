@@ -120,6 +120,7 @@ check: setup deploy-tools ## Format, lint, types, layers, sizes, generated files
 	step events $(PY) -m tools.events_reference --check; \
 	step grpc $(PY) -m tools.grpc_reference --check; \
 	step commands $(PY) -m tools.cli_reference --check; \
+	step speed $(PY) -m tools.speed_tables --check; \
 	step deploy $(PY) -m tools.check_deploy; \
 	if [ -n "$$failed" ]; then echo "check failed:$$failed" >&2; exit 1; fi
 
@@ -181,6 +182,7 @@ docs: setup ## Regenerate the documentation that is made from code
 	@$(PY) -m tools.events_reference
 	@$(PY) -m tools.grpc_reference
 	@$(PY) -m tools.cli_reference
+	@$(PY) -m tools.speed_tables
 	@$(MAKE) deploy-tools
 	@$(PY) -m tools.check_deploy --write
 

@@ -50,7 +50,7 @@ FEWEST = 3  # workers
 MOST_S = 120.0
 PROCESSING = 3  # as the table has it
 _LATER = f"FROM task_live WHERE status = {PROCESSING} AND started_us > :number"
-NUMBER, SPAN = f"SELECT COUNT(*) {_LATER}", f"SELECT MAX(started_us) - MIN(started_us) {_LATER}"
+FIRST, LAST, NUMBER = (f"SELECT {what} {_LATER}" for what in ("MIN(started_us)", "MAX(started_us)", "COUNT(*)"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +145,13 @@ async def _wait(node: Node, wanted: int) -> None:
 
 
 async def _find_rate(settings: Mapping[str, Any], since: int) -> float:
-    """Grants a second, from the first one on after all workers were there."""
+    """Grants a second, from the first batch on after all workers were there. All of a batch have one time, at which its
+    work begins: between the first and the last of them all others but the last were granted, as many as all but the
+    first."""
     async with opened(settings) as ask:
-        number, span = await ask(NUMBER, since), await ask(SPAN, since)
-    return number / max(span / 1e6, 1e-3)
+        first, last = await ask(FIRST, since), await ask(LAST, since)
+        number = await ask(NUMBER, first)
+    return number / max((last - first) / 1e6, 1e-3)
 
 
 def scenes(tasks: int, *, is_large: bool) -> dict[str, Scene]:

@@ -20,6 +20,7 @@ WHOLE = (
 PEER_GROUP = "Peers"
 BOTH = ", both"
 FLOOR_OF = "floor of "
+GRANT_CPU = "the scheduler's CPU of a grant"
 INSTALLATIONS = {  # what each ground is called for people
     "redis+mariadb": "Redis + MariaDB",
     "redis-only": "Redis",

@@ -15,7 +15,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -30,9 +30,10 @@ from bench.end_to_end import say
 from bench.gathering import gather
 from bench.grounds import GROUNDS, ground
 from bench.installation import wait_until_done
-from bench.outcome import END_TO_END_TASKS, Figure, Outcome
+from bench.outcome import END_TO_END_TASKS, GRANT_CPU, Figure, Outcome
 from bench.peers import run as peers
 from bench.usage import MachineWatch
+from bench.yardstick import measure_python
 
 RESULTS = Path(__file__).with_name("results")
 MAIN = "redis+mariadb"
@@ -164,12 +165,8 @@ def measure_peers(size: Size) -> Iterator[Figure]:
 def measure_growth(size: Size) -> Iterator[Figure]:
     with ground(MAIN) as where:
         found = growth.measure(where, tasks=3_000, rounds=size.rounds, is_large=not size.is_quick)
-        name_of_first, first = next(iter(found.items()))
         for name, one in found.items():
-            cpu = f"{one.cpu_us:.1f} µs of the scheduler's CPU for a grant ({one.cpu_us / first.cpu_us:.2f} times)"
-            memory = f"scheduler {one.scheduler:.0f} MiB, Redis {one.redis:.0f} MiB"
-            share = None if one is first else one.rate / first.rate
-            yield Figure("Growth", name, one.rate, "grants/s", share, name_of_first, f"{cpu}; {memory}")
+            yield from _growth(name, one, found=found)
         for history in (1_000_000,) if size.is_quick else (1_000_000, 10_000_000):
             say(f"growth: a history of {history:,} tasks …")
             tasks = int(size.of(5_000, 10_000))
@@ -178,13 +175,29 @@ def measure_growth(size: Size) -> Iterator[Figure]:
                 yield Figure("Growth", f"{history:,} ended tasks: {phase}", share * 100, "% of empty")
 
 
+def _growth(name: str, one: growth.Found, *, found: Mapping[str, growth.Found]) -> Iterator[Figure]:
+    name_of_first, first = next(iter(found.items()))
+    rate, cpu = (None, None) if one is first else (one.rate / first.rate, one.cpu_us / first.cpu_us)
+    yield Figure("Growth", name, one.rate, "grants/s", rate, name_of_first)
+    yield Figure("Growth", f"{name}: {GRANT_CPU}", one.cpu_us, "µs", cpu, name_of_first)
+    yield Figure("Growth", f"{name}: scheduler", one.scheduler, "MiB")
+    yield Figure("Growth", f"{name}: redis", one.redis, "MiB")
+
+
+def measure_machine(_: Size, *, moment: str) -> Iterator[Figure]:
+    """How fast plain Python is here and now: servers are native code, and do not get slower and faster with it."""
+    yield Figure("The machine", f"a thousand calls of plain Python, {moment}", measure_python(), "µs")
+
+
 PARTS: dict[str, Callable[[Size], Iterator[Figure]]] = {
+    "machine": partial(measure_machine, moment="at the beginning"),
     "end-to-end": measure_end_to_end,
     "creates": measure_creates,
     "waits": measure_waits,
     "resources": measure_resources,
     "peers": measure_peers,
     "growth": measure_growth,
+    "machine-after": partial(measure_machine, moment="at the end"),
 }
 
 

@@ -1,0 +1,29 @@
+"""The tables of speed in README and the docs."""
+
+import pytest
+
+from tools.speed_tables import Aim, Run, filled
+
+PAGE = "before\n<!-- speed: all, written by tools/speed_tables.py -->\nold\n<!-- end of speed -->\nafter\n"
+
+
+def test_only_what_stands_between_the_marks_is_replaced() -> None:
+    text = filled(PAGE, "all", lines=iter(["new", "lines"]))
+    assert text == PAGE.replace("old", "new\nlines")
+    assert filled(text, "all", lines=iter(["new", "lines"])) == text
+
+
+@pytest.mark.parametrize("page", ["no marks", PAGE.replace("end of speed", "end")])
+def test_a_page_without_the_marks_is_a_mistake(page: str) -> None:
+    with pytest.raises(ValueError, match="no place for the table 'all'"):
+        filled(page, "all", lines=iter(["new"]))
+
+
+@pytest.mark.parametrize(
+    ("bar", "is_least", "verdict"),
+    [(90, True, "yes"), (101, True, "**no**"), (110, False, "yes"), (99, False, "**no**")],
+)
+def test_an_aim_is_held_or_not_by_what_was_measured(bar: float, *, is_least: bool, verdict: str) -> None:
+    run = Run({"began_at": "2026-11-19T00:00:00Z", "figures": [{"name": "rate", "value": 100}]})
+    row = Aim("rate", bar, lambda run: run.value("rate"), is_least=is_least).row(run)
+    assert row.endswith(f"| 100 | {verdict} |")
