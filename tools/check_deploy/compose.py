@@ -136,6 +136,9 @@ def _check_builds(services: Mapping[str, Service]) -> Iterator[str]:
 def _check_surroundings(service: Service, place: str, *, topology: Topology) -> Iterator[str]:
     if "healthcheck" not in service:
         yield f"{place}: has no health check, nor says that it has none"
+    asked = service.get("healthcheck", {}).get("test", ())
+    if "pg_isready" in asked and not any(word.startswith("--host=") for word in asked):
+        yield f"{place}: its health check asks the socket, where PostgreSQL answers before others can reach it"
     if not {"cpus", "memory"} <= set(_limits(service)):
         yield f"{place}: has no limits"
     if "sh" in service.get("command", ())[:1] and "user" not in service:
