@@ -13,7 +13,7 @@ from tools.check_deploy.compose import UnsetError, check_compose, interpolate
 from tools.check_deploy.kubernetes import check_objects
 from tools.check_deploy.outside import Outside
 from tools.check_deploy.product import check_words
-from tools.check_deploy.units import check_units
+from tools.check_deploy.units import PROGRAM, check_units
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -68,6 +68,18 @@ def test_how_many_workers_there_are_is_said_where_every_start_reads_it() -> None
 
 def test_the_units_start_what_there_is() -> None:
     assert list(check_units(DEPLOY / "systemd")) == []
+
+
+def test_commands_by_hand_run_as_the_units_do() -> None:
+    guide = (ROOT / "docs" / "guides" / "deploy-with-systemd.md").read_text("utf-8")
+    (command,) = re.findall(r'^# rota\(\) \{ systemd-run (.*?) "\$@"; \}$', guide, re.MULTILINE | re.DOTALL)
+    *options, program = command.replace("\\\n", "").split()
+    unit = (DEPLOY / "systemd" / "rota-upgrade.service").read_text("utf-8").splitlines()
+    given = dict(option.removeprefix("--").partition("=")[::2] for option in options)
+    assert program == PROGRAM
+    assert given["property"] in unit
+    names = {"uid": "User", "gid": "Group", "working-directory": "WorkingDirectory", "setenv": "Environment"}
+    assert {f"{name}={given[option]}" for option, name in names.items()} <= set(unit)
 
 
 def test_the_manifests_are_sound() -> None:
