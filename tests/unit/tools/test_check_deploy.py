@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.check_deploy.chart import check_chart
+from tools.check_deploy.chart import check_chart, read_scaled
 from tools.check_deploy.compose import UnsetError, check_compose, interpolate
 from tools.check_deploy.kubernetes import check_objects
 from tools.check_deploy.outside import Outside
@@ -165,7 +165,7 @@ def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: s
         ("server.yaml", 'value: "10"', 'value: "20"', "may use 1Gi of memory, but its 20 tasks need 1408 MiB"),
         ("worker.yaml", "key: store-url", "key: store", "nothing says the value of ROTA_STORE__URL"),
         ("worker.yaml", "component: worker\n  template", "component: works\n  template", "chooses no pod"),
-        ("worker.yaml", "  strategy:", "  replicas: 3\n  strategy:", "every upgrade would undo"),
+        ("autoscaling/kustomization.yaml", "/spec/replicas", "/spec/paused", "every upgrade would undo"),
         ("worker.yaml", "path: /readyz", "path: /ready", "there is no /ready for its readinessProbe"),
         ("worker.yaml", "containerPort: 8422", "containerPort: 8420", "the settings say otherwise"),
         ("configmap.yaml", "port: 8422", "port: null", "the settings say otherwise"),
@@ -175,20 +175,22 @@ def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: s
             "monitor:\n      host: 127.0.0.1",
             "reaches its port monitor",
         ),
-        ("worker-hpa.yaml", "rota_queue_length", "rota_queue_size", "rota_queue_size is no metric"),
+        ("autoscaling/worker-hpa.yaml", "rota_queue_length", "rota_queue_size", "rota_queue_size is no metric"),
         ("configmap.yaml", "hosts: []", "hosts: [rota.example.com]", "is turned away"),
         ("configmap.yaml", "grpc_port", "grpc", "unknown setting api.grpc"),
     ],
 )
 def test_a_mistake_in_a_manifest_is_found(copy: Path, *, name: str, old: str, new: str, problem: str) -> None:
     spoil(copy / "kubernetes" / name, old=old, new=new)
-    objects = [
-        one
-        for path in sorted((copy / "kubernetes").glob("*.yaml"))
-        for one in yaml.safe_load_all(path.read_text("utf-8"))
-        if "kind" in one and one["kind"] != "Kustomization"
-    ]
-    assert problem in "\n".join(check_objects(objects, SECRETS))
+    assert problem in "\n".join(check_objects(read_scaled(copy / "kubernetes"), SECRETS))
+
+
+def test_no_autoscaler_is_applied_but_on_purpose() -> None:
+    kustomization = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text("utf-8"))
+    assert "components" not in kustomization
+    worker = (DEPLOY / "kubernetes" / "worker.yaml").read_text("utf-8")
+    assert "kind: HorizontalPodAutoscaler" not in worker
+    assert "  replicas: 3\n" in worker
 
 
 def test_names_in_a_text_are_looked_up() -> None:
