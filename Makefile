@@ -64,7 +64,7 @@ CONSOLE_TOOLS := $(VENV)/console-tools
 CONSOLE_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*')
 
 .PHONY: console
-console: setup $(CONSOLE_STAMP) ## Build the console from web/ (what `make dev` and the browser tests need)
+console: setup $(CONSOLE_STAMP) ## Build the console from web/ (what `make dev`, `make up` and the browser tests need)
 	@:
 
 # Where no package of npm can be had, all but the console works.
@@ -84,7 +84,7 @@ dev: setup try-console ## See Rota at work: API, scheduler, worker and SQLite in
 	@$(BIN)/rota dev
 
 .PHONY: up
-up: setup servers ## A cluster of three pods to try on this machine (TOPOLOGY=redis+mysql, redis, sentinel, cluster, postgres, etcd, sqlite)
+up: setup try-console servers ## A cluster of three pods to try on this machine (TOPOLOGY=redis+mysql, redis, sentinel, cluster, postgres, etcd, sqlite)
 	@$(PY) -m tools.try_cluster up $(if $(TOPOLOGY),--topology $(TOPOLOGY))
 
 .PHONY: down

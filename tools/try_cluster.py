@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,6 +27,7 @@ from rota.config.load import Sources, load
 from rota.config.tokens import issue_token
 from rota.infrastructure.database.migrate import upgrade
 from rota.interfaces.cli.dev import find_port, write_secret
+from rota.interfaces.http.console import is_built
 from tests.support.cluster import a_cluster
 from tests.support.servers.etcd import EtcdCluster
 from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
@@ -43,6 +45,7 @@ FIRST_PORT = 8420
 PORT_STEP = 10  # room for the other ports of a pod
 PODS = 3
 READY_WITHIN_S = 120.0
+NODE_TIMEOUT = timedelta(seconds=5)  # docs/guides/redis-sentinel-and-cluster.md
 Settings = dict[str, dict[str, str]]
 GONE_WITHIN_S = 60.0
 UNSETTLED = "a cluster is just starting or ending; try again in a moment"
@@ -109,7 +112,7 @@ def on_etcd() -> Iterator[Settings]:
 TOPOLOGIES: Mapping[str, Callable[[], AbstractContextManager[Settings]]] = {
     "redis+mysql": on_redis_and_mariadb,
     "sentinel": lambda: on_several_redis(RedisSentinels()),
-    "cluster": lambda: on_several_redis(RedisCluster()),
+    "cluster": lambda: on_several_redis(RedisCluster(node_timeout=NODE_TIMEOUT)),
     "postgres": on_postgres,
     "redis": on_redis,
     "etcd": on_etcd,
@@ -174,9 +177,10 @@ def wait_until_up(keeper: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
 
 def describe(state: dict[str, Any]) -> str:
     first, *others = state["urls"]
+    page = "console, with the token below" if is_built() else "no console was built"
     lines = [
         f"Rota is up: {len(state['urls'])} pods on {SERVERS[state['topology']]}. Logs and settings: {FOLDER}",
-        f"  Open   {first}  (console, with the token below; also {', '.join(others)})",
+        f"  Open   {first}  ({page}; also {', '.join(others)})",
         f"  Docs   {first}/docs",
         f"  Token  {state['token']}",
         "",

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import rota
 from rota.domain.errors import UnavailableError
 from rota.domain.task import SUCCESS
 from rota.infrastructure.etcd.client import EtcdClient
+from rota.infrastructure.etcd.ops import scan, under
 from tests.support import cluster_app
 from tests.support.cluster import Cluster, a_cluster, eventually, wait_until
+from tests.support.key_tables import find_row, read_key_table
 from tests.support.names import fresh_name
 from tests.support.patience import PATIENT_ETCD
 from tests.support.require import require_server
@@ -38,7 +41,7 @@ async def count_ends(handles: Sequence[rota.Handle]) -> Counter[str]:
     return Counter(task.status for task in await asyncio.gather(*(handle.wait("90s") for handle in handles)))
 
 
-async def test_etcd_alone_runs_everything_exactly_once(cluster: Cluster) -> None:
+async def test_etcd_alone_runs_everything_exactly_once(cluster: Cluster, etcd_server: EtcdServer) -> None:
     cluster.start_all("server", "pod-1", "pod-2")
     async with rota.Rota(cluster.settings, roles=()) as client:
         plain = await client.submit_many("noop", [{}] * 100)
@@ -48,6 +51,32 @@ async def test_etcd_alone_runs_everything_exactly_once(cluster: Cluster) -> None
         later = await client.submit("noop", {}, delay="1s", priority="high")
         assert await count_ends([*plain, *single, flaky, later]) == {SUCCESS: 117}
     assert Counter(cluster.runs().values()) == {1: 116, 2: 1}  # the flaky one failed once
+    assert await list_unlisted_keys(etcd_server, cluster.settings["coordinator"]["prefix"]) == []
+
+
+async def list_unlisted_keys(server: EtcdServer, prefix: str) -> list[tuple[str, bytes]]:
+    """Keys that the guide does not list, or whose value is no JSON where it does not say so."""
+    table, root = read_key_table("on-etcd-alone.md"), f"/{prefix}/"
+    client = EtcdClient(server.url(), PATIENT_ETCD, unavailable=UnavailableError)
+    try:
+        [found] = (await client.read([scan(under(root))])).answers
+    finally:
+        await client.close()
+    values = {kv.key.decode().removeprefix(root): kv.value for kv in found.range.kvs}
+    assert "configs/default/noop" in values
+    return [(key, value) for key, value in values.items() if not is_as_listed(find_row(table, key), value)]
+
+
+def is_as_listed(said: str | None, value: bytes) -> bool:
+    return said is not None and (is_json(value) or ("text" if value else "empty") in said)
+
+
+def is_json(value: bytes) -> bool:
+    try:
+        msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 @pytest.mark.slow  # a worker's lease has to run out, and a leader's

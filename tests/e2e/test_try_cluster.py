@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.interfaces.http.console import is_built
 from tests.support.cluster import REPOSITORY, bare_environment, wait_until
 from tests.support.require import require_server
 from tests.support.servers.process import free_port
@@ -63,6 +64,13 @@ def test_every_topology_is_known_by_its_servers() -> None:
     assert set(TOPOLOGIES) == set(SERVERS) == set(NEEDS)
 
 
+@pytest.mark.parametrize("target", ["dev", "up"])
+def test_what_promises_a_console_builds_it_first(target: str) -> None:
+    needed = re.search(rf"^{target}: (.*) ##", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert needed is not None
+    assert "try-console" in needed[1].split()
+
+
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_a_topology_comes_up_works_as_it_says_and_goes(topology: str, tmp_path: Path) -> None:
     for server in NEEDS[topology]:
@@ -73,6 +81,7 @@ def test_a_topology_comes_up_works_as_it_says_and_goes(topology: str, tmp_path: 
         said, (other,) = read_exports(up.stdout)
         command = next(line for line in up.stdout.splitlines() if "rota task submit" in line)
         assert "make down" in up.stdout
+        assert ("(console, with the token below;" in up.stdout) == is_built()
         assert "is ready" in type_in(tmp_path, "rota health", said=said)
         assert "Ada" in type_in(tmp_path, command.strip(), said=said)
         pods = re.findall(r"kill -9 (\d+) +# (pod-\d)", up.stdout)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -14,6 +15,8 @@ from tools.check_deploy.product import VERSION
 CHART = Path("helm/rota")
 HELPERS = Path("templates/_helpers.tpl")
 MANIFESTS = Path("kubernetes")
+SCALER = Path("autoscaling/worker-hpa.yaml")  # a component: it needs an adapter, which few have
+SCALED = "worker.autoscaling.enabled=true"
 NAME = "rota"
 HEAD = "# Rendered from deploy/helm/rota by `make docs`; what to change is there.\n"
 SOURCE = re.compile(r"^---\n# Source: rota/templates/(\S+)\n", re.MULTILINE)
@@ -23,7 +26,7 @@ NOT_LIVE = "worker.lease"  # one of those that are not
 LISTED = re.compile(r'"([a-z_]+\.[a-z_]+)"')
 VARIANTS: Mapping[str, Sequence[str]] = {
     "as it comes": (),
-    "scaled by the queue": ("worker.autoscaling.enabled=true",),
+    "scaled by the queue": (SCALED,),
     "with names": ("settings.api.hosts={rota.example.com}",),
     "on etcd": ("upgrade.enabled=false",),
     "open to others": ("networkPolicy.from[0].namespaceSelector.matchLabels.name=ingress", "image.tag=" + VERSION),
@@ -52,8 +55,24 @@ def check_chart(folder: Path, outside: Outside) -> Iterator[str]:
     for name, text in texts.items():
         objects = [one for one in yaml.safe_load_all(text) if one]
         yield from (f"{name}: {problem}" for problem in check_objects(objects, secrets))
+    scaled = read_scaled(folder / MANIFESTS)
+    yield from (f"deploy/kubernetes with {SCALER.parent}: {problem}" for problem in check_objects(scaled, secrets))
     yield from outside.validate(texts)
     yield from _check_kustomization(folder / MANIFESTS)
+    yield from _check_kustomization(folder / MANIFESTS / SCALER.parent)
+
+
+def read_scaled(folder: Path) -> list[dict[str, Any]]:
+    """The manifests with their component, as kustomize would join them."""
+    text = "---\n".join((_read_manifests(folder), (folder / SCALER).read_text("utf-8")))
+    objects = [one for one in yaml.safe_load_all(text) if one]
+    component = yaml.safe_load((folder / SCALER.parent / "kustomization.yaml").read_text("utf-8"))
+    for change in component["patches"]:
+        (patched,) = (one for one in objects if change["target"].items() <= {**one, **one["metadata"]}.items())
+        for step in yaml.safe_load(change["patch"]):
+            _, part, field = step["path"].split("/")
+            patched[part].pop(field, None)
+    return objects
 
 
 def _check_replacement(folder: Path, outside: Outside, *, text: str) -> Iterator[str]:
@@ -88,7 +107,12 @@ def _compare(folder: Path, outside: Outside) -> Iterator[str]:
 
 
 def _manifests(folder: Path, outside: Outside) -> dict[str, str]:
-    text, problems = _render(folder, outside, values=folder / MANIFESTS / "chart-values.yaml")
+    scaler = _render_files(folder, outside, SCALED)[SCALER.name]
+    return {**_render_files(folder, outside), str(SCALER): scaler}
+
+
+def _render_files(folder: Path, outside: Outside, *changes: str) -> dict[str, str]:
+    text, problems = _render(folder, outside, changes=changes)
     if problems:
         raise SystemExit("\n".join(problems))
     _, *parts = SOURCE.split(text)
@@ -99,11 +123,8 @@ def _manifests(folder: Path, outside: Outside) -> dict[str, str]:
     return files
 
 
-def _render(
-    folder: Path, outside: Outside, *, changes: Sequence[str] = (), values: Path | None = None
-) -> tuple[str, list[str]]:
+def _render(folder: Path, outside: Outside, *, changes: Sequence[str] = ()) -> tuple[str, list[str]]:
     words = [word for change in changes for word in ("--set", change)]
-    words += [] if values is None else ["--values", str(values)]
     return outside.ask("helm", "template", NAME, str(folder / CHART), *words)
 
 
@@ -112,11 +133,11 @@ def _read_manifests(folder: Path) -> str:
 
 
 def _is_object(path: Path) -> bool:
-    return path.name not in ("kustomization.yaml", "chart-values.yaml")
+    return path.name != "kustomization.yaml"
 
 
 def _check_kustomization(folder: Path) -> Iterator[str]:
     named = set(yaml.safe_load((folder / "kustomization.yaml").read_text("utf-8"))["resources"])
     present = {path.name for path in folder.glob("*.yaml") if _is_object(path)} - {"secret.example.yaml"}
     if named != present:
-        yield f"kustomization.yaml: differs from the folder in {', '.join(sorted(named ^ present))}"
+        yield f"{folder.name}/kustomization.yaml: differs from the folder in {', '.join(sorted(named ^ present))}"

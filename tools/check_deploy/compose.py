@@ -10,7 +10,16 @@ from urllib.parse import urlsplit
 import yaml
 
 from rota.domain.durations import parse_duration
-from tools.check_deploy.product import VERSION, Launch, check_launch, drains_within, is_refused, keeps_results, ports_of
+from tools.check_deploy.product import (
+    VERSION,
+    Launch,
+    check_launch,
+    drains_within,
+    fits_memory,
+    is_refused,
+    keeps_results,
+    ports_of,
+)
 
 USUAL_URL = "http://127.0.0.1:8420"  # that `rota health` asks if it is told of none
 ON_DEMAND = ("build", "client")
@@ -100,6 +109,7 @@ def _check_service(service: Service, place: str, *, topology: Topology) -> Itera
     yield from check_launch(launch)
     yield from drains_within(launch, parse_duration("stop_grace_period", service["stop_grace_period"]).total_seconds())
     yield from keeps_results(launch, {volume.split(":")[1] for volume in service.get("volumes", ())})
+    yield from fits_memory(launch, _limits(service).get("memory"))
     yield from _check_ports(service, launch)
     yield from _check_health(service.get("healthcheck", {}).get("test", ()), launch)
     for key in ("ROTA_STORE__URL", "ROTA_COORDINATOR__URL", "ROTA_URL"):
@@ -126,8 +136,10 @@ def _check_builds(services: Mapping[str, Service]) -> Iterator[str]:
 def _check_surroundings(service: Service, place: str, *, topology: Topology) -> Iterator[str]:
     if "healthcheck" not in service:
         yield f"{place}: has no health check, nor says that it has none"
-    limits = service.get("deploy", {}).get("resources", {}).get("limits", {})
-    if not {"cpus", "memory"} <= set(limits):
+    asked = service.get("healthcheck", {}).get("test", ())
+    if "pg_isready" in asked and not any(word.startswith("--host=") for word in asked):
+        yield f"{place}: its health check asks the socket, where PostgreSQL answers before others can reach it"
+    if not {"cpus", "memory"} <= set(_limits(service)):
         yield f"{place}: has no limits"
     if "sh" in service.get("command", ())[:1] and "user" not in service:
         yield f"{place}: an image leaves root for its own server alone, and not for a shell"
@@ -137,6 +149,11 @@ def _check_surroundings(service: Service, place: str, *, topology: Topology) -> 
     for volume in service.get("volumes", ()):
         if volume.partition(":")[0] not in topology.volumes:
             yield f"{place}: its volume {volume} is not declared"
+
+
+def _limits(service: Service) -> Mapping[str, str]:
+    limits: Mapping[str, str] = service.get("deploy", {}).get("resources", {}).get("limits", {})
+    return limits
 
 
 def _check_ports(service: Service, launch: Launch) -> Iterator[str]:

@@ -12,6 +12,7 @@ from tools.check_deploy.product import (
     Launch,
     check_launch,
     drains_within,
+    fits_memory,
     is_monitored_from_outside,
     keeps_results,
     ports_of,
@@ -43,7 +44,8 @@ def _check_pod(pod: Object, place: str, *, objects: Sequence[Object], secrets: S
     yield from _check_security(pod, container, place=place)
     if not container["image"].endswith(f":{VERSION}"):
         yield f"{place}: its image is {container['image']}, this release is {VERSION}"
-    if "memory" not in container.get("resources", {}).get("limits", {}):
+    memory = container.get("resources", {}).get("limits", {}).get("memory")
+    if memory is None:
         yield f"{place}: has no limit of memory"
     accounts = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
     if pod.get("serviceAccountName") not in {None, *accounts}:
@@ -56,6 +58,7 @@ def _check_pod(pod: Object, place: str, *, objects: Sequence[Object], secrets: S
         file = _write_settings(pod, objects, folder=Path(folder))
         launch = Launch(place, container["args"], given, file)
         yield from check_launch(launch)
+        yield from fits_memory(launch, memory)
         yield from keeps_results(launch, {one["mountPath"] for one in container["volumeMounts"]})
         if file is not None and not _reads_settings(container, given):
             yield f"{place}: ROTA_CONFIG does not name its settings, so that commands beside it would read others"

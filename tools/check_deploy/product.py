@@ -21,6 +21,7 @@ from rota.interfaces.http.gate import host_name
 from rota.interfaces.http.server import known_hosts
 
 VERSION = __version__
+PROCESS_MIB, TASK_MIB = 128, 64  # a worker by itself, and the process of a `def` task with the imports that are usual
 LEAVING_S = 13  # a process whose last task has ended reports and leaves the pool: docs/guides/running-a-cluster.md
 PROBES = frozenset({"/livez", "/readyz"}) & PUBLIC
 CLIENT_VARIABLES = frozenset({"ROTA_URL", "ROTA_TOKEN", "ROTA_CONFIG"})  # those that are no settings
@@ -30,6 +31,7 @@ VARIABLE = re.compile(rf"\b{PREFIX}[A-Z_]+{DIVIDER}[A-Z_]+\b")
 METRIC = re.compile(
     r"\brota_(?:queue|tasks|scheduler|workers?|attempts|schedules?|http|grpc|connections?|coordinator)_\w+"
 )
+MEMORY = re.compile(r"^(\d+)([MG])i?$")
 WITH_API = frozenset({"api", "server"})
 WITH_WORKER = frozenset({"server", "worker"})
 PROCESSES = WITH_API | {"scheduler", "worker"}
@@ -99,6 +101,16 @@ def drains_within(launch: Launch, seconds: float) -> Iterator[str]:
         yield f"{launch.place}: it is killed after {seconds:g} s, but may need {needed:g} s to drain"
 
 
+def fits_memory(launch: Launch, limit: str | None) -> Iterator[str]:
+    """Whoever runs a worker has room for as many `def` tasks as it takes, each in a process of its own."""
+    settings = settings_of(launch)
+    if settings is None or limit is None or launch.role not in WITH_WORKER:
+        return
+    needed = PROCESS_MIB + settings.worker.capacity * TASK_MIB
+    if _mebibytes(limit) < needed:
+        yield f"{launch.place}: may use {limit} of memory, but its {settings.worker.capacity} tasks need {needed} MiB"
+
+
 def keeps_results(launch: Launch, kept: Collection[str]) -> Iterator[str]:
     """Whoever runs a worker has a spool, in one of the folders that outlive it."""
     settings = settings_of(launch)
@@ -114,6 +126,12 @@ def check_words(text: str, place: str) -> Iterator[str]:
         yield f"{place}: {name} is no setting"
     for name in sorted(set(METRIC.findall(text)) - METRICS):
         yield f"{place}: {name} is no metric"
+
+
+def _mebibytes(limit: str) -> int:
+    """`512Mi` and `1Gi` of Kubernetes, `512M` and `1G` of compose, which are the same."""
+    number, unit = MEMORY.findall(limit)[0]
+    return int(number) * (1024 if unit == "G" else 1)
 
 
 def _sources(launch: Launch) -> Sources:

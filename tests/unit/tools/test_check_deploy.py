@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.check_deploy.chart import check_chart
+from tools.check_deploy.chart import check_chart, read_scaled
 from tools.check_deploy.compose import UnsetError, check_compose, interpolate
 from tools.check_deploy.kubernetes import check_objects
 from tools.check_deploy.outside import Outside
 from tools.check_deploy.product import check_words
-from tools.check_deploy.units import check_units
+from tools.check_deploy.units import PROGRAM, check_units
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -70,6 +70,18 @@ def test_the_units_start_what_there_is() -> None:
     assert list(check_units(DEPLOY / "systemd")) == []
 
 
+def test_commands_by_hand_run_as_the_units_do() -> None:
+    guide = (ROOT / "docs" / "guides" / "deploy-with-systemd.md").read_text("utf-8")
+    (command,) = re.findall(r'^# rota\(\) \{ systemd-run (.*?) "\$@"; \}$', guide, re.MULTILINE | re.DOTALL)
+    *options, program = command.replace("\\\n", "").split()
+    unit = (DEPLOY / "systemd" / "rota-upgrade.service").read_text("utf-8").splitlines()
+    given = dict(option.removeprefix("--").partition("=")[::2] for option in options)
+    assert program == PROGRAM
+    assert given["property"] in unit
+    names = {"uid": "User", "gid": "Group", "working-directory": "WorkingDirectory", "setenv": "Environment"}
+    assert {f"{name}={given[option]}" for option, name in names.items()} <= set(unit)
+
+
 def test_the_manifests_are_sound() -> None:
     assert list(check_chart(DEPLOY, NOTHING)) == []
 
@@ -79,7 +91,7 @@ def test_the_manifests_are_sound() -> None:
     [
         ("ROTA_WORKER__CAPACITY", "ROTA_WORKER__CAPCITY", "unknown setting ROTA_WORKER__CAPCITY"),
         ("ROTA_URL: http", "ROTA_ADDRESS: http", "ROTA_ADDRESS is neither a setting"),
-        ('ROTA_WORKER__CAPACITY: "20"', 'ROTA_WORKER__CAPACITY: "many"', "worker.capacity"),
+        ('ROTA_WORKER__CAPACITY: "10"', 'ROTA_WORKER__CAPACITY: "many"', "worker.capacity"),
         ("command: [worker, --app,", "command: [worker, --apps,", "--apps"),
         ("command: [cluster]", "command: [clusters]", "no command rota clusters"),
         ("stop_grace_period: 50s", "stop_grace_period: 40s", "may need 45 s to drain"),
@@ -91,13 +103,16 @@ def test_the_manifests_are_sound() -> None:
         ("healthcheck: {test: [CMD, rota", "healthy: {test: [CMD, rota", "scheduler: has no health check"),
         ('"http://127.0.0.1:8422"', '"http://127.0.0.1:8420"', "worker: its health check asks the port 8420"),
         ("health], interval", "health, --url, http://127.0.0.1:80], interval", "health check asks the port 80"),
-        (", resources: {limits: {cpus: \"1\", memory: 512M}}}", "}", "worker: has no limits"),
+        (", resources: {limits: {cpus: \"1\", memory: 1G}}}", "}", "worker: has no limits"),
+        ("memory: 1G}}}", "memory: 512M}}}", "worker: may use 512M of memory, but its 10 tasks need 768 MiB"),
+        ('ROTA_WORKER__CAPACITY: "10"', 'ROTA_WORKER__CAPACITY: "20"', "may use 1G of memory, but its 20 tasks need"),
         ('["mysql:/var/lib/mysql"]', '["data:/var/lib/mysql"]', "is not declared"),
         ("rota:0.1.0}", "rota:0.0.9}", "this release is"),
         ("image: rota:0.1.0", "image: rota:0.0.9", "rota: its image is rota:0.0.9, this release is"),
         ("image: rota:0.1.0", "image: ${IMAGE:-rota:0.1.0}", "would take the name of the user's image"),
         ("      ROTA_WORKER__SPOOL: *spool\n", "", "worker: results that wait for the store end with it"),
         ("    volumes: *spools\n", "", "worker: results that wait for the store end with it"),
+        ("--host=127.0.0.1, ", "", "postgres: its health check asks the socket"),
         ("    user: redis ", "    # ", "redis: an image leaves root for its own server alone"),
     ],
 )  # fmt: skip
@@ -146,9 +161,11 @@ def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: s
         ("server.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "lacks readOnlyRoot"),
         ("server.yaml", "checksum/settings", "checksum/other", "goes on with its settings when others are installed"),
         ("worker.yaml", "mountPath: /var/lib/rota", "mountPath: /var/lib/other", "results that wait for the store end"),
+        ("worker.yaml", "memory: 1Gi", "memory: 512Mi", "may use 512Mi of memory, but its 10 tasks need 768 MiB"),
+        ("server.yaml", 'value: "10"', 'value: "20"', "may use 1Gi of memory, but its 20 tasks need 1408 MiB"),
         ("worker.yaml", "key: store-url", "key: store", "nothing says the value of ROTA_STORE__URL"),
         ("worker.yaml", "component: worker\n  template", "component: works\n  template", "chooses no pod"),
-        ("worker.yaml", "  strategy:", "  replicas: 3\n  strategy:", "every upgrade would undo"),
+        ("autoscaling/kustomization.yaml", "/spec/replicas", "/spec/paused", "every upgrade would undo"),
         ("worker.yaml", "path: /readyz", "path: /ready", "there is no /ready for its readinessProbe"),
         ("worker.yaml", "containerPort: 8422", "containerPort: 8420", "the settings say otherwise"),
         ("configmap.yaml", "port: 8422", "port: null", "the settings say otherwise"),
@@ -158,20 +175,22 @@ def test_a_mistake_in_a_unit_is_found(copy: Path, *, name: str, old: str, new: s
             "monitor:\n      host: 127.0.0.1",
             "reaches its port monitor",
         ),
-        ("worker-hpa.yaml", "rota_queue_length", "rota_queue_size", "rota_queue_size is no metric"),
+        ("autoscaling/worker-hpa.yaml", "rota_queue_length", "rota_queue_size", "rota_queue_size is no metric"),
         ("configmap.yaml", "hosts: []", "hosts: [rota.example.com]", "is turned away"),
         ("configmap.yaml", "grpc_port", "grpc", "unknown setting api.grpc"),
     ],
 )
 def test_a_mistake_in_a_manifest_is_found(copy: Path, *, name: str, old: str, new: str, problem: str) -> None:
     spoil(copy / "kubernetes" / name, old=old, new=new)
-    objects = [
-        one
-        for path in sorted((copy / "kubernetes").glob("*.yaml"))
-        for one in yaml.safe_load_all(path.read_text("utf-8"))
-        if "kind" in one and one["kind"] != "Kustomization"
-    ]
-    assert problem in "\n".join(check_objects(objects, SECRETS))
+    assert problem in "\n".join(check_objects(read_scaled(copy / "kubernetes"), SECRETS))
+
+
+def test_no_autoscaler_is_applied_but_on_purpose() -> None:
+    kustomization = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text("utf-8"))
+    assert "components" not in kustomization
+    worker = (DEPLOY / "kubernetes" / "worker.yaml").read_text("utf-8")
+    assert "kind: HorizontalPodAutoscaler" not in worker
+    assert "  replicas: 3\n" in worker
 
 
 def test_names_in_a_text_are_looked_up() -> None:
