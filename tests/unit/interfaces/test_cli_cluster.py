@@ -382,6 +382,7 @@ def test_a_calendar_is_put_from_files_and_a_country(api: FakeApi, capsys: Printe
         (["-f", "{}/list.yaml"], "is no calendar"),
         (["-f", "{}/broken.yaml"], "is not YAML"),
         (["-f", "{}/none.yaml"], "cannot be read"),
+        (["-f", "{}/empty.yaml"], "empty.yaml has none of the parts of a calendar, such as dates"),
     ],
 )
 def test_a_calendar_that_cannot_be_read_is_not_sent(
@@ -389,6 +390,7 @@ def test_a_calendar_that_cannot_be_read_is_not_sent(
 ) -> None:
     (tmp_path / "list.yaml").write_text("[1]")
     (tmp_path / "broken.yaml").write_text("{")
+    (tmp_path / "empty.yaml").write_text("{}")
     assert run(["calendar", "put", "x", *(one.replace("{}", str(tmp_path)) for one in options)]) == 2
     assert told in capsys.readouterr().err
 

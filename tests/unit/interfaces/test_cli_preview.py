@@ -162,6 +162,14 @@ def test_a_mistake_names_the_option_and_not_the_field(
     assert f"error: {option}: is too late\n" in capsys.readouterr().err
 
 
+def test_a_mistake_names_no_field_that_was_not_typed(api: FakeApi, capsys: Printed) -> None:
+    refused = {"type": "about:blank", "title": "x", "status": 422, "code": "invalid_request", "detail": "x"}
+    errors = [{"field": "end", "problem": "must be later than begin"}]
+    api.on("GET /schedules:forecast", httpx2.Response(422, json={**refused, "errors": errors}))
+    assert run(["schedule", "forecast"]) == 2
+    assert "error: --to: must be later than --from\n" in capsys.readouterr().err
+
+
 def test_revisions_say_when_and_by_whom(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /task-configs/email/revisions", page({**CONFIG, "updated_by": "ada"}))
     assert run(["config-type", "revisions", "email"]) == 0
