@@ -86,7 +86,7 @@ def test_lines_that_are_the_same_have_types_of_their_own_and_are_told() -> None:
     first, second = (one["type"] for one in found.definitions)
     assert second == f"{first}-2"
     need = "a worker needs a function of this name, or give executor.function, MODULE:NAME"
-    assert notes(found)[-1] == f"its type is {second}: 2 would be x; {need}"
+    assert notes(found)[-1] == f"its type is {second}, since 2 would be called x; {need}"
 
 
 def test_the_zone_of_the_commands_of_a_crontab_is_not_that_of_its_times() -> None:
@@ -300,8 +300,10 @@ def test_jobs_of_xxl_job_are_read_from_csv_and_from_a_dump(write: Callable[..., 
     assert len(found.notes) == 1, "one has no timeout"
     found.name_apart()
     assert [one["type"] for one in found.definitions] == [f"demoJobHandler-{number}" for number in (1, 2, 3)]
-    told = "its type is demoJobHandler-1: 3 would be demoJobHandler; a worker needs a function of this name, or give"
-    assert notes(found)[1] == f"{told} executor.function, MODULE:NAME"
+    told = (
+        "its type is demoJobHandler-1, since 3 would be called demoJobHandler; a worker needs a function of this name,"
+    )
+    assert notes(found)[1] == f"{told} or give executor.function, MODULE:NAME"
 
 
 def test_a_job_of_xxl_job_without_a_schedule_is_a_type_without_one() -> None:

@@ -67,7 +67,9 @@ class Translation:
             if alike[name] > 1:
                 made = next(one for one in _numbered(f"{name}-{ending}") if one not in taken)
                 taken.add(made)
-                self.note(place, f"its type is {prefix}{made}: {alike[name]} would be {name}{_need(definition)}")
+                self.note(
+                    place, f"its type is {prefix}{made}, since {alike[name]} would be called {name}{_need(definition)}"
+                )
                 definition["type"] = made
             definition["type"] = f"{prefix}{definition['type']}"
 
