@@ -133,7 +133,10 @@ def test_a_token_is_made_used_and_revoked(typed: Rota, monkeypatch: pytest.Monke
 
 def test_types_are_defined_paused_and_deleted(typed: Rota, server: Server) -> None:
     (server.folder / "types.yaml").write_text("type: report\ntimeout_seconds: 60\nmax_concurrent: 2\n", "utf-8")
-    assert typed("config-type", "apply", "-f", "types.yaml")[:2] == (0, "report is at revision 1\n")
+    assert typed("config-type", "apply", "-f", "types.yaml")[:2] == (
+        0,
+        "+ report\nreport is at revision 1\ndone: 1 is new\n",
+    )
     (server.folder / "again.yaml").write_text(typed("config-type", "get", "report", "-o", "yaml")[1], "utf-8")
     assert typed("config-type", "apply", "-f", "again.yaml")[0] == 0
     assert typed("config-type", "pause", "report")[0] == 0

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -12,6 +13,7 @@ from rota.config.registry import Registries, Surroundings
 from rota.config.schema import upgrade_schema
 from rota.config.tokens import issue_token
 from rota.domain.calendar import BusinessDays, Calendar, StoredCalendar
+from rota.domain.declaration import mark, unscheduled
 from rota.domain.schedule import Schedule
 from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.system import SystemClock, SystemRandom
@@ -86,6 +88,23 @@ async def test_a_calendar_that_ends_soon_is_a_finding_if_a_schedule_keeps_to_it(
     assert found.text == f"over knows nothing after {now.year - 1}, and then mail, report will not fire"
     assert "rota calendar put" in found.fix
     assert examined.nodes == {}  # none lives, which can be seen all the same
+
+
+async def test_a_schedule_of_the_code_that_is_left_out_is_a_finding() -> None:
+    with TemporaryDirectory() as folder:
+        loaded = load(Sources(flags={"store.url": f"sqlite:///{folder}/rota.db"}))
+        await upgrade_schema(loaded.settings)
+        assert by_subject(await examine(loaded))["schedules in code"].is_sound
+        async with Registries().stores.get("sqlite")(
+            Surroundings(loaded.settings, SystemClock(), SystemRandom())
+        ) as store:
+            await store.configs.put(a_config("report", executor_config=mark(unscheduled("1f", ["cn"]))))
+            found = by_subject(await examine(loaded))["schedules in code"]
+            await store.calendars.put(StoredCalendar(calendar=Calendar(name="cn")))
+            later = by_subject(await examine(loaded))["schedules in code"]
+    assert found.text == "left out is that of report, when there was no calendar cn"
+    assert found.fix == "rota calendar put cn, then start again what has that code"
+    assert later.fix == "start again what has that code"
 
 
 async def test_who_lives_is_told_on_a_redis_that_is_not_sound(redis_server: RedisServer) -> None:

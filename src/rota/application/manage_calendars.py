@@ -119,7 +119,7 @@ class ManageCalendars:
         first = this_year - 1 if sources.first_year is None else sources.first_year
         last = max(this_year + YEARS_AHEAD, first) if sources.last_year is None else sources.last_year
         if not 0 <= last - first < MOST_YEARS:
-            raise InvalidError("last_year", f"must be 0 to {MOST_YEARS - 1} years after first_year, {first}")
+            raise InvalidError("last_year", f"must be {first} to {first + MOST_YEARS - 1}: {MOST_YEARS} years at most")
         found = await days.of_country(sources.country or "", range(first, last + 1), subdivision=sources.subdivision)
         known = ""
         if found.worked_until is not None:

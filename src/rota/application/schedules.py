@@ -9,6 +9,7 @@ from rota.application.calendars import calendars_of
 from rota.application.node import Node
 from rota.domain.checks import check_instant, check_number
 from rota.domain.cron.words import Language
+from rota.domain.declaration import find_missing_calendars
 from rota.domain.errors import NotFoundError
 from rota.domain.ids import TenantId
 from rota.domain.paging import MAX_PAGE
@@ -69,7 +70,7 @@ class LookAtSchedules:
         """When the schedule of a type fires, around now or another moment; `NotFoundError` when there is none."""
         config = await self._get(tenant_id, task_type)
         if config.schedule is None:
-            raise NotFoundError("schedule", task_type)
+            raise _absent(config)
         made = await self.preview_unsaved(
             config.schedule, (tenant_id, task_type), count=count, after=after, runs=config.runs
         )
@@ -120,6 +121,15 @@ class LookAtSchedules:
         if config is None:
             raise NotFoundError("task config", task_type)
         return config
+
+
+def _absent(config: TaskConfig) -> NotFoundError:
+    error = NotFoundError("schedule", config.type)
+    if missing := find_missing_calendars(config):
+        problem = f"the schedule that the code gives {config.type} was left out: there was no calendar"
+        way = f"rota calendar put {missing[0]}, then start again what has that code"
+        error.args = (f"{problem} {', '.join(missing)}; {way}",)
+    return error
 
 
 def _state(config: TaskConfig) -> ScheduleState:

@@ -330,9 +330,9 @@ class AsyncSchedules:
         return await self._wire.send(schedule_calls.preview_config(type, count, after=after))
 
     async def preview(
-        self, schedule: Mapping[str, Any], *, type: str = "", count: int = 5, after: datetime | None = None
+        self, schedule: Mapping[str, Any] | str, *, type: str = "", count: int = 5, after: datetime | None = None
     ) -> SchedulePreview:
-        """The same for a schedule that is not stored, such as `{"cron": "0 9 * * 1-5"}`."""
+        """The same for what is not stored: `"0 9 * * 1-5"`, or a schedule such as `{"every_seconds": 90}`."""
         return await self._wire.send(schedule_calls.preview_schedule(schedule, type, count=count, after=after))
 
     async def pause(self, type: str, *, note: str = "") -> TaskConfig:

@@ -33,10 +33,11 @@ def preview_config(type: str, count: int, *, after: datetime | None) -> Call[Sch
 
 
 def preview_schedule(
-    schedule: Mapping[str, Any], type: str, *, count: int, after: datetime | None
+    schedule: Mapping[str, Any] | str, type: str, *, count: int, after: datetime | None
 ) -> Call[SchedulePreview]:
     """Looks only, so that it may be sent again."""
-    body = PreviewSchedule(schedule=dict(schedule), type=type, count=count, after=after)
+    wanted = {"cron": schedule} if isinstance(schedule, str) else dict(schedule)
+    body = PreviewSchedule(schedule=wanted, type=type, count=count, after=after)
     return writing("POST", path_of("schedules", verb="preview"), kind=SchedulePreview, body=body, may_repeat=True)
 
 

@@ -25,7 +25,7 @@ from rota.application.settle import settle
 from rota.config.settings import TaskSettings
 from rota.domain.audit import MAX_ACTOR, AuditEntry
 from rota.domain.checks import tidy_text
-from rota.domain.declaration import find_declaration, mark, names_schedule
+from rota.domain.declaration import find_declaration, mark, names_schedule, unscheduled
 from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.firing import Calendars, check_schedule, first_fire_at
 from rota.domain.ids import DEFAULT_TENANT
@@ -78,8 +78,8 @@ def _without_schedule(wanted: TaskConfig, missing: Sequence[str], *, function: s
         problem=f"there is no calendar {', '.join(missing)}",
         fix=f"rota calendar put {missing[0]}, then start this again",
     )
-    unscheduled = mark(f"{find_declaration(wanted)} unscheduled", names_schedule=True)
-    return replace(wanted, schedule=None, executor_config=unscheduled)
+    declaration = unscheduled(find_declaration(wanted) or "", missing)
+    return replace(wanted, schedule=None, executor_config=mark(declaration, names_schedule=True))
 
 
 async def _declare(wanted: TaskConfig, node: Node, *, calendars: Calendars, now: datetime) -> None:

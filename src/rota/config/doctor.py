@@ -20,6 +20,7 @@ from rota.config.load import Loaded
 from rota.config.registry import ETCD_SCHEMES, REDIS_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
 from rota.config.schema import find_schema_problem, read_schema, tell_schema
 from rota.config.settings import Settings
+from rota.domain.declaration import find_missing_calendars
 from rota.domain.errors import ConfigError, RotaError, UnavailableError
 from rota.domain.ids import DEFAULT_TENANT
 from rota.infrastructure.server_urls import split_url
@@ -34,6 +35,7 @@ NOT_TOLD = "not told to this user"
 LOOK_AT_SETTINGS = "rota settings show --origin"
 MOST_UNREADABLE = 5  # schedules that are named
 MOST_TOKENS = 500  # that are looked at
+MOST_TYPES = 1000  # that are looked at
 MOST_CALENDARS = 500  # that are looked at
 ENDS_SOON = timedelta(days=60)  # the days of a country are announced in the last weeks of a year
 MOST_NAMED = 5  # nodes
@@ -114,7 +116,11 @@ async def _examine_etcd_store(settings: Settings) -> list[Finding]:
 
 async def _examine_contents(settings: Settings) -> list[Finding]:
     schedules = await _try("schedules", _examine_schedules(settings))
-    return [schedules, *([await _try("calendars", _examine_calendars(settings))] if schedules.is_sound else [])]
+    if not schedules.is_sound:
+        return [schedules]
+    calendars = await _try("calendars", _examine_calendars(settings))
+    declared = await _try("schedules in code", _examine_declared(settings))
+    return [schedules, calendars, declared]
 
 
 async def _find_nodes(settings: Settings) -> Mapping[str, frozenset[str]] | None:
@@ -184,6 +190,21 @@ async def _examine_calendars(settings: Settings) -> Finding:
         return Finding("calendars", f"those that schedules name know the next {ENDS_SOON.days} days")
     fix = "give later years to rota calendar put NAME; for those of a country perhaps pip install --upgrade holidays"
     return Finding("calendars", "; ".join(told), fix=fix)
+
+
+async def _examine_declared(settings: Settings) -> Finding:
+    """Whether what the code says of its schedules is in effect: it is left out for want of a calendar."""
+    around = Surroundings(settings, SystemClock(), SystemRandom())
+    async with Registries().stores.get(scheme_of(settings.store.url))(around) as store:
+        types = await store.configs.list_page(DEFAULT_TENANT, limit=MOST_TYPES)
+        lacking = {one.type: find_missing_calendars(one) for one in types if find_missing_calendars(one)}
+        present = {one.name for one in await store.calendars.list_page(DEFAULT_TENANT, limit=MOST_CALENDARS)}
+    if not lacking:
+        return Finding("schedules in code", "none is left out")
+    told = [f"that of {name}, when there was no calendar {', '.join(lacking[name])}" for name in lacking]
+    puts = sorted({f"rota calendar put {name}" for names in lacking.values() for name in names if name not in present})
+    fix = ", then ".join([*puts, "start again what has that code"])
+    return Finding("schedules in code", f"left out is {'; '.join(told[:MOST_NAMED])}", fix=fix)
 
 
 async def _examine_coordinator(settings: Settings) -> list[Finding]:

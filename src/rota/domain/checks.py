@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from rota.domain.errors import InvalidError
+from rota.domain.zones import suggest_zone
 
 MAX_PAYLOAD_BYTES = 256 * 1024
 MAX_RESULT_BYTES = 64 * 1024
@@ -114,7 +115,10 @@ def check_zone(field: str, name: object) -> str:
     try:
         ZoneInfo(text)
     except (KeyError, ValueError, OSError) as exc:
-        raise InvalidError(field, problem) from exc
+        near = suggest_zone(text)
+        raise InvalidError(
+            field, f"{text!r} is not an IANA time zone; did you mean {near}?" if near else problem
+        ) from exc
     return text
 
 

@@ -6,6 +6,7 @@ Otherwise the config is theirs, and the code says nothing any more.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,8 @@ from rota.domain.task_config import LOCAL, TaskConfig
 
 MARK = "declared"
 NAMED = "declared_schedule"  # beside the mark: whether that declaration named a schedule; earlier releases did not say
+
+_UNSCHEDULED = " unscheduled: "
 
 
 def mark(declaration: str, *, names_schedule: bool = False) -> str:
@@ -32,6 +35,17 @@ def find_declaration(config: TaskConfig) -> str | None:
 def names_schedule(config: TaskConfig) -> bool:
     """Whether the declaration that made it is known to have named a schedule."""
     return find_declaration(config) is not None and json.loads(config.executor_config).get(NAMED) is True
+
+
+def unscheduled(declaration: str, missing: Sequence[str]) -> str:
+    """This declaration without its schedule, since these calendars are not there: another one than the whole."""
+    return f"{declaration}{_UNSCHEDULED}{', '.join(missing)}"
+
+
+def find_missing_calendars(config: TaskConfig) -> Sequence[str]:
+    """Those for want of which what the code says of its schedule was left out."""
+    _, _, named = (find_declaration(config) or "").partition(_UNSCHEDULED)
+    return named.split(", ") if named else ()
 
 
 def executor_settings(config: TaskConfig) -> Any:

@@ -129,7 +129,7 @@ REGISTRY = TaskRegistry()  # data only: what the decorator found, read by whoeve
 
 
 def cron(
-    expression: str,
+    expression: str | None = None,
     /,
     *,
     type: str | None = None,
@@ -144,8 +144,9 @@ def cron(
     """
     from rota.domain.schedule_form import schedule_from  # with its tables of time: nobody else needs it
 
-    if callable(expression):
-        raise InvalidError("cron", 'is missing: write @rota.cron("0 9 * * *")')
+    if expression is None or callable(expression):
+        ways = '@rota.cron("0 9 * * *") or, for a pace, @rota.cron("@every 5s")'
+        raise InvalidError("cron", f"is missing: write {ways}; schedule={{}} has only the other keys")
     keys = _schedule_keys(schedule or {}, zone=zone, options=options)
     wanted = schedule_from({**keys, "cron": expression})
 

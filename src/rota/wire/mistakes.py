@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from msgspec.inspect import CollectionType, EnumType, Metadata, StructType, Type, UnionType, type_info
 
 from rota.domain.errors import InvalidError
+from rota.domain.schedule_form import KNOWN_KEYS
 from rota.domain.spelling import find_near, hint
 
 MOST_NAME = 100  # characters of a name that is shown again
+UNDER_SCHEDULE = "it belongs in `schedule`"
 WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -41,7 +43,8 @@ def explain(
     place = ".".join(part for part in (within, _find_key(problem, path, given=given)) if part)
     if named := _UNKNOWN.fullmatch(problem):
         name = named[1][:MOST_NAME]
-        meant = hint(name, _names_at(wanted, path))
+        names = _names_at(wanted, path)
+        meant = UNDER_SCHEDULE if name in KNOWN_KEYS and "schedule" in names else hint(name, names)
         return InvalidError(f"{place}.{name}" if place else name, f"is not known; {meant}")
     if named := _MISSING.fullmatch(problem):
         return InvalidError(f"{place}.{named[1]}" if place else named[1], "is missing")

@@ -167,6 +167,7 @@ def test_what_does_not_go_together_is_refused(calendar: Calendar, sources: Sourc
         with pytest.raises(InvalidError) as caught:
             await calendars.put(StoredCalendar(calendar=calendar), sources=sources)
         assert caught.value.field == field
+        assert "first_year" not in caught.value.problem.partition(";")[0], "the command has --years alone"
 
     scene()
 

@@ -6,6 +6,7 @@ import pytest
 
 from rota.application.schedules import LookAtSchedules
 from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.declaration import mark, unscheduled
 from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.firing import FullFiring
 from rota.domain.ids import DEFAULT_TENANT
@@ -74,6 +75,10 @@ async def test_what_is_not_there_is_not_found_and_too_many_are_refused() -> None
     with pytest.raises(NotFoundError) as caught:
         await look.preview(*KEY, count=1)
     assert caught.value.code == "schedule_not_found"
+    left_out = mark(unscheduled("1f", ["cn", "de"]), names_schedule=True)
+    await bench.node.store.configs.put(a_config(EMAIL, executor_config=left_out))
+    with pytest.raises(NotFoundError, match="was left out: there was no calendar cn, de; rota calendar put cn, then"):
+        await look.preview(*KEY, count=1)
     with pytest.raises(InvalidError):
         await look.preview_unsaved(HOURLY, (DEFAULT_TENANT, ""), count=1001)
 

@@ -1,5 +1,6 @@
 """Every method of both clients, and what it asks for."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -125,6 +126,11 @@ def test_each_method_asks_for_its_path(dial: Dial, route: str) -> None:
     (sent,) = dial.sent
     assert f"{sent.method} {sent.url.path.removeprefix('/api/v1')}" == route
     assert (found is None) == (answer is NOTHING)
+
+
+def test_an_expression_is_a_schedule(dial: Dial) -> None:
+    dial.ask(lambda client: client.schedules.preview("30 2 * * *"), httpx2.Response(200, json=PREVIEW))
+    assert json.loads(dial.sent[0].content)["schedule"] == {"cron": "30 2 * * *"}
 
 
 def test_a_task_is_run_again_with_other_input(dial: Dial) -> None:

@@ -16,6 +16,7 @@ from rota.config.declare import MOST_TRIES, declare
 from rota.config.settings import TaskSettings
 from rota.domain.audit import AuditEntry
 from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.declaration import find_missing_calendars
 from rota.domain.errors import InvalidError, RevisionConflictError
 from rota.domain.ids import DEFAULT_TENANT, NodeId, TenantId
 from rota.domain.priority import HIGH
@@ -353,10 +354,12 @@ async def test_a_calendar_that_is_missing_leaves_the_schedule_out_until_it_is_th
     assert again.revision == first.revision
     assert logs[0]["event"] == "config.schedule_left_out"
     assert logs[0]["fix"] == "rota calendar put cn, then start this again"
+    assert find_missing_calendars(first) == ["cn"]
     await store.calendars.put(StoredCalendar(calendar=Calendar(name="cn")))
     whole = await declare_schedule(store, cron="0 10 * * *", only=("cn",))
     assert whole.schedule is not None
     assert whole.next_fire_at is not None
+    assert find_missing_calendars(whole) == ()
 
 
 async def test_a_schedule_in_code_that_never_fires_again_is_told_and_stops_nothing(configs: ConfigStore) -> None:

@@ -254,6 +254,27 @@ def test_a_zone_that_means_something_else_on_each_machine_is_refused(name: str) 
         check_zone("schedule.zone", name)
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("Asia/Shangai", "Asia/Shanghai"),
+        ("asia/shanghai", "Asia/Shanghai"),
+        ("Asia/Beijing", "Asia/Shanghai"),
+        ("CST", "Asia/Shanghai or America/Chicago"),
+        ("Berlin", "Europe/Berlin"),
+        ("New York", "America/New_York"),
+    ],
+)
+def test_the_zone_that_may_be_meant_is_named(given: str, meant: str) -> None:
+    with pytest.raises(InvalidError, match=rf"is not an IANA time zone; did you mean {meant}\?$"):
+        check_zone("schedule.zone", given)
+
+
+def test_a_zone_that_is_like_none_is_answered_with_an_example() -> None:
+    with pytest.raises(InvalidError, match=r"is not an IANA time zone such as Asia/Shanghai$"):
+        check_zone("schedule.zone", "Mars/Base")
+
+
 def test_metadata_are_short_texts_under_short_names() -> None:
     metadata = {"order.id": "7", "customer": "Müller", "empty": ""}
 

@@ -53,11 +53,19 @@ EVENT = {
 
 
 def test_types_are_applied_from_a_file_with_several(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /task-configs", page(CONFIG))
     api.on("PUT /task-configs/email", CONFIG)
     api.on("PUT /task-configs/report", {**CONFIG, "type": "report", "revision": 1})
     Path("types.yaml").write_text("type: email\ntimeout_seconds: 60\n---\n- type: report\n", "utf-8")
     assert run(["config-type", "apply", "-f", "types.yaml"]) == 0
-    assert capsys.readouterr().out == "email is at revision 2\nreport is at revision 1\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "~ email",
+        "    timeout_seconds: 300.0 -> 60.0",
+        "+ report",
+        "email is at revision 2",
+        "report is at revision 1",
+        "done: 1 is new, 1 changes",
+    ]
     local = {"executor": {"type": "local"}}
     assert api.bodies() == [{"timeout_seconds": 60.0, **local}, local]
 
@@ -88,31 +96,38 @@ def test_the_example_in_the_help_of_apply_is_sound() -> None:
 
 
 def test_a_misspelt_field_is_told_with_the_one_that_may_be_meant(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /task-configs", page())
     Path("types.yaml").write_text("type: email\ntimeout: 5", "utf-8")
     assert run(["config-type", "apply", "-f", "types.yaml"]) == 2
     assert capsys.readouterr().err.startswith(
         "error: types.yaml:2: email: timeout: is not known; did you mean timeout_seconds?"
     )
-    assert not api.sent
+    assert {one.method for one in api.sent} == {"GET"}
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "name: x", "type: email\ntimeout: 5", "{", "a: !!python/name:os.system"])
 def test_a_file_that_defines_nothing_sound_is_refused(api: FakeApi, capsys: Printed, text: str) -> None:
+    api.on("GET /task-configs", page())
     Path("types.yaml").write_text(text, "utf-8")
     assert run(["config-type", "apply", "-f", "types.yaml"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == "try: rota config-type apply --help"
     assert run(["config-type", "apply", "-f", "absent.yaml"]) == 2
-    assert not api.sent
+    assert {one.method for one in api.sent} <= {"GET"}
 
 
 def test_what_a_type_is_shown_as_can_be_applied_again(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /task-configs/email", CONFIG)
     assert run(["config-type", "get", "email", "-o", "yaml"]) == 0
-    Path("email.yaml").write_text(capsys.readouterr().out, "utf-8")
+    shown = capsys.readouterr().out
+    api.on("GET /task-configs", page(CONFIG))
     api.on("PUT /task-configs/email", {**CONFIG, "revision": 3})
+    Path("email.yaml").write_text(shown, "utf-8")
+    assert run(["config-type", "apply", "-f", "email.yaml"]) == 0
+    assert capsys.readouterr().out == "done: 1 stays\n"
+    Path("email.yaml").write_text(shown.replace("priority: 0", "priority: 5"), "utf-8")
     assert run(["config-type", "apply", "-f", "email.yaml"]) == 0
     (sent,) = api.bodies()
-    assert (sent["revision"], sent["retry"]["max_retries"]) == (2, 3)
+    assert (sent["revision"], sent["retry"]["max_retries"], sent["priority"]) == (2, 3, 5)
 
 
 def test_types_are_listed_paused_resumed_run_and_deleted(
@@ -383,6 +398,7 @@ def test_a_calendar_is_put_from_files_and_a_country(api: FakeApi, capsys: Printe
         (["-f", "{}/list.yaml"], "is no calendar"),
         (["-f", "{}/broken.yaml"], "is not YAML"),
         (["-f", "{}/none.yaml"], "cannot be read"),
+        (["-f", "{}/empty.yaml"], "empty.yaml has none of the parts of a calendar, such as dates"),
     ],
 )
 def test_a_calendar_that_cannot_be_read_is_not_sent(
@@ -390,6 +406,7 @@ def test_a_calendar_that_cannot_be_read_is_not_sent(
 ) -> None:
     (tmp_path / "list.yaml").write_text("[1]")
     (tmp_path / "broken.yaml").write_text("{")
+    (tmp_path / "empty.yaml").write_text("{}")
     assert run(["calendar", "put", "x", *(one.replace("{}", str(tmp_path)) for one in options)]) == 2
     assert told in capsys.readouterr().err
 

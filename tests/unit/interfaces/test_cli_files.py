@@ -1,5 +1,6 @@
 """Definitions as files: planned, applied, pruned; revisions compared and brought back."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -66,6 +67,25 @@ def test_only_what_was_applied_from_the_same_files_is_pruned(api: FakeApi, capsy
     ]
 
 
+def test_what_is_left_of_a_folder_without_definitions_is_pruned_if_that_is_meant(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    present(api, {**CONFIG, "type": "gone", "source": "files"}, {**CONFIG, "type": "by-hand"})
+    api.on("DELETE /task-configs/gone", httpx2.Response(204))
+    Path("types").mkdir()
+    apply = ["config-type", "apply", "-f", "types", "--prune"]
+    assert run([*apply, "--plan"]) == 0
+    assert capsys.readouterr().out == "- gone\nplanned: 1 is deleted\n"
+    assert run(apply) == 2
+    told = capsys.readouterr().err
+    assert "types defines nothing: delete every type whose source is files?" in told
+    assert told.splitlines()[-1] == "try: rota config-type apply -f types --prune --yes"
+    assert {one.method for one in api.sent} == {"GET"}
+    assert run([*apply, "--yes"]) == 0
+    assert capsys.readouterr().out == "- gone\ndone: 1 is deleted\n"
+
+
 def test_a_single_file_prunes_nothing_without_a_name(api: FakeApi, capsys: Printed) -> None:
     write(weekly="type: weekly\n")
     assert run(["config-type", "apply", "-f", "types/weekly.yaml", "--prune"]) == 2
@@ -88,7 +108,7 @@ def test_a_plan_of_nothing_new_says_so(api: FakeApi, capsys: Printed) -> None:
             {"a": "- type: x\n- type: x\n  priority: 5\n"},
             "'x' is defined twice, in types/a.yaml:1 and in types/a.yaml:2",
         ),
-        ({"a": "# nothing\n"}, "types defines nothing"),
+        ({"a": "# nothing\n"}, "types defines nothing; --prune deletes what was applied from it before"),
         ({"a": "type: x\nschedule: {cron: 0 0 30 2 *}\n"}, "types/a.yaml:2: x: schedule.cron: "),
         ({"a": "type: x\nschedule:\n  zone: UTC\n  cron: 0 0 30 2 *\n"}, "types/a.yaml:4: x: schedule.cron: "),
         ({"a": "type: y\n---\ntype: x\n\ntimeout_seconds: soon\n"}, "types/a.yaml:5: x: timeout_seconds: "),
@@ -202,6 +222,7 @@ def test_a_limit_that_is_wrong_makes_no_mistake_of_the_overlap(
 def test_a_stale_revision_beside_a_mistake_is_told_with_it(api: FakeApi, capsys: Printed) -> None:
     refused = {"type": "about:blank", "title": "x", "status": 409, "code": "revision_conflict", "detail": "is at 4"}
     api.on("POST /task-configs/aa1:check", httpx2.Response(409, json=refused))
+    present(api)
     write(aa1="type: aa1\npriority: 12\nrevision: 3\n")
     assert run(["config-type", "apply", "-f", "types/aa1.yaml"]) == 2
     first, second, _ = capsys.readouterr().err.splitlines()
@@ -212,6 +233,7 @@ def test_a_stale_revision_beside_a_mistake_is_told_with_it(api: FakeApi, capsys:
 def test_a_revision_that_is_not_the_current_one_is_told_with_its_line(api: FakeApi, capsys: Printed) -> None:
     refused = {"type": "about:blank", "title": "x", "status": 409, "code": "revision_conflict", "detail": "is at 4"}
     api.on("PUT /task-configs/aa1", httpx2.Response(409, json=refused))
+    present(api)
     write(aa1="type: aa1\npriority: 5\nrevision: 3\n")
     assert run(["config-type", "apply", "-f", "types/aa1.yaml"]) != 0
     assert "types/aa1.yaml:3: is at 4" in capsys.readouterr().err

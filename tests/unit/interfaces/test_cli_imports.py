@@ -11,9 +11,9 @@ import yaml
 from rota.domain.ids import DEFAULT_TENANT
 from rota.domain.schedule_form import schedule_from
 from rota.interfaces.cli.imports.celery_beat import read_beat
+from rota.interfaces.cli.imports.command_name import name_of_command
 from rota.interfaces.cli.imports.crontab import read_crontab
-from rota.interfaces.cli.imports.systemd import read_timers
-from rota.interfaces.cli.imports.translation import Translation, name_of_command, type_of
+from rota.interfaces.cli.imports.translation import Translation, type_of
 from rota.interfaces.cli.imports.xxl_job import COLUMNS, read_jobs
 from rota.interfaces.cli.main import run
 from rota.interfaces.operations.read import task_config
@@ -49,7 +49,7 @@ CRON_TZ=Europe/Berlin
 def test_a_crontab_becomes_definitions_and_notes() -> None:
     found = read_crontab(CRONTAB, zone="Asia/Shanghai")
     kept = {"overlap": "allow", "on_missed": "skip"}
-    assert [one["type"] for one in found.definitions] == ["backup.sh", "report", "backup.sh-2"]
+    assert [one["type"] for one in found.definitions] == ["backup.sh", "report", "backup.sh"]
     assert schedules(found) == [
         {"cron": "*/5 * * * *", "zone": "Asia/Shanghai", **kept},
         {"cron": "@daily", "zone": "Asia/Shanghai", **kept},
@@ -60,9 +60,34 @@ def test_a_crontab_becomes_definitions_and_notes() -> None:
         "stdin": "line one\nline two\n",
         "env": {"SHELL": "/bin/bash"},
     }
-    assert [note.place for note in found.notes] == [f"crontab:{number}" for number in (3, 7, 8, 9, 10)] + ["crontab"]
-    assert notes(found)[1] == "its type is backup.sh-2: there is a backup.sh already"
-    assert notes(found)[3].startswith("not translated: schedule.cron")
+    assert [note.place for note in found.notes] == [f"crontab:{number}" for number in (3, 8, 9, 10)] + ["crontab"]
+    assert notes(found)[2].startswith("not translated: schedule.cron")
+
+
+def names(*lines: str, prefix: str = "") -> dict[str, str]:
+    """The types of the lines of a crontab, by what they run."""
+    found = read_crontab("\n".join(lines), zone="UTC")
+    found.name_apart(prefix)
+    return {f"{one['schedule']['cron']} {one['payload']['command']}": one["type"] for one in found.definitions}
+
+
+def test_the_type_of_a_line_does_not_change_with_those_around_it() -> None:
+    early, late, other = "1 1 * * * /opt/backup.sh", "2 2 * * * /opt/backup.sh", "3 3 * * * /opt/other.sh"
+    before = names(early, other, late)
+    assert before[other] == "other.sh"
+    assert len(set(before.values())) == 3
+    after = names("4 4 * * * /opt/backup.sh", late, early, other, "MAILTO=x")
+    assert {line: after[line] for line in before} == before
+    assert names(early, prefix="web1-") == {early: "web1-backup.sh"}
+
+
+def test_lines_that_are_the_same_have_types_of_their_own_and_are_told() -> None:
+    found = read_crontab("1 1 * * * /opt/x\n1 1 * * * /opt/x\n", zone="UTC")
+    found.name_apart()
+    first, second = (one["type"] for one in found.definitions)
+    assert second == f"{first}-2"
+    need = "a worker needs a function of this name, or give executor.function, MODULE:NAME"
+    assert notes(found)[-1] == f"its type is {second}, since 2 would be called x; {need}"
 
 
 def test_the_zone_of_the_commands_of_a_crontab_is_not_that_of_its_times() -> None:
@@ -108,121 +133,6 @@ def test_a_crontab_of_the_system_has_users() -> None:
     assert notes(found)[:2] == ["ran as root: who runs it now is up to the worker", "not translated: has no command"]
 
 
-@pytest.mark.parametrize(
-    ("calendar", "cron"),
-    [
-        ("daily", "0 0 * * *"),
-        ("Mon..Fri *-*-* 09:30", "0 30 09 * * Mon-Fri"),
-        ("Sat,Sun 10:00:15", "15 00 10 * * Sat,Sun"),
-        ("Mon..Sun 10:00", "0 00 10 * * Mon-7"),
-        ("Mon-Fri 09:30", "0 30 09 * * Mon-Fri"),
-        ("mon-Wednesday,Fri 09:30", "0 30 09 * * Mon-Wed,Fri"),
-        ("*-*-01 04:00:00", "00 00 04 01 * *"),
-        ("*:0/15", "0 0/15 * * * *"),
-        ("*-1,7-1 00:00:00", "00 00 00 1 1,7 *"),
-    ],
-)
-def test_a_calendar_of_systemd_becomes_cron(calendar: str, cron: str) -> None:
-    found = read_timers({"a.timer": f"[Timer]\nOnCalendar={calendar} Europe/Berlin\n"}, zone="UTC")
-    assert schedules(found) == [{"cron": cron, "zone": "Europe/Berlin", "on_missed": "skip"}], notes(found)
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("OnCalendar=2027-*-* 00:00", "names a year"),
-        ("OnCalendar=Mon *-*-1 00:00", "at once"),
-        ("OnCalendar=*-*~1 00:00", "no part of cron"),
-        ("OnCalendar=*-*-1.5 00:00", "no part of cron"),
-        ("OnBootSec=5min", "says no time that repeats"),
-        ("OnUnitActiveSec=5 moons", "no span of time"),
-        ("OnCalendar=Fri..Mon 00:00", "no range of weekdays"),
-        ("OnCalendar=Sun..Tue 00:00", "no range of weekdays"),
-        ("OnCalendar=Mon-Wed-Fri 00:00", "no range of weekdays"),
-        ("OnCalendar=Moon 00:00", "schedule.cron"),
-    ],
-)
-def test_what_a_timer_says_beyond_cron_is_noted(line: str, told: str) -> None:
-    found = read_timers({"a.timer": f"[Timer]\n{line}\n", "a.service": "ExecStart=/bin/true"}, zone="UTC")
-    assert found.definitions == []
-    assert any(told in note for note in notes(found)), notes(found)
-
-
-def test_timers_know_their_service_their_delay_and_their_pace() -> None:
-    units = {
-        "sync.timer": "[Unit]\nDescription=Sync\n[Timer]\nOnBootSec=1min\nOnUnitActiveSec=1h 30min\n"
-        "OnUnitInactiveSec=10\nRandomizedDelaySec=30s\nPersistent=true\nUnit=other.service\n# x=y\n",
-        "other.service": "[Service]\nExecStart=/bin/false\nExecStart=\nExecStart=/bin/sync \\\n  --all\n",
-        "lonely.timer": "[Timer]\nOnCalendar=\nOnCalendar=hourly\n",
-    }
-    found = read_timers(units, zone="UTC")
-    shared = {"on_missed": "run_once", "jitter_seconds": 30.0}
-    assert schedules(found)[1:] == [{"every_seconds": 5400.0, **shared}, {"after_end_seconds": 10.0, **shared}]
-    assert [one["type"] for one in found.definitions] == ["lonely", "sync", "sync-2"]
-    assert found.definitions[1]["payload"] == {"command": "/bin/sync --all"}
-    assert [note.text[:26] for note in found.notes if note.place == "lonely.service"] == ["is not among the files: it"]
-    assert notes(read_timers({"a.service": ""}, zone="UTC")) == ["there is no .timer file"]
-
-
-def test_of_several_calendars_those_that_can_be_are_translated_and_all_are_told() -> None:
-    timer = "[Timer]\nOnCalendar=daily\nOnCalendar=2027-*-* 00:00\nOnCalendar=*:0/15\nRandomizedDelaySec=moon\n"
-    found = read_timers({"a.timer": timer, "a.service": "ExecStart=/bin/x\nRuntimeMaxSec=infinity\n"}, zone="UTC")
-    assert [one["cron"] for one in schedules(found)] == ["0 0 * * *", "0 0/15 * * * *"]
-    assert [one["payload"] for one in found.definitions] == [{"command": "/bin/x"}] * 2
-    assert notes(found) == [
-        "OnCalendar=2027-*-* 00:00 is not translated: '2027-*-* 00:00' names a year",
-        "RandomizedDelaySec is left out: 'moon' is no span of time that is known here",
-        "has 2 times: each is a type of its own, and does not wait for the others",
-        "sets no time limit; here a run ends after five minutes unless its timeout_seconds says otherwise",
-        "its type is a-2: there is a a already",
-    ]
-
-
-def test_specifiers_and_templates_of_systemd_are_told() -> None:
-    units = {
-        "p@.timer": "[Unit]\nDescription=100%% of %i\n[Timer]\nOnCalendar=daily\n",
-        "p@.service": "[Service]\nExecStart=/bin/date +%%F %h/%i %%i %i\nRuntimeMaxSec=60\n",
-    }
-    found = read_timers(units, zone="UTC")
-    (one,) = found.definitions
-    assert (one["type"], one["description"]) == ("p", "100% of %i")
-    assert one["payload"] == {"command": "/bin/date +%F %h/%i %i %i"}
-    unknown = "which systemd replaces and Rota does not: write what it means"
-    assert [(note.place, note.text) for note in found.notes] == [
-        ("p@.timer", "is a template, and became one type: make one of it for each instance that is enabled"),
-        ("p@.timer", f"Description has %i, {unknown}"),
-        ("p@.service", f"ExecStart has %h, %i, {unknown}"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("given", "command"),
-    [
-        ("/bin/curl -s https://a.example/?b=1&c=2", "/bin/curl -s 'https://a.example/?b=1&c=2'"),
-        ("/bin/find /tmp -name *.tmp -exec rm {} \\;", "/bin/find /tmp -name '*.tmp' -exec rm '{}' ';'"),
-        (
-            "-/bin/sh -c 'echo $$HOME; date > /tmp/at' $ARGS",
-            "/bin/sh -c 'echo $HOME; date > /tmp/at' $ARGS",
-        ),
-        ('/bin/tar "--file=${TO}/all $$1" --x=$Y ""', "/bin/tar --file=\"${TO}\"'/all $1' '--x=$Y' ''"),
-        ("/bin/a --x ; /bin/b", "/bin/a --x && /bin/b"),
-        ("/bin/echo $${HOME} it's", "/bin/echo $${HOME} it's"),
-        ("/bin/echo $${HOME}", "/bin/echo '${HOME}'"),
-    ],
-)
-def test_what_a_shell_would_take_for_its_own_is_quoted_as_systemd_runs_none(given: str, command: str) -> None:
-    service = f"[Service]\nExecStart={given}\nRuntimeMaxSec=60\n"
-    (one,) = read_timers({"a.timer": "OnCalendar=daily\n", "a.service": service}, zone="UTC").definitions
-    assert one["payload"] == {"command": command}
-
-
-def test_a_command_that_is_not_there_is_not_taken_for_an_empty_one() -> None:
-    found = read_timers({"a.timer": "OnCalendar=daily\n", "a.service": "RuntimeMaxSec=60\n"}, zone="UTC")
-    assert found.definitions[0]["payload"] == {}
-    assert notes(found) == ["has no ExecStart: its command is missing in the payload"]
-    assert read_timers({"a.timer": "OnCalendar=daily\n"}, zone="UTC").definitions[0]["payload"] == {}
-
-
 def test_the_user_of_a_system_crontab_is_not_silently_taken_for_the_command() -> None:
     line = "17 * * * * root cd / && run-parts /etc/cron.hourly"
     assert notes(read_crontab(line, zone="UTC"))[0] == "root is read as the command: if it is the user, give --system"
@@ -233,30 +143,6 @@ def test_an_entry_whose_name_fits_no_type_has_that_of_its_task_and_keeps_its_nam
     source = 'beat_schedule = {"每日报表": {"task": "proj.tasks.report", "schedule": 60}}'
     (one,) = read_beat(source, zone="UTC").definitions
     assert (one["type"], one["name"]) == ("proj.tasks.report", "每日报表")
-
-
-def test_all_commands_of_a_service_are_kept_and_the_rest_of_it_is_told() -> None:
-    service = (
-        "[Service]\nType=oneshot\nExecStart=/bin/a\nExecStart=-/bin/b --all\nTimeoutSec=1h\nTimeoutStartSec=90\n"
-        "Restart=on-failure\nUser=backup\nEnvironment=A=1\n[Install]\nWantedBy=timers.target\n"
-    )
-    found = read_timers({"a.timer": "OnCalendar=daily\nWakeSystem=true\n", "a.service": service}, zone="UTC")
-    [definition] = found.definitions
-    assert (definition["payload"], definition["timeout_seconds"]) == ({"command": "/bin/a && /bin/b --all"}, 90.0)
-    assert [(note.place, note.text) for note in found.notes] == [
-        ("a.timer", "left out: WakeSystem="),
-        ("a.service", "has 2 ExecStart: they are one command, with && between them, for a shell"),
-        ("a.service", "what stands before a command in ExecStart is left out: -"),
-        ("a.service", "Restart=on-failure is left out: nothing is tried again; give retry"),
-        ("a.service", "left out: User=, Environment="),
-    ]
-
-
-def test_a_time_limit_that_is_not_known_is_told() -> None:
-    service = "ExecStart=/bin/a\nRuntimeMaxSec=2 moons\nTimeoutStartSec=1\n"
-    found = read_timers({"a.timer": "OnCalendar=daily\n", "a.service": service}, zone="UTC")
-    assert "timeout_seconds" not in found.definitions[0]
-    assert notes(found)[0] == "its time limit is left out: '2 moons' is no span of time that is known here"
 
 
 BEAT = """
@@ -321,6 +207,7 @@ def test_a_beat_schedule_is_read_without_running_it() -> None:
     assert (first["payload"], second["payload"], third["executor"]) == ({"args": [16, 16]}, {"a": 1}, {"type": "local"})
     assert {one["retry"]["max_retries"] for one in found.definitions} == {0}
     assert sum(note.startswith("not translated") for note in notes(found)) == UNTRANSLATABLE
+    assert "not translated: sun: solar() has no counterpart" in notes(found), "which entry it was"
     told = [note for note in notes(found) if not note.startswith("not translated")]
     assert told == [
         "add-every-30: positional arguments [16, 16] are in the payload as `args`; give them names",
@@ -409,8 +296,26 @@ def test_jobs_of_xxl_job_are_read_from_csv_and_from_a_dump(write: Callable[..., 
     assert (second["every_seconds"], second["overlap"], third["overlap"]) == (30, "skip", "cancel_running")
     demo = found.definitions[0]
     assert (demo["max_concurrent"], demo["payload"], demo["retry"]["max_retries"]) == (1, {"param": "a b"}, 2)
-    assert [one["enabled"] for one in found.definitions] == [True, True, False]
-    assert len(found.notes) == 3, "one has no timeout, and two others the same handler"
+    assert [one.get("paused") for one in (first, second, third)] == [None, None, True]
+    assert not [one for one in found.definitions if "enabled" in one], "what was stopped could be run by hand"
+    assert len(found.notes) == 1, "one has no timeout"
+    found.name_apart()
+    assert [one["type"] for one in found.definitions] == [f"demoJobHandler-{number}" for number in (1, 2, 3)]
+    told = (
+        "its type is demoJobHandler-1, since 3 would be called demoJobHandler; a worker needs a function of this name,"
+    )
+    assert notes(found)[1] == f"{told} or give executor.function, MODULE:NAME"
+
+
+def test_a_job_of_xxl_job_without_a_schedule_is_a_type_without_one() -> None:
+    found = read_jobs(as_csv(job(schedule_type="NONE", trigger_status="0", job_desc="By hand")), zone="UTC", now=NOW)
+    (one,) = found.definitions
+    assert (one["type"], one["name"], one["max_concurrent"]) == ("demoJobHandler", "By hand", 1)
+    assert "schedule" not in one
+    told = "has no schedule: run it by rota config-type trigger, or from the job that it is a child of"
+    assert notes(found) == [told]
+    odd = read_jobs(as_csv(job(schedule_type="FIX_RATE", schedule_conf="often")), zone="UTC", now=NOW)
+    assert (odd.definitions, notes(odd)) == ([], ["not translated: schedule type FIX_RATE with 'often'"])
 
 
 def test_what_xxl_job_has_beyond_that_is_noted() -> None:
@@ -419,7 +324,7 @@ def test_what_xxl_job_has_beyond_that_is_noted() -> None:
     never = job(schedule_type="NONE")
     broken = job(schedule_conf="0 0 3 31 2 ?")
     found = read_jobs(as_csv(odd, script, never, broken), zone="UTC", now=NOW)
-    assert len(found.definitions) == 1
+    assert len(found.definitions) == 2
     assert len(found.notes) == 6
     routed = job(
         executor_route_strategy="ROUND", misfire_strategy="MAYBE", executor_fail_retry_count="-1", job_group="2"
@@ -466,6 +371,26 @@ def test_names_are_made_of_whatever_there_is() -> None:
     assert name_of_command("A=1") == "job"
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("cd /srv/app && ./run.sh >/dev/null", "run.sh"),
+        ("test -x /usr/sbin/anacron || ( cd / && run-parts --report /etc/cron.daily )", "cron.daily"),
+        ("if [ -x /a ]; then /a/c; fi", "c"),
+        ("env A=1 /opt/x.py", "x.py"),
+        ("cd /srv && python3 -m proj.job --all", "proj.job"),
+        ("sudo -u www-data php /var/www/artisan schedule:run", "artisan"),
+        ("flock -n /tmp/lock /opt/a.sh", "a.sh"),
+        ("nice -n 10 timeout 60s /opt/b | mail x", "b"),
+        ("bash -lc 'cd /srv && ./run.sh'", "run.sh"),
+        ("echo hi", "echo"),
+        ("python3", "python3"),
+    ],
+)
+def test_a_command_is_called_as_the_script_that_it_runs(command: str, name: str) -> None:
+    assert name_of_command(command) == name
+
+
 def test_what_is_imported_can_be_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
     monkeypatch.chdir(tmp_path)
     Path("crontab").write_text(CRONTAB, "utf-8")
@@ -488,11 +413,22 @@ def test_what_is_imported_can_be_applied(tmp_path: Path, monkeypatch: pytest.Mon
         assert printed.err.splitlines()[-1].startswith(f"{len(definitions)} definition")
 
 
-def test_what_is_written_to_a_file_overwrites_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_written_to_a_file_overwrites_none_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("crontab").write_text(CRONTAB, "utf-8")
     assert run(["import", "crontab", "crontab", "-o", "out.yaml"]) == 0
     assert len(list(yaml.safe_load_all(Path("out.yaml").read_text("utf-8")))) == 3
+    capsys.readouterr()
     assert run(["import", "crontab", "crontab", "-o", "out.yaml"]) == 2
+    assert "--out: out.yaml is there already; --force writes over it" in capsys.readouterr().err
+    assert run(["import", "crontab", "crontab", "-o", "out.yaml", "--force", "--prefix", "web1-"]) == 0
+    made = list(yaml.safe_load_all(Path("out.yaml").read_text("utf-8")))
+    assert all(one["type"].startswith("web1-") for one in made)
+    assert run(["import", "crontab", "crontab", "-o", "absent/out.yaml"]) == 2
+    assert run(["import", "crontab", "crontab", "--prefix", "a b"]) == 2
+    assert run(["import", "crontab", "crontab", "--function", "run_command"]) == 2
+    assert "--function: 'run_command' must be MODULE:NAME, such as jobs:run_command" in capsys.readouterr().err
     assert run(["import", "crontab", "absent"]) == 2
     assert run(["import", "crontab", "crontab", "--zone", "Moon"]) == 2

@@ -167,12 +167,12 @@ def test_of_several_zones_what_celery_is_told_last_is_taken_and_told(first: str,
     assert notes(found)[0] == f"names several zones, UTC, Asia/Tokyo: {zone} is taken for all"
 
 
-@pytest.mark.parametrize(("status", "is_enabled"), [("1", True), ("0", False), ("", False)])
-def test_a_job_of_which_nobody_knows_whether_it_was_stopped_is_disabled_and_told(status: str, is_enabled: bool) -> None:
+@pytest.mark.parametrize(("status", "is_paused"), [("1", False), ("0", True), ("", True)])
+def test_a_job_of_which_nobody_knows_whether_it_was_stopped_is_paused_and_told(status: str, is_paused: bool) -> None:
     table = f"id,schedule_type,schedule_conf,executor_handler,trigger_status\n1,FIX_RATE,30,h,{status}\n"
     found = read_jobs(table, zone="UTC", now=NOW)
-    assert [one["enabled"] for one in found.definitions] == [is_enabled]
-    told = "has no trigger_status: whether it was stopped is not known, and it is disabled"
+    assert [one.get("paused", False) for one in schedules(found)] == [is_paused]
+    told = "has no trigger_status: whether it was stopped is not known, and its schedule is paused"
     assert (told in notes(found)) == (status == "")
 
 
@@ -181,7 +181,7 @@ def test_a_job_of_which_nobody_knows_whether_it_was_stopped_is_disabled_and_told
     [
         (
             "0 0 0 1 1 ? 2020",
-            ["not translated: schedule.cron: would never fire: its last time was 2019-12-31T16:00:00Z"],
+            ["not translated: h: schedule.cron: would never fire: its last time was 2019-12-31T16:00:00Z"],
         ),
         ("0 0 0 1 1 ? 2098", []),
     ],

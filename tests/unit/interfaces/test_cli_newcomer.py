@@ -92,7 +92,7 @@ def test_a_mistake_in_a_file_names_the_type(api: FakeApi, capsys: Printed, more:
         (
             "schedule pause email",
             ("POST /task-configs/email/schedule:pause", "schedule_not_found"),
-            "rota config-type get email",
+            "rota schedule ls",
         ),
         (
             "config-type rollback email 9",

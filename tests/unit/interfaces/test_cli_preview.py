@@ -1,5 +1,6 @@
 """`rota schedule preview` and `next`: any schedule, from any moment, on the clock of its own zone."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,37 @@ def test_the_list_of_types_says_why_one_does_not_fire(api: FakeApi, capsys: Prin
     assert [line.split()[-1] for line in lines] == ["-", "ended", "paused", "disabled", "2030-06-02T09:00:00Z"]
 
 
+def test_schedules_are_listed_on_their_own_clocks_by_one_request(api: FakeApi, capsys: Printed) -> None:
+    when, at = {"cron": "0 9 * * *", "zone": "Asia/Shanghai"}, "2030-06-02T01:00:00Z"
+    many = {"at": ["2030-06-02T01:00:00Z", "2030-06-03T01:00:00Z"], "zone": "UTC"}
+    found = [
+        CONFIG,
+        {**CONFIG, "type": "a", "schedule": when, "next_fire_at": at},
+        {**CONFIG, "type": "b", "schedule": {"every_seconds": 90, "zone": "UTC", "paused": True, "pause_note": "disk"}},
+        {**CONFIG, "type": "c", "schedule": {"after_end_seconds": 5, "zone": "UTC"}, "enabled": False},
+        {**CONFIG, "type": "d", "schedule": many},
+        {**CONFIG, "type": "e", "schedule": {"at": many["at"][:1], "zone": "UTC"}, "next_fire_at": at},
+        {**CONFIG, "type": "f", "schedule": {"moon": "full"}, "next_fire_at": at},
+    ]
+    api.on("GET /task-configs", page(*found))
+    assert run(["schedule", "ls"]) == 0
+    lines = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["TYPE", "SCHEDULE", "ZONE", "STATE", "NEXT"],
+        ["a", "0 9 * * *", "Asia/Shanghai", "on", "2030-06-02T09:00:00+08:00"],
+        ["b", "every 1m30s", "UTC", "paused", "-"],
+        ["c", "5s after its end", "UTC", "disabled", "-"],
+        ["d", "at 2030-06-02T01:00:00Z and 1 more", "UTC", "ended", "-"],
+        ["e", "at 2030-06-02T01:00:00Z", "UTC", "on", "2030-06-02T01:00:00Z"],
+        ["f", "-", "-", "on", "2030-06-02T01:00:00Z"],
+    ]
+    assert len(api.sent) == 1
+    assert run(["schedule", "ls", "-o", "wide"]) == 0
+    assert "at 09:00 (Asia/Shanghai)" in capsys.readouterr().out
+    assert run(["schedule", "ls", "-o", "name"]) == 0
+    assert capsys.readouterr().out.split() == ["a", "b", "c", "d", "e", "f"]
+
+
 def test_a_time_without_its_zone_is_shown_as_it_can_be_typed(api: FakeApi, capsys: Printed) -> None:
     api.on("GET /schedules:forecast", FORECAST)
     assert run(["schedule", "forecast", "--from", "2026-03-28"]) == 2
@@ -128,6 +160,14 @@ def test_a_mistake_names_the_option_and_not_the_field(
     api.on(route, httpx2.Response(422, json={**refused, "errors": errors}))
     assert run(words.split()) == 2
     assert f"error: {option}: is too late\n" in capsys.readouterr().err
+
+
+def test_a_mistake_names_no_field_that_was_not_typed(api: FakeApi, capsys: Printed) -> None:
+    refused = {"type": "about:blank", "title": "x", "status": 422, "code": "invalid_request", "detail": "x"}
+    errors = [{"field": "end", "problem": "must be later than begin"}]
+    api.on("GET /schedules:forecast", httpx2.Response(422, json={**refused, "errors": errors}))
+    assert run(["schedule", "forecast"]) == 2
+    assert "error: --to: must be later than --from\n" in capsys.readouterr().err
 
 
 def test_revisions_say_when_and_by_whom(api: FakeApi, capsys: Printed) -> None:

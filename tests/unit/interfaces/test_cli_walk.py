@@ -51,7 +51,7 @@ def test_the_commands_that_are_promised_are_there() -> None:
         config-type/apply config-type/ls config-type/get config-type/pause config-type/resume config-type/trigger
         config-type/rm config-type/revisions config-type/diff config-type/rollback
         import/crontab import/systemd import/celery-beat import/xxl-job
-        schedule/preview schedule/next schedule/occurrences
+        schedule/ls schedule/preview schedule/next schedule/occurrences
         schedule/pause schedule/resume schedule/forecast schedule/backfill
         calendar/put calendar/ls calendar/get calendar/rm
         worker/ls worker/get worker/drain worker/resume worker/capacity queue/ls
@@ -76,7 +76,7 @@ ASKING = """
     config-type ls | config-type get email | config-type apply -f email.yaml | config-type pause email
     config-type resume email | config-type trigger email | config-type rm email --yes
     config-type revisions email | config-type rollback email 1
-    schedule next email | schedule occurrences email | schedule preview @daily | schedule forecast
+    schedule ls | schedule next email | schedule occurrences email | schedule preview @daily | schedule forecast
     schedule pause email | schedule resume email
     schedule backfill email --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z
     calendar ls | calendar get cn | calendar put cn --country CN | calendar rm cn --yes
@@ -93,6 +93,7 @@ BESIDE_THE_COMMANDS = {
 def test_every_operation_of_the_api_is_reached_by_a_command(api: FakeApi) -> None:
     Path("email.yaml").write_text("type: email", "utf-8")
     api.on("GET /tasks", page(task_like()))
+    api.on("GET /task-configs", page())
     for line in ASKING.replace("\n", "|").split("|"):
         if line.strip():
             run(line.split())

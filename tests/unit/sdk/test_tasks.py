@@ -190,6 +190,11 @@ def test_what_is_said_twice_or_in_the_wrong_place_is_told(options: dict[str, Any
     assert str(caught.value).startswith(told)
 
 
+def test_a_clock_without_an_expression_is_told_how_it_is_written() -> None:
+    with pytest.raises(InvalidError, match=r'cron: is missing: write .* or, for a pace, @rota.cron\("@every 5s"\)'):
+        rota.cron(schedule={"every_seconds": 5})
+
+
 def test_the_zone_may_be_among_the_keys_of_the_schedule() -> None:
     @rota.cron("0 9 * * *", schedule={"zone": "Asia/Tokyo"})
     async def there() -> None: ...

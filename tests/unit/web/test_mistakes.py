@@ -117,6 +117,7 @@ CHECKS: list[Callable[[], object]] = [
     lambda: schedule_from({"crn": "* * * * *"}),
     lambda: schedule_from({"every_seconds": 0}),
     lambda: schedule_from({"cron": "* * * * *", "zone": "Mars"}),
+    lambda: schedule_from({"cron": "* * * * *", "zone": "Asia/Shangai"}),
     lambda: schedule_from({"cron": "* * * * *", "overlap": "hope"}),
     lambda: schedule_from({"every_seconds": 60, "only": ["work"], "on_excluded": "run_after"}),
     lambda: schedule_from({"at": []}),
@@ -127,6 +128,7 @@ CHECKS: list[Callable[[], object]] = [
     lambda: check_fires(a_config(schedule=NO_TIME), NOW),
     lambda: parse_cron(""),
     lambda: parse_cron("* * *"),
+    lambda: parse_cron("0 0 12 * * ?"),
     lambda: parse_cron("61 * * * *"),
     lambda: parse_cron("5-1 * * * *"),
     lambda: parse_cron("x * * * *"),
@@ -138,6 +140,7 @@ CHECKS: list[Callable[[], object]] = [
 ]
 UNREAD: list[tuple[Any, object]] = [
     (PreviewSchedule, {}),
+    (PreviewSchedule, {"cron": "0 9 * * *"}),
     (PreviewSchedule, {"schedule": {}, "count": 0}),
     (PreviewSchedule, {"schedule": {}, "count": 10**6}),
     (PauseSchedule, {"note": "x" * 501}),

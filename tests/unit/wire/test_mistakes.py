@@ -22,6 +22,12 @@ def mistake(value: Any, wanted: type, **places: str) -> InvalidError:
     ("value", "told"),
     [
         ({"timeout": 3}, "timeout: is not known; did you mean timeout_seconds?"),
+        ({"cron": "0 9 * * *"}, "cron: is not known; it belongs in `schedule`"),
+        (
+            {"retry": {"cron": "0 9 * * *"}},
+            "retry.cron: is not known; known are max_retries, strategy, delay_seconds, "
+            "backoff_rate, max_delay_seconds, jitter, retry_on, give_up_on, total_timeout_seconds",
+        ),
         ({"retry": {"max_retrys": 3}}, "retry.max_retrys: is not known; did you mean max_retries?"),
         (
             {"retry": {"strategy": "expo"}},

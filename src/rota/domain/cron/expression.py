@@ -137,6 +137,9 @@ class _Reader:
         raise InvalidError(self.where, f"never fires: no day from 2000 to {LAST_YEAR} has {' and '.join(days)}")
 
     def _read_vixie(self, texts: Sequence[str]) -> CronFields:
+        if len(texts) in (6, 7) and "?" in (texts[3], texts[5]):
+            problem = "is written as for Quartz, with seconds first and a ?"
+            raise InvalidError(self.where, f"{problem}; say so: --dialect quartz, or dialect: quartz in the schedule")
         if len(texts) not in (5, 6):
             problem = f"has {len(texts)} fields; write 5 (minute hour day month weekday), or 6 with seconds first"
             raise InvalidError(self.where, f"{problem}; try {_EXAMPLES[self.dialect]}")
@@ -159,7 +162,7 @@ class _Reader:
         day, weekday = texts[3], texts[5]
         if (day == "?") == (weekday == "?"):
             problem = f"day of month {day!r} and day of week {weekday!r}: one of them, and only one, must be ?"
-            raise InvalidError(self.where, f"{problem}; try {_EXAMPLES[self.dialect]}")
+            raise InvalidError(self.where, f"{problem}; try {_with_one_mark(texts)}")
         return CronFields(
             seconds=self._field(0).read(texts[0]),
             minutes=self._field(1).read(texts[1]),
@@ -173,6 +176,18 @@ class _Reader:
     def _field(self, place: int) -> FieldReader:
         rule: FieldRule = (QUARTZ_FIELDS if self.dialect is Dialect.QUARTZ else VIXIE_FIELDS)[place]
         return FieldReader(self.where, self.dialect, rule, self.seed)
+
+
+def _with_one_mark(texts: Sequence[str]) -> str:
+    """The expression of Quartz as it was meant, if it names days of one kind at most."""
+    *times, day, month, weekday = texts[:6]
+    if weekday in ("*", "?"):
+        day, weekday = "*" if day == "?" else day, "?"
+    elif day == "*":
+        day = "?"
+    else:
+        return _EXAMPLES[Dialect.QUARTZ]
+    return " ".join((*times, day, month, weekday, *texts[6:]))
 
 
 def _pattern(fields: CronFields) -> Pattern:

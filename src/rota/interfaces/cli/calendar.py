@@ -59,6 +59,8 @@ def put(name: str, *, url: str | None, **given: Any) -> None:
         wanted["first_year"], wanted["last_year"] = _read_years(given["years"])
     if given["ics"] is not None:
         wanted["ics"] = read_text("--ics", given["ics"], most=MOST_BYTES)
+    if not wanted and given["file"] is not None:
+        raise InvalidError("--file", f"{given['file']} has none of the parts of a calendar, such as dates")
     if not wanted:
         raise click.UsageError("Give --file, --country or --ics: they say what is in the calendar.")
     with connect(url) as client, in_options(dict.fromkeys(("first_year", "last_year"), "--years")):

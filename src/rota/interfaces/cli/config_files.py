@@ -69,7 +69,8 @@ class Step:
 
 
 def read_definitions(file: str) -> tuple[list[Definition], list[InvalidError]]:
-    """Those in a file, `-`, or in all files of a folder, and what is wrong there; a type may be there once."""
+    """Those in a file, `-`, or in all files of a folder, and what is wrong there; a type may be there once. None at
+    all may be meant, by whoever deletes what was there."""
     found: list[Definition] = []
     problems: list[InvalidError] = []
     for one in _files(file):
@@ -83,8 +84,6 @@ def read_definitions(file: str) -> tuple[list[Definition], list[InvalidError]]:
                 found.append(Definition({key: value for key, value in facts.items() if key not in _TOLD}, place))
             else:
                 problems.append(InvalidError("--file", f"{place.of('type')}: the definition has no `type`"))
-    if not (found or problems):
-        raise InvalidError("--file", f"{file} defines nothing")
     return found, [*problems, *_list_doubles(found)]
 
 

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -77,23 +77,23 @@ def config_type() -> None:
 @click.option(
     "--source", metavar="NAME", help="What this set of files is called, for --prune.  [default for a folder: files]"
 )
+@click.option("-y", "--yes", is_flag=True, help="Do not ask where nothing is left and all is pruned.")
 @server_option
-def apply(file: str, *, is_plan: bool, prune: bool, source: str | None, url: str | None) -> None:
+def apply(file: str, *, is_plan: bool, prune: bool, url: str | None, **given: Any) -> None:
     """Create or change types as files say.
 
     Each definition has a `type` and the fields of the API.
     """
     definitions, problems = read_definitions(file)
-    if not definitions:
+    if problems and not definitions:
         raise _refusal(problems)
+    source = given["source"]
     named = source if source is not None else DEFAULT_SOURCE if Path(file).is_dir() else ""
     if prune and not named:
         raise InvalidError("--prune", "needs --source, the name of the set of files that may be pruned")
+    if not definitions:
+        _check_empty(file, source=named, is_pruned=prune, is_meant=is_plan or given["yes"])
     with connect(url) as client:
-        if not (named or is_plan):
-            _check_all(client, definitions, problems=problems)
-            _put_all(client, definitions)
-            return
         wanted = with_source(definitions, named) if named else definitions
         steps = plan(wanted, {one.type: one for one in client.configs.list()}, prune=named if prune else "")
         changed = [step.definition for step in steps if step.sign in "+~" and step.definition]
@@ -108,6 +108,14 @@ def apply(file: str, *, is_plan: bool, prune: bool, source: str | None, url: str
         counted = Counter(step.sign for step in steps)
         told = ", ".join(f"{counted[sign]} {SIGNS[sign][counted[sign] != 1]}" for sign in SIGNS if counted[sign])
         click.echo(f"{'planned' if is_plan else 'done'}: {told or 'nothing to do'}")
+
+
+def _check_empty(file: str, *, source: str, is_pruned: bool, is_meant: bool) -> None:
+    """Files that define nothing are a mistake, unless all that was applied from them is to go."""
+    if not is_pruned:
+        raise InvalidError("--file", f"{file} defines nothing; --prune deletes what was applied from it before")
+    if not is_meant:
+        confirm(f"{safe(file)} defines nothing: delete every type whose source is {safe(source)}?")
 
 
 @config_type.command()

@@ -41,13 +41,13 @@ EXIT_CODES: dict[type[RotaError], int] = {
 LISTS = {  # where to find what there is
     "task": "rota task ls",
     "task_config": "rota config-type ls",
+    "schedule": "rota schedule ls",
     "calendar": "rota calendar ls",
     "worker": "rota worker ls",
     "token": "rota token ls",
 }
 OWNERS = {  # what has it, of which the first argument says the name
     "task_config_revision": "rota config-type revisions",
-    "schedule": "rota config-type get",
 }
 
 PROGRAMS = ("rota", "pip", "python", "unset")  # a fix that begins with one of these can be typed as it is

@@ -1,5 +1,6 @@
 """Which tasks a command is for: the filters of lists and of bulk actions."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -87,10 +88,17 @@ def in_options(names: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except InvalidError as error:
-        parts = [InvalidError(names.get(one.field, one.field), one.problem) for one in error.parts or (error,)]
+        parts = [_in_options(one, names) for one in error.parts or (error,)]
         renamed = InvalidError.of(parts)
         renamed.args = ("\n".join(map(str, parts)),)
         raise renamed from error
+
+
+def _in_options(error: InvalidError, names: Mapping[str, str]) -> InvalidError:
+    if error.field not in names:
+        return InvalidError(error.field, error.problem)
+    problem = re.sub(r"\b\w+\b", lambda word: names.get(word[0], word[0]), error.problem)
+    return InvalidError(names[error.field], problem)
 
 
 def read_pairs(option: str, texts: Sequence[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from rota.interfaces.cli.connect import connect, repeat, server_option, watch_op
 from rota.interfaces.cli.filters import in_options, read_moment, read_time
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, show_list, show_one
+from rota.interfaces.cli.schedule_list import SCHEDULES
 from rota.interfaces.cli.schedule_preview import read_schedule, show_preview
 from rota.interfaces.cli.tables import FORECASTS, OCCURRENCES
 from rota.interfaces.cli.task_submit import read_payload
@@ -31,10 +32,20 @@ from_option = click.option("--from", "after", metavar="TIME", help="Around this 
 
 @click.group()
 def schedule() -> None:
-    """See when types fire, and what became of it.
+    """See when types fire, and what became of it."""
 
-    Which types have a schedule, and when each fires next: rota config-type ls.
-    """
+
+@schedule.command()
+@output_option
+@watch_option
+@server_option
+def ls(output: str, *, watch: bool, url: str | None) -> None:
+    """List the schedules: when each fires next."""
+    with connect(url) as client:
+        repeat(
+            lambda: show_list((one for one in client.configs.list() if one.schedule), SCHEDULES, output=output),
+            watch=watch,
+        )
 
 
 @schedule.command()

@@ -61,9 +61,9 @@ def show_preview(found: "SchedulePreview", output: str, *, after: datetime | Non
     zone = ZoneInfo(found.schedule.get("zone", "UTC"))
     effects = {effect.fire_at: _tell_effect(effect, zone) for effect in found.effects}
     for at in reversed(found.recent):
-        click.echo(f"  {_spell(at, zone)}  {'past' if after is None else 'before'}{effects.get(at, '')}")
+        click.echo(f"  {spell(at, zone)}  {'past' if after is None else 'before'}{effects.get(at, '')}")
     for at in found.upcoming:
-        click.echo(f"  {_spell(at, zone)}{effects.get(at, '')}")
+        click.echo(f"  {spell(at, zone)}{effects.get(at, '')}")
 
 
 def _tell_state(found: "SchedulePreview") -> str:
@@ -77,10 +77,10 @@ def _tell_state(found: "SchedulePreview") -> str:
 
 
 def _tell_effect(effect: "CalendarEffect", zone: tzinfo) -> str:
-    origin = "" if effect.moved_from is None else f" from {_spell(effect.moved_from, zone)}"
+    origin = "" if effect.moved_from is None else f" from {spell(effect.moved_from, zone)}"
     return safe(f"  {effect.effect}{origin}: {effect.detail}")
 
 
-def _spell(at: datetime, zone: tzinfo) -> str:
+def spell(at: datetime, zone: tzinfo) -> str:
     """On the clock of the zone, with how far it is from UTC: so a change of clocks is seen."""
     return at.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")

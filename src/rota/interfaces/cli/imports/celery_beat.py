@@ -14,7 +14,7 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import Any
 
-from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, type_of, without_wrapping
+from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, name_before, type_of, without_wrapping
 
 _SCHEDULES = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES = ("timezone", "CELERY_TIMEZONE")
@@ -116,7 +116,7 @@ def _put_into(node: ast.AST) -> list[ast.expr]:
 
 
 def _read_entry(found: Translation, key: ast.expr | None, *, entry: ast.expr, zone: str, place: str) -> None:
-    where = f"{place}:{entry.lineno}"
+    where, name = f"{place}:{entry.lineno}", ""
     try:
         name = str(_value(key)) if key is not None else ""
         facts = _facts(entry)
@@ -124,10 +124,10 @@ def _read_entry(found: Translation, key: ast.expr | None, *, entry: ast.expr, zo
         schedule = _schedule(facts["schedule"], zone)
         args, kwargs = _arguments(facts)
     except KeyError as error:
-        found.note(where, f"not translated: has no {error}")
+        found.note(where, f"not translated: {name_before(name)}has no {error}")
         return
     except UntranslatableError as error:
-        found.note(where, f"not translated: {error}")
+        found.note(where, f"not translated: {name_before(name)}{error}")
         return
     left_out = {name: value for name, value in facts.items() if name not in _READ}
     _add(found, where, schedule=schedule, run=_Run(name or task, task, args, kwargs, left_out))
@@ -145,18 +145,20 @@ def _imported(node: ast.AST) -> list[tuple[str, str]]:
 def _read_call(found: Translation, call: ast.Call, *, zone: str, where: str, imported: Mapping[str, str]) -> None:
     """`add_periodic_task(schedule, task.s(…), args, kwargs, name=…)`."""
     facts = dict(zip(_ADDED_WITH, call.args, strict=False)) | {str(word.arg): word.value for word in call.keywords}
+    name = ""
     try:
+        name = str(_value(facts["name"])) if "name" in facts else ""
         written, args, kwargs = _signature(facts["sig"])
+        name = name or written
         first, dot, rest = written.partition(".")
         task = imported.get(first, first) + dot + rest
         schedule = _schedule(facts["schedule"], zone)
         more_args, more_kwargs = _arguments(facts)
-        name = str(_value(facts["name"])) if "name" in facts else written
     except KeyError as error:
-        found.note(where, f"not translated: has no {error}")
+        found.note(where, f"not translated: {name_before(name)}has no {error}")
         return
     except UntranslatableError as error:
-        found.note(where, f"not translated: {error}")
+        found.note(where, f"not translated: {name_before(name)}{error}")
         return
     left_out = {name: value for name, value in facts.items() if name not in _ADDED_WITH}
     run = _Run(name, task, [*more_args, *args], {**kwargs, **more_kwargs}, left_out)

@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, name_of_command, without_wrapping
+from rota.interfaces.cli.imports.command_name import name_of_command
+from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, without_wrapping
 
 _SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 _QUOTED = re.compile(r"^([\"'])(.*)\1$")

@@ -9,8 +9,9 @@ import shlex
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from rota.interfaces.cli.imports.translation import NO_LIMIT, Translation, type_of
 
@@ -19,7 +20,8 @@ _SHORT = {
     "monthly": "0 0 1 * *", "yearly": "0 0 1 1 *", "annually": "0 0 1 1 *",
     "quarterly": "0 0 1 1,4,7,10 *", "semiannually": "0 0 1 1,7 *",
 }  # fmt: skip
-_DATE = re.compile(r"(?:(?P<year>[^-\s]+)-)?(?P<month>[^-\s]+)-(?P<day>[^-\s]+)")
+_DATE = re.compile(r"(?:(?P<year>[^-\s]+)-)?(?P<month>[^-~\s]+)(?P<sign>[-~])(?P<day>[^-~\s]+)")
+_MOMENT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}(?: +\d{1,2}:\d{2}(?::\d{2})?)?")  # one that comes once
 _TIME = re.compile(r"(?P<hour>[^:\s]+):(?P<minute>[^:\s]+)(?::(?P<second>[^:\s]+))?")
 _FIELD = re.compile(r"(\*|\d+(\.\.\d+)?)(/\d+)?(,(\*|\d+(\.\.\d+)?)(/\d+)?)*")
 _WEEKDAYS = re.compile(r"[A-Za-z]{3,9}((\.\.|-|,)[A-Za-z]{3,9})*", re.ASCII)
@@ -34,7 +36,16 @@ _UNITS = {  # as systemd spells them: m is a minute, and M a month
 }  # fmt: skip
 _SINCE_START = ("OnBootSec", "OnStartupSec", "OnActiveSec")
 _OF_TIMERS = ("Unit", "Persistent", "RandomizedDelaySec", "AccuracySec")
-_OF_SERVICES = ("ExecStart", "Type", "Restart", "TimeoutSec", "TimeoutStartSec", "RuntimeMaxSec")
+_OF_SERVICES = (
+    "ExecStart",
+    "Environment",
+    "WorkingDirectory",
+    "Type",
+    "Restart",
+    "TimeoutSec",
+    "TimeoutStartSec",
+    "RuntimeMaxSec",
+)
 _OF_ALL = (
     "Description",
     "Documentation",
@@ -120,6 +131,8 @@ def _read_schedules(found: Translation, name: str, *, unit: Unit, zone: str) -> 
         if key in unit:
             found.note(name, f"{key} is counted from a start of the machine and left out")
     _note_rest(found, name, unit=unit, known=(*_TIMES, *_SINCE_START, *_OF_TIMERS))
+    if any("at" in one for one in schedules):
+        found.note(name, "fires once: take it out if its time has passed, since it is refused then")
     if len(schedules) > 1:
         found.note(name, f"has {len(schedules)} times: each is a type of its own, and does not wait for the others")
     return schedules
@@ -132,9 +145,13 @@ def _read_service(found: Translation, name: str, *, unit: Unit | None) -> dict[s
         found.note(name, "is not among the files: its command is missing in the payload, and so is its time limit")
         return runs
     if command := _read_commands(found, name, given=unit.get("ExecStart", [])):
-        runs["payload"]["command"] = _resolve(found, name, key="ExecStart", given=command)
+        runs["payload"]["command"] = _in_folder(found, name, unit=unit) + _resolve(
+            found, name, key="ExecStart", given=command
+        )
     else:
         found.note(name, "has no ExecStart: its command is missing in the payload")
+    if environment := _read_environment(found, name, unit=unit):
+        runs["payload"]["env"] = environment
     if timeout := _find_limit(found, name, unit=unit):
         runs["timeout_seconds"] = timeout
     else:
@@ -143,6 +160,29 @@ def _read_service(found: Translation, name: str, *, unit: Unit | None) -> dict[s
         found.note(name, f"Restart={_last(unit, 'Restart')} is left out: nothing is tried again; give retry")
     _note_rest(found, name, unit=unit, known=_OF_SERVICES)
     return runs
+
+
+def _in_folder(found: Translation, name: str, *, unit: Unit) -> str:
+    """What goes before a command, so that it runs where the service does."""
+    given = _resolve(found, name, key="WorkingDirectory", given=_last(unit, "WorkingDirectory"))
+    folder = given.removeprefix("-")
+    if not folder:
+        return ""
+    change = f"cd {folder if folder == '~' else shlex.quote(folder)}"
+    return f"{{ {change} || true; }} && " if given != folder else f"{change} && "
+
+
+def _read_environment(found: Translation, name: str, *, unit: Unit) -> dict[str, str]:
+    """The variables of all lines; of one that is there twice, the last."""
+    variables: dict[str, str] = {}
+    for line in unit.get("Environment", []):
+        try:
+            words = shlex.split(_resolve(found, name, key="Environment", given=line))
+        except ValueError as error:
+            found.note(name, f"Environment={line} is left out: {error}")
+            continue
+        variables |= {key: value for key, equals, value in (word.partition("=") for word in words) if equals}
+    return variables
 
 
 def _read_commands(found: Translation, name: str, *, given: Sequence[str]) -> str:
@@ -223,12 +263,15 @@ def _calendar(given: str, zone: str) -> dict[str, Any]:
     text = " ".join(words)
     if text.lower() in _SHORT:
         return {"cron": _SHORT[text.lower()], "zone": zone}
+    if moment := _MOMENT.fullmatch(text):
+        return _once(moment, zone, whole=given)
     weekday, month, day, clock = "*", "*", "*", ["0", "0", "0"]
     for word in words:
         if (date := _DATE.fullmatch(word)) and ":" not in word and not _WEEKDAYS.fullmatch(word):
             if date["year"] not in (None, "*"):
                 raise UntranslatableError(f"{given!r} names a year")
-            month, day = _field(date["month"], given), _field(date["day"], given)
+            read = _field if date["sign"] == "-" else _from_end
+            month, day = _field(date["month"], given), read(date["day"], given)
         elif time := _TIME.fullmatch(word):
             clock = [_field(time[name] or "0", given) for name in ("second", "minute", "hour")]
         elif _WEEKDAYS.fullmatch(word):
@@ -238,6 +281,25 @@ def _calendar(given: str, zone: str) -> dict[str, Any]:
     if weekday != "*" and day != "*":
         raise UntranslatableError(f"{given!r} needs a weekday and a day of the month at once")
     return {"cron": " ".join([*clock, day, month, weekday]), "zone": zone}
+
+
+def _once(moment: re.Match[str], zone: str, *, whole: str) -> dict[str, Any]:
+    """A time that comes once, on the clock of the zone."""
+    year, month, day, *clock = map(int, re.findall(r"\d+", moment[0]))
+    hour, minute, second = (*clock, 0, 0, 0)[:3]
+    try:
+        at = datetime(year, month, day, hour, minute, second, tzinfo=ZoneInfo(zone))
+    except ValueError as error:
+        raise UntranslatableError(f"{whole!r} is no time: {error}") from error
+    return {"at": [at.isoformat()], "zone": zone}
+
+
+def _from_end(given: str, whole: str) -> str:
+    """Days counted from the last one of the month, which is 1."""
+    places = given.split(",")
+    if not all(place.isascii() and place.isdigit() and 1 <= int(place) <= 31 for place in places):
+        raise UntranslatableError(f"{whole!r} has '~{given}', which is no part of cron")
+    return ",".join("L" if int(place) == 1 else f"L-{int(place) - 1}" for place in places)
 
 
 def _days(given: str, whole: str) -> str:

@@ -1,9 +1,13 @@
 """What becomes of the schedules of another program: definitions, and notes of what could not be translated."""
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 from rota.domain.checks import to_json
@@ -36,44 +40,78 @@ class Translation:
     now: datetime | None = None  # what has no time after it is noted; None: nothing can come to an end there
     definitions: list[Definition] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    _origins: list[tuple[str, str]] = field(default_factory=list)  # of each definition: its place and its ending
 
     def note(self, place: str, text: str) -> None:
         self.notes.append(Note(place, text))
 
-    def add(self, place: str, definition: Definition, *, schedule: Mapping[str, Any]) -> bool:
-        """Keep a definition, under a name that is not taken; what cannot be kept is noted instead."""
+    def add(
+        self, place: str, definition: Definition, *, schedule: Mapping[str, Any] | None, ending: str | None = None
+    ) -> bool:
+        """Keep a definition; what cannot be kept is noted instead. `ending` is what its type ends with where others
+        have the same, and is made of the definition by default."""
         try:
-            read = schedule_from(schedule)
-            if self.now is not None:
-                config = TaskConfig(type=definition["type"], schedule=read)
-                check_fires(replace(config, next_fire_at=first_fire_at(config, self.now)), self.now)
+            if schedule is not None:
+                self._check_schedule(definition["type"], schedule)
             to_json("payload", definition["payload"])
         except InvalidError as error:
-            self.note(place, f"not translated: {error}")
+            self.note(place, f"not translated: {name_before(definition.get('name'))}{error}")
             return False
-        taken = {one["type"] for one in self.definitions}
-        name, number = definition["type"], 2
-        while definition["type"] in taken:
-            definition["type"] = f"{name}-{number}"
-            number += 1
-        if definition["type"] != name:
-            self.note(place, f"its type is {definition['type']}: there is a {name} already")
-        self.definitions.append({**definition, "schedule": dict(schedule)})
+        kept = definition if schedule is None else {**definition, "schedule": dict(schedule)}
+        self.definitions.append(kept)
+        self._origins.append((place, ending or _digest(kept)))
         return True
+
+    def _check_schedule(self, name: str, schedule: Mapping[str, Any]) -> None:
+        read = schedule_from(schedule)
+        if self.now is not None:
+            config = TaskConfig(type=name, schedule=read)
+            check_fires(replace(config, next_fire_at=first_fire_at(config, self.now)), self.now)
+
+    def name_apart(self, prefix: str = "") -> None:
+        """Give each a type of its own that no other entry changes, whether it comes, goes or moves: of several that
+        are called the same, each gets its ending."""
+        alike = Counter(one["type"] for one in self.definitions)
+        taken = {name for name in alike if alike[name] == 1}
+        for definition, (place, ending) in zip(self.definitions, self._origins, strict=True):
+            name = definition["type"]
+            if alike[name] > 1:
+                made = next(one for one in _numbered(f"{name}-{ending}") if one not in taken)
+                taken.add(made)
+                self.note(
+                    place, f"its type is {prefix}{made}, since {alike[name]} would be called {name}{_need(definition)}"
+                )
+                definition["type"] = made
+            definition["type"] = f"{prefix}{definition['type']}"
+
+
+def name_before(name: object) -> str:
+    """What is said of an entry begins with its name, if it has one."""
+    return f"{name}: " if name else ""
+
+
+def _digest(definition: Definition) -> str:
+    """A few characters that stay the same as long as its schedule and what it runs do."""
+    payload = {key: value for key, value in definition["payload"].items() if key != "env"}
+    said = json.dumps([definition.get("schedule"), payload], sort_keys=True)
+    return hashlib.blake2b(said.encode(), digest_size=3).hexdigest()
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}-{number}" for number in count(2))
+
+
+def _need(definition: Definition) -> str:
+    if "function" in definition["executor"]:
+        return ""
+    return "; a worker needs a function of this name, or give executor.function, MODULE:NAME"
 
 
 def type_of(*texts: str) -> str:
     """A name for a type, made of the first text that has any letter or digit for one."""
     names = (_UNFIT.sub("-", text).strip("-._")[:LONGEST_TYPE].strip("-._") for text in texts)
     return next(filter(None, names), "job")
-
-
-def name_of_command(command: str) -> str:
-    """The program that a command line runs, without its folder."""
-    for word in command.split():
-        if "=" not in word.partition("/")[0]:
-            return type_of(word.rpartition("/")[2])
-    return "job"
 
 
 def without_wrapping(cron: str) -> str:

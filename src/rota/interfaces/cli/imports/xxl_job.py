@@ -28,7 +28,7 @@ Row = Mapping[str, str]
 
 
 class _UnreadableError(Exception):
-    """A dump that would be read in part, or wrongly."""
+    """What would be read in part, or wrongly."""
 
 
 def read_jobs(text: str, *, zone: str, now: datetime, place: str = "xxl-job") -> Translation:
@@ -55,16 +55,12 @@ def _read_job(found: Translation, row: Row, *, zone: str, place: str) -> None:
     if glue != "BEAN":
         found.note(place, f"not translated: {glue} keeps its code in XXL-JOB; make a function of it")
         return
-    schedule = _schedule(row, zone)
-    if schedule is None:
-        found.note(place, f"not translated: schedule type {row.get('schedule_type') or 'NONE'}")
+    try:
+        schedule = _schedule(row, zone)
+    except _UnreadableError as error:
+        found.note(place, f"not translated: {error}")
         return
-    block = row.get("executor_block_strategy") or "SERIAL_EXECUTION"
-    schedule |= {
-        "overlap": _OVERLAP.get(block, "queue_all"),
-        "on_missed": _MISSED.get(row.get("misfire_strategy", ""), "skip"),
-        "missed_grace_seconds": _LATE_S,
-    }
+    overlap = _OVERLAP.get(row.get("executor_block_strategy") or "SERIAL_EXECUTION", "queue_all")
     name = row.get("job_desc") or row.get("name") or handler
     definition: dict[str, Any] = {
         "type": type_of(handler, f"job-{row.get('id', '')}"),
@@ -73,15 +69,21 @@ def _read_job(found: Translation, row: Row, *, zone: str, place: str) -> None:
         "executor": {"type": "local"},
         "retry": {"max_retries": _number(row, "executor_fail_retry_count"), "strategy": "FIXED", "delay_seconds": 0},
         "payload": {"param": row.get("executor_param", "")},
-        "enabled": _number(row, "trigger_status") == 1,
     }
     if timeout := _number(row, "executor_timeout"):
         definition["timeout_seconds"] = timeout
     else:
         found.note(place, "has no timeout; here it is five minutes unless timeout_seconds says otherwise")
-    if schedule["overlap"] == "queue_all":
+    if overlap == "queue_all":
         definition["max_concurrent"] = 1
-    if found.add(place, definition, schedule=schedule):
+    timing = None if schedule is None else {**schedule, "overlap": overlap, **_missed_and_paused(row)}
+    if found.add(place, definition, schedule=timing, ending=row.get("id")):
+        if timing is None:
+            found.note(
+                place, "has no schedule: run it by rota config-type trigger, or from the job that it is a child of"
+            )
+        elif not row.get("trigger_status"):
+            found.note(place, "has no trigger_status: whether it was stopped is not known, and its schedule is paused")
         _note_rest(found, row, place=place)
 
 
@@ -100,22 +102,30 @@ def _note_rest(found: Translation, row: Row, *, place: str) -> None:
     for name in ("executor_timeout", "executor_fail_retry_count"):
         if row.get(name) and not row[name].isdigit():
             found.note(place, f"{name} {row[name]} is left out: it is no number from 0")
-    if not row.get("trigger_status"):
-        found.note(place, "has no trigger_status: whether it was stopped is not known, and it is disabled")
     if row.get("child_jobid"):
         found.note(place, f"children are left out: {row['child_jobid']}")
     if row.get("alarm_email"):
         found.note(place, f"nobody is mailed when it fails: {row['alarm_email']}")
 
 
+def _missed_and_paused(row: Row) -> dict[str, Any]:
+    missed = {"on_missed": _MISSED.get(row.get("misfire_strategy", ""), "skip"), "missed_grace_seconds": _LATE_S}
+    if _number(row, "trigger_status") == 1:
+        return missed
+    return {**missed, "paused": True, "pause_note": "was stopped in XXL-JOB"}  # where it could still be run by hand
+
+
 def _schedule(row: Row, zone: str) -> dict[str, Any] | None:
+    """When it fires; None: only if somebody, or another job, runs it."""
     conf = row.get("schedule_conf") or row.get("job_cron", "")
     kind = row.get("schedule_type") or ("CRON" if row.get("job_cron") else "NONE")
     if kind == "CRON":
         return {"cron": conf, "dialect": "quartz", "zone": zone}
     if kind in ("FIX_RATE", "FIX_DELAY") and conf.isdigit():
         return {"every_seconds" if kind == "FIX_RATE" else "after_end_seconds": int(conf)}
-    return None
+    if kind == "NONE":
+        return None
+    raise _UnreadableError(f"schedule type {kind} with {conf!r}")
 
 
 def _number(row: Row, name: str) -> int:
