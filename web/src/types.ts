@@ -221,6 +221,7 @@ export interface ForecastBucket {
   work_seconds: number;
   busy: number;
   complete: boolean;
+  unknown_runs: number;
 }
 
 export interface ForecastType {

@@ -59,6 +59,7 @@ class ForecastBucket(Answer):
     work_seconds: float  # of those runs together, as far as their last ones tell
     busy: float  # attempts that run at once on average: the work divided by the time
     complete: bool = True  # false: there are more runs than these
+    unknown_runs: int = 0  # of these runs, of which nobody knows how long they take: they are not in the work
 
 
 class ForecastType(Answer):
@@ -66,7 +67,7 @@ class ForecastType(Answer):
     runs: int
     first: datetime | None
     last: datetime | None
-    run_seconds: float | None  # as long as the last run took; null: nobody knows
+    run_seconds: float | None  # as long as the last run that ended took; null: nobody knows
     complete: bool = True  # false: there are more runs than these
 
 

@@ -417,6 +417,11 @@ def test_a_forecast_is_a_table_and_says_what_it_leaves_out(api: FakeApi, capsys:
         "not looked at: zeta",
         "there is more than this: ask for a shorter time, or for single types",
     ]
+    unknown = [{**FORECAST["buckets"][0], "unknown_runs": number} for number in (0, 1, 3)]
+    api.on("GET /schedules:forecast", {**FORECAST, "buckets": unknown})
+    assert run(["schedule", "forecast"]) == 0
+    rows = [line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:4]]
+    assert rows == [["3", "90.0", "1.2"], ["3", "≥90.0", "≥1.2"], ["3", "?", "?"]]
     whole = {"unforeseen": [], "complete": True, "known_until": None, "left_out": []}
     api.on("GET /schedules:forecast", {**FORECAST, **whole})
     assert run(["schedule", "forecast"]) == 0

@@ -34,6 +34,13 @@ def _at_least(bucket: Any, figure: object) -> str:
     return str(figure) if bucket.complete else f"≥{figure}" if bucket.runs else "?"
 
 
+def _at_least_work(bucket: Any, figure: str) -> str:
+    """The same, of how much work it is: that of some runs may be unknown."""
+    if bucket.runs and bucket.runs == bucket.unknown_runs:
+        return "?"
+    return f"≥{figure}" if bucket.unknown_runs else _at_least(bucket, figure)
+
+
 def _takes_effect(setting: Any) -> str:
     if setting.restart_needed:
         return "changed: restart"
@@ -129,8 +136,8 @@ FORECASTS = Table(
     (
         _field("FROM", "begin"),
         Column("RUNS", lambda bucket: _at_least(bucket, bucket.runs)),
-        Column("WORK_S", lambda bucket: _at_least(bucket, bucket.work_seconds)),
-        Column("BUSY", lambda bucket: _at_least(bucket, f"{bucket.busy:.1f}")),
+        Column("WORK_S", lambda bucket: _at_least_work(bucket, f"{bucket.work_seconds:.1f}")),
+        Column("BUSY", lambda bucket: _at_least_work(bucket, f"{bucket.busy:.1f}")),
     ),
     lambda bucket: str(bucket.begin.isoformat()),
 )
