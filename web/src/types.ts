@@ -145,7 +145,7 @@ export interface CalendarSummary {
 
 export interface CalendarEffect {
   fire_at: string;
-  effect: "skipped" | "moved" | "unknown";
+  effect: "skipped" | "moved" | "unknown" | "clocks_moved" | "clocks_skipped" | "clocks_first" | "clocks_second";
   detail: string;
   moved_from: string | null;
 }

@@ -27,17 +27,20 @@ class PauseSchedule(Request):
 
 
 class CalendarEffect(Answer):
-    """What calendars make of a target: `skipped`, `moved` here from another time, or `unknown` to them."""
+    """What calendars make of a target: `skipped`, `moved` here from another time, or `unknown` to them. And what clocks
+    do that are changed: `clocks_moved` here from times that they skip, `clocks_first` or `clocks_second` of two that
+    they show the same; `clocks_skipped`, which is no target: times that they skip do not fire."""
 
-    fire_at: datetime
+    fire_at: datetime  # of times that the clocks skip: when they go forward
     effect: str
-    detail: str  # which calendar
+    detail: str  # which calendar, or which times the clocks skip
     moved_from: datetime | None
 
 
 class SchedulePreview(Answer):
-    """When a schedule fires. `effects` has each target that is named here and that calendars skip or have moved;
-    `state` says whether what is to come will fire: `active`, `paused`, `disabled` (its type) or `ended`."""
+    """When a schedule fires. `effects` has what calendars, and clocks that are changed, make of the targets that are
+    named here and of what lies between them; `state` says whether what is to come will fire: `active`, `paused`,
+    `disabled` (its type) or `ended`."""
 
     type: str
     schedule: dict[str, Any]

@@ -417,7 +417,8 @@ def test_a_forecast_is_a_table_and_says_what_it_leaves_out(api: FakeApi, capsys:
         "not looked at: zeta",
         "there is more than this: ask for a shorter time, or for single types",
     ]
-    unknown = [{**FORECAST["buckets"][0], "unknown_runs": number} for number in (0, 1, 3)]
+    bucket = {"begin": "2030-06-01T00:00:00Z", "runs": 3, "work_seconds": 90.0, "busy": 1.25, "complete": True}
+    unknown = [{**bucket, "unknown_runs": number} for number in (0, 1, 3)]
     api.on("GET /schedules:forecast", {**FORECAST, "buckets": unknown})
     assert run(["schedule", "forecast"]) == 0
     rows = [line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:4]]

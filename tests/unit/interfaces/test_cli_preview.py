@@ -136,3 +136,23 @@ def test_revisions_say_when_and_by_whom(api: FakeApi, capsys: Printed) -> None:
     heading, line = capsys.readouterr().out.splitlines()
     assert heading.split()[:3] == ["REVISION", "UPDATED", "BY"]
     assert line.split()[:3] == ["2", "2030-06-01T12:00:00Z", "ada"]
+
+
+def test_what_clocks_do_that_are_changed_is_told(api: FakeApi, capsys: Printed) -> None:
+    def effect(at: str, kind: str, detail: str = "") -> dict[str, Any]:
+        return {"fire_at": at, "effect": kind, "detail": detail, "moved_from": None}
+
+    effects = [
+        effect("2027-03-27T01:30:00Z", "clocks_first"),
+        effect("2027-03-28T01:00:00Z", "clocks_moved", "02:30"),
+        effect("2027-03-28T01:00:00Z", "clocks_skipped", "02:15"),
+        effect("2027-03-29T00:30:00Z", "clocks_second"),
+    ]
+    api.on("POST /schedules:preview", {**BERLIN, "effects": effects})
+    assert run(["schedule", "preview", "30 2 * * *"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "  2027-03-27T02:30:00+01:00  past  the first of two: the clocks go back",
+        "  2027-03-28  02:15 skipped: the clocks go forward",
+        "  2027-03-28T03:00:00+02:00  moved from 02:30: the clocks go forward",
+        "  2027-03-29T02:30:00+02:00  the second of two: the clocks go back",
+    ]
