@@ -45,12 +45,12 @@ def list_clock_changes(recurrence: Recurrence, begin: datetime, *, end: datetime
     found: list[ClockChange] = []
     while stretch.end < last:
         following = stretch_at(recurrence.zone, stretch.end)
-        found += _changes(recurrence, stretch, following)
+        found += _changes(recurrence, stretch, after=following)
         stretch = following
     return [one for one in found if begin <= one.at <= end]
 
 
-def _changes(recurrence: CronRecurrence, before: Stretch, after: Stretch) -> Iterator[ClockChange]:
+def _changes(recurrence: CronRecurrence, before: Stretch, *, after: Stretch) -> Iterator[ClockChange]:
     change = _EPOCH + after.begin * _SECOND
     forward = (after.offset - before.offset) * _SECOND
     if forward > timedelta(0):

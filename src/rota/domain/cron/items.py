@@ -23,6 +23,11 @@ _LAST = re.compile(r"(\w+)L")
 _MOST_DIGITS = 4
 
 
+def is_hashed(expression: str) -> bool:
+    """Whether it takes a value by `H`, so that it depends on whose it is."""
+    return any(_HASH.fullmatch(item) for field in expression.upper().split() for item in field.split(","))
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Every `step`-th value from first to last; over the end of the field when last is before first."""

@@ -77,7 +77,10 @@ def next_fires(task_type: str, *, count: int, after: str | None, output: str, ur
     """Say in words and in times when a type fires."""
     begin = read_time("--from", after)
     with connect(url) as client:
-        show_preview(client.schedules.get(task_type, count=count, after=begin), output, after=begin)
+        found = client.schedules.get(task_type, count=count, after=begin)
+    show_preview(found, output, after=begin)
+    if output in ("table", "wide") and found.recent:
+        click.echo(safe(f"what became of those that have passed: rota schedule occurrences {task_type}"))
 
 
 @schedule.command()

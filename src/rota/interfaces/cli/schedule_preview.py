@@ -1,6 +1,6 @@
 """A schedule that is only looked at: read from where it is written, and shown on the clock of its own zone."""
 
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 import click
 
 from rota.domain.cron.clock_changes import ClockEffect
+from rota.domain.cron.items import is_hashed
+from rota.domain.durations import format_duration
 from rota.domain.errors import InvalidError
 from rota.interfaces.cli.input import read_text
 from rota.interfaces.cli.output import show_one
@@ -61,8 +63,21 @@ def show_preview(found: "SchedulePreview", output: str, *, after: datetime | Non
     if told := _tell_state(found):
         click.echo(safe(told))
     zone = ZoneInfo(found.schedule.get("zone", "UTC"))
+    for note in _list_notes(found, zone):
+        click.echo(note)
     for row in _list_rows(found, zone, before="past" if after is None else "before"):
         click.echo(row)
+
+
+def _list_notes(found: "SchedulePreview", zone: tzinfo) -> list[str]:
+    """What keeps the targets from being the times at which it fires."""
+    notes = []
+    if not found.type and is_hashed(found.schedule.get("cron", "")):
+        notes.append("H depends on the type of the tasks: --type TYPE shows its times")
+    if jitter := found.schedule.get("jitter_seconds"):
+        following = "" if found.next_fire_at is None else f"; next: {_spell(found.next_fire_at, zone)}"
+        notes.append(f"jitter: each fires up to {format_duration(timedelta(seconds=jitter))} later{following}")
+    return notes
 
 
 def _list_rows(found: "SchedulePreview", zone: tzinfo, *, before: str) -> list[str]:
