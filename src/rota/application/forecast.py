@@ -69,6 +69,7 @@ class Load:
     runs: int = 0
     work: timedelta = timedelta(0)
     unknown: int = 0  # of these runs, of which nobody knows how long they take
+    is_unsure: bool = False  # of some schedule nobody knows what it fires then
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,7 +106,14 @@ class Forecast:
     def is_known(self, place: int) -> bool:
         """Whether nothing is missing in a bucket."""
         is_in_time = self.known_until is None or self.span.end_of(place) <= self.known_until
-        return is_in_time and not self.left_out
+        is_sure = not self.buckets[place].is_unsure and (bool(self.types) or not self.unforeseen)
+        return is_in_time and not self.left_out and is_sure
+
+    def leave_unsure(self, task_type: str, reason: str) -> None:
+        """Nobody knows what this one fires."""
+        self.unforeseen[task_type] = reason
+        for bucket in self.buckets:
+            bucket.is_unsure = True
 
     def add(self, load: TypeLoad, place: int, *, runs: int = 1) -> None:
         bucket = self.buckets[place]
@@ -141,6 +149,7 @@ class _Walk:
     def _note(self, made: Forecast, judged: Planned) -> None:
         if judged.reason is SkipReason.ERROR:
             made.unforeseen.setdefault(self.load.type, judged.detail)
+            made.buckets[made.span.place(self.at)].is_unsure = True
         if judged.fires:
             made.add(self.load, made.span.place(self.at))
             self.load.first, self.load.last = self.load.first or self.at, self.at
@@ -152,6 +161,8 @@ class ForecastSchedules:
 
     async def __call__(self, tenant_id: TenantId, span: Span) -> Forecast:
         """What would fire, if nothing changed and every run began in time."""
+        if span.end <= self.node.time.now():
+            raise InvalidError("end", "lies in the past: what became of past targets is told by their occurrences")
         made = Forecast(span, [Load() for _ in range(span.buckets)])
         walks: list[_Walk] = []
         async for page in self._pages(tenant_id, types=span.types):
@@ -178,7 +189,7 @@ class ForecastSchedules:
             at, number = coming[0]
             is_before = at < made.span.begin
             if is_before and made.passed == MOST_PASSED:
-                made.unforeseen[walks[number].load.type] = MANY_LEFT
+                made.leave_unsure(walks[number].load.type, MANY_LEFT)
                 heappop(coming)
                 continue
             if made.looked_at == MOST_LOOKED_AT:
@@ -252,7 +263,7 @@ def _begin(made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Cal
     try:
         table = Timetable(schedule, seed=config.type, calendars=calendars)
     except InvalidError as exc:
-        made.unforeseen[config.type] = exc.problem
+        made.leave_unsure(config.type, exc.problem)
         return
     begin = target_at(table, config, seen_at=due_of(config))  # what was before has fired
     if schedule.max_runs is None:  # else each run before the span is one less in it

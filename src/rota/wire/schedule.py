@@ -61,7 +61,7 @@ class ForecastBucket(Answer):
     runs: int
     work_seconds: float  # of those runs together, as far as their last ones tell
     busy: float  # attempts that run at once on average: the work divided by the time
-    complete: bool = True  # false: there are more runs than these
+    complete: bool = True  # false: there may be more runs than these
     unknown_runs: int = 0  # of these runs, of which nobody knows how long they take: they are not in the work
 
 

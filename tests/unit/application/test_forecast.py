@@ -98,6 +98,7 @@ async def test_one_that_has_many_runs_left_until_then_ends_no_other_answer(monke
     assert [(one.type, one.runs) for one in found.types] == [("hourly", 22)]
     assert found.unforeseen == {"many": "has more runs until then than are looked at"}
     assert found.is_complete
+    assert not found.is_known(0)
 
 
 @virtually
@@ -336,3 +337,21 @@ async def test_what_is_not_there_and_what_calendars_do_not_know_is_told() -> Non
     found = await ask(bench, a_span(bench))
     assert found.types == []
     assert "old knows the years 2001" in found.unforeseen["blind"]
+    assert not any(found.is_known(place) for place in range(24)), "0 would be taken for nothing"
+
+
+@virtually
+async def test_where_nothing_at_all_is_foreseen_no_row_is_taken_for_whole() -> None:
+    bench = await a_bench()
+    await put(bench, "waits", schedule=Schedule(after_end=HOUR))
+    assert not (await ask(bench, a_span(bench))).is_known(0)
+    await put(bench, "hourly", schedule=HOURLY)
+    assert (await ask(bench, a_span(bench))).is_known(0)
+
+
+@virtually
+async def test_of_the_past_there_is_no_forecast() -> None:
+    bench = await a_bench()
+    now = bench.node.time.now()
+    with pytest.raises(InvalidError, match="end: lies in the past"):
+        await ask(bench, Span(begin=now - DAY, end=now))

@@ -411,7 +411,12 @@ def test_a_forecast_is_a_table_and_says_what_it_leaves_out(api: FakeApi, capsys:
     printed = capsys.readouterr()
     rows = [line.split()[1:] for line in printed.out.splitlines()[1:4]]
     assert rows == [["3", "90.0", "1.2"], ["≥2", "≥60.0", "≥0.5"], ["?", "?", "?"]]
-    assert "at least 3 runs of 1 types\nnot foreseen: waits: waits for the end of each run\n" in printed.out
+    assert printed.out.splitlines()[4:] == [
+        "at least 3 runs of 1 types",
+        "TYPE  RUNS  RUN_TAKES_S  FIRST  LAST",
+        "fast  ≥3    ?            -      -",
+        "not foreseen: waits: waits for the end of each run",
+    ]
     assert printed.err.splitlines() == [
         "from 2030-06-01T09:00:00Z on runs are missing of: fast",
         "not looked at: zeta",
@@ -430,6 +435,24 @@ def test_a_forecast_is_a_table_and_says_what_it_leaves_out(api: FakeApi, capsys:
     assert run(["schedule", "forecast", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 3
     assert run(["schedule", "forecast", "--from", "noon"]) == 2
+
+
+def test_a_forecast_lists_the_types_that_fire_most(api: FakeApi, capsys: Printed) -> None:
+    types = [
+        {"type": f"t{number}", "runs": number, "first": None, "last": None, "run_seconds": 1.26} for number in range(12)
+    ]
+    api.on("GET /schedules:forecast", {**FORECAST, "types": types, "unforeseen": [], "complete": True})
+    assert run(["schedule", "forecast"]) == 0
+    lines = capsys.readouterr().out.splitlines()[5:]
+    assert [line.split()[0] for line in lines] == ["TYPE", *(f"t{number}" for number in range(11, 1, -1)), "and"]
+    assert lines[1].split() == ["t11", "11", "1.3", "-", "-"]
+    assert run(["schedule", "forecast", "-o", "wide"]) == 0
+    assert "t0" in capsys.readouterr().out
+    api.on("GET /schedules:forecast", {**FORECAST, "types": []})
+    assert run(["schedule", "forecast"]) == 0
+    assert "TYPE" not in capsys.readouterr().out
+    assert run(["schedule", "forecast", "-o", "name"]) == 0
+    assert "TYPE" not in capsys.readouterr().out
 
 
 def test_a_backfill_waits_for_a_page_before_it_asks_for_the_next(api: FakeApi, capsys: Printed) -> None:

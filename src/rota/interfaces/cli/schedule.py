@@ -12,7 +12,7 @@ from rota.interfaces.cli.filters import in_options, read_moment, read_time
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, show_list, show_one
 from rota.interfaces.cli.schedule_preview import read_schedule, show_preview
-from rota.interfaces.cli.tables import FORECASTS, OCCURRENCES
+from rota.interfaces.cli.tables import FORECAST_TYPES, FORECASTS, OCCURRENCES
 from rota.interfaces.cli.task_submit import read_payload
 from rota.interfaces.cli.text import moment, safe
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rota.wire.schedule import Forecast
 
 GAPS, OVERLAPS = (click.Choice([one.value for one in kind]) for kind in (DstGap, DstOverlap))
+TYPES_SHOWN = 10  # of a forecast
 TIMES = {"begin": "--from", "end": "--to"}
 count_option = click.option(
     "-n", "--count", type=WholeNumber(1, 1000), default=5, help="Targets before and after now.  [default: 5]"
@@ -141,10 +142,21 @@ def forecast(begin: str | None, end: str | None, *, output: str, url: str | None
     show_list(iter(found.buckets), FORECASTS, output=output)
     least = "" if found.complete else "at least "
     click.echo(f"{least}{found.runs} runs of {len(found.types)} types")
+    if output != "name":
+        _show_types(found, most=len(found.types) if output == "wide" else TYPES_SHOWN)
     for name in found.unforeseen:
         click.echo(safe(f"not foreseen: {name}: {found.reasons.get(name, 'nobody knows when')}"))
     if not found.complete:
         _tell_gaps(found)
+
+
+def _show_types(found: "Forecast", *, most: int) -> None:
+    """Those that fire most."""
+    shown = sorted(found.types, key=lambda one: -one.runs)[:most]
+    if shown:
+        show_list(shown, FORECAST_TYPES, output="table")
+    if len(shown) < len(found.types):
+        click.echo(f"and {len(found.types) - len(shown)} more types: -o wide lists all")
 
 
 def _tell_gaps(found: "Forecast") -> None:

@@ -141,6 +141,16 @@ FORECASTS = Table(
     ),
     lambda bucket: str(bucket.begin.isoformat()),
 )
+FORECAST_TYPES = Table(
+    (
+        _field("TYPE", "type"),
+        Column("RUNS", lambda load: _at_least(load, load.runs)),
+        Column("RUN_TAKES_S", lambda load: "?" if load.run_seconds is None else f"{load.run_seconds:.1f}"),
+        _field("FIRST", "first"),
+        _field("LAST", "last"),
+    ),
+    attrgetter("type"),
+)
 CALENDARS = Table(
     (
         _field("NAME", "name"),
