@@ -2,21 +2,24 @@
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import click
 
 from rota.domain.cron.recurrence import DstGap, DstOverlap
 from rota.domain.errors import InvalidError
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
-from rota.interfaces.cli.filters import in_options, read_moment, read_time
+from rota.interfaces.cli.filters import in_options, read_time
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, show_list, show_one
+from rota.interfaces.cli.past import NOW, read_past_in
 from rota.interfaces.cli.schedule_preview import read_schedule, show_preview
-from rota.interfaces.cli.tables import FORECAST_TYPES, FORECASTS, OCCURRENCES
+from rota.interfaces.cli.tables import FORECAST_TYPES, FORECASTS, occurrences_in
 from rota.interfaces.cli.task_submit import read_payload
-from rota.interfaces.cli.text import moment, safe
+from rota.interfaces.cli.text import moment, on_clock, safe
 
 if TYPE_CHECKING:
+    from rota.client.blocking import Client
     from rota.client.schedule_calls import BackfillOptions
     from rota.wire.schedule import Forecast
 
@@ -118,10 +121,16 @@ def occurrences(task_type: str, *, limit: int, output: str, watch: bool, url: st
     They have fired, or were skipped, and why.
     """
     with connect(url) as client:
+        table = occurrences_in(_find_zone(client, task_type))
         repeat(
-            lambda: show_list(client.schedules.occurrences(task_type, limit=limit), OCCURRENCES, output=output),
+            lambda: show_list(client.schedules.occurrences(task_type, limit=limit), table, output=output),
             watch=watch,
         )
+
+
+def _find_zone(client: "Client", task_type: str) -> ZoneInfo:
+    """On whose clock the times of a type are shown."""
+    return ZoneInfo((client.configs.get(task_type).schedule or {}).get("zone", "UTC"))
 
 
 @schedule.command()
@@ -170,8 +179,10 @@ def _tell_gaps(found: "Forecast") -> None:
 
 @schedule.command()
 @click.argument("task_type", metavar="TYPE")
-@click.option("--from", "begin", metavar="TIME", required=True, help="Such as 2026-01-31T09:00:00Z.")
-@click.option("--to", "end", metavar="TIME", required=True, help="The first moment that is not in it.")
+@click.option(
+    "--from", "begin", metavar="TIME", required=True, help="2026-01-31T09:00:00Z, 2026-01-31, or how long ago: 7d."
+)
+@click.option("--to", "end", metavar="TIME", default=NOW, help="The first moment that is not in it.  [default: now]")
 @click.option("--concurrency", type=WholeNumber(1, 1000), default=10, help="Runs at once.  [default: 10]")
 @click.option("--newest-first", is_flag=True, help="Begin at the end.")
 @click.option("--all", "is_all", is_flag=True, help="Also what fired in its time.")
@@ -184,7 +195,6 @@ def backfill(task_type: str, *, begin: str, end: str, url: str | None, **given: 
 
     Asked again, it goes on where it was.
     """
-    first, last = read_moment("--from", begin), read_moment("--to", end)
     options: BackfillOptions = {
         "name": given["name"],
         "order": "newest" if given["newest_first"] else "oldest",
@@ -192,12 +202,14 @@ def backfill(task_type: str, *, begin: str, end: str, url: str | None, **given: 
         "payload": read_payload(given["payload"]),
         "dry_run": given["dry_run"],
     }
+    ends = (("begin", begin), ("end", end))
     count: Counter[str] = Counter()
     with connect(url) as client, in_options(TIMES):
-        most = given["concurrency"]
+        zone, most = _find_zone(client, task_type), given["concurrency"]
+        first, last = (read_past_in(zone, text, client=client, option=TIMES[name]) for name, text in ends)
         for item in client.schedules.backfill(task_type, first, end=last, concurrency=most, **options):
             count[item.action] += 1
-            click.echo(safe(f"{moment(item.fire_at)}  {item.action}  {item.task_id or item.reason}".rstrip()))
+            click.echo(safe(f"{on_clock(item.fire_at, zone)}  {item.action}  {item.task_id or item.reason}".rstrip()))
     # Only by making tasks it is known which of them are there already.
     made = f"{count['run']} run, {count['repeat']} ran before under this name"
     dry = f"{count['run']} would run, but for those that ran before under the name {given['name']!r}"

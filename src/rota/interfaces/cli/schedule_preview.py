@@ -14,7 +14,7 @@ from rota.domain.errors import InvalidError
 from rota.interfaces.cli.input import read_text
 from rota.interfaces.cli.output import show_one
 from rota.interfaces.cli.tables import PREVIEWS
-from rota.interfaces.cli.text import safe
+from rota.interfaces.cli.text import on_clock, safe
 
 if TYPE_CHECKING:
     from rota.wire.schedule import CalendarEffect, SchedulePreview
@@ -75,7 +75,7 @@ def _list_notes(found: "SchedulePreview", zone: tzinfo) -> list[str]:
     if not found.type and is_hashed(found.schedule.get("cron", "")):
         notes.append("H depends on the type of the tasks: --type TYPE shows its times")
     if jitter := found.schedule.get("jitter_seconds"):
-        following = "" if found.next_fire_at is None else f"; next: {_spell(found.next_fire_at, zone)}"
+        following = "" if found.next_fire_at is None else f"; next: {on_clock(found.next_fire_at, zone)}"
         notes.append(f"jitter: each fires up to {format_duration(timedelta(seconds=jitter))} later{following}")
     return notes
 
@@ -84,8 +84,8 @@ def _list_rows(found: "SchedulePreview", zone: tzinfo, *, before: str) -> list[s
     """The targets, with what became of them, and between them the times that the clocks skip."""
     skipped = [one for one in found.effects if one.effect == ClockEffect.SKIPPED]
     effects = {one.fire_at: _tell_effect(one, zone) for one in found.effects if one not in skipped}
-    rows = [(at, f"  {_spell(at, zone)}  {before}{effects.get(at, '')}") for at in found.recent]
-    rows += [(at, f"  {_spell(at, zone)}{effects.get(at, '')}") for at in found.upcoming]
+    rows = [(at, f"  {on_clock(at, zone)}  {before}{effects.get(at, '')}") for at in found.recent]
+    rows += [(at, f"  {on_clock(at, zone)}{effects.get(at, '')}") for at in found.upcoming]
     gaps = [(one.fire_at, f"  {one.fire_at.astimezone(zone).date()}  {_tell_clocks(one)}") for one in skipped]
     return [row for _, row in sorted(gaps + rows, key=itemgetter(0))]
 
@@ -103,7 +103,7 @@ def _tell_state(found: "SchedulePreview") -> str:
 def _tell_effect(effect: "CalendarEffect", zone: tzinfo) -> str:
     if effect.effect in [*ClockEffect]:
         return f"  {_tell_clocks(effect)}"
-    origin = "" if effect.moved_from is None else f" from {_spell(effect.moved_from, zone)}"
+    origin = "" if effect.moved_from is None else f" from {on_clock(effect.moved_from, zone)}"
     return safe(f"  {effect.effect}{origin}: {effect.detail}")
 
 
@@ -117,8 +117,3 @@ def _tell_clocks(effect: "CalendarEffect") -> str:
             return "the first of two: the clocks go back"
         case _:
             return "the second of two: the clocks go back"
-
-
-def _spell(at: datetime, zone: tzinfo) -> str:
-    """On the clock of the zone, with how far it is from UTC: so a change of clocks is seen."""
-    return at.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -2,13 +2,17 @@
 
 import json
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from operator import attrgetter
 from typing import Any
 
 from rota.domain.durations import format_duration
 from rota.interfaces.cli.output import Column, Table
+from rota.interfaces.cli.text import on_clock
 
+NO_OCCURRENCES = """\
+nothing has fired or been skipped yet; to see when something will: rota schedule next TYPE
+(runs of a backfill are no occurrences; to see them: rota task ls --type TYPE --metadata backfill=NAME)"""
 LATE = timedelta(seconds=15)  # nodes show themselves every 10 seconds
 
 
@@ -61,6 +65,18 @@ def nodes_at(now: datetime) -> Table:
 
     first, *others = NODES.columns
     return replace(NODES, columns=[first, Column("STATE", state), *others])
+
+
+def occurrences_in(zone: tzinfo) -> Table:
+    """The occurrences of a schedule, on the clock of its zone."""
+    columns = (
+        Column("TARGET", lambda one: on_clock(one.fire_at, zone)),
+        _field("STATUS", "status"),
+        _field("TASK", "task_id"),
+        _field("REASON", "reason"),
+        Column("SINCE", lambda one: None if one.since is None else on_clock(one.since, zone)),
+    )
+    return Table(columns, lambda one: str(one.fire_at.isoformat()), empty=NO_OCCURRENCES)
 
 
 def _age(item: Any, now: datetime) -> timedelta:
@@ -120,17 +136,6 @@ REVISIONS = Table(
     lambda config: str(config.revision),
 )
 PREVIEWS = Table((), lambda preview: str(preview.type))
-OCCURRENCES = Table(
-    (
-        _field("TARGET", "fire_at"),
-        _field("STATUS", "status"),
-        _field("TASK", "task_id"),
-        _field("REASON", "reason"),
-        _field("SINCE", "since"),
-    ),
-    lambda occurrence: str(occurrence.fire_at.isoformat()),
-    empty="nothing has fired or been skipped yet; to see when something will: rota schedule next TYPE",
-)
 
 FORECASTS = Table(
     (
