@@ -104,8 +104,7 @@ class BackfillSchedule(Request):
 
 
 class BackfillItem(Answer):
-    """A target and what became of it: `run`, `repeat` (this backfill made its task before, which a dry run does
-    not see) or `skip`."""
+    """A target and what becomes of it: `run`, `repeat` (this backfill made its task before) or `skip`."""
 
     fire_at: datetime
     action: str

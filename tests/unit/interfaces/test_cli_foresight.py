@@ -76,15 +76,22 @@ def test_a_backfill_waits_for_a_page_before_it_asks_for_the_next(api: FakeApi, c
     assert capsys.readouterr().out.splitlines() == [
         "2030-06-01T09:00:00Z  run  7",
         "2030-06-01T10:00:00Z  skip  in holidays",
-        "1 run, 0 ran before under this name, 1 skipped",
+        "1 run, 0 ran before under the name 'backfill', 1 skipped",
     ]
-    asked = [one for one in api.bodies() if one]
+    repeated = {**target, "action": "repeat"}
+    pages = iter([{**page, "items": [repeated]}, last])
+    api.on("GET /tasks/7", task_like(status="PROCESSING"))
+    assert run(["schedule", "backfill", "email", *times, "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2030-06-01T09:00:00Z  repeat  7", "and its end is not waited for"
+    assert lines[-1] == "0 would run, 1 ran before under the name 'backfill', 1 skipped"
+    asked = [one for one in api.bodies() if one][:2]
     assert [(one["limit"], one.get("cursor")) for one in asked] == [(1, None), (1, "abc")]
     assert (asked[0]["order"], asked[0]["only_missing"]) == ("newest", False)
     api.on("POST /task-configs/email:backfill", {**page, "items": [{**target, "task_id": None}], "next_cursor": None})
     assert run(["schedule", "backfill", "email", *times, "--dry-run", "--name", "anew"]) == 0
     assert api.bodies()[-1]["limit"] == 1000, "nothing runs, so that nothing is waited for"
-    told = "1 would run, but for those that ran before under the name 'anew', 0 skipped"
+    told = "1 would run, 0 ran before under the name 'anew', 0 skipped"
     assert capsys.readouterr().out.splitlines() == ["2030-06-01T09:00:00Z  run", told]
 
 

@@ -210,7 +210,6 @@ def backfill(task_type: str, *, begin: str, end: str, url: str | None, **given: 
         for item in client.schedules.backfill(task_type, first, end=last, concurrency=most, **options):
             count[item.action] += 1
             click.echo(safe(f"{on_clock(item.fire_at, zone)}  {item.action}  {item.task_id or item.reason}".rstrip()))
-    # Only by making tasks it is known which of them are there already.
-    made = f"{count['run']} run, {count['repeat']} ran before under this name"
-    dry = f"{count['run']} would run, but for those that ran before under the name {given['name']!r}"
-    click.echo(safe(f"{dry if given['dry_run'] else made}, {count['skip']} skipped"))
+    runs = "would run" if given["dry_run"] else "run"
+    before = f"{count['repeat']} ran before under the name {given['name']!r}"
+    click.echo(safe(f"{count['run']} {runs}, {before}, {count['skip']} skipped"))
