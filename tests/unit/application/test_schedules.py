@@ -133,3 +133,5 @@ async def test_a_preview_says_what_clocks_do_that_are_changed() -> None:
     assert [one.kind for one in (await look.preview_unsaved(shut, KEY, count=2, after=summer)).effects] == ["skipped"]
     later = Schedule(at=(bench.clock.now() + DAY,))
     assert (await look.preview_unsaved(later, KEY, count=1, after=bench.clock.now() + 2 * DAY)).effects == []
+    over = Schedule(at=(bench.clock.now() + DAY,), max_runs=1)
+    assert (await look.preview_unsaved(over, KEY, count=1, runs=1)).effects == []
