@@ -145,7 +145,7 @@ export interface CalendarSummary {
 
 export interface CalendarEffect {
   fire_at: string;
-  effect: "skipped" | "moved" | "unknown";
+  effect: "skipped" | "moved" | "unknown" | "clocks_moved" | "clocks_skipped" | "clocks_first" | "clocks_second";
   detail: string;
   moved_from: string | null;
 }
@@ -222,6 +222,7 @@ export interface ForecastBucket {
   work_seconds: number;
   busy: number;
   complete: boolean;
+  unknown_runs: number;
 }
 
 export interface ForecastType {

@@ -23,7 +23,7 @@ from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.firing import target_at
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import Schedule
-from rota.domain.submission import check_enabled, wish_for
+from rota.domain.submission import Submission, check_enabled, wish_for
 from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import Planned, SkipReason, Timetable
 
@@ -43,7 +43,7 @@ class Action(StrEnum):
     """What becomes of a target of a backfill."""
 
     RUN = "run"  # a task was made; in a dry run: would be
-    REPEAT = "repeat"  # this backfill made its task before; a dry run does not see that
+    REPEAT = "repeat"  # this backfill made its task before
     SKIP = "skip"
 
 
@@ -178,12 +178,19 @@ class Backfill:
         self, config: TaskConfig, page: Sequence[Planned], *, wanted: Range, actor: Actor | None
     ) -> Sequence[Made]:
         firing = [plan.target for plan in page if plan.fires]
-        added = {}
-        if firing and not wanted.is_dry:
-            wishes = [wish_for(config, target, backfill=wanted.name, payload=wanted.payload) for target in firing]
-            answers = await self.submit.submit_many(wishes, actor=actor)
-            added = dict(zip(firing, answers, strict=True))
-        return [_made(plan, added.get(plan.target)) for plan in page]
+        wishes = [wish_for(config, target, backfill=wanted.name, payload=wanted.payload) for target in firing]
+        if wanted.is_dry:
+            added = await self._find_added(wishes)
+        else:
+            added = await self.submit.submit_many(wishes, actor=actor) if wishes else []
+        answers = dict(zip(firing, added, strict=True))
+        return [_made(plan, answers.get(plan.target)) for plan in page]
+
+    async def _find_added(self, wishes: Sequence[Submission]) -> Sequence[Added | None]:
+        """The tasks that were made of these wishes before."""
+        keys = [wish.idempotency_key or "" for wish in wishes]
+        known = await self.node.store.tasks.find_by_keys(wishes[0].tenant_id, keys) if wishes else {}
+        return [Added(known[key], is_repeat=True) if key in known else None for key in keys]
 
 
 def _made(plan: Planned, added: Added | None) -> Made:

@@ -2,7 +2,7 @@
 
 Bounded: so many targets are looked at, in slices between which others get their turn, and those of all schedules in
 the order of time: where that is not enough, the answer is whole up to a moment and says so. What has a fixed pace is
-not looked at but counted. The work of a run is guessed from the last one of its schedule.
+not looked at but counted. The work of a run is guessed from the last one of its schedule that has ended.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
@@ -12,11 +12,12 @@ from heapq import heapify, heappop, heapreplace
 
 from rota.application.calendars import calendars_of_all
 from rota.application.node import Node
-from rota.domain.checks import check_instant, check_number
+from rota.domain.checks import EARLIEST, check_instant, check_number
 from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.firing import NO_CALENDARS, Calendars, due_of, target_at
-from rota.domain.ids import TenantId
+from rota.domain.ids import TaskId, TenantId
 from rota.domain.schedule import MAX_RUNS, Schedule
+from rota.domain.task import Task
 from rota.domain.task_config import TaskConfig
 from rota.domain.timetable import Planned, SkipReason, Timetable
 
@@ -27,6 +28,7 @@ MOST_TYPES = 1_000  # that an answer lists
 LONGEST = timedelta(days=366)
 PAGE = 500
 WAITS_FOR_END = "waits for the end of each run"  # nobody knows when that will be
+LOOKED_BACK = 10  # runs, for one that has ended
 MANY_LEFT = "has more runs until then than are looked at"  # so that nobody knows how many are left
 SLICE = 200  # targets in one go: some 5 ms
 _TICK = timedelta(microseconds=1)
@@ -66,6 +68,8 @@ class Load:
 
     runs: int = 0
     work: timedelta = timedelta(0)
+    unknown: int = 0  # of these runs, of which nobody knows how long they take
+    is_unsure: bool = False  # of some schedule nobody knows what it fires then
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +80,7 @@ class TypeLoad:
     runs: int = 0
     first: datetime | None = None
     last: datetime | None = None
-    run_takes: timedelta | None = None  # as long as the last run took; None: nobody knows
+    run_takes: timedelta | None = None  # as long as the last run that ended took; None: nobody knows
     is_complete: bool = True  # whether all of the time was looked at
 
 
@@ -102,12 +106,22 @@ class Forecast:
     def is_known(self, place: int) -> bool:
         """Whether nothing is missing in a bucket."""
         is_in_time = self.known_until is None or self.span.end_of(place) <= self.known_until
-        return is_in_time and not self.left_out
+        is_sure = not self.buckets[place].is_unsure and (bool(self.types) or not self.unforeseen)
+        return is_in_time and not self.left_out and is_sure
+
+    def leave_unsure(self, task_type: str, reason: str) -> None:
+        """Nobody knows what this one fires."""
+        self.unforeseen[task_type] = reason
+        for bucket in self.buckets:
+            bucket.is_unsure = True
 
     def add(self, load: TypeLoad, place: int, *, runs: int = 1) -> None:
         bucket = self.buckets[place]
         bucket.runs += runs
-        bucket.work += runs * (load.run_takes or timedelta(0))
+        if load.run_takes is None:
+            bucket.unknown += runs
+        else:
+            bucket.work += runs * load.run_takes
         load.runs += runs
 
 
@@ -135,6 +149,7 @@ class _Walk:
     def _note(self, made: Forecast, judged: Planned) -> None:
         if judged.reason is SkipReason.ERROR:
             made.unforeseen.setdefault(self.load.type, judged.detail)
+            made.buckets[made.span.place(self.at)].is_unsure = True
         if judged.fires:
             made.add(self.load, made.span.place(self.at))
             self.load.first, self.load.last = self.load.first or self.at, self.at
@@ -146,6 +161,8 @@ class ForecastSchedules:
 
     async def __call__(self, tenant_id: TenantId, span: Span) -> Forecast:
         """What would fire, if nothing changed and every run began in time."""
+        if span.end <= self.node.time.now():
+            raise InvalidError("end", "lies in the past: what became of past targets is told by their occurrences")
         made = Forecast(span, [Load() for _ in range(span.buckets)])
         walks: list[_Walk] = []
         async for page in self._pages(tenant_id, types=span.types):
@@ -172,7 +189,7 @@ class ForecastSchedules:
             at, number = coming[0]
             is_before = at < made.span.begin
             if is_before and made.passed == MOST_PASSED:
-                made.unforeseen[walks[number].load.type] = MANY_LEFT
+                made.leave_unsure(walks[number].load.type, MANY_LEFT)
                 heappop(coming)
                 continue
             if made.looked_at == MOST_LOOKED_AT:
@@ -208,13 +225,33 @@ class ForecastSchedules:
         return config
 
     async def _find_takes(self, configs: Sequence[TaskConfig]) -> Mapping[str, timedelta]:
-        ids = [one.last_run for one in configs if one.last_run is not None]
-        runs = (await self.node.store.tasks.load(ids)).values() if ids else ()
-        return {
-            run.spec.type: run.state.completed_at - run.state.started_at
-            for run in runs
-            if run.state.completed_at is not None and run.state.started_at is not None
-        }
+        """How long the last run of each took that has ended."""
+        last = {one.type: one.last_run for one in configs if one.last_run is not None}
+        takes = await self._load_takes({name: [task_id] for name, task_id in last.items()})
+        going = [one for one in configs if one.type in last and one.type not in takes]
+        return {**takes, **await self._find_earlier(going)}
+
+    async def _find_earlier(self, configs: Sequence[TaskConfig]) -> Mapping[str, timedelta]:
+        """The same of those whose last run goes on, or never began: as a run before it took."""
+        if not configs:
+            return {}
+        since = {(one.tenant_id, one.type): EARLIEST for one in configs}
+        noted = await self.node.store.schedules.list_runs(since, limit=LOOKED_BACK)
+        runs = {name: [one.task_id for one in found if one.task_id is not None] for (_, name), found in noted.items()}
+        return await self._load_takes(runs)
+
+    async def _load_takes(self, runs: Mapping[str, Sequence[TaskId]]) -> Mapping[str, timedelta]:
+        """By type, as long as the first of its runs took that has ended."""
+        ids = [one for its in runs.values() for one in its]
+        found = await self.node.store.tasks.load(ids) if ids else {}
+        takes = {name: [_took(found[one]) for one in its if one in found] for name, its in runs.items()}
+        ended = {name: [one for one in its if one is not None] for name, its in takes.items()}
+        return {name: its[0] for name, its in ended.items() if its}
+
+
+def _took(run: Task) -> timedelta | None:
+    begun, ended = run.state.started_at, run.state.completed_at
+    return None if begun is None or ended is None else ended - begun
 
 
 def _begin(made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Calendars) -> Iterator[_Walk]:
@@ -226,7 +263,7 @@ def _begin(made: Forecast, config: TaskConfig, *, load: TypeLoad, calendars: Cal
     try:
         table = Timetable(schedule, seed=config.type, calendars=calendars)
     except InvalidError as exc:
-        made.unforeseen[config.type] = exc.problem
+        made.leave_unsure(config.type, exc.problem)
         return
     begin = target_at(table, config, seen_at=due_of(config))  # what was before has fired
     if schedule.max_runs is None:  # else each run before the span is one less in it

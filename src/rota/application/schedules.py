@@ -8,6 +8,7 @@ from enum import StrEnum
 from rota.application.calendars import calendars_of
 from rota.application.node import Node
 from rota.domain.checks import check_instant, check_number
+from rota.domain.cron.clock_changes import ClockEffect
 from rota.domain.cron.words import Language
 from rota.domain.declaration import find_missing_calendars
 from rota.domain.errors import NotFoundError
@@ -36,11 +37,11 @@ class ScheduleState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What the calendars make of a target."""
+    """What calendars, or clocks that are changed, make of a target."""
 
-    fire_at: datetime
-    kind: EffectKind
-    detail: str = ""  # which calendar
+    fire_at: datetime  # of times that the clocks skip: when they go forward
+    kind: EffectKind | ClockEffect
+    detail: str = ""  # which calendar, or which times the clocks skip
     moved_from: datetime | None = None
 
 
@@ -54,7 +55,7 @@ class Preview:
     in_chinese: str
     upcoming: Sequence[datetime]
     recent: Sequence[datetime]
-    effects: Sequence[Effect] = ()  # on any of these
+    effects: Sequence[Effect] = ()  # on any of these, and on times between them
     next_fire_at: datetime | None = None
     runs: int = 0
     state: ScheduleState = ScheduleState.ACTIVE
@@ -96,7 +97,6 @@ class LookAtSchedules:
         since = now if after is None else check_instant("after", after)
         upcoming = table.until_over(table.upcoming(since, count=count), runs=runs)
         recent = table.recent(since, count=count)
-        effects = (_effect(table, target) for target in (*recent[::-1], *upcoming))
         going = ScheduleState.PAUSED if schedule.is_paused else ScheduleState.ACTIVE
         return Preview(
             type=task_type,
@@ -106,7 +106,7 @@ class LookAtSchedules:
             upcoming=upcoming,
             recent=recent,
             runs=runs,
-            effects=[effect for effect in effects if effect is not None] if schedule.calendars else (),
+            effects=_list_effects(table, [*recent[::-1], *upcoming]),
             state=going if table.next(now) is not None else ScheduleState.ENDED,
         )
 
@@ -138,6 +138,21 @@ def _state(config: TaskConfig) -> ScheduleState:
     if not config.can_fire:
         return ScheduleState.PAUSED
     return ScheduleState.ENDED if config.next_fire_at is None else ScheduleState.ACTIVE
+
+
+def _list_effects(table: Timetable, targets: Sequence[datetime]) -> list[Effect]:
+    """What becomes of these targets, and of what is named between them, in order."""
+    if not targets:
+        return []
+    found = {target: _effect(table, target) for target in targets} if table.schedule.calendars else {}
+    effects = [effect for effect in found.values() if effect is not None]
+    untouched = {target for target in targets if found.get(target) is None}
+    effects += [
+        Effect(fire_at=one.at, kind=one.effect, detail=one.times)
+        for one in table.clock_changes(targets[0], end=targets[-1])
+        if one.at in untouched or one.effect is ClockEffect.SKIPPED
+    ]
+    return sorted(effects, key=lambda effect: effect.fire_at)
 
 
 def _effect(table: Timetable, target: datetime) -> Effect | None:

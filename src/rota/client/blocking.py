@@ -370,7 +370,7 @@ class Schedules:
             if page.next_cursor is None:
                 return
             for item in page.items:
-                if item.task_id is not None:
+                if item.task_id is not None and not body.dry_run:
                     self._client.tasks.wait(item.task_id, LONGEST_RUN)
             body = msgspec.structs.replace(body, cursor=page.next_cursor)
 

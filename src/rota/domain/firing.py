@@ -308,7 +308,7 @@ def firing_of(config: TaskConfig, decision: Decision, *, task_ids: Sequence[Task
             tenant_id=config.tenant_id,
             fire_at=plan.target,
             task_id=next(made) if plan.fires else None,
-            reason=_reason(plan, config.last_run),
+            reason=_reason(plan, config.last_run, made=task_ids[-1] if task_ids else None),
             since=plan.since,
         )
         for plan in decision.plans
@@ -359,9 +359,13 @@ def count_failures(statuses: Iterable[TaskStatus]) -> int:
     return sum(1 for _ in takewhile(lambda status: status is not SUCCESS, telling))
 
 
-def _reason(plan: Planned, last_run: TaskId | None) -> str:
+def _reason(plan: Planned, last_run: TaskId | None, *, made: TaskId | None) -> str:
     # Not by the decision: it is shared by configs whose last runs stand alike.
-    detail = f"task {last_run} {plan.detail}" if plan.reason is SkipReason.OVERLAP and plan.detail else plan.detail
+    detail = plan.detail
+    if plan.reason is SkipReason.OVERLAP and detail:
+        detail = f"task {last_run} {detail}"
+    elif plan.reason is SkipReason.OVERLAP and made is not None:  # nothing ran: both were due when they were looked at
+        detail = f"task {made} runs for both"
     return f"{plan.reason or ''}: {detail}"[:MAX_REASON] if detail else plan.reason or ""
 
 

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from rota.domain.calendar import Calendar
 from rota.domain.checks import LATEST
+from rota.domain.cron.clock_changes import ClockChange, list_clock_changes
 from rota.domain.cron.recurrence import EveryRecurrence, Recurrence
 from rota.domain.errors import InvalidError
 from rota.domain.moving import LONGEST_MOVE, Allowed, MovedRecurrence
@@ -92,7 +93,7 @@ class Timetable:
         self._seed = seed
         only, exclude = [known[name] for name in schedule.only], [known[name] for name in schedule.exclude]
         self._allowed = Allowed(only, exclude, ZoneInfo(schedule.zone))
-        self._targets = _raw(schedule, seed)
+        self._targets = self._named = _raw(schedule, seed)
         self._moved: MovedRecurrence | None = None
         if schedule.moves:
             self._moved = self._targets = MovedRecurrence(self._targets, schedule, allowed=self._allowed)
@@ -169,6 +170,10 @@ class Timetable:
     def moved_from(self, target: datetime) -> datetime | None:
         """The time that the schedule names and from which the calendars moved a target here; None: it was not moved."""
         return None if self._moved is None else self._moved.origin_of(target)
+
+    def clock_changes(self, begin: datetime, *, end: datetime) -> list[ClockChange]:
+        """What changes of the clocks do to what the schedule names in this time, before calendars have their say."""
+        return list_clock_changes(self._named, begin, end=end)
 
     def list_places(self, begin: datetime, *, end: datetime) -> dict[datetime, datetime]:
         """The targets of all times that the schedule names from here to there, by these times."""

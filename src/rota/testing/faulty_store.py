@@ -85,6 +85,9 @@ class FaultyTaskStore:
     async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         return await _around(self._faults, "tasks.load", call=lambda: self._inner.load(task_ids))
 
+    async def find_by_keys(self, tenant_id: TenantId, keys: Collection[str]) -> dict[str, TaskId]:
+        return await _around(self._faults, "tasks.find_by_keys", call=lambda: self._inner.find_by_keys(tenant_id, keys))
+
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         return await _around(self._faults, "tasks.find_live", call=lambda: self._inner.find_live(task_ids))
 

@@ -27,17 +27,20 @@ class PauseSchedule(Request):
 
 
 class CalendarEffect(Answer):
-    """What calendars make of a target: `skipped`, `moved` here from another time, or `unknown` to them."""
+    """What calendars make of a target: `skipped`, `moved` here from another time, or `unknown` to them. And what clocks
+    do that are changed: `clocks_moved` here from times that they skip, `clocks_first` or `clocks_second` of two that
+    they show the same; `clocks_skipped`, which is no target: times that they skip do not fire."""
 
-    fire_at: datetime
+    fire_at: datetime  # of times that the clocks skip: when they go forward
     effect: str
-    detail: str  # which calendar
+    detail: str  # which calendar, or which times the clocks skip
     moved_from: datetime | None
 
 
 class SchedulePreview(Answer):
-    """When a schedule fires. `effects` has each target that is named here and that calendars skip or have moved;
-    `state` says whether what is to come will fire: `active`, `paused`, `disabled` (its type) or `ended`."""
+    """When a schedule fires. `effects` has what calendars, and clocks that are changed, make of the targets that are
+    named here and of what lies between them; `state` says whether what is to come will fire: `active`, `paused`,
+    `disabled` (its type) or `ended`."""
 
     type: str
     schedule: dict[str, Any]
@@ -58,7 +61,8 @@ class ForecastBucket(Answer):
     runs: int
     work_seconds: float  # of those runs together, as far as their last ones tell
     busy: float  # attempts that run at once on average: the work divided by the time
-    complete: bool = True  # false: there are more runs than these
+    complete: bool = True  # false: there may be more runs than these
+    unknown_runs: int = 0  # of these runs, of which nobody knows how long they take: they are not in the work
 
 
 class ForecastType(Answer):
@@ -66,7 +70,7 @@ class ForecastType(Answer):
     runs: int
     first: datetime | None
     last: datetime | None
-    run_seconds: float | None  # as long as the last run took; null: nobody knows
+    run_seconds: float | None  # as long as the last run that ended took; null: nobody knows
     complete: bool = True  # false: there are more runs than these
 
 
@@ -100,8 +104,7 @@ class BackfillSchedule(Request):
 
 
 class BackfillItem(Answer):
-    """A target and what became of it: `run`, `repeat` (this backfill made its task before, which a dry run does
-    not see) or `skip`."""
+    """A target and what becomes of it: `run`, `repeat` (this backfill made its task before) or `skip`."""
 
     fire_at: datetime
     action: str

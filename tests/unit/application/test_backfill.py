@@ -70,6 +70,18 @@ async def test_a_dry_run_makes_nothing() -> None:
 
 
 @virtually
+async def test_a_dry_run_sees_what_ran_before_under_the_name() -> None:
+    bench, backfill = await a_backfill()
+    wanted = a_range(bench, 2)
+    made = await backfill(KEY, wanted, place=None, limit=10)
+    dry = await backfill(KEY, a_range(bench, 3, is_dry=True), place=None, limit=10)
+    expected = [(Action.RUN, None), *((Action.REPEAT, one.task_id) for one in made.made)]
+    assert [(one.action, one.task_id) for one in dry.made] == expected
+    other = await backfill(KEY, a_range(bench, 3, name="other", is_dry=True), place=None, limit=10)
+    assert {one.action for one in other.made} == {Action.RUN}
+
+
+@virtually
 async def test_it_goes_page_by_page_in_either_order() -> None:
     bench, backfill = await a_backfill()
     wanted = a_range(bench, order=Order.NEWEST)
@@ -150,10 +162,10 @@ async def test_what_the_schedule_is_still_to_fire_is_left_out() -> None:
         (Action.RUN, ""),
         (Action.SKIP, "the schedule is still to fire it"),
     ]
-    everything = await backfill(KEY, a_range(bench, is_dry=True, only_missing=False), place=None, limit=10)
+    everything = await backfill(KEY, a_range(bench, is_dry=True, name="anew", only_missing=False), place=None, limit=10)
     assert {one.action for one in everything.made} == {Action.RUN}
     await configs.put(replace(late, schedule=replace(jittery, is_paused=True)))
-    paused = await backfill(KEY, a_range(bench, is_dry=True), place=None, limit=10)
+    paused = await backfill(KEY, a_range(bench, is_dry=True, name="anew"), place=None, limit=10)
     assert {one.action for one in paused.made} == {Action.RUN}
 
 

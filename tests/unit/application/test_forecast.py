@@ -12,8 +12,9 @@ from rota.application.forecast import Forecast, ForecastSchedules, Span
 from rota.domain.attempt import TaskResult
 from rota.domain.calendar import BusinessDays, Calendar, StoredCalendar
 from rota.domain.errors import InvalidError, NotFoundError
+from rota.domain.firing import FullFiring, due_of
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId, WorkerId
-from rota.domain.schedule import Schedule
+from rota.domain.schedule import Occurrence, Schedule
 from rota.domain.submission import NewTask
 from rota.domain.timetable import Timetable
 from rota.testing.faults import Fault
@@ -97,6 +98,7 @@ async def test_one_that_has_many_runs_left_until_then_ends_no_other_answer(monke
     assert [(one.type, one.runs) for one in found.types] == [("hourly", 22)]
     assert found.unforeseen == {"many": "has more runs until then than are looked at"}
     assert found.is_complete
+    assert not found.is_known(0)
 
 
 @virtually
@@ -164,6 +166,50 @@ async def test_the_work_is_guessed_from_the_last_run() -> None:
     await store.tasks.advance([begun.after.succeeded(TaskResult(), at=now + 30 * MINUTE)])
     found = await ask(bench, span)
     assert (found.types[0].run_takes, found.buckets[0].work) == (30 * MINUTE, HOUR)
+
+
+async def a_run(bench: Bench, number: int, *, target: datetime, took: timedelta | None) -> None:
+    """One that the schedule made; it goes on where nothing is said of its end."""
+    store = bench.node.store
+    config = await store.configs.find(DEFAULT_TENANT, EMAIL)
+    assert config is not None
+    task = a_task(number)
+    firing = FullFiring(
+        tenant_id=DEFAULT_TENANT,
+        task_type=EMAIL,
+        revision=config.revision,
+        seen_at=due_of(config),
+        next_fire_at=due_of(config) + HOUR,
+        occurrences=(Occurrence(task_type=EMAIL, fire_at=target, task_id=task.id),),
+        tasks=(task,),
+    )
+    await store.schedules.fire([firing])
+    begun = task.state.granted(WorkerId(1), term=1, at=target, timeout=HOUR)
+    await store.tasks.advance([begun])
+    if took is not None:
+        await store.tasks.advance([begun.after.succeeded(TaskResult(), at=target + took)])
+
+
+@virtually
+async def test_while_a_run_goes_on_the_work_is_guessed_from_the_last_one_that_ended() -> None:
+    bench = await a_bench()
+    now = bench.node.time.now()
+    await put(bench, EMAIL, schedule=HOURLY)
+    for number, took in enumerate([10 * MINUTE, 20 * MINUTE, None, None], start=1):
+        await a_run(bench, number, target=now + number * MINUTE, took=took)
+    found = await ask(bench, a_span(bench, 8 * HOUR, buckets=1))
+    (load,), (bucket,) = found.types, found.buckets
+    assert (load.run_takes, bucket.work, bucket.unknown) == (20 * MINUTE, load.runs * 20 * MINUTE, 0)
+
+
+@virtually
+async def test_of_runs_that_never_ended_the_work_is_unknown() -> None:
+    bench = await a_bench()
+    await put(bench, EMAIL, schedule=HOURLY)
+    await a_run(bench, 1, target=bench.node.time.now(), took=None)
+    await put(bench, "new", schedule=HOURLY)
+    (bucket,) = (await ask(bench, a_span(bench, 8 * HOUR, buckets=1))).buckets
+    assert (bucket.work, bucket.unknown) == (timedelta(0), bucket.runs)
 
 
 @virtually
@@ -291,3 +337,21 @@ async def test_what_is_not_there_and_what_calendars_do_not_know_is_told() -> Non
     found = await ask(bench, a_span(bench))
     assert found.types == []
     assert "old knows the years 2001" in found.unforeseen["blind"]
+    assert not any(found.is_known(place) for place in range(24)), "0 would be taken for nothing"
+
+
+@virtually
+async def test_where_nothing_at_all_is_foreseen_no_row_is_taken_for_whole() -> None:
+    bench = await a_bench()
+    await put(bench, "waits", schedule=Schedule(after_end=HOUR))
+    assert not (await ask(bench, a_span(bench))).is_known(0)
+    await put(bench, "hourly", schedule=HOURLY)
+    assert (await ask(bench, a_span(bench))).is_known(0)
+
+
+@virtually
+async def test_of_the_past_there_is_no_forecast() -> None:
+    bench = await a_bench()
+    now = bench.node.time.now()
+    with pytest.raises(InvalidError, match="end: lies in the past"):
+        await ask(bench, Span(begin=now - DAY, end=now))

@@ -6,6 +6,7 @@ import pytest
 
 from rota.application.schedules import LookAtSchedules
 from rota.domain.calendar import Calendar, StoredCalendar
+from rota.domain.cron.recurrence import DstGap
 from rota.domain.declaration import mark, unscheduled
 from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.firing import FullFiring
@@ -118,3 +119,24 @@ async def test_a_preview_says_what_calendars_do() -> None:
     assert moved.moved_from == noon
     with pytest.raises(InvalidError, match="there is no calendar 'moon'"):
         await look.preview_unsaved(Schedule(cron="0 9 * * *", only=("moon",)), KEY, count=5)
+
+
+@virtually
+async def test_a_preview_says_what_clocks_do_that_are_changed() -> None:
+    bench = await a_bench()
+    look, summer = LookAtSchedules(bench.node), datetime(2027, 3, 28, tzinfo=UTC)
+    nightly = Schedule(cron="30 2 * * *", zone="Europe/Berlin")
+    moved = await look.preview_unsaved(nightly, KEY, count=2, after=summer)
+    assert [(one.fire_at, one.kind, one.detail) for one in moved.effects] == [(summer + HOUR, "clocks_moved", "02:30")]
+    skipping = Schedule(cron="30 2 * * *", zone="Europe/Berlin", dst_gap=DstGap.SKIP)
+    skipped = await look.preview_unsaved(skipping, KEY, count=2, after=summer)
+    assert summer + HOUR not in skipped.upcoming
+    assert [(one.fire_at, one.kind) for one in skipped.effects] == [(summer + HOUR, "clocks_skipped")]
+    closed = Calendar(name="closed", dates=frozenset({summer.date()}))
+    await bench.node.store.calendars.put(StoredCalendar(calendar=closed))
+    shut = Schedule(cron="30 2 * * *", zone="Europe/Berlin", exclude=("closed",))
+    assert [one.kind for one in (await look.preview_unsaved(shut, KEY, count=2, after=summer)).effects] == ["skipped"]
+    later = Schedule(at=(bench.clock.now() + DAY,))
+    assert (await look.preview_unsaved(later, KEY, count=1, after=bench.clock.now() + 2 * DAY)).effects == []
+    over = Schedule(at=(bench.clock.now() + DAY,), max_runs=1)
+    assert (await look.preview_unsaved(over, KEY, count=1, runs=1)).effects == []

@@ -435,8 +435,17 @@ def test_a_target_that_is_skipped_for_an_overlap_names_the_task_in_the_way(
     assert [one.reason for one in firing.occurrences] == [reason]
 
 
-def test_a_target_that_overlaps_one_of_the_same_moment_names_no_earlier_task() -> None:
-    config = replace(scheduled(cron="*/10 * * * * *"), last_run=TaskId(7))
+@pytest.mark.parametrize(
+    ("overlap", "reasons_told"),
+    [
+        (Overlap.SKIP, ["", "overlap: task 8 runs for both"]),
+        (Overlap.CANCEL_RUNNING, ["overlap: task 8 runs for both", ""]),
+    ],
+)
+def test_a_target_that_overlaps_one_of_the_same_moment_names_its_task(
+    overlap: Overlap, reasons_told: list[str]
+) -> None:
+    config = replace(scheduled(cron="*/10 * * * * *", overlap=overlap), last_run=TaskId(7))
     decision = decide(config, NOON + 10 * SECOND, last=NONE)
     firing = firing_of(config, decision, task_ids=[TaskId(8)], now=NOON + 10 * SECOND)
-    assert [one.reason for one in firing.occurrences] == ["", "overlap"]
+    assert [one.reason for one in firing.occurrences] == reasons_told

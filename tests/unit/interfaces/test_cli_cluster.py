@@ -25,7 +25,6 @@ from tests.unit.interfaces.fake_api import (
     CALENDAR,
     CLUSTER,
     CONFIG,
-    FORECAST,
     OCCURRENCE,
     PREVIEW,
     QUEUE_TYPES,
@@ -359,6 +358,13 @@ def test_the_schedule_and_the_occurrences_of_a_type_are_shown(api: FakeApi, caps
     api.on("GET /task-configs/email/schedule", PREVIEW)
     assert run(["schedule", "next", "email", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 3
+    shanghai = {**CONFIG, "schedule": {"cron": "0 17 * * *", "zone": "Asia/Shanghai"}}
+    api.on("GET /task-configs/email", shanghai)
+    api.on("GET /task-configs/email/occurrences", page(OCCURRENCE, {**OCCURRENCE, "since": OCCURRENCE["fire_at"]}))
+    assert run(["schedule", "occurrences", "email"]) == 0
+    at = "2030-06-01T17:00:00+08:00"
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert rows == [[at, "SKIPPED", "-", "overlap", "-"], [at, "SKIPPED", "-", "overlap", at]]
     api.on("GET /task-configs/email/occurrences", page(OCCURRENCE))
     assert run(["schedule", "occurrences", "email", "-o", "name"]) == 0
     assert capsys.readouterr().out == "2030-06-01T09:00:00+00:00\n"
@@ -421,49 +427,3 @@ def test_calendars_are_listed_shown_and_deleted(api: FakeApi, capsys: Printed) -
     api.on("DELETE /calendars/holidays", httpx2.Response(204))
     assert run(["calendar", "rm", "holidays", "-y"]) == 0
     assert capsys.readouterr().out == "holidays is deleted\n"
-
-
-def test_a_forecast_is_a_table_and_says_what_it_leaves_out(api: FakeApi, capsys: Printed) -> None:
-    api.on("GET /schedules:forecast", FORECAST)
-    assert run(["schedule", "forecast", "--from", "2030-06-01T00:00:00Z", "--type", "email"]) == 0
-    printed = capsys.readouterr()
-    rows = [line.split()[1:] for line in printed.out.splitlines()[1:4]]
-    assert rows == [["3", "90.0", "1.2"], ["≥2", "≥60.0", "≥0.5"], ["?", "?", "?"]]
-    assert "at least 3 runs of 1 types\nnot foreseen: waits: waits for the end of each run\n" in printed.out
-    assert printed.err.splitlines() == [
-        "from 2030-06-01T09:00:00Z on runs are missing of: fast",
-        "not looked at: zeta",
-        "there is more than this: ask for a shorter time, or for single types",
-    ]
-    whole = {"unforeseen": [], "complete": True, "known_until": None, "left_out": []}
-    api.on("GET /schedules:forecast", {**FORECAST, **whole})
-    assert run(["schedule", "forecast"]) == 0
-    assert capsys.readouterr().err == ""
-    assert run(["schedule", "forecast", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["runs"] == 3
-    assert run(["schedule", "forecast", "--from", "noon"]) == 2
-
-
-def test_a_backfill_waits_for_a_page_before_it_asks_for_the_next(api: FakeApi, capsys: Printed) -> None:
-    target = {"fire_at": "2030-06-01T09:00:00Z", "action": "run", "task_id": "7", "reason": ""}
-    skipped = {"fire_at": "2030-06-01T10:00:00Z", "action": "skip", "task_id": None, "reason": "in holidays"}
-    page = {"name": "backfill", "total": 2, "items": [target], "next_cursor": "abc"}
-    last = {**page, "items": [skipped], "next_cursor": None}
-    pages = iter([page, last])
-    api.on("POST /task-configs/email:backfill", lambda _: httpx2.Response(200, json=next(pages)))
-    api.on("GET /tasks/7", task_like(status="SUCCESS"))
-    times = ["--from", "2030-06-01T00:00:00Z", "--to", "2030-06-02T00:00:00Z"]
-    assert run(["schedule", "backfill", "email", *times, "--concurrency", "1", "--newest-first", "--all"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "2030-06-01T09:00:00Z  run  7",
-        "2030-06-01T10:00:00Z  skip  in holidays",
-        "1 run, 0 ran before under this name, 1 skipped",
-    ]
-    asked = [one for one in api.bodies() if one]
-    assert [(one["limit"], one.get("cursor")) for one in asked] == [(1, None), (1, "abc")]
-    assert (asked[0]["order"], asked[0]["only_missing"]) == ("newest", False)
-    api.on("POST /task-configs/email:backfill", {**page, "items": [{**target, "task_id": None}], "next_cursor": None})
-    assert run(["schedule", "backfill", "email", *times, "--dry-run", "--name", "anew"]) == 0
-    assert api.bodies()[-1]["limit"] == 1000, "nothing runs, so that nothing is waited for"
-    told = "1 would run, but for those that ran before under the name 'anew', 0 skipped"
-    assert capsys.readouterr().out.splitlines() == ["2030-06-01T09:00:00Z  run", told]

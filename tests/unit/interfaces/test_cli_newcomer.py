@@ -7,7 +7,7 @@ import pytest
 from rota.interfaces.cli.errors import FAILURE, NOT_FOUND, USAGE
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
-from tests.unit.interfaces.fake_api import STATS, FakeApi, page
+from tests.unit.interfaces.fake_api import CONFIG, STATS, FakeApi, page
 
 Printed = pytest.CaptureFixture[str]
 
@@ -25,6 +25,7 @@ Printed = pytest.CaptureFixture[str]
 def test_an_empty_list_says_what_to_type_beside_its_table(
     api: FakeApi, capsys: Printed, words: str, route: str, told: str
 ) -> None:
+    api.on("GET /task-configs/email", CONFIG)
     api.on(f"GET {route}", page())
     assert run(words.split()) == 0
     printed = capsys.readouterr()

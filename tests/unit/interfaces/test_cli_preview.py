@@ -89,6 +89,33 @@ def test_a_schedule_that_fires_nothing_says_so(
     assert "after=2027-01-01" in str(api.sent[0].url)
 
 
+def test_jitter_is_told_with_the_time_at_which_it_fires_next(api: FakeApi, capsys: Printed) -> None:
+    found = {**PREVIEW, "schedule": {"cron": "H 9 * * *", "jitter_seconds": 600}, "effects": []}
+    api.on("GET /task-configs/email/schedule", {**found, "next_fire_at": "2030-06-02T09:06:44Z"})
+    assert run(["schedule", "next", "email"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "jitter: each fires up to 10m later; next: 2030-06-02T09:06:44Z",
+        "  2030-06-01T09:00:00Z  past",
+        "  2030-06-02T09:00:00Z",
+        "what became of those that have passed: rota schedule occurrences email",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cron", "is_told"),
+    [("H H * * *", True), ("0 h(1-5)/2 * * *", True), ("5,H 9 * * *", True), ("0 9 * * THU", False)],
+)
+def test_of_h_it_is_told_that_it_depends_on_the_type(api: FakeApi, capsys: Printed, cron: str, is_told: bool) -> None:
+    told = "H depends on the type of the tasks: --type TYPE shows its times"
+    unsaved = {**PREVIEW, "schedule": {"cron": cron}, "next_fire_at": None}
+    api.on("POST /schedules:preview", {**unsaved, "type": ""})
+    assert run(["schedule", "preview", cron]) == 0
+    assert (told in capsys.readouterr().out) is is_told
+    api.on("POST /schedules:preview", unsaved)
+    assert run(["schedule", "preview", cron, "--type", "email"]) == 0
+    assert told not in capsys.readouterr().out
+
+
 def test_the_list_of_types_says_why_one_does_not_fire(api: FakeApi, capsys: Printed) -> None:
     when = {"cron": "0 9 * * *", "zone": "UTC"}
     api.on(
@@ -176,3 +203,23 @@ def test_revisions_say_when_and_by_whom(api: FakeApi, capsys: Printed) -> None:
     heading, line = capsys.readouterr().out.splitlines()
     assert heading.split()[:3] == ["REVISION", "UPDATED", "BY"]
     assert line.split()[:3] == ["2", "2030-06-01T12:00:00Z", "ada"]
+
+
+def test_what_clocks_do_that_are_changed_is_told(api: FakeApi, capsys: Printed) -> None:
+    def effect(at: str, kind: str, *, detail: str = "") -> dict[str, Any]:
+        return {"fire_at": at, "effect": kind, "detail": detail, "moved_from": None}
+
+    effects = [
+        effect("2027-03-27T01:30:00Z", "clocks_first"),
+        effect("2027-03-28T01:00:00Z", "clocks_moved", detail="02:30"),
+        effect("2027-03-28T01:00:00Z", "clocks_skipped", detail="02:15"),
+        effect("2027-03-29T00:30:00Z", "clocks_second"),
+    ]
+    api.on("POST /schedules:preview", {**BERLIN, "effects": effects})
+    assert run(["schedule", "preview", "30 2 * * *"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "  2027-03-27T02:30:00+01:00  past  the first of two: the clocks go back",
+        "  2027-03-28  02:15 skipped: the clocks go forward",
+        "  2027-03-28T03:00:00+02:00  moved from 02:30: the clocks go forward",
+        "  2027-03-29T02:30:00+02:00  the second of two: the clocks go back",
+    ]

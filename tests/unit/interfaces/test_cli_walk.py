@@ -9,7 +9,7 @@ import pytest
 
 from rota.interfaces.cli.main import cli, run
 from rota.interfaces.operations.catalogue import OPERATIONS
-from tests.unit.interfaces.fake_api import FakeApi, page, task_like
+from tests.unit.interfaces.fake_api import CONFIG, FakeApi, page, task_like
 
 
 def walk(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -94,6 +94,7 @@ def test_every_operation_of_the_api_is_reached_by_a_command(api: FakeApi) -> Non
     Path("email.yaml").write_text("type: email", "utf-8")
     api.on("GET /tasks", page(task_like()))
     api.on("GET /task-configs", page())
+    api.on("GET /task-configs/email", CONFIG)
     for line in ASKING.replace("\n", "|").split("|"):
         if line.strip():
             run(line.split())

@@ -95,6 +95,7 @@ CALLS: dict[str, Call] = {
     "tasks.advance": lambda s: s.tasks.advance([GRANT], audit=[ENTRY]),
     "tasks.find": lambda s: s.tasks.find(TASK, DEFAULT_TENANT),
     "tasks.load": lambda s: s.tasks.load([TASK]),
+    "tasks.find_by_keys": lambda s: s.tasks.find_by_keys(DEFAULT_TENANT, ["key"]),
     "tasks.find_live": lambda s: s.tasks.find_live([TASK]),
     "tasks.list_live": lambda s: s.tasks.list_live(after=TaskId(0), limit=1),
     "tasks.list_running": lambda s: s.tasks.list_running(after=TaskId(0), limit=1),

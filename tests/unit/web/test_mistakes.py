@@ -177,6 +177,14 @@ def an_overlap(last: LastRun) -> str:
     return skipped.reason.removeprefix("overlap: ")
 
 
+def an_overlap_of_two_at_once() -> str:
+    config = a_config(schedule=Schedule(cron="* * * * * *"), next_fire_at=NOW)
+    later = NOW + timedelta(seconds=1)
+    decision = decide(config, later, last=LastRun())
+    *_, skipped = firing_of(config, decision, task_ids=[TaskId(7)], now=later).occurrences
+    return skipped.reason.removeprefix("overlap: ")
+
+
 def of_schedules() -> Iterator[str]:
     """Why one cannot be foreseen, or does not fire."""
     old = Calendar(name="old", years=(2020, 2021))
@@ -187,6 +195,7 @@ def of_schedules() -> Iterator[str]:
     yield Allowed([], [night], ZoneInfo("UTC")).objection(NOW)
     yield Allowed([night], [], ZoneInfo("UTC")).objection(OVER_AT)
     yield from (an_overlap(LastRun(is_live=True, has_begun=begun, was_tried=tried)) for begun, tried in STANDINGS)
+    yield an_overlap_of_two_at_once()
 
 
 def test_the_sentences_of_the_catalog_are_those_that_the_server_says() -> None:

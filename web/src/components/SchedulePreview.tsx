@@ -4,12 +4,18 @@ import { useTranslation } from "react-i18next";
 import { Relative, Time } from "../format";
 import { language } from "../i18n";
 import type { CalendarEffect, SchedulePreview } from "../types";
+import { visible } from "../text";
 import { ServerWords } from "./problem";
 
 /** A schedule in words, and when it fires next, on the clock of its own zone. */
 export function SchedulePreviewBox({ preview, zone }: { preview: SchedulePreview; zone: string }): ReactNode {
   const { t } = useTranslation();
-  const effects = new Map(preview.effects.map((one) => [one.fire_at, one]));
+  const isSkipped = (one: CalendarEffect): boolean => one.effect === "clocks_skipped"; // no target
+  const effects = new Map(preview.effects.filter((one) => !isSkipped(one)).map((one) => [one.fire_at, one]));
+  const last = preview.upcoming.at(-1) ?? "";
+  const skipped = preview.effects.filter((one) => isSkipped(one) && Date.parse(one.fire_at) > Date.now() && one.fire_at <= last);
+  const targets = preview.upcoming.map((at) => ({ at, effect: effects.get(at), isTarget: true }));
+  const rows = [...skipped.map((effect) => ({ at: effect.fire_at, effect, isTarget: false })), ...targets].sort((one, other) => one.at.localeCompare(other.at));
   return (
     <Stack gap="xs" data-testid="preview">
       <Text size="sm" fw={600}>{language() === "zh-CN" ? preview.in_chinese : preview.in_english}</Text>
@@ -22,10 +28,10 @@ export function SchedulePreviewBox({ preview, zone }: { preview: SchedulePreview
         <>
           <Text size="xs" c="dimmed">{t("configs.upcoming", { zone })}</Text>
           <List size="sm" spacing={2}>
-            {preview.upcoming.map((at) => (
-              <List.Item key={at}>
-                <Time at={at} zone={zone} /> <Text span size="xs" c="dimmed">(<Relative at={at} />)</Text>
-                <Effect effect={effects.get(at)} zone={zone} />
+            {rows.map(({ at, effect, isTarget }) => (
+              <List.Item key={`${at} ${isTarget}`}>
+                <Time at={at} zone={zone} /> {isTarget && <Text span size="xs" c="dimmed">(<Relative at={at} />)</Text>}
+                <Effect effect={effect} zone={zone} />
               </List.Item>
             ))}
           </List>
@@ -35,10 +41,11 @@ export function SchedulePreviewBox({ preview, zone }: { preview: SchedulePreview
   );
 }
 
-/** What the calendars make of a time: that it does not fire, or in place of which other one it does. */
+/** What calendars, or clocks that are changed, make of a time: that it does not fire, or in place of which other one it does. */
 function Effect({ effect, zone }: { effect: CalendarEffect | undefined; zone: string }): ReactNode {
   const { t } = useTranslation();
   if (effect === undefined) return null;
+  if (effect.effect.startsWith("clocks_")) return <Text span size="xs" c="dimmed">{" · "}{t(`configs.effects.${effect.effect}`, { times: visible(effect.detail) })}</Text>;
   return (
     <Text span size="xs" c="dimmed">
       {" · "}{t(`configs.effects.${effect.effect}`)}{effect.moved_from !== null && <> <Time at={effect.moved_from} zone={zone} /></>}

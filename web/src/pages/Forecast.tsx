@@ -96,6 +96,7 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
   const busiest = found.buckets.reduce<ForecastBucket | null>((most, bucket) => (bucket.busy > (most?.busy ?? 0) ? bucket : most), null);
   const work = found.buckets.reduce((sum, bucket) => sum + bucket.work_seconds, 0);
   const least = (text: string): string => atLeast(text, found.complete);
+  const leastWork = (text: string): string => atLeast(text, found.complete && found.buckets.every((bucket) => bucket.unknown_runs === 0));
   const isTight = room > 0 && busiest !== null && busiest.busy > room;
   return (
     <>
@@ -104,8 +105,8 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
       <Panel>
         <SimpleGrid cols={{ base: 2, sm: 4 }}>
           <Field label={t("forecast.runs")}>{least(count(found.runs))}</Field>
-          <Field label={t("forecast.work")}>{work === 0 ? "–" : least(duration(work))}</Field>
-          <Field label={t("forecast.busiest")}>{busiest === null ? "–" : <>{least(rate(busiest.busy))} · <Time at={busiest.begin} /></>}</Field>
+          <Field label={t("forecast.work")}>{work === 0 ? "–" : leastWork(duration(work))}</Field>
+          <Field label={t("forecast.busiest")}>{busiest === null ? "–" : <>{leastWork(rate(busiest.busy))} · <Time at={busiest.begin} /></>}</Field>
           <Field label={t("forecast.room")}>{count(room)}</Field>
         </SimpleGrid>
       </Panel>
@@ -129,10 +130,10 @@ const hatch = (bucket: ForecastBucket): string => (bucket.complete ? "" : "hatch
 type Fit = "fits" | "beyond" | "unknown";
 const FITS: Record<Fit, string> = { fits: "indigo.5", beyond: "orange.6", unknown: "gray.6" };
 
-/** Whether the workers have room for what begins then; unknown as long as none of it has run. */
+/** Whether the workers have room for what begins then; unknown as long as some of it never ran to its end. */
 function fitOf(bucket: ForecastBucket, room: number): Fit {
-  if (bucket.work_seconds === 0) return "unknown";
-  return room > 0 && bucket.busy > room ? "beyond" : "fits";
+  if (room > 0 && bucket.busy > room) return "beyond";
+  return bucket.unknown_runs > 0 ? "unknown" : "fits";
 }
 
 const tint = (bucket: ForecastBucket, room: number): string => `var(--mantine-color-${FITS[fitOf(bucket, room)].replace(".", "-")})`;
@@ -159,7 +160,8 @@ function useSay(): (bucket: ForecastBucket) => string {
     const runs = least(count(bucket.runs));
     if (bucket.runs === 0 && !bucket.complete) return `${at} · ${t("forecast.not_known")}`;
     if (bucket.work_seconds === 0) return `${at} · ${t("forecast.bucket_runs", { runs })}`; // how long they take is not known
-    return `${at} · ${t("forecast.bucket", { runs, work: least(duration(bucket.work_seconds)), busy: least(rate(bucket.busy)) })}`;
+    const leastWork = (text: string): string => atLeast(text, bucket.complete && bucket.unknown_runs === 0);
+    return `${at} · ${t("forecast.bucket", { runs, work: leastWork(duration(bucket.work_seconds)), busy: leastWork(rate(bucket.busy)) })}`;
   };
 }
 
@@ -239,7 +241,7 @@ function byDay(buckets: readonly ForecastBucket[], timeZone: string | undefined)
     const row = days.get(day) ?? { day, hours: Array.from({ length: 24 }, () => null) };
     const hour = Number(hourOf.format(at));
     const twice = row.hours[hour]; // the hour that comes again when the clocks go back
-    row.hours[hour] = twice ? { ...twice, runs: twice.runs + bucket.runs, work_seconds: twice.work_seconds + bucket.work_seconds, busy: Math.max(twice.busy, bucket.busy), complete: twice.complete && bucket.complete } : bucket;
+    row.hours[hour] = twice ? { ...twice, runs: twice.runs + bucket.runs, work_seconds: twice.work_seconds + bucket.work_seconds, busy: Math.max(twice.busy, bucket.busy), complete: twice.complete && bucket.complete, unknown_runs: twice.unknown_runs + bucket.unknown_runs } : bucket;
     days.set(day, row);
   }
   return [...days.values()];

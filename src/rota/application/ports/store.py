@@ -88,6 +88,10 @@ class TaskStore(Protocol):
         """Those of the tasks that exist, whole, in any tenant."""
         ...
 
+    async def find_by_keys(self, tenant_id: TenantId, keys: Collection[str]) -> dict[str, TaskId]:
+        """The tasks that these idempotency keys made, by key; those that are free are left out."""
+        ...
+
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         """Those of the tasks that have not ended, in the order asked."""
         ...

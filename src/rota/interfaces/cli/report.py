@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.domain.durations import parse_duration
-from rota.domain.errors import InvalidError
 from rota.interfaces.cli.connect import connect, server_option
-from rota.interfaces.cli.filters import read_moment
 from rota.interfaces.cli.output import Column, Table, output_option, print_rows, show_list, show_one
+from rota.interfaces.cli.past import read_past
 from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
-    from rota.client.blocking import Client
     from rota.wire.report import Report, ReportFigures
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -41,7 +38,9 @@ def report(output: str, *, url: str | None, is_csv: bool, **wanted: Any) -> None
 
     with connect(url) as client:
         times = {
-            name: _read_time(client, name, text=wanted[name]) for name in ("begin", "end") if wanted[name] is not None
+            name: read_past(client, wanted[name], option=option)
+            for name, option in (("begin", "--from"), ("end", "--to"))
+            if wanted[name] is not None
         }
         found = client.report(**{**wanted, "begin": None, "end": None, **times})
     if is_csv:
@@ -52,18 +51,6 @@ def report(output: str, *, url: str | None, is_csv: bool, **wanted: Any) -> None
         show_list(found.types, TYPES, output=output)
     else:
         _show(found, is_wide=output == "wide")
-
-
-def _read_time(client: "Client", name: str, *, text: str) -> datetime:
-    """A time, or how long ago that is, by the clock of the server."""
-    option = "--from" if name == "begin" else "--to"
-    if not text[:1].isdigit() or "-" in text:
-        return read_moment(option, text)
-    try:
-        ago = parse_duration(option, text)
-    except InvalidError as exc:
-        raise InvalidError(option, f"{text!r} is neither a time nor how long ago it is, such as 7d or 12h") from exc
-    return client.cluster().now - ago
 
 
 def _show(found: "Report", *, is_wide: bool) -> None:

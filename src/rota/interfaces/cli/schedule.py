@@ -2,26 +2,30 @@
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import click
 
 from rota.domain.cron.recurrence import DstGap, DstOverlap
 from rota.domain.errors import InvalidError
 from rota.interfaces.cli.connect import connect, repeat, server_option, watch_option
-from rota.interfaces.cli.filters import in_options, read_moment, read_time
+from rota.interfaces.cli.filters import in_options, read_time
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, show_list, show_one
+from rota.interfaces.cli.past import NOW, read_past_in
 from rota.interfaces.cli.schedule_list import SCHEDULES
 from rota.interfaces.cli.schedule_preview import read_schedule, show_preview
-from rota.interfaces.cli.tables import FORECASTS, OCCURRENCES
+from rota.interfaces.cli.tables import FORECAST_TYPES, FORECASTS, occurrences_in
 from rota.interfaces.cli.task_submit import read_payload
-from rota.interfaces.cli.text import moment, safe
+from rota.interfaces.cli.text import moment, on_clock, safe
 
 if TYPE_CHECKING:
+    from rota.client.blocking import Client
     from rota.client.schedule_calls import BackfillOptions
     from rota.wire.schedule import Forecast
 
 GAPS, OVERLAPS = (click.Choice([one.value for one in kind]) for kind in (DstGap, DstOverlap))
+TYPES_SHOWN = 10  # of a forecast
 TIMES = {"begin": "--from", "end": "--to"}
 count_option = click.option(
     "-n", "--count", type=WholeNumber(1, 1000), default=5, help="Targets before and after now.  [default: 5]"
@@ -88,7 +92,10 @@ def next_fires(task_type: str, *, count: int, after: str | None, output: str, ur
     """Say in words and in times when a type fires."""
     begin = read_time("--from", after)
     with connect(url) as client:
-        show_preview(client.schedules.get(task_type, count=count, after=begin), output, after=begin)
+        found = client.schedules.get(task_type, count=count, after=begin)
+    show_preview(found, output, after=begin)
+    if output in ("table", "wide") and found.recent:
+        click.echo(safe(f"what became of those that have passed: rota schedule occurrences {task_type}"))
 
 
 @schedule.command()
@@ -125,10 +132,16 @@ def occurrences(task_type: str, *, limit: int, output: str, watch: bool, url: st
     They have fired, or were skipped, and why.
     """
     with connect(url) as client:
+        table = occurrences_in(_find_zone(client, task_type))
         repeat(
-            lambda: show_list(client.schedules.occurrences(task_type, limit=limit), OCCURRENCES, output=output),
+            lambda: show_list(client.schedules.occurrences(task_type, limit=limit), table, output=output),
             watch=watch,
         )
+
+
+def _find_zone(client: "Client", task_type: str) -> ZoneInfo:
+    """On whose clock the times of a type are shown."""
+    return ZoneInfo((client.configs.get(task_type).schedule or {}).get("zone", "UTC"))
 
 
 @schedule.command()
@@ -149,10 +162,21 @@ def forecast(begin: str | None, end: str | None, *, output: str, url: str | None
     show_list(iter(found.buckets), FORECASTS, output=output)
     least = "" if found.complete else "at least "
     click.echo(f"{least}{found.runs} runs of {len(found.types)} types")
+    if output != "name":
+        _show_types(found, most=len(found.types) if output == "wide" else TYPES_SHOWN)
     for name in found.unforeseen:
         click.echo(safe(f"not foreseen: {name}: {found.reasons.get(name, 'nobody knows when')}"))
     if not found.complete:
         _tell_gaps(found)
+
+
+def _show_types(found: "Forecast", *, most: int) -> None:
+    """Those that fire most."""
+    shown = sorted(found.types, key=lambda one: -one.runs)[:most]
+    if shown:
+        show_list(shown, FORECAST_TYPES, output="table")
+    if len(shown) < len(found.types):
+        click.echo(f"and {len(found.types) - len(shown)} more types: -o wide lists all")
 
 
 def _tell_gaps(found: "Forecast") -> None:
@@ -166,8 +190,10 @@ def _tell_gaps(found: "Forecast") -> None:
 
 @schedule.command()
 @click.argument("task_type", metavar="TYPE")
-@click.option("--from", "begin", metavar="TIME", required=True, help="Such as 2026-01-31T09:00:00Z.")
-@click.option("--to", "end", metavar="TIME", required=True, help="The first moment that is not in it.")
+@click.option(
+    "--from", "begin", metavar="TIME", required=True, help="2026-01-31T09:00:00Z, 2026-01-31, or how long ago: 7d."
+)
+@click.option("--to", "end", metavar="TIME", default=NOW, help="The first moment that is not in it.  [default: now]")
 @click.option("--concurrency", type=WholeNumber(1, 1000), default=10, help="Runs at once.  [default: 10]")
 @click.option("--newest-first", is_flag=True, help="Begin at the end.")
 @click.option("--all", "is_all", is_flag=True, help="Also what fired in its time.")
@@ -180,7 +206,6 @@ def backfill(task_type: str, *, begin: str, end: str, url: str | None, **given: 
 
     Asked again, it goes on where it was.
     """
-    first, last = read_moment("--from", begin), read_moment("--to", end)
     options: BackfillOptions = {
         "name": given["name"],
         "order": "newest" if given["newest_first"] else "oldest",
@@ -188,13 +213,14 @@ def backfill(task_type: str, *, begin: str, end: str, url: str | None, **given: 
         "payload": read_payload(given["payload"]),
         "dry_run": given["dry_run"],
     }
+    ends = (("begin", begin), ("end", end))
     count: Counter[str] = Counter()
     with connect(url) as client, in_options(TIMES):
-        most = given["concurrency"]
+        zone, most = _find_zone(client, task_type), given["concurrency"]
+        first, last = (read_past_in(zone, text, client=client, option=TIMES[name]) for name, text in ends)
         for item in client.schedules.backfill(task_type, first, end=last, concurrency=most, **options):
             count[item.action] += 1
-            click.echo(safe(f"{moment(item.fire_at)}  {item.action}  {item.task_id or item.reason}".rstrip()))
-    # Only by making tasks it is known which of them are there already.
-    made = f"{count['run']} run, {count['repeat']} ran before under this name"
-    dry = f"{count['run']} would run, but for those that ran before under the name {given['name']!r}"
-    click.echo(safe(f"{dry if given['dry_run'] else made}, {count['skip']} skipped"))
+            click.echo(safe(f"{on_clock(item.fire_at, zone)}  {item.action}  {item.task_id or item.reason}".rstrip()))
+    runs = "would run" if given["dry_run"] else "run"
+    before = f"{count['repeat']} ran before under the name {given['name']!r}"
+    click.echo(safe(f"{count['run']} {runs}, {before}, {count['skip']} skipped"))

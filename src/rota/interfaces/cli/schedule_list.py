@@ -11,7 +11,7 @@ from rota.domain.schedule import Schedule
 from rota.domain.schedule_form import schedule_from
 from rota.domain.schedule_words import describe_schedule
 from rota.interfaces.cli.output import Column, Table
-from rota.interfaces.cli.schedule_preview import spell
+from rota.interfaces.cli.text import on_clock
 
 if TYPE_CHECKING:
     from rota.wire.config import TaskConfig
@@ -35,7 +35,7 @@ def _short(config: "TaskConfig") -> str | None:
         return f"every {format_duration(schedule.every)}"
     if schedule.after_end is not None:
         return f"{format_duration(schedule.after_end)} after its end"
-    first = spell(schedule.at[0], ZoneInfo(schedule.zone))
+    first = on_clock(schedule.at[0], ZoneInfo(schedule.zone))
     return f"at {first}" if len(schedule.at) == 1 else f"at {first} and {len(schedule.at) - 1} more"
 
 
@@ -54,7 +54,7 @@ def _state(config: "TaskConfig") -> str:
 
 def _next(config: "TaskConfig") -> str | None:
     at = config.next_fire_at
-    return None if at is None or _state(config) != "on" else spell(at, ZoneInfo(_told(config, "zone") or "UTC"))
+    return None if at is None or _state(config) != "on" else on_clock(at, ZoneInfo(_told(config, "zone") or "UTC"))
 
 
 def _told(config: "TaskConfig", key: str) -> Any:

@@ -1,16 +1,20 @@
 """A schedule that is only looked at: read from where it is written, and shown on the clock of its own zone."""
 
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import click
 
+from rota.domain.cron.clock_changes import ClockEffect
+from rota.domain.cron.expression import is_spread
+from rota.domain.durations import format_duration
 from rota.domain.errors import InvalidError
 from rota.interfaces.cli.input import read_text
 from rota.interfaces.cli.output import show_one
 from rota.interfaces.cli.tables import PREVIEWS
-from rota.interfaces.cli.text import safe
+from rota.interfaces.cli.text import on_clock, safe
 
 if TYPE_CHECKING:
     from rota.wire.schedule import CalendarEffect, SchedulePreview
@@ -59,11 +63,31 @@ def show_preview(found: "SchedulePreview", output: str, *, after: datetime | Non
     if told := _tell_state(found):
         click.echo(safe(told))
     zone = ZoneInfo(found.schedule.get("zone", "UTC"))
-    effects = {effect.fire_at: _tell_effect(effect, zone) for effect in found.effects}
-    for at in reversed(found.recent):
-        click.echo(f"  {spell(at, zone)}  {'past' if after is None else 'before'}{effects.get(at, '')}")
-    for at in found.upcoming:
-        click.echo(f"  {spell(at, zone)}{effects.get(at, '')}")
+    for note in _list_notes(found, zone):
+        click.echo(note)
+    for row in _list_rows(found, zone, before="past" if after is None else "before"):
+        click.echo(row)
+
+
+def _list_notes(found: "SchedulePreview", zone: tzinfo) -> list[str]:
+    """What keeps the targets from being the times at which it fires."""
+    notes = []
+    if not found.type and is_spread(found.schedule.get("cron", "")):
+        notes.append("H depends on the type of the tasks: --type TYPE shows its times")
+    if jitter := found.schedule.get("jitter_seconds"):
+        following = "" if found.next_fire_at is None else f"; next: {on_clock(found.next_fire_at, zone)}"
+        notes.append(f"jitter: each fires up to {format_duration(timedelta(seconds=jitter))} later{following}")
+    return notes
+
+
+def _list_rows(found: "SchedulePreview", zone: tzinfo, *, before: str) -> list[str]:
+    """The targets, with what became of them, and between them the times that the clocks skip."""
+    skipped = [one for one in found.effects if one.effect == ClockEffect.SKIPPED]
+    effects = {one.fire_at: _tell_effect(one, zone) for one in found.effects if one not in skipped}
+    rows = [(at, f"  {on_clock(at, zone)}  {before}{effects.get(at, '')}") for at in found.recent]
+    rows += [(at, f"  {on_clock(at, zone)}{effects.get(at, '')}") for at in found.upcoming]
+    gaps = [(one.fire_at, f"  {one.fire_at.astimezone(zone).date()}  {_tell_clocks(one)}") for one in skipped]
+    return [row for _, row in sorted(gaps + rows, key=itemgetter(0))]
 
 
 def _tell_state(found: "SchedulePreview") -> str:
@@ -77,10 +101,19 @@ def _tell_state(found: "SchedulePreview") -> str:
 
 
 def _tell_effect(effect: "CalendarEffect", zone: tzinfo) -> str:
-    origin = "" if effect.moved_from is None else f" from {spell(effect.moved_from, zone)}"
+    if effect.effect in [*ClockEffect]:
+        return f"  {_tell_clocks(effect)}"
+    origin = "" if effect.moved_from is None else f" from {on_clock(effect.moved_from, zone)}"
     return safe(f"  {effect.effect}{origin}: {effect.detail}")
 
 
-def spell(at: datetime, zone: tzinfo) -> str:
-    """On the clock of the zone, with how far it is from UTC: so a change of clocks is seen."""
-    return at.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")
+def _tell_clocks(effect: "CalendarEffect") -> str:
+    match effect.effect:
+        case ClockEffect.MOVED:
+            return safe(f"moved from {effect.detail}: the clocks go forward")
+        case ClockEffect.SKIPPED:
+            return safe(f"{effect.detail} skipped: the clocks go forward")
+        case ClockEffect.FIRST:
+            return "the first of two: the clocks go back"
+        case _:
+            return "the second of two: the clocks go back"

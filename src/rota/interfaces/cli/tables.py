@@ -2,13 +2,17 @@
 
 import json
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from operator import attrgetter
 from typing import Any
 
 from rota.domain.durations import format_duration
 from rota.interfaces.cli.output import Column, Table
+from rota.interfaces.cli.text import on_clock
 
+NO_OCCURRENCES = """\
+nothing has fired or been skipped yet; to see when something will: rota schedule next TYPE
+(runs of a backfill are no occurrences; to see them: rota task ls --type TYPE --metadata backfill=NAME)"""
 LATE = timedelta(seconds=15)  # nodes show themselves every 10 seconds
 
 
@@ -34,6 +38,13 @@ def _at_least(bucket: Any, figure: object) -> str:
     return str(figure) if bucket.complete else f"≥{figure}" if bucket.runs else "?"
 
 
+def _at_least_work(bucket: Any, figure: str) -> str:
+    """The same, of how much work it is: that of some runs may be unknown."""
+    if bucket.runs and bucket.runs == bucket.unknown_runs:
+        return "?"
+    return f"≥{figure}" if bucket.unknown_runs else _at_least(bucket, figure)
+
+
 def _takes_effect(setting: Any) -> str:
     if setting.restart_needed:
         return "changed: restart"
@@ -54,6 +65,18 @@ def nodes_at(now: datetime) -> Table:
 
     first, *others = NODES.columns
     return replace(NODES, columns=[first, Column("STATE", state), *others])
+
+
+def occurrences_in(zone: tzinfo) -> Table:
+    """The occurrences of a schedule, on the clock of its zone."""
+    columns = (
+        Column("TARGET", lambda one: on_clock(one.fire_at, zone)),
+        _field("STATUS", "status"),
+        _field("TASK", "task_id"),
+        _field("REASON", "reason"),
+        Column("SINCE", lambda one: None if one.since is None else on_clock(one.since, zone)),
+    )
+    return Table(columns, lambda one: str(one.fire_at.isoformat()), empty=NO_OCCURRENCES)
 
 
 def _age(item: Any, now: datetime) -> timedelta:
@@ -113,26 +136,25 @@ REVISIONS = Table(
     lambda config: str(config.revision),
 )
 PREVIEWS = Table((), lambda preview: str(preview.type))
-OCCURRENCES = Table(
-    (
-        _field("TARGET", "fire_at"),
-        _field("STATUS", "status"),
-        _field("TASK", "task_id"),
-        _field("REASON", "reason"),
-        _field("SINCE", "since"),
-    ),
-    lambda occurrence: str(occurrence.fire_at.isoformat()),
-    empty="nothing has fired or been skipped yet; to see when something will: rota schedule next TYPE",
-)
 
 FORECASTS = Table(
     (
         _field("FROM", "begin"),
         Column("RUNS", lambda bucket: _at_least(bucket, bucket.runs)),
-        Column("WORK_S", lambda bucket: _at_least(bucket, bucket.work_seconds)),
-        Column("BUSY", lambda bucket: _at_least(bucket, f"{bucket.busy:.1f}")),
+        Column("WORK_S", lambda bucket: _at_least_work(bucket, f"{bucket.work_seconds:.1f}")),
+        Column("BUSY", lambda bucket: _at_least_work(bucket, f"{bucket.busy:.1f}")),
     ),
     lambda bucket: str(bucket.begin.isoformat()),
+)
+FORECAST_TYPES = Table(
+    (
+        _field("TYPE", "type"),
+        Column("RUNS", lambda load: _at_least(load, load.runs)),
+        Column("RUN_TAKES_S", lambda load: "?" if load.run_seconds is None else f"{load.run_seconds:.1f}"),
+        _field("FIRST", "first"),
+        _field("LAST", "last"),
+    ),
+    attrgetter("type"),
 )
 CALENDARS = Table(
     (

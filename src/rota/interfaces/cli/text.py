@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from rota.domain.durations import format_duration
@@ -55,6 +55,11 @@ def cell(value: Any) -> str:
 def moment(at: datetime) -> str:
     """A time, to the second, in UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def on_clock(at: datetime, zone: tzinfo) -> str:
+    """A time on the clock of a zone, with how far it is from UTC: so a change of clocks is seen."""
+    return at.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def compact(value: Any) -> str:

@@ -55,6 +55,7 @@ def _forecast(made: future.Forecast) -> wire.Forecast:
                 work_seconds=bucket.work.total_seconds(),
                 busy=bucket.work / span.width,
                 complete=made.is_known(place),
+                unknown_runs=bucket.unknown,
             )
             for place, bucket in enumerate(made.buckets)
         ],

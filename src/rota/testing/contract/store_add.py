@@ -160,6 +160,16 @@ class TestIdempotencyKey:
         assert await find(store, second) is None
         assert await store.logs.read(second.id) == []
 
+    async def test_what_keys_made_is_found_by_them(self, backend: StoreBackend) -> None:
+        store = await backend.connect()
+        first, second = make_tasks(2)
+        await store.tasks.add([_keyed(first, key="one"), _keyed(second, key="two")])
+        tenant = first.spec.tenant_id
+        found = await store.tasks.find_by_keys(tenant, ["two", "free", "one"])
+        assert found == {"one": first.id, "two": second.id}
+        assert await store.tasks.find_by_keys(OTHER_TENANT, ["one"]) == {}
+        assert await store.tasks.find_by_keys(tenant, []) == {}
+
     async def test_the_same_call_with_a_key_may_be_repeated(self, backend: StoreBackend) -> None:
         store = await backend.connect()
         tasks = make_tasks(3)

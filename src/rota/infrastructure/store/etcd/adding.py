@@ -12,7 +12,7 @@ stay it is bound to a lease: where the transaction fails, or nobody is left to m
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -51,7 +51,8 @@ class TaskAdder:
         if is_plain and await self._write(new, is_looked_up=False):
             return [Added(item.task.id) for item in new]
         while True:
-            owners = find_owners(new, await self._find_firsts(new))
+            firsts = await self.find_firsts([item.request_key for item in new if item.request_key is not None])
+            owners = find_owners(new, firsts)
             own = {item.task.id: item for item, owner in zip(new, owners, strict=True) if owner == item.task.id}
             missing = await self._find_missing(list(own.values()))
             if not missing or await self._write(missing):
@@ -118,9 +119,9 @@ class TaskAdder:
     def _key(self, item: NewTask) -> str:
         return self._space.key("keys", item.task.spec.tenant_id, item.key or "")
 
-    async def _find_firsts(self, new: Sequence[NewTask]) -> dict[RequestKey, First]:
-        """What the idempotency keys of the batch stand for that are known."""
-        places = {item.request_key: self._key(item) for item in new if item.request_key is not None}
+    async def find_firsts(self, keys: Collection[RequestKey]) -> dict[RequestKey, First]:
+        """What those of these idempotency keys stand for that are known."""
+        places = {key: self._space.key("keys", *key) for key in keys}
         found = zip(places, await self._space.find_all(list(places.values())), strict=True)
         return {key: _read_first(kv) for key, kv in found if kv is not None}
 

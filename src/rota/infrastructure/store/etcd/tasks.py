@@ -9,7 +9,7 @@ What is added is all or nothing, in one transaction: more than fits one is refus
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from urllib.parse import unquote
 
@@ -88,6 +88,10 @@ class EtcdTaskStore:
     async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         specs, lives = await self._space.find_ids(["tasks", "live"], task_ids)
         return await complete_tasks(self._space, {one: specs[one] for one in task_ids if one in specs}, lives=lives)
+
+    async def find_by_keys(self, tenant_id: TenantId, keys: Collection[str]) -> dict[str, TaskId]:
+        found = await self._adder.find_firsts([(tenant_id, key) for key in keys])
+        return {key: task_id for (_, key), (task_id, _) in found.items()}
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         specs, lives = await self._space.find_ids(["tasks", "live"], task_ids)

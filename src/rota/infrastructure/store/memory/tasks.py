@@ -1,7 +1,7 @@
 """Tasks and their record in memory."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from rota.application.ports.store import Added, Written
@@ -52,6 +52,10 @@ class MemoryTaskStore:
 
     async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         return {task_id: self._state.tasks[task_id] for task_id in task_ids if task_id in self._state.tasks}
+
+    async def find_by_keys(self, tenant_id: TenantId, keys: Collection[str]) -> dict[str, TaskId]:
+        known = self._state.keys
+        return {key: known[tenant_id, key][0] for key in keys if (tenant_id, key) in known}
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         return [_to_live(self._state.tasks[task_id]) for task_id in task_ids if task_id in self._state.live]

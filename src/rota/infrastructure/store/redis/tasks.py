@@ -6,7 +6,7 @@ is added is all or nothing, in one call.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from rota.application.ports.store import Added, Written
@@ -58,6 +58,10 @@ class RedisTaskStore:
 
     async def load(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         return await load_tasks(self._space, task_ids)
+
+    async def find_by_keys(self, tenant_id: TenantId, keys: Collection[str]) -> dict[str, TaskId]:
+        found = await self._adder.find_firsts([(tenant_id, key) for key in keys])
+        return {key: task_id for (_, key), (task_id, _) in found.items()}
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         found = await find_stored(self._space, task_ids)

@@ -1,7 +1,7 @@
 """Tasks in SQL: adding, advancing, finding, counting, purging."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -81,6 +81,16 @@ class SqlTaskStore:
         query = f"{SELECT_TASK} WHERE t.id {{ids}}"
         rows = await self._select_by_ids(query, task_ids)
         return {task.spec.id: task for task in map(to_task, rows)}
+
+    async def find_by_keys(self, tenant_id: TenantId, keys: Collection[str]) -> dict[str, TaskId]:
+        if not keys:
+            return {}
+        table = schema.task_key
+        query = select(table.c.idempotency_key, table.c.task_id).where(
+            table.c.tenant_id == tenant_id, table.c.idempotency_key.in_(keys)
+        )
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return {key: TaskId(task_id) for key, task_id in rows}
 
     async def find_live(self, task_ids: Sequence[TaskId]) -> list[LiveTask]:
         if not task_ids:
