@@ -17,7 +17,6 @@ from rota.domain.checks import check_number
 from rota.domain.errors import InvalidError, NotFoundError
 from rota.domain.firing import NO_CALENDARS, Calendars
 from rota.domain.ids import TenantId
-from rota.domain.moving import LONGEST_MOVE
 from rota.domain.paging import MAX_PAGE
 from rota.domain.realigning import CalendarChange, has_run, realign, skip_ahead
 from rota.domain.task_config import TaskConfig
@@ -170,7 +169,7 @@ class ManageCalendars:
             return True
         now = self.node.time.now()
         try:
-            realigned = realign(config, now, change=change, ran=await self._list_runs(config, now))
+            realigned = realign(config, now, change=change, ran=await self._list_runs(config))
         except InvalidError as exc:  # firing says so, on record
             log.warning("calendar.user_unreadable", task_type=config.type, error=str(exc))
             return True
@@ -182,11 +181,12 @@ class ManageCalendars:
             return await schedules.aim(replace(config, next_fire_at=firing.next_fire_at), next_fire_at)
         return next_fire_at == seen_at or await schedules.aim(config, next_fire_at)
 
-    async def _list_runs(self, config: TaskConfig, now: datetime) -> set[datetime]:
+    async def _list_runs(self, config: TaskConfig) -> set[datetime]:
         """The targets that have run and that the calendar may have moved."""
-        schedules, since = self.node.store.schedules, now - LONGEST_MOVE
-        noted = await schedules.list_occurrences(config.tenant_id, config.type, limit=MOST_LOOKED_THROUGH)
-        return {one.fire_at for one in noted if one.fire_at >= since and has_run(one)}
+        noted = await self.node.store.schedules.list_occurrences(
+            config.tenant_id, config.type, limit=MOST_LOOKED_THROUGH
+        )
+        return {one.fire_at for one in noted if has_run(one)}
 
 
 def _check_announced(sources: Sources, known_until: int, *, needed: int) -> None:

@@ -1,15 +1,14 @@
 """What becomes of a schedule whose runs a calendar moves when that calendar changes.
 
 Each time that the schedule names had a place by the calendar as it was, and has one by the calendar as it is. What was
-to come and now lies in the past is made up for as after an outage or, if other targets were dealt with since, skipped;
-what ran already and now lies ahead does not run again. Both are on record.
+not dealt with and now lies in the past is made up for as after an outage or, if there are later targets that were dealt
+with, skipped; what ran already does not run again where it is now. Both are on record.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from rota.domain.checks import LATEST
 from rota.domain.firing import Calendars, Firing, FullFiring, due_after, due_of, first_fire_at, target_at
 from rota.domain.moving import LONGEST_MOVE
 from rota.domain.schedule import Occurrence
@@ -48,30 +47,25 @@ def aimed_anew(config: TaskConfig, now: datetime, *, calendars: Calendars) -> da
 
 
 def realign(config: TaskConfig, now: datetime, *, change: CalendarChange, ran: Collection[datetime]) -> Realigned:
-    """When the config is next, and which targets are skipped at once; `ran` are those that have run so far.
-
-    What is due, or only waits for its jitter, stays: firing finds it by the calendar as it is."""
+    """When the config is next, and which targets are skipped at once; `ran` are those that have run so far."""
     schedule, seen_at = config.schedule, config.next_fire_at
     if schedule is None or seen_at is None:
         return Realigned(seen_at)
     before = Timetable(schedule, seed=config.type, calendars=change.before)
     after = Timetable(schedule, seed=config.type, calendars=change.after)
-    begin, end = now - LONGEST_MOVE, now + LONGEST_MOVE
+    # What was until then has been dealt with; what is due, or only waits for its jitter, has not.
+    turn = min(now, target_at(before, config, seen_at=seen_at) - _TICK)
+    begin, end = turn - LONGEST_MOVE, turn + LONGEST_MOVE
     old, new = before.list_places(begin, end=end), after.list_places(begin, end=end)
     both = [(place, new[named]) for named, place in old.items() if named in new]
 
-    next_fire_at: datetime | None = seen_at
-    lost: set[datetime] = set()
-    if target_at(before, config, seen_at=seen_at) > now:
-        dealt_with = {was for was in old.values() if was <= now}
-        passed = {at for was, at in both if at <= now < was} - dealt_with
-        late = {at for at in passed if at > max(dealt_with, default=begin)}
-        next_fire_at = min([*late, *filter(None, [due_after(after, now)])], default=None)
-        lost = passed - late
-    # Nothing earlier is looked at any more.
-    first = LATEST if next_fire_at is None else target_at(after, config, seen_at=next_fire_at)
+    passed = {at for was, at in both if at <= turn < was}
+    latest = max((was for was in old.values() if was <= turn), default=begin)
+    late = {at for at in passed if at > latest}
+    next_fire_at = min([*late, *filter(None, [due_after(after, turn)])], default=None)
+    lost = passed - late
     to_run = {at for was, at in both if was not in ran}
-    again = {at for was, at in both if was in ran and at >= first} - to_run - set(ran)
+    again = {at for was, at in both if was in ran} - to_run - set(ran)
     reasons = dict.fromkeys(lost, f"{SkipReason.CALENDAR}: moved into the past") | dict.fromkeys(again, _RAN_BEFORE)
     return Realigned(next_fire_at, _skipped(config, reasons))
 

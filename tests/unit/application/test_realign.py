@@ -204,3 +204,55 @@ async def test_a_run_that_is_due_already_stays() -> None:
     await leader.fire()
 
     assert await noted(leader) == [(nine(10), "")]
+
+
+@virtually
+async def test_due_runs_that_met_and_that_a_changed_calendar_parts_are_all_dealt_with() -> None:
+    leader = await a_moving_leader("0 9 * * 6,7", OnExcluded.RUN_AFTER)
+    await pass_time((nine(10) + SECOND - leader.node.time.now()).total_seconds())  # both are due on Monday
+
+    await open_on(leader, SATURDAY, date(2030, 6, 9))
+    await leader.fire()
+
+    assert await noted(leader) == [(nine(8), "coalesced"), (nine(9), "")]
+
+
+@virtually
+async def test_a_run_that_is_moved_to_before_the_schedule_was_put_is_skipped_on_record() -> None:
+    leader = await a_moving_leader("0 9 * * *", OnExcluded.RUN_BEFORE)
+
+    await open_on(leader, holidays=(date(2030, 6, 5),))  # it goes to Tuesday, whose run never was one
+    await fire_at(leader, nine(6))
+
+    assert await noted(leader) == [(nine(4), "calendar: moved into the past"), (nine(6), "")]
+
+
+@virtually
+async def test_a_late_run_that_is_moved_behind_what_was_dealt_with_is_skipped_on_record() -> None:
+    leader = await a_moving_leader("0 9,17 * * *", OnExcluded.RUN_BEFORE)
+    for moment in (nine(5), five(5)):
+        await fire_at(leader, moment)
+    await pass_time((nine(6) + SECOND - leader.node.time.now()).total_seconds())
+
+    await open_on(leader, holidays=(date(2030, 6, 5), THURSDAY))
+    await fire_at(leader, nine(7))
+
+    assert await noted(leader) == [
+        (nine(4), "calendar: moved into the past"),
+        (five(4), "calendar: moved into the past"),
+        (nine(5), ""),
+        (five(5), ""),
+        (nine(7), ""),
+    ]
+
+
+@virtually
+async def test_a_run_that_was_moved_into_the_past_and_then_ahead_does_not_run_again() -> None:
+    leader = await a_moving_leader("0 9 * * 1", OnExcluded.RUN_BEFORE, holidays=(MONDAY,))
+    await fire_at(leader, nine(7))
+
+    await open_on(leader, holidays=(date(2030, 6, 7), MONDAY))
+    await open_on(leader)
+    await fire_at(leader, nine(10))
+
+    assert await noted(leader) == [(nine(6), f"calendar: {RAN}"), (nine(7), ""), (nine(10), f"calendar: {RAN}")]
