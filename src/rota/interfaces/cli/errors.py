@@ -83,6 +83,8 @@ def report(error: RotaError, typed: Typed | None = None) -> int:
         _say(*advise(error, known, role=_role_for(error, known)))
     elif isinstance(error, ConfigError | CheckFailedError):
         _say(*_remedy(error, known))
+    elif isinstance(error, UnavailableError) and error.fix:
+        _say(str(error), error.fix)
     else:
         _say(str(error), suggest(error, known))
     return exit_code_for(error)
