@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from rota.config import doctor
-from rota.config.doctor import Examined, Finding, examine, examine_tokens
+from rota.config.doctor import Examined, examine, examine_tokens
+from rota.config.finding import Finding
 from rota.config.load import Loaded, Sources, load
 from rota.config.registry import Registries, Surroundings
 from rota.config.schema import upgrade_schema

@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 
 from rota.application.ports.store import Added, Store, Written
 from rota.application.ports.system import System
-from rota.config.doctor import Finding, examine
+from rota.config.doctor import examine
+from rota.config.finding import Finding
 from rota.config.load import Sources, load
 from rota.config.wiring import Blueprint, open_node
 from rota.domain.audit import AuditEntry
@@ -493,4 +494,4 @@ async def test_a_redis_that_is_away_is_told_by_the_first_call() -> None:
         async with open_node(on_redis(url, "rota")):
             pass
     found = await examine_redis(url)
-    assert not found["store redis"].is_sound
+    assert not found["store"].is_sound

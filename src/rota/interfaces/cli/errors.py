@@ -52,6 +52,7 @@ OWNERS = {  # what has it, of which the first argument says the name
 
 PROGRAMS = ("rota", "pip", "python", "unset")  # a fix that begins with one of these can be typed as it is
 UNREACHED, MISUNDERSTOOD, UNTRUSTED = "server_unreachable", "wrong_protocol", "untrusted_certificate"  # by the client
+UNREADABLE = "unreadable_answer"
 NOT_ASKED = (UNREACHED, MISUNDERSTOOD, UNTRUSTED)  # so nothing has changed
 CHECK = "rota settings check"
 SUBMIT = "rota task submit"
