@@ -89,7 +89,8 @@ def tell_nodes(nodes: Mapping[str, frozenset[str]]) -> str:
 
 
 async def _examine_store(settings: Settings) -> list[Finding]:
-    schema = await _try("store", _examine_schema(settings)) if scheme_of(settings.store.url) in SQL_SCHEMES else None
+    is_sql = scheme_of(settings.store.url) in SQL_SCHEMES
+    schema = await _try("store", _examine_schema(settings), url=settings.store.url) if is_sql else None
     if schema is not None and not schema.is_sound:
         return [schema]  # it is away, or would be made by looking at its clock
     if scheme_of(settings.store.url) in ETCD_SCHEMES:
@@ -304,6 +305,11 @@ def _judge_members(health: "EtcdHealth") -> Finding:
 
 def _mend(key: str, url: str, *, error: RotaError) -> str:
     """What to do about a server that cannot be used: of an etcd most members must live."""
+    if scheme_of(url) in SQL_SCHEMES and split_url(url).netloc:
+        server = split_url(url).netloc.rpartition("@")[2]
+        if isinstance(error, UnavailableError):
+            return f"start the database at {server}, or correct {key}"
+        return f"correct user, password and database in {key}, or let the server at {server} know them"
     if scheme_of(url) not in ETCD_SCHEMES or not isinstance(error, UnavailableError):
         return LOOK_AT_SETTINGS
     from rota.infrastructure.etcd.health import list_members

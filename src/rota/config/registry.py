@@ -276,7 +276,8 @@ def needing(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as exc:
-        problem = f"the package {(exc.name or extra).partition('.')[0]} is not installed"
+        package = (exc.name or extra).partition(".")[0]
+        problem = f"the package {package} is not installed (with a wheel: pip install 'FILE.whl[{extra}]')"
         raise MissingExtraError(problem, fix=f"pip install 'rota[{extra}]'") from exc
 
 

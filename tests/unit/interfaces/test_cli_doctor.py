@@ -381,3 +381,11 @@ def test_a_server_whose_store_is_away_is_not_the_wrong_server(
     assert failures(capsys.readouterr().out) == {"server": "try: rota doctor, where that server runs"}
     assert run(["doctor", "--set", "store.url=postgresql://rota:x@127.0.0.1:1/rota"]) == 1
     assert "server" not in failures(capsys.readouterr().out), "one cause is told once"
+
+
+def test_a_database_that_is_away_is_named_with_what_to_do(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /cluster", CLUSTER)
+    assert run(["doctor", "--set", "store.url=postgresql://rota:hunter2@127.0.0.1:1/rota"]) == 1
+    printed = capsys.readouterr().out
+    assert failures(printed)["store"] == "try: start the database at 127.0.0.1:1, or correct store.url"
+    assert "hunter2" not in printed

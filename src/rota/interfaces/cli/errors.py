@@ -158,6 +158,8 @@ def _find_server(typed: Typed) -> str:
     if other or not place.is_local:
         return typed.without_url()
     port = urlsplit(place.url).port
+    if not given:  # whoever exports where a server is has one, of which this folder may have the settings
+        return "rota server" if port is None else f"rota server --set api.port={port}"
     return "rota dev" if port is None else f"rota dev --port {port}"
 
 
