@@ -11,6 +11,7 @@ SENTINEL_LOGIN = "sentinel_user and sentinel_password in the url; or redis:// fo
 A_CLUSTER = "redis+cluster:// in the url"
 NO_CLUSTER = "redis:// in the url for one Redis alone"
 DENIED_TO_SCRIPT = ("The user executing the script can't", "ACL failure in script")  # as a plain error, of 6 and 7
+NO_LOGIN = "HELLO must be called"  # and more, for those who wrote a client
 UNKNOWN = "unknown command"
 
 
@@ -27,7 +28,8 @@ def tell_refusal(error: Exception) -> tuple[str, str]:
     said = str(error) or "no answer in time"
     if isinstance(error, NoServerError):
         return said, error.fix
-    if isinstance(error, AuthenticationError):  # what it says itself is for those who wrote a client
+    if isinstance(error, AuthenticationError):
+        said = "it was given none" if said.startswith(NO_LOGIN) else said
         return f"it wants another user or password than the url has ({said})", LOGIN
     if isinstance(error, NoPermissionError) or any(text in said for text in DENIED_TO_SCRIPT):
         return said, RIGHTS
