@@ -16,6 +16,8 @@ HEAD = """\
 The program `rota` runs the processes of a cluster, looks after its store, and asks a server. The server is found by
 `--url` or `ROTA_URL`, else it is the `rota dev` that runs in this folder, else `http://127.0.0.1:8420`. It is shown
 `ROTA_TOKEN`; without one, the token in `./.rota/token` is used if it is there.
+A server whose store is away is asked again for 30 s, or as long as `ROTA_TIMEOUT` says (`2s`, `5m`); standard error
+says so.
 
 - `-o json` and `-o yaml` print what the API would answer, `-o name` what other commands call it by, `-o wide` more
   columns. On a terminal tables have colours (`NO_COLOR=1` turns them off); elsewhere they are plain columns.

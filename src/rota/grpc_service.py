@@ -32,7 +32,8 @@ try:
 
     from rota._proto.executor.v1 import executor_pb2 as pb
 except ModuleNotFoundError as exc:
-    raise ImportError(f"the package {exc.name} is not installed; try: pip install 'rota[grpc]'") from exc
+    problem = f"the package {exc.name} is not installed (with a wheel: pip install 'FILE.whl[grpc]')"
+    raise ImportError(f"{problem}; try: pip install 'rota[grpc]'") from exc
 
 SERVICE = "rota.executor.v1.Executor"
 MOST_WAITING = 1000  # events that a caller has not read yet; more are dropped

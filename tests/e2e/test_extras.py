@@ -40,7 +40,8 @@ asyncio.run(main())
 def test_a_missing_library_is_named_with_the_extra_that_brings_it() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 ours
 
-    assert ran.stdout.strip() == "the package redis is not installed; try: pip install 'rota[redis]'"
+    wheel = "(with a wheel: pip install 'FILE.whl[redis]')"
+    assert ran.stdout.strip() == f"the package redis is not installed {wheel}; try: pip install 'rota[redis]'"
 
 
 WITHOUT_GRPC = """
@@ -68,7 +69,9 @@ check_executor(TaskConfig(type="x", executor_type="grpc", executor_config='{"add
 def test_without_grpc_all_else_works_and_what_needs_it_says_how_to_get_it() -> None:
     ran = subprocess.run([sys.executable, "-c", WITHOUT_GRPC], capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 ours
 
-    assert ran.stdout.splitlines() == ["the package grpc is not installed; try: pip install 'rota[grpc]'"] * 2
+    wheel = "(with a wheel: pip install 'FILE.whl[grpc]')"
+    told = f"the package grpc is not installed {wheel}; try: pip install 'rota[grpc]'"
+    assert ran.stdout.splitlines() == [told] * 2
 
 
 def test_a_worker_without_the_http_client_runs_everything_else() -> None:

@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from rota.config import doctor
-from rota.config.doctor import Examined, Finding, examine, examine_tokens
+from rota.config.doctor import Examined, examine, examine_tokens
+from rota.config.finding import Finding
 from rota.config.load import Loaded, Sources, load
 from rota.config.registry import Registries, Surroundings
 from rota.config.schema import upgrade_schema
@@ -165,3 +166,9 @@ async def test_a_replica_that_is_dead_could_not_take_over(loaded: Loaded) -> Non
 
 def with_coordinator(loaded: Loaded, url: str) -> Loaded:
     return load(Sources(flags={"store.url": loaded.settings.store.url, "coordinator.url": url}))
+
+
+async def test_a_database_that_refuses_the_login_is_told_with_what_to_correct(loaded: Loaded) -> None:
+    url = loaded.settings.store.url.replace("rota@", "nobody:hunter2@")
+    found = by_subject(await examine(load(Sources(flags={"store.url": url}))))
+    assert "correct user, password and database in store.url" in found["store"].fix

@@ -116,6 +116,13 @@ async def test_without_a_sentinel_it_is_told_what_was_wrong_with_each(redis_sent
     assert f"127.0.0.1:{dead}: " in str(caught.value)
 
 
+async def test_a_sentinel_that_is_taken_for_a_redis_says_which_url_it_wants(redis_sentinels: RedisSentinels) -> None:
+    async with a_client(f"redis://127.0.0.1:{redis_sentinels.sentinels[0].port}") as client:
+        with pytest.raises(CoordinatorUnavailableError, match=r"this is a Sentinel.*redis\+sentinel://") as caught:
+            await client.command("HGET", "key", "field")
+    assert "redis+sentinel://" in caught.value.fix
+
+
 async def test_a_server_that_takes_itself_for_a_replica_is_not_used(redis_sentinels: RedisSentinels) -> None:
     replica = redis_sentinels.replicas[0]
     async with a_sentinel(names=replica.port) as port, a_client(f"redis+sentinel://127.0.0.1:{port}/x") as client:

@@ -10,8 +10,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from rota.application.ports.store import Added, Store, Written
-from rota.config.doctor import Finding, examine
+from rota.application.ports.system import System
+from rota.config.doctor import examine
+from rota.config.finding import Finding
 from rota.config.load import Sources, load
+from rota.config.wiring import Blueprint, open_node
 from rota.domain.audit import AuditEntry
 from rota.domain.broken import skip_unreadable
 from rota.domain.calendar import Calendar, StoredCalendar
@@ -30,9 +33,9 @@ from rota.domain.submission import NewTask
 from rota.domain.task import SUCCESS, LiveTask, LogKind
 from rota.domain.task_config import TaskConfig, UnreadableConfig
 from rota.infrastructure.coordination.redis_client import Part, RedisClient, Script
-from rota.infrastructure.store.redis.risks import warn_of_risks
 from rota.infrastructure.store.redis.space import RedisSpace
-from rota.infrastructure.store.redis.store import open_redis_store, redis_store
+from rota.infrastructure.store.redis.store import redis_store
+from rota.infrastructure.system import SystemClock, SystemRandom
 from rota.testing.contract.store_backend import (
     HOUR,
     NOON,
@@ -465,19 +468,30 @@ async def test_the_doctor_looks_at_what_would_lose_tasks() -> None:
             await client.close()
 
 
+def on_redis(url: str, prefix: str) -> Blueprint:
+    """A process that has nothing but this Redis."""
+    settings = load(Sources(flags={"store.url": url, "coordinator.prefix": prefix})).settings
+    return Blueprint(settings=settings, system=System(SystemClock(), SystemRandom()))
+
+
 async def test_a_redis_without_persistence_is_warned_of_at_every_start(redis_server: RedisServer, prefix: str) -> None:
     with capture_logs() as logs:
-        async with open_redis_store(redis_server.url(), prefix) as store:
-            assert await store.tasks.count_by_status(None) == {}
+        async with open_node(on_redis(redis_server.url(), prefix)) as node:
+            assert await node.store.tasks.count_by_status(None) == {}
     [warning] = [one for one in logs if one["event"] == "redis.store_at_risk"]
     assert (warning["log_level"], warning["fix"]) == ("warning", "redis-cli CONFIG SET appendonly yes")
 
 
+async def test_the_doctor_does_not_log_what_it_is_about_to_say(redis_server: RedisServer) -> None:
+    with capture_logs() as logs:
+        assert not (await examine_redis(redis_server.url()))["redis persistence"].is_sound
+    assert logs == []
+
+
 async def test_a_redis_that_is_away_is_told_by_the_first_call() -> None:
     url = f"redis://127.0.0.1:{free_port()}"
-    await warn_of_risks(url, "rota")
-    async with open_redis_store(url) as store:
-        with pytest.raises(StoreUnavailableError):
-            await store.tasks.now()
+    with pytest.raises(StoreUnavailableError):
+        async with open_node(on_redis(url, "rota")):
+            pass
     found = await examine_redis(url)
-    assert not found["store redis"].is_sound
+    assert not found["store"].is_sound

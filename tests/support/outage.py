@@ -18,10 +18,13 @@ class Outage(Faults):
         self.calls = 0  # how many were made, answered or not
         self._called = asyncio.Event()
         self._out = asyncio.Event()
+        self._fix = ""
         if is_out:
             self._out.set()
 
-    def begin(self) -> None:
+    def begin(self, *, fix: str = "") -> None:
+        """With a `fix` it is no outage but a refusal, which ends when somebody does that."""
+        self._fix = fix
         self._out.set()
 
     def end(self) -> None:
@@ -39,7 +42,7 @@ class Outage(Faults):
         self.calls += 1
         self._called.set()
         if self._out.is_set():
-            raise unavailable(f"{operation}: cut off")
+            raise unavailable(f"{operation}: cut off", fix=self._fix)
         working = asyncio.ensure_future(super().around(operation, call, unavailable=unavailable))
         cut = asyncio.ensure_future(self._out.wait())
         try:

@@ -1,9 +1,9 @@
 """Background loops that survive their own failures.
 
-This is the one place that catches every exception: it logs it, counts it, waits a moment and goes on. A loop that
-cannot go on raises `FatalError`, which ends the process with a clear code, for its supervisor to start it anew.
-`FencedError` passes through as well: the reign that the loop served is over, which is no failure. And so does
-cancellation, always.
+This is the one place that catches every exception: it logs it (what is repeated, once in a while), counts it, waits a
+moment and goes on. A loop that cannot go on raises `FatalError`, which ends the process with a clear code, for its
+supervisor to start it anew. `FencedError` passes through as well: the reign that the loop served is over, which is no
+failure. And so does cancellation, always.
 
 The loops that share a `Loops` are in step: what happens every second happens at the same moments, and what happens
 every three seconds at some of them. To wake costs an idle process more than what it then does: one wake serves all.
@@ -24,6 +24,7 @@ from rota.domain.errors import FencedError, RotaError, UnavailableError
 
 FIRST_PAUSE = timedelta(milliseconds=100)
 LONGEST_PAUSE = timedelta(seconds=2)  # what was away and is back is found no later than that
+LOG_AGAIN_AFTER = timedelta(seconds=30)  # the same failure of the same loop
 EARLY = 0.005  # seconds; a sleep may end so much before its time, and must not be begun anew for the rest
 
 log = structlog.get_logger(__name__)
@@ -33,6 +34,15 @@ class FatalError(RotaError):
     """This process cannot go on; it must be started anew."""
 
     code = "fatal"
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A loop that fails time after time."""
+
+    count: int = 0
+    logged: type[Exception] | None = None  # what was last
+    log_again_at: float = float("-inf")  # by the monotonic clock
 
 
 @dataclass(slots=True)
@@ -50,7 +60,7 @@ class Loops:
 
     async def keep(self, name: str, step: Callable[[], Awaitable[object]], *, every: timedelta | None = None) -> None:
         """Repeat a step for ever, `every` so often, or at once where the step itself waits for something."""
-        failures = 0
+        failing = _Failing()
         while True:
             began_at, told_to_end = self.clock.monotonic(), count_cancels()
             try:
@@ -60,24 +70,31 @@ class Loops:
             except Exception as exc:
                 if count_cancels() > told_to_end:
                     raise asyncio.CancelledError from exc  # it failed while it was being ended
-                failures += 1
-                if isinstance(exc, UnavailableError):
-                    self.unanswered_at = self.clock.monotonic()
-                self.collector.add(metrics.LOOP_FAILURES, name)
-                pause = self._pause(failures)
-                log.warning(
-                    "loop.failed",
-                    loop=name,
-                    failures=failures,
-                    retry_in_s=round(pause.total_seconds(), 3),
-                    error=str(exc),
-                    exc_info=not isinstance(exc, RotaError),
-                )
-                await self.clock.sleep(pause)
+                await self.clock.sleep(self._note_failure(name, exc, failing=failing))
             else:
-                failures = 0
+                failing = _Failing()
                 if every is not None:
                     await self.clock.sleep(self._until_next(every, began_at))
+
+    def _note_failure(self, name: str, error: Exception, *, failing: _Failing) -> timedelta:
+        """Count it, log it unless the same was logged lately, and say how long to pause."""
+        now = self.clock.monotonic()
+        failing.count += 1
+        if isinstance(error, UnavailableError):
+            self.unanswered_at = now
+        self.collector.add(metrics.LOOP_FAILURES, name)
+        pause = self._pause(failing.count)
+        if type(error) is not failing.logged or now >= failing.log_again_at:
+            failing.logged, failing.log_again_at = type(error), now + LOG_AGAIN_AFTER.total_seconds()
+            log.warning(
+                "loop.failed",
+                loop=name,
+                failures=failing.count,
+                retry_in_s=round(pause.total_seconds(), 3),
+                error=str(error),
+                exc_info=not isinstance(error, RotaError),
+            )
+        return pause
 
     def until_tick(self, every: timedelta) -> timedelta:
         """How long it is until all do what they do every so often; for steps that wait by themselves."""

@@ -18,10 +18,11 @@ import msgspec
 
 from rota.client import cluster_calls, schedule_calls, task_calls
 from rota.client.cluster_calls import MOST_COMPARED, AuditOptions, ReportOptions
+from rota.client.exchange import Retrying
 from rota.client.following import Following
 from rota.client.place import DEFAULT_TIMEOUT, Place, find_place
 from rota.client.schedule_calls import BackfillOptions
-from rota.client.sync_wire import SyncSystem, SyncWire, real_system
+from rota.client.sync_wire import SyncSystem, SyncWire, real_system, tell_nobody
 from rota.client.task_calls import BulkAction, TaskFilters
 from rota.client.waiting import Waiting
 from rota.domain.durations import parse_duration
@@ -81,10 +82,10 @@ class Client:
         self._use(SyncWire(place, system or real_system(), transport=transport))
 
     @classmethod
-    def at(cls, place: Place) -> "Client":
-        """Of a place that is known in every detail."""
+    def at(cls, place: Place, *, on_retry: Callable[[Retrying], None] = tell_nobody) -> "Client":
+        """Of a place that is known in every detail; `on_retry` is told of each call that is tried again."""
         made = cls.__new__(cls)
-        made._use(SyncWire(place, real_system()))
+        made._use(SyncWire(place, real_system(), on_retry=on_retry))
         return made
 
     def _use(self, wire: SyncWire) -> None:

@@ -15,6 +15,12 @@ T = TypeVar("T")
 PREFIX = "/api/v1"
 
 
+class UnreadableError(UnavailableError):
+    """What came is no answer of a Rota server."""
+
+    code = "unreadable_answer"
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What the server answered."""
@@ -78,10 +84,10 @@ def as_kind(kind: type[T]) -> Callable[[bytes], T]:
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """The answer, or `UnavailableError` when it is not what Rota would say: something else may listen there."""
+    """The answer, or `UnreadableError` when it is not what Rota would say: something else may listen there."""
     if kind is type(None):
         return None
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise UnavailableError(f"the answer cannot be read as {kind.__name__} ({exc}); is this a Rota server?") from exc
+        raise UnreadableError(f"the answer cannot be read as {kind.__name__} ({exc}); is this a Rota server?") from exc

@@ -53,6 +53,14 @@ class Done(Generic[T]):
     value: T
 
 
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """Why a call is about to be tried again, and for how many seconds more at most."""
+
+    problem: RotaError
+    left: float
+
+
 def pause_after(tries: int, random: Random, *, least: timedelta | None = None) -> timedelta:
     """How long to wait after so many tries: twice as long each time, at least half of that, by chance."""
     full = min(FIRST_PAUSE_S * 2.0 ** min(tries - 1, 16), LONGEST_PAUSE_S)
@@ -69,12 +77,13 @@ class Exchange(Generic[T]):
         self._deadline = now + (place.timeout + call.waits).total_seconds()
         patience = place.connect_within
         self._connected_by = self._deadline if patience is None else now + patience.total_seconds()
-        self._tries = 0
+        self.tries = 0
+        self.retrying: Retrying | None = None  # once it is tried again
         self._said: UnavailableError | None = None  # by the server, the last time it answered at all
 
     def begin(self, now: float) -> float:
         """Another try: the seconds that it may take."""
-        self._tries += 1
+        self.tries += 1
         return max(self._deadline - now, 0.001)
 
     def failed(self, error: Exception, *, now: float, was_sent: bool) -> timedelta:
@@ -99,13 +108,15 @@ class Exchange(Generic[T]):
         raise error
 
     def _pause(self, error: RotaError, *, now: float, until: float, least: timedelta | None = None) -> timedelta:
-        pause = pause_after(self._tries, self._random, least=least)
-        if now + pause.total_seconds() >= min(until, self._deadline):
+        pause = pause_after(self.tries, self._random, least=least)
+        last = min(until, self._deadline)
+        if now + pause.total_seconds() >= last:
             raise error
+        self.retrying = Retrying(error, last - now)
         return pause
 
     def _tell(self, error: Exception, *, was_sent: bool) -> str:
         what = str(error) or ("it took too long" if isinstance(error, TimeoutError) else type(error).__name__)
-        tries = f" after {self._tries} tries" if self._tries > 1 else ""
+        tries = f" after {self.tries} tries" if self.tries > 1 else ""
         unknown = "" if self._call.may_repeat or not was_sent else "; whether it took effect is unknown"
         return f"no answer from {self._place.url}{tries}: {what}{unknown}"

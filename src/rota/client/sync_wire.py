@@ -10,7 +10,7 @@ import httpx2
 
 from rota.application.ports.system import Random
 from rota.client.call import Call, Reply
-from rota.client.exchange import Done, Exchange, UnreachableError
+from rota.client.exchange import Done, Exchange, Retrying, UnreachableError
 from rota.client.following import END, SILENCE, Following
 from rota.client.http import check_hang_up, check_protocol, check_size, never_sent, request_of, trust_of
 from rota.client.place import Place
@@ -41,11 +41,24 @@ def real_system() -> SyncSystem:
     return SyncSystem(BlockingClock(), SystemRandom())
 
 
+def tell_nobody(_retrying: Retrying) -> None:
+    """Most programs have nobody who waits beside them."""
+
+
 class SyncWire:
     """One server, one pool of connections."""
 
-    def __init__(self, place: Place, system: SyncSystem, *, transport: httpx2.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        place: Place,
+        system: SyncSystem,
+        *,
+        transport: httpx2.BaseTransport | None = None,
+        on_retry: Callable[[Retrying], None] = tell_nobody,
+    ) -> None:
+        """`on_retry` is told of each call that is tried again, once."""
         self.place = place
+        self._on_retry = on_retry
         self._is_known = False  # that a server is there: one that has answered may hang up and be none the worse for it
         self.clock = system.clock
         self.random = system.random
@@ -75,6 +88,8 @@ class SyncWire:
                 if isinstance(outcome, Done):
                     return outcome.value
                 pause = outcome
+            if exchange.tries == 1 and exchange.retrying is not None:
+                self._on_retry(exchange.retrying)
             self.clock.sleep(pause)
 
     def pages(self, ask: Callable[[str | None], Call[Page[T]]]) -> Iterator[T]:

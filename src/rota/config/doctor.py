@@ -16,8 +16,18 @@ from rota.__about__ import __version__
 from rota.application.attend import ALIVE_FOR
 from rota.config.alone import find_refusal
 from rota.config.exposure import check_exposure, is_loopback
+from rota.config.finding import LOOK_AT_SETTINGS, Finding, unusable
 from rota.config.load import Loaded
-from rota.config.registry import ETCD_SCHEMES, REDIS_SCHEMES, SQL_SCHEMES, Registries, Surroundings, scheme_of
+from rota.config.registry import (
+    ETCD_SCHEMES,
+    REDIS_SCHEMES,
+    SQL_SCHEMES,
+    MissingExtraError,
+    Registries,
+    Surroundings,
+    needing,
+    scheme_of,
+)
 from rota.config.schema import find_schema_problem, read_schema, tell_schema
 from rota.config.settings import Settings
 from rota.domain.declaration import find_missing_calendars
@@ -27,34 +37,16 @@ from rota.infrastructure.server_urls import split_url
 from rota.infrastructure.system import SystemClock, SystemRandom
 
 if TYPE_CHECKING:
-    from rota.infrastructure.coordination.redis_watch import RedisWatch
     from rota.infrastructure.etcd.health import EtcdHealth
 
 MOST_CLOCK_DIFFERENCE = timedelta(seconds=1)
 NOT_TOLD = "not told to this user"
-LOOK_AT_SETTINGS = "rota settings show --origin"
 MOST_UNREADABLE = 5  # schedules that are named
 MOST_TOKENS = 500  # that are looked at
 MOST_TYPES = 1000  # that are looked at
 MOST_CALENDARS = 500  # that are looked at
 ENDS_SOON = timedelta(days=60)  # the days of a country are announced in the last weeks of a year
 MOST_NAMED = 5  # nodes
-# With these, work goes on 10 s after a loss behind Sentinels, and 15 s after one in a cluster.
-LONGEST_SILENCE = {"sentinel": timedelta(seconds=5), "cluster": timedelta(seconds=10)}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was looked at, what was seen, and if it is not sound, what to do."""
-
-    subject: str
-    text: str
-    fix: str = ""  # empty: it is sound
-    is_seen: bool = True  # else it could not be looked at, and the text says why
-
-    @property
-    def is_sound(self) -> bool:
-        return not self.fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +62,13 @@ async def examine(loaded: Loaded) -> Examined:
     settings = loaded.settings
     found = [Finding("versions", f"rota {__version__}, Python {sys.version.partition(' ')[0]}")]
     found += [_tell_settings(loaded), *await _examine_store(settings)]
+    is_away = settings.store.url == settings.coordinator.url and not all(finding.is_seen for finding in found)
     is_read = any(finding.subject == "schedules" and finding.is_seen for finding in found)
     nodes = await _find_nodes(settings) if is_read else None
     if nodes is not None:
         found.append(Finding("nodes", tell_nodes(nodes)))
-    return Examined((*found, *await _examine_coordinator(settings)), nodes)
+    coordinator = [] if is_away else await _examine_coordinator(settings)  # one cause is told once
+    return Examined((*found, *coordinator), nodes)
 
 
 def _tell_settings(loaded: Loaded) -> Finding:
@@ -97,14 +91,35 @@ def tell_nodes(nodes: Mapping[str, frozenset[str]]) -> str:
 
 
 async def _examine_store(settings: Settings) -> list[Finding]:
-    schema = await _try("store", _examine_schema(settings)) if scheme_of(settings.store.url) in SQL_SCHEMES else None
+    is_sql = scheme_of(settings.store.url) in SQL_SCHEMES
+    schema = await _try("store", _examine_schema(settings), url=settings.store.url) if is_sql else None
     if schema is not None and not schema.is_sound:
         return [schema]  # it is away, or would be made by looking at its clock
     if scheme_of(settings.store.url) in ETCD_SCHEMES:
         return await _examine_etcd_store(settings)
+    if scheme_of(settings.store.url) in REDIS_SCHEMES:
+        return await _examine_redis_store(settings)
     clock = await _try("clock", _examine_clock(settings))
-    redis = await _examine_redis_store(settings.store.url, _redis_key(settings))
-    return [*([] if schema is None else [schema]), clock, *await _examine_contents(settings), *redis]
+    return [*([] if schema is None else [schema]), clock, *await _examine_contents(settings)]
+
+
+async def _examine_redis_store(settings: Settings) -> list[Finding]:
+    access = await _examine_access("store", settings.store.url, prefix=settings.coordinator.prefix)
+    if not access.is_sound:
+        return [access]
+    from rota.config.doctor_redis import examine_store
+
+    clock = await _try("clock", _examine_clock(settings))
+    return [access, clock, *await _examine_contents(settings), *await examine_store(settings)]
+
+
+async def _examine_access(part: str, url: str, *, prefix: str) -> Finding:
+    try:
+        with needing("redis"):
+            from rota.config.doctor_redis import examine_access
+    except MissingExtraError as error:
+        return unusable(part, error)
+    return await examine_access(part, url, prefix=prefix)
 
 
 async def _examine_etcd_store(settings: Settings) -> list[Finding]:
@@ -213,19 +228,24 @@ async def _examine_coordinator(settings: Settings) -> list[Finding]:
         refusal = find_refusal(settings)
         text = "in memory, for one process alone" if refusal is None else refusal.problem
         return [Finding("coordinator", text, fix="" if refusal is None else refusal.fix)]
+    if scheme in REDIS_SCHEMES:
+        return await _examine_redis_coordinator(settings)
     coordinator = await _try("coordinator", _examine_leader(settings), url=settings.coordinator.url)
     if scheme in ETCD_SCHEMES and not _is_one_etcd(settings) and coordinator.is_sound:
         told = settings.coordinator
         return [coordinator, *await _examine_etcd("coordinator", told.url, prefix=told.prefix)]
-    if not coordinator.is_sound or scheme not in REDIS_SCHEMES:
-        return [coordinator]
-    url, key = settings.coordinator.url, _redis_key(settings)
-    is_store_too = settings.store.url == url  # then the store's findings tell of the server
-    try:
-        found = [coordinator, *await _examine_redis_watch(url, key)]
-        return found if is_store_too else [*found, *await _examine_redis(url, key)]
-    except RotaError as error:
-        return [coordinator, Finding("redis", str(error), fix=LOOK_AT_SETTINGS)]
+    return [coordinator]
+
+
+async def _examine_redis_coordinator(settings: Settings) -> list[Finding]:
+    told, found = settings.coordinator, []
+    if settings.store.url != told.url:  # else the store's findings tell
+        found = [await _examine_access("coordinator", told.url, prefix=told.prefix)]
+        if not found[0].is_sound:
+            return found
+    from rota.config.doctor_redis import examine_coordinator
+
+    return [*found, await _try("coordinator", _examine_leader(settings)), *await examine_coordinator(settings)]
 
 
 def _is_one_etcd(settings: Settings) -> bool:
@@ -241,111 +261,18 @@ async def _examine_leader(settings: Settings) -> Finding:
     return Finding("coordinator", f"can be reached; {f'{leader} leads' if leader else 'nobody leads now'}")
 
 
-async def _examine_redis(url: str, key: str) -> list[Finding]:
-    from rota.infrastructure.coordination.redis_health import read_redis_health
-
-    health = await read_redis_health(url, key)
-    eviction = Finding("redis eviction", health.eviction)
-    if health.eviction != "noeviction":
-        text = f"{health.eviction}: a full Redis would throw parts of the queues away"
-        eviction = Finding("redis eviction", text, fix="redis-cli CONFIG SET maxmemory-policy noeviction")
-    text = "none: the store rebuilds the queues" if health.persistence == "none" else health.persistence
-    persistence = Finding("redis persistence", text)
-    if not health.saves_well:
-        text = "its last save failed, so it may refuse writes"
-        persistence = Finding("redis persistence", text, fix="redis-cli BGSAVE")
-    return [eviction, persistence, Finding("redis version", health.version)]
-
-
-def _redis_key(settings: Settings) -> str:
-    """One of those that all of ours are in one slot with."""
-    return f"{{{settings.coordinator.prefix}}}:generation"
-
-
-async def _examine_redis_watch(url: str, key: str) -> list[Finding]:
-    """Would work go on in time without the primary? Nothing to say where there is one server alone."""
-    from rota.infrastructure.coordination.redis_watch import read_redis_watch
-
-    watch = await read_redis_watch(url, key)
-    return [] if watch is None else [_judge_primary(watch), _judge_silence(watch), *_judge_least(watch)]
-
-
-def _judge_primary(watch: "RedisWatch") -> Finding:
-    text = f"{watch.primary}, followed by {watch.replicas} replica{'' if watch.replicas == 1 else 's'}"
-    if watch.service:
-        text += f"; {watch.sentinels} of {watch.named} Sentinels answer, {watch.quorum} begin a failover"
-    fix = ""
-    if watch.disagreement:
-        text, fix = f"{text}; now they could not: {watch.disagreement}", "start the Sentinels that are away"
-    elif watch.sentinels < watch.named:
-        fix = "start the Sentinels that are away, or leave them out of coordinator.url"
-    elif not watch.replicas:
-        text, fix = f"{text}: nobody could take over", "a replica, by replicaof"
-    return Finding("redis primary", text, fix=fix)
-
-
-def _judge_silence(watch: "RedisWatch") -> Finding:
-    longest = LONGEST_SILENCE[watch.topology.value]
-    if watch.silent_for is None:
-        return Finding("redis failover", "it does not tell after which silence a server is replaced")
-    text = f"a server that is silent for {watch.silent_for.total_seconds():g} s is replaced"
-    if watch.silent_for <= longest:
-        return Finding("redis failover", text)
-    milliseconds = longest // timedelta(milliseconds=1)
-    fix = f"redis-cli CONFIG SET cluster-node-timeout {milliseconds} on every node"
-    if watch.service:
-        fix = f"redis-cli -p 26379 SENTINEL SET {watch.service} down-after-milliseconds {milliseconds} (each)"
-    return Finding("redis failover", f"{text}: work may pause for longer than promised", fix=fix)
-
-
-def _judge_least(watch: "RedisWatch") -> list[Finding]:
-    """After a failover there is a replica less: the primary must not need that one."""
-    if watch.least_replicas is None:
-        return []
-    left = max(watch.replicas - 1, 0)
-    text = f"a primary takes writes with {watch.least_replicas} replicas or more"
-    if watch.least_replicas <= left:
-        return [Finding("redis writes", text)]
-    fix = f"redis-cli CONFIG SET min-replicas-to-write {left} on every server"
-    return [Finding("redis writes", f"{text}, and after a failover has {left}", fix=fix)]
-
-
-async def _examine_redis_store(url: str, key: str) -> list[Finding]:
-    if scheme_of(url) not in REDIS_SCHEMES:
-        return []
-    from rota.infrastructure.coordination.redis_health import read_redis_health
-    from rota.infrastructure.store.redis.risks import list_risks
-
-    try:
-        health = await read_redis_health(url, key)
-    except RotaError as error:
-        return [Finding("store redis", str(error), fix=LOOK_AT_SETTINGS)]
-    kept = f"aof, appendfsync {health.fsync}" if health.persistence == "aof" else health.persistence
-    most = f" of {health.most_bytes / 2**20:.0f}" if health.most_bytes else ", without a maxmemory"
-    sound = {
-        "eviction": health.eviction,
-        "persistence": kept,
-        "memory": f"{health.bytes_in_use / 2**20:.0f} MiB{most}",
-        "version": health.version,
-    }
-    risks = list_risks(health)
-    told = {subject: text for subject, text in sound.items() if subject not in {risk.subject for risk in risks}}
-    found = [Finding(f"redis {risk.subject}", risk.text, fix=risk.fix) for risk in risks]
-    return [*found, *(Finding(f"redis {subject}", text) for subject, text in told.items())]
-
-
 async def _examine_etcd(subject: str, url: str, *, prefix: str | None = None) -> list[Finding]:
     """The prefix is that of our keys there; None: the one of a store."""
     if scheme_of(url) not in ETCD_SCHEMES:
         return []
-    from rota.infrastructure.etcd.health import read_etcd_health
-    from rota.infrastructure.store.etcd.store import find_prefix
-
     try:
+        with needing("etcd"):
+            from rota.infrastructure.etcd.health import read_etcd_health
+            from rota.infrastructure.store.etcd.store import find_prefix
         own = prefix or find_prefix(url)
         health = await read_etcd_health(url, prefix=own, now=SystemClock().now())
     except RotaError as error:
-        return [Finding(f"{subject} etcd", str(error), fix=_mend(f"{subject}.url", url, error=error))]
+        return [unusable(f"{subject} etcd", error, fix=_mend(f"{subject}.url", url, error=error))]
     if health.spare < 0:
         return [_judge_members(health)]
     version = Finding("etcd version", health.version or NOT_TOLD)
@@ -399,6 +326,11 @@ def _judge_members(health: "EtcdHealth") -> Finding:
 
 def _mend(key: str, url: str, *, error: RotaError) -> str:
     """What to do about a server that cannot be used: of an etcd most members must live."""
+    if scheme_of(url) in SQL_SCHEMES and split_url(url).netloc:
+        server = split_url(url).netloc.rpartition("@")[2]
+        if isinstance(error, UnavailableError):
+            return f"start the database at {server}, or correct {key}"
+        return f"correct user, password and database in {key}, or let the server at {server} know them"
     if scheme_of(url) not in ETCD_SCHEMES or not isinstance(error, UnavailableError):
         return LOOK_AT_SETTINGS
     from rota.infrastructure.etcd.health import list_members
@@ -413,7 +345,7 @@ async def _try(subject: str, looking: Awaitable[Finding], *, url: str = "") -> F
     try:
         return await looking
     except RotaError as error:
-        return Finding(subject, str(error), fix=_mend(f"{subject}.url", url, error=error), is_seen=False)
+        return unusable(subject, error, fix=_mend(f"{subject}.url", url, error=error))
 
 
 async def examine_tokens(settings: Settings, *, own: str = "") -> list[Finding]:

@@ -133,7 +133,7 @@ def _open_sql_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
 
 
 def _open_redis_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
-    with _needing("redis"):
+    with needing("redis"):
         from rota.infrastructure.store.redis.store import open_redis_store
 
         settings = around.settings
@@ -142,7 +142,7 @@ def _open_redis_store(around: Surroundings) -> AbstractAsyncContextManager[Store
 
 def _open_etcd_store(around: Surroundings) -> AbstractAsyncContextManager[Store]:
     quiet_grpc()
-    with _needing("etcd"):
+    with needing("etcd"):
         from rota.infrastructure.store.etcd.store import open_etcd_store
 
         return open_etcd_store(around.settings.store.url, around.clock)
@@ -168,7 +168,7 @@ def _open_sql_coordinator(
 
 
 def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
-    with _needing("redis"):
+    with needing("redis"):
         from rota.infrastructure.coordination.redis.coordinator import open_redis_coordinator
 
         coordinator = around.settings.coordinator
@@ -177,7 +177,7 @@ def _open_redis_coordinator(around: Surroundings) -> AbstractAsyncContextManager
 
 def _open_etcd_coordinator(around: Surroundings) -> AbstractAsyncContextManager[Coordinator]:
     quiet_grpc()
-    with _needing("etcd"):
+    with needing("etcd"):
         from rota.infrastructure.coordination.etcd.coordinator import open_etcd_coordinator
 
         coordinator = around.settings.coordinator
@@ -185,7 +185,7 @@ def _open_etcd_coordinator(around: Surroundings) -> AbstractAsyncContextManager[
 
 
 def _make_grpc(around: Surroundings) -> Executor:
-    with _needing("grpc"):
+    with needing("grpc"):
         if find_spec("grpc") is None:  # it is imported with the first call
             raise ModuleNotFoundError(name="grpc")
     if around.settings.grpc.descriptor_sets:  # unless files that cannot be used must be told now
@@ -195,7 +195,7 @@ def _make_grpc(around: Surroundings) -> Executor:
 
 def _build_grpc(around: Surroundings) -> Executor:
     quiet_grpc()
-    with _needing("grpc"):
+    with needing("grpc"):
         from rota.infrastructure.executors.grpc.descriptors import Methods, load_descriptors
         from rota.infrastructure.executors.grpc.executor import GrpcExecutor
     given = around.settings.grpc
@@ -217,7 +217,7 @@ def _make_prometheus(_around: Surroundings) -> MetricsCollector:
 
 
 def _make_http(around: Surroundings) -> Executor:
-    with _needing("http"):
+    with needing("http"):
         if find_spec("aiohttp") is None:  # it is imported with the first request
             raise ModuleNotFoundError(name="aiohttp")
     from rota.infrastructure.executors.http.executor import HttpExecutor
@@ -271,12 +271,13 @@ def _list_servers(url: str) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def _needing(extra: str) -> Iterator[None]:
+def needing(extra: str) -> Iterator[None]:
     """An optional library is imported here: say how to get it."""
     try:
         yield
     except ModuleNotFoundError as exc:
-        problem = f"the package {(exc.name or extra).partition('.')[0]} is not installed"
+        package = (exc.name or extra).partition(".")[0]
+        problem = f"the package {package} is not installed (with a wheel: pip install 'FILE.whl[{extra}]')"
         raise MissingExtraError(problem, fix=f"pip install 'rota[{extra}]'") from exc
 
 

@@ -30,14 +30,12 @@ from rota.application.explain import ExplainTask
 from rota.application.figures import Figures
 from rota.application.fire import FireSchedules
 from rota.application.lead import Pace, SchedulerDuties
-from rota.application.loop import Loops
 from rota.application.node import Node, join
 from rota.application.observe import Observe
 from rota.application.places import Places
 from rota.application.plugins import PluginHost
 from rota.application.ports.coordinator import Coordinator
 from rota.application.ports.executor import Executor
-from rota.application.ports.metrics import NO_METRICS, MetricsCollector
 from rota.application.ports.store import Store
 from rota.application.ports.system import System
 from rota.application.rebuild import RebuildQueues
@@ -57,19 +55,19 @@ from rota.application.work.settings import WorkerSettings as WorkSettings
 from rota.application.work.spool import MemorySpool, Spool
 from rota.application.work.worker import WorkerService
 from rota.config.alone import alone
+from rota.config.coordination import check_welcome, open_coordinator
 from rota.config.declare import declare
 from rota.config.deputy import plan_deputy
 from rota.config.exposure import check_exposure, own_url
 from rota.config.registry import (
-    SQL_SCHEMES,
     MissingExtraError,
     Registries,
     Surroundings,
     check_executor,
     list_plugins,
-    open_fallback,
     scheme_of,
 )
+from rota.config.risks import warn_of_risks
 from rota.config.schema import prepare_schema
 from rota.config.settings import ApiSettings, Settings
 from rota.domain.callback import API_BASE, AttemptKey, spell_link
@@ -79,7 +77,6 @@ from rota.domain.node import NodeInfo
 from rota.domain.rollup import Reach
 from rota.domain.worker import ANY_TYPE, MAX_TYPES, functions_in, is_type_name, types_by
 from rota.infrastructure.calendars.days import KnownDays
-from rota.infrastructure.coordination.failover.coordinator import failover_coordinator
 from rota.infrastructure.executors.local.executor import LocalExecutor
 from rota.infrastructure.executors.local.settings import LocalSettings
 from rota.infrastructure.spool import open_spool
@@ -146,8 +143,11 @@ async def open_node(plan: Blueprint) -> AsyncIterator[Node]:
         stack.enter_context(alone(plan.settings))
         open_store = registries.stores.get(scheme_of(plan.settings.store.url))
         await prepare_schema(plan.settings)
-        store = await stack.enter_async_context(open_store(replace(around, collector=collector)))
-        coordinator = await stack.enter_async_context(_open_coordinator(plan, collector))
+        await check_welcome(around, registries)
+        await warn_of_risks(plan.settings)
+        measured = replace(around, collector=collector)
+        store = await stack.enter_async_context(open_store(measured))
+        coordinator = await stack.enter_async_context(open_coordinator(measured, registries))
         name = node_name(plan.settings)
         store, coordinator = _record(plan, name, store=store, coordinator=coordinator)
         yield await join(name, store, coordinator=coordinator, system=plan.system, collector=collector)
@@ -160,20 +160,6 @@ def _record(plan: Blueprint, name: NodeId, *, store: Store, coordinator: Coordin
         return store, coordinator
     history = History(name, plan.system.clock, write=to_file(Path(path)))
     return recorded(store, coordinator, history=history, election=_election(plan))
-
-
-@asynccontextmanager
-async def _open_coordinator(plan: Blueprint, collector: MetricsCollector) -> AsyncIterator[Coordinator]:
-    """The coordinator; where it is a server of its own, the store's database stands in while that is away."""
-    around = replace(plan.around, collector=collector)
-    scheme = scheme_of(plan.settings.coordinator.url)
-    async with plan.registries.coordinators.get(scheme)(around) as primary:
-        if scheme in ("memory", "sql") or scheme_of(plan.settings.store.url) not in SQL_SCHEMES:
-            yield primary
-            return
-        loops = Loops(around.clock, around.random, collector)
-        async with open_fallback(around) as fallback, failover_coordinator(primary, fallback, loops=loops) as joined:
-            yield joined
 
 
 def node_name(settings: Settings) -> NodeId:
@@ -402,7 +388,7 @@ async def _build_worker(
         deputy=plan_deputy(
             plan.around,
             plan.registries,
-            open_coordinator=lambda: _open_coordinator(plan, NO_METRICS),  # whose figures are those of the other one
+            open_coordinator=lambda: open_coordinator(plan.around, plan.registries),  # its figures are the other one's
             end_process=plan.end_process,
         ),
     )

@@ -190,10 +190,16 @@ class LockLostError(RotaError):
 
 
 class UnavailableError(RotaError):
-    """The store or the coordinator gave no answer: whether the call took effect is unknown."""
+    """The store or the coordinator gave no answer: whether the call took effect is unknown.
+
+    `fix` says what an operator must do where it did answer, and will refuse us until then."""
 
     code = "unavailable"
     retryable = True
+
+    def __init__(self, problem: str = "", *, fix: str = "") -> None:
+        super().__init__(problem)
+        self.fix = fix
 
 
 class StoreUnavailableError(UnavailableError):

@@ -5,6 +5,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from structlog.testing import capture_logs
 
 from rota.application import metrics
 from rota.application.loop import LONGEST_PAUSE, FatalError, Loops
@@ -205,3 +206,15 @@ async def test_cancellation_passes_through() -> None:
     with pytest.raises(asyncio.CancelledError):
         await steps.loops.keep("steps", steps)
     assert steps.figures.counts == {}
+
+
+@virtually
+async def test_a_failure_that_is_repeated_is_logged_once_in_a_while_and_counted_each_time() -> None:
+    away = StoreUnavailableError("away")
+    steps = Steps(*[away] * 100, ValueError("a defect"), *[away] * 5, None, away)
+    with capture_logs() as logs:
+        await steps.run_for(300, every=SECOND)
+    said = [(line["error"], line["failures"]) for line in logs if line["event"] == "loop.failed"]
+    assert [text for text, _ in said] == ["away", "away", "away", "away", "a defect", "away", "away"]
+    assert [count for _, count in said[-3:]] == [101, 102, 1]
+    assert steps.figures.count(metrics.LOOP_FAILURES, "steps") == 107

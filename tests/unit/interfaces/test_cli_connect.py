@@ -1,13 +1,18 @@
 """Which server a command asks, and what it shows it."""
 
 import os
+import re
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from rota.client.folder import PLACE_FILE
 from rota.client.place import DEFAULT_URL
 from rota.interfaces.cli.connect import choose_place
+from rota.interfaces.cli.main import run
+from tests.unit.client.dial import problem
+from tests.unit.interfaces.fake_api import CLUSTER, FakeApi
 
 SERVED = "http://127.0.0.1:9321"
 
@@ -62,3 +67,23 @@ def test_a_folder_names_no_server_elsewhere(address: str, monkeypatch: pytest.Mo
     monkeypatch.setenv("ROTA_TOKEN", "rota_2_y")
     PLACE_FILE.write_text(f"{os.getpid()} {address}\n", "utf-8")
     assert choose_place(None, timeout="1s").url == DEFAULT_URL
+
+
+def test_a_command_that_is_tried_again_says_so_once(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    away = [problem(503, "unavailable", detail="the store is away")] * 2
+    api.on("GET /cluster", lambda _request: away.pop() if away else httpx2.Response(200, json=CLUSTER))
+    assert run(["cluster"]) == 0
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"the store is away; trying again for up to 30 s \(ROTA_TIMEOUT .*\), Ctrl-C ends it\n", said)
+
+
+def test_the_environment_says_how_long_commands_wait(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.on("GET /cluster", problem(503, "unavailable", detail="the store is away"))
+    monkeypatch.setenv("ROTA_TIMEOUT", "0.01s")
+    assert run(["cluster"]) == 5
+    assert capsys.readouterr().err == "error: the store is away\ntry: rota doctor\n"
+    monkeypatch.setenv("ROTA_TIMEOUT", "soon")
+    assert run(["cluster"]) == 2
+    assert "error: ROTA_TIMEOUT: " in capsys.readouterr().err

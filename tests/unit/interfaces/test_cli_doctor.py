@@ -4,6 +4,8 @@ import asyncio
 import re
 import socket
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -352,3 +354,38 @@ def test_who_may_read_health_and_figures_is_told(host: str, readers: str) -> Non
     flags = {"monitor.host": host, "monitor.port": "8422"}
     [found] = [item for item in examine_network(load(Sources(flags=flags)).settings) if item.subject == "monitor.host"]
     assert readers in found.text
+
+
+@pytest.mark.parametrize(
+    ("module", "url", "extra"), [("redis", "redis://127.0.0.1:1", "redis"), ("grpc", "etcd://127.0.0.1:1", "etcd")]
+)
+@pytest.mark.parametrize("beside", [(), ("--set", "store.url=memory://")])
+def test_an_extra_that_is_missing_is_a_finding(module: str, url: str, extra: str, beside: tuple[str, ...]) -> None:
+    words = ["doctor", *(beside or ("--set", f"store.url={url}")), "--set", f"coordinator.url={url}"]
+    without = f"import sys; sys.modules[{module!r}] = None; from rota.interfaces.cli.main import run; run({words!r})"
+    done = subprocess.run(  # noqa: S603  # our own words
+        [sys.executable, "-c", without], capture_output=True, text=True, check=True
+    )
+    assert f"the package {module} is not installed" in done.stdout, done
+    assert f"rota[{extra}]" in done.stdout
+
+
+def test_a_server_whose_store_is_away_is_not_the_wrong_server(
+    api: FakeApi, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.on("GET /cluster", problem(503, "unavailable", detail="redis: away"))
+    monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:9")
+    assert run(["db", "upgrade"]) == 0
+    capsys.readouterr()
+    assert run(["doctor"]) == 1
+    assert failures(capsys.readouterr().out) == {"server": "try: rota doctor, where that server runs"}
+    assert run(["doctor", "--set", "store.url=postgresql://rota:x@127.0.0.1:1/rota"]) == 1
+    assert "server" not in failures(capsys.readouterr().out), "one cause is told once"
+
+
+def test_a_database_that_is_away_is_named_with_what_to_do(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /cluster", CLUSTER)
+    assert run(["doctor", "--set", "store.url=postgresql://rota:hunter2@127.0.0.1:1/rota"]) == 1
+    printed = capsys.readouterr().out
+    assert failures(printed)["store"] == "try: start the database at 127.0.0.1:1, or correct store.url"
+    assert "hunter2" not in printed

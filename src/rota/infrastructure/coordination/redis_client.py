@@ -33,7 +33,6 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import (
     AskError,
-    AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     MovedError,
@@ -50,6 +49,7 @@ from rota.domain.errors import CoordinatorUnavailableError, StoreUnavailableErro
 from rota.infrastructure.coordination.redis_address import Server
 from rota.infrastructure.coordination.redis_connections import RedisConnections
 from rota.infrastructure.coordination.redis_guides import ClusterGuide, SentinelGuide, locate
+from rota.infrastructure.coordination.redis_refusals import tell_refusal
 from rota.infrastructure.coordination.redis_wire import Wire, open_wire
 from rota.infrastructure.pool_meter import PoolMeter
 from rota.infrastructure.system import SystemClock
@@ -347,11 +347,10 @@ class RedisClient:
             self._guide.forget()
         if is_wrong:
             await self._drop_connections()
-        if isinstance(error, AskError) and not isinstance(self._guide, ClusterGuide):
-            return self._unavailable("redis: this is a node of a cluster; try redis+cluster:// in the url")
-        if isinstance(error, AuthenticationError):  # what it says itself is for those who wrote a client
-            return self._unavailable(f"redis: it wants another user or password than the url has ({error})")
-        return self._unavailable(f"redis: {str(error) or 'no answer in time'}")
+        if isinstance(error, AskError) and isinstance(self._guide, ClusterGuide):  # it is being rearranged
+            return self._unavailable(f"redis: {error}")
+        problem, fix = tell_refusal(error)
+        return self._unavailable(f"redis: {problem}", fix=fix)
 
     async def _drop_connections(self) -> None:
         self._close_wires()

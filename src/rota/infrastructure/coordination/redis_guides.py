@@ -15,15 +15,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, NoPermissionError, RedisError
 
 from rota.application.ports.system import Clock
 from rota.infrastructure.coordination.redis_address import Server
+from rota.infrastructure.coordination.redis_refusals import NoServerError, tell_no_node, tell_no_sentinel, tell_refusal
 
 SWITCHED = "+switch-master"
 PLACES = 4  # in such a message: the hosts and ports of before and now
@@ -36,6 +36,13 @@ Connect = Callable[[Server], AbstractConnection]
 Moved = Callable[[Server], Awaitable[None]]
 
 log = structlog.get_logger(__name__)
+
+
+class Problem(NamedTuple):
+    """Why a server cannot be used, and what to do where it will refuse us for ever."""
+
+    text: str
+    fix: str = ""
 
 
 class SentinelGuide:
@@ -76,19 +83,19 @@ class SentinelGuide:
             try:
                 if await self._is_primary(server):
                     return server
-                problems.append(f"{server}: is a replica")
+                problems.append(Problem(f"{server}: is a replica"))
             except (RedisError, OSError) as exc:
-                problems.append(_tell(server, exc))
-        raise RedisConnectionError(f"no primary of {self._service!r}: {'; '.join(problems)}")
+                problems.append(_tell(server, tell_refusal(exc)))
+        raise _no_server(f"no primary of {self._service!r}", problems)
 
-    async def _ask_sentinels(self) -> tuple[Counter[Server], list[str]]:
+    async def _ask_sentinels(self) -> tuple[Counter[Server], list[Problem]]:
         """How many name which server, until most of all agree; and what was wrong with the others."""
-        votes, problems = Counter[Server](), list[str]()
+        votes, problems = Counter[Server](), list[Problem]()
         asking = [asyncio.create_task(self._ask(sentinel)) for sentinel in self._sentinels]
         try:
             for answering in asyncio.as_completed(asking):
                 said = await answering
-                if isinstance(said, str):
+                if isinstance(said, Problem):
                     problems.append(said)
                     continue
                 votes[said] += 1
@@ -98,14 +105,14 @@ class SentinelGuide:
             await _cancel(asking)
         return votes, problems
 
-    async def _ask(self, sentinel: Server) -> Server | str:
+    async def _ask(self, sentinel: Server) -> Server | Problem:
         """Whom it names, or what was wrong."""
         question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
         try:
             (said,) = await ask_once(self._to_sentinel(sentinel), [question], within=self._within)
         except (RedisError, OSError) as exc:
-            return _tell(sentinel, exc)
-        return f"{sentinel}: watches no such service" if said is None else to_server(*said)
+            return _tell(sentinel, tell_no_sentinel(exc))
+        return Problem(f"{sentinel}: watches no such service") if said is None else to_server(*said)
 
     async def _is_primary(self, server: Server) -> bool:
         try:
@@ -186,29 +193,29 @@ class ClusterGuide:
         return self._owner
 
     async def _look(self) -> Server:
-        problems: list[str] = []
+        problems: list[Problem] = []
         asking = [asyncio.create_task(self._ask(node)) for node in self._known[:MOST_ASKED]]
         try:
             for answering in asyncio.as_completed(asking):
                 said = await answering
-                if not isinstance(said, str):
+                if not isinstance(said, Problem):
                     return said
                 problems.append(said)
         finally:
             await _cancel(asking)
             self._known = (*self._known[MOST_ASKED:], *self._known[:MOST_ASKED])  # others are asked the next time
-        raise RedisConnectionError(f"no node of the cluster can be used: {'; '.join(problems)}")
+        raise _no_server("no node of the cluster can be used", problems)
 
-    async def _ask(self, node: Server) -> Server | str:
+    async def _ask(self, node: Server) -> Server | Problem:
         """The owner of our slot by the word of one node, or what was wrong."""
         try:
             state, ranges = await ask_once(
                 self._connect(node), [("CLUSTER", "INFO"), ("CLUSTER", "SLOTS")], within=self._within
             )
         except (RedisError, OSError) as exc:
-            return _tell(node, exc)
+            return _tell(node, tell_no_node(exc))
         if b"cluster_state:ok" not in state:  # it may be cut off from the others, and know old things
-            return f"{node}: says that the cluster is down"
+            return Problem(f"{node}: says that the cluster is down")
         owners = {(first, last): [to_server(*one[:2], asked=node) for one in nodes] for first, last, *nodes in ranges}
         listed = (server for servers in owners.values() for server in servers)
         self._known = _unique((*self._seeds, *listed))[:MOST_KNOWN]
@@ -216,7 +223,7 @@ class ClusterGuide:
             return node
         slot = self._slot
         holding = [servers[0] for (first, last), servers in owners.items() if first <= slot <= last]
-        return holding[0] if holding else f"{node}: nobody has the slot {slot}"
+        return holding[0] if holding else Problem(f"{node}: nobody has the slot {slot}")
 
 
 async def ask_once(
@@ -257,5 +264,11 @@ def _unique(servers: Iterable[Server]) -> tuple[Server, ...]:
     return tuple(dict.fromkeys(servers))
 
 
-def _tell(server: Server, problem: Exception) -> str:
-    return f"{server}: {str(problem) or 'no answer in time'}"
+def _tell(server: Server, refusal: tuple[str, str]) -> Problem:
+    problem, fix = refusal
+    return Problem(f"{server}: {problem}", fix)
+
+
+def _no_server(what: str, problems: Sequence[Problem]) -> NoServerError:
+    fix = next((problem.fix for problem in problems if problem.fix), "")
+    return NoServerError(f"{what}: {'; '.join(problem.text for problem in problems)}", fix=fix)

@@ -16,7 +16,7 @@ from rota.infrastructure.coordination.redis_guides import ask_once, to_server
 
 WITHIN = timedelta(seconds=1)
 ONE_POOL = 1
-FLAGS = 2  # their place in a line about a node
+PLACE, FLAGS = 1, 2  # where they are in a line about a node
 AWAY = frozenset({b"s_down", b"o_down"})  # what a Sentinel says of a replica that could not take over
 
 
@@ -29,6 +29,8 @@ class RedisWatch:
     replicas: int
     least_replicas: int | None  # with fewer it takes no writes; None: it does not tell
     silent_for: timedelta | None  # then it is taken for dead; None: it does not tell
+    primary_id: str = ""  # of a node of a cluster
+    away: tuple[str, ...] = ()  # its replicas that are
     service: str = ""
     sentinels: int = 0  # of those named, the ones that answer
     named: int = 0
@@ -50,13 +52,16 @@ async def read_redis_watch(url: str, key: str) -> RedisWatch | None:
             return await _ask_sentinels(url, address, least=least)
         silent = await _find_setting(client, "cluster-node-timeout")
         host, port, node_id, *_ = _find_owner(await client.command("CLUSTER", "SLOTS"), key)
-        followers = await client.command("CLUSTER", "REPLICAS", node_id)
+        followers = [line.split() for line in await client.command("CLUSTER", "REPLICAS", node_id)]
+        away = tuple(words[PLACE].decode().partition("@")[0] for words in followers if b"fail" in words[FLAGS])
     finally:
         await client.close()
     return RedisWatch(
         topology=Topology.CLUSTER,
         primary=str(to_server(host, port)),
-        replicas=sum(b"fail" not in line.split()[FLAGS] for line in followers),
+        primary_id=node_id.decode(),
+        replicas=len(followers) - len(away),
+        away=away,
         least_replicas=least,
         silent_for=None if silent is None else timedelta(milliseconds=silent),
     )

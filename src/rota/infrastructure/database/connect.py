@@ -80,7 +80,8 @@ def server_engine(
         )
     except ModuleNotFoundError as exc:
         extra = "postgres" if is_postgres else "mysql"
-        raise ConfigError(f"the driver {exc.name} is not installed; try: pip install 'rota[{extra}]'") from exc
+        problem = f"the driver {exc.name} is not installed (with a wheel: pip install 'FILE.whl[{extra}]')"
+        raise ConfigError(problem, fix=f"pip install 'rota[{extra}]'") from exc
     ping_after_idling(engine)
     return engine
 

@@ -1,5 +1,6 @@
 """From a command to the server: which one is meant, with which token, and looking at it again and again."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -7,14 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rota.domain.durations import parse_duration
 from rota.interfaces.cli.output import is_terminal
+from rota.interfaces.cli.text import safe
 
 if TYPE_CHECKING:
     from rota.client.blocking import Client
+    from rota.client.exchange import Retrying
     from rota.client.place import Place
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+TIMEOUT = "ROTA_TIMEOUT"  # how long a command waits for its answer, over all tries
+USUAL_TIMEOUT = "30s"
 ALONE = "memory"  # the coordinator of an installation that is one process, which no other can join
 CONNECT_WITHIN = timedelta(seconds=2)  # whoever typed a command is not to wait for a server that is not there
 REFRESH = timedelta(seconds=2)
@@ -31,14 +37,21 @@ def watch_option(command: Command) -> Command:
     return click.option("-w", "--watch", is_flag=True, help="Show it again every 2 seconds, until Ctrl-C.")(command)
 
 
-def connect(url: str | None, *, timeout: str = "30s") -> "Client":
+def connect(url: str | None, *, timeout: str | None = None) -> "Client":
     """A client of the server that is meant."""
     from rota.client.blocking import Client
 
-    return Client.at(choose_place(url, timeout=timeout))
+    within = timeout or parse_duration(TIMEOUT, os.environ.get(TIMEOUT, USUAL_TIMEOUT))
+    return Client.at(choose_place(url, timeout=within), on_retry=_tell_retry)
 
 
-def choose_place(url: str | None, *, timeout: str) -> "Place":
+def _tell_retry(retrying: "Retrying") -> None:
+    """Whoever typed a command is not to wonder what it does."""
+    left = f"trying again for up to {retrying.left:.0f} s ({TIMEOUT} says how long), Ctrl-C ends it"
+    click.echo(f"{safe(str(retrying.problem))}; {left}", err=True)
+
+
+def choose_place(url: str | None, *, timeout: str | timedelta) -> "Place":
     """Where the server is and what it is shown."""
     from rota.client.place import find_place
 

@@ -17,7 +17,7 @@ from rota.interfaces.cli.text import safe
 from rota.interfaces.cli.typed import SERVER, SETTINGS, Typed
 
 if TYPE_CHECKING:
-    from rota.config.doctor import Finding
+    from rota.config.finding import Finding
 
 
 @click.command()
@@ -46,7 +46,8 @@ def doctor(config: Path | None, *, changes: tuple[str, ...], security: bool, url
         findings += examine_files(loaded, sources_of(config, flags).find_file())
         findings += _examine_token_way(url)
     findings = [replace(finding, fix=typed.beside(finding.fix)) for finding in findings]
-    findings += examine_server(typed, loaded.settings, nodes=seen.nodes)
+    is_told = any(not finding.is_seen for finding in seen.findings)
+    findings += examine_server(typed, loaded.settings, nodes=seen.nodes, is_told=is_told)
     for finding in findings:
         click.echo(f"{'ok  ' if finding.is_sound else 'FAIL'}  {finding.subject}: {safe(finding.text)}")
         if not finding.is_sound:
@@ -65,8 +66,8 @@ def _typed(config: Path | None, changes: tuple[str, ...], *, url: str | None) ->
 def _examine_token_way(url: str | None) -> "Iterator[Finding]":
     from urllib.parse import urlsplit
 
-    from rota.config.doctor import Finding
     from rota.config.exposure import is_loopback
+    from rota.config.finding import Finding
 
     named = url or os.environ.get("ROTA_URL", "")
     parts = urlsplit(named)

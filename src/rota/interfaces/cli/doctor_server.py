@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from rota.__about__ import __version__
 from rota.client.folder import read_token_file
 from rota.client.place import find_served
-from rota.config.doctor import Finding
 from rota.config.exposure import is_loopback
+from rota.config.finding import Finding
 from rota.config.settings import ApiSettings, Settings
-from rota.domain.errors import RotaError, UnauthenticatedError
+from rota.domain.errors import RotaError, UnauthenticatedError, UnavailableError
 from rota.domain.worker import ANY_TYPE, OF_MODULE, names_of, needed_for
 from rota.interfaces.cli.connect import ALONE, connect
-from rota.interfaces.cli.errors import suggest
+from rota.interfaces.cli.errors import NOT_ASKED, UNREADABLE, suggest
 from rota.interfaces.cli.refused import advise
 from rota.interfaces.cli.typed import Typed
 from rota.interfaces.ports import is_taken, suggest_ports
@@ -48,8 +48,9 @@ class _Asked:
         return f"{self.url} ({self.source})"
 
 
-def examine_server(typed: Typed, settings: Settings, *, nodes: Nodes) -> Iterator[Finding]:
-    """The server that commands would ask; none is no fault unless somebody named one."""
+def examine_server(typed: Typed, settings: Settings, *, nodes: Nodes, is_told: bool) -> Iterator[Finding]:
+    """The server that commands would ask; none is no fault unless somebody named one. `is_told`: that something is
+    away, so that a server which says the same is no second fault."""
     asked = _find_asked(typed.find("--url"), settings.api)
     try:
         with connect(asked.url, timeout="5s") as client:
@@ -59,7 +60,10 @@ def examine_server(typed: Typed, settings: Settings, *, nodes: Nodes) -> Iterato
     except UnauthenticatedError as error:
         yield _tell_refused(error, asked, nodes=nodes, typed=typed)
     except RotaError as error:
-        if asked.is_named:
+        if isinstance(error, UnavailableError) and error.code not in (*NOT_ASKED, UNREADABLE):
+            text = f"{asked} answers, and what it needs does not: {error}"
+            yield Finding("server", text, fix="" if is_told else "rota doctor, where that server runs")
+        elif asked.is_named:
             fix = suggest(error, typed)
             yield Finding(
                 "server",

@@ -52,6 +52,7 @@ OWNERS = {  # what has it, of which the first argument says the name
 
 PROGRAMS = ("rota", "pip", "python", "unset")  # a fix that begins with one of these can be typed as it is
 UNREACHED, MISUNDERSTOOD, UNTRUSTED = "server_unreachable", "wrong_protocol", "untrusted_certificate"  # by the client
+UNREADABLE = "unreadable_answer"
 NOT_ASKED = (UNREACHED, MISUNDERSTOOD, UNTRUSTED)  # so nothing has changed
 CHECK = "rota settings check"
 SUBMIT = "rota task submit"
@@ -83,6 +84,8 @@ def report(error: RotaError, typed: Typed | None = None) -> int:
         _say(*advise(error, known, role=_role_for(error, known)))
     elif isinstance(error, ConfigError | CheckFailedError):
         _say(*_remedy(error, known))
+    elif isinstance(error, UnavailableError) and error.fix:
+        _say(str(error), error.fix)
     else:
         _say(str(error), suggest(error, known))
     return exit_code_for(error)
@@ -155,6 +158,8 @@ def _find_server(typed: Typed) -> str:
     if other or not place.is_local:
         return typed.without_url()
     port = urlsplit(place.url).port
+    if not given:  # whoever exports where a server is has one, of which this folder may have the settings
+        return "rota server" if port is None else f"rota server --set api.port={port}"
     return "rota dev" if port is None else f"rota dev --port {port}"
 
 

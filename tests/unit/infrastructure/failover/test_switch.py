@@ -35,6 +35,22 @@ def test_the_call_that_finds_the_primary_away_is_made_on_the_fallback() -> None:
     run_virtually(main())
 
 
+def test_a_primary_that_comes_back_and_refuses_us_is_told_of_once_with_what_to_do() -> None:
+    async def main() -> None:
+        async with Cluster().start() as process:
+            process.primary_way.begin()
+            with capture_logs() as logs:
+                await process.node.queue.wake()
+                process.primary_way.begin(fix="give us a password")
+                await process.primary_way.wait_for_calls(process.primary_way.calls + 3)
+            assert [(entry["event"], entry.get("fix")) for entry in logs] == [
+                ("coordinator.fallback", None),
+                ("coordinator.refused", "give us a password"),
+            ]
+
+    run_virtually(main())
+
+
 def test_later_calls_go_straight_to_the_fallback() -> None:
     async def main() -> None:
         async with Cluster().start() as process:

@@ -46,6 +46,11 @@ class Side:
     coordinator: Coordinator
 
 
+async def probe(coordinator: Coordinator) -> None:
+    """Ask for a write that changes nothing. Raises `CoordinatorUnavailableError`."""
+    await coordinator.signals.request_cancel([PROBE_MARK], ttl=PROBE_KEPT)
+
+
 class Switch:
     """Sends each call to the side in use, and moves on when that one is away."""
 
@@ -62,6 +67,7 @@ class Switch:
         self._away = asyncio.Event()
         self._moved_at = float("-inf")
         self._answering_since: float | None = None
+        self._told_fix = ""  # what was last said to help
         self._silent_until: dict[Side, float] = {}
 
     @property
@@ -138,11 +144,11 @@ class Switch:
             return False
         return self.clock.monotonic() >= self._silent_until.get(side, float("-inf"))
 
-    def leave_primary(self, moves: int, reason: Exception) -> None:
+    def leave_primary(self, moves: int, reason: CoordinatorUnavailableError) -> None:
         """Use the fallback, unless the switch has moved since the call that failed was begun."""
         if self.active is self.primary and self.moves == moves:
-            log.warning("coordinator.fallback", error=str(reason))
-            self._answering_since = None
+            log.warning("coordinator.fallback", error=str(reason), **_tell_fix(reason))
+            self._answering_since, self._told_fix = None, reason.fix
             self._away.set()
             self._move(self.fallback)
 
@@ -150,9 +156,12 @@ class Switch:
         await self._away.wait()
         await self.clock.sleep(PROBE_EVERY)
         try:
-            await self.primary.coordinator.signals.request_cancel([PROBE_MARK], ttl=PROBE_KEPT)
-        except CoordinatorUnavailableError:
+            await probe(self.primary.coordinator)
+        except CoordinatorUnavailableError as exc:
             self._answering_since = None
+            if exc.fix and exc.fix != self._told_fix:  # it came back, and refuses us
+                log.warning("coordinator.refused", error=str(exc), fix=exc.fix)
+                self._told_fix = exc.fix
             return
         now = self.clock.monotonic()
         if self._answering_since is None:
@@ -169,3 +178,7 @@ class Switch:
         is_fallback = side is self.fallback
         self._loops.collector.put(metrics.COORDINATOR_FALLBACK, value=int(is_fallback))
         self._on_switch(is_fallback)
+
+
+def _tell_fix(reason: CoordinatorUnavailableError) -> dict[str, str]:
+    return {"fix": reason.fix} if reason.fix else {}

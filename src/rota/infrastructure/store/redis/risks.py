@@ -2,18 +2,13 @@
 
 from dataclasses import dataclass
 
-import structlog
-
-from rota.domain.errors import UnavailableError
-from rota.infrastructure.coordination.redis_health import RedisHealth, read_redis_health
+from rota.infrastructure.coordination.redis_health import RedisHealth
 
 NEARLY_FULL = 0.75
 _PERSISTENCE = {
     "none": "none: a restart of Redis loses every task",
     "rdb": "snapshots alone: a restart of Redis loses every task and result since the last one",
 }
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +38,3 @@ def list_risks(health: RedisHealth) -> list[Risk]:
         )
         found.append(Risk("memory", text, "a shorter task.retention, or a larger maxmemory"))
     return found
-
-
-async def warn_of_risks(url: str, key: str) -> None:
-    """Say in the log what would lose tasks. A Redis that is away is nobody's business here: the first call tells."""
-    try:
-        health = await read_redis_health(url, key)
-    except UnavailableError:
-        return
-    for risk in list_risks(health):
-        log.warning("redis.store_at_risk", subject=risk.subject, problem=risk.text, fix=risk.fix)

@@ -15,7 +15,6 @@ from rota.infrastructure.store.redis.leadership import RedisSlotStore, RedisTerm
 from rota.infrastructure.store.redis.logs import RedisLogStore
 from rota.infrastructure.store.redis.nodes import RedisNodeRegistry
 from rota.infrastructure.store.redis.reports import RedisReportStore
-from rota.infrastructure.store.redis.risks import warn_of_risks
 from rota.infrastructure.store.redis.schedules import RedisScheduleStore
 from rota.infrastructure.store.redis.secrets import RedisSecretStore
 from rota.infrastructure.store.redis.space import DEFAULT_PREFIX, RedisSpace
@@ -49,11 +48,10 @@ def redis_store(space: RedisSpace) -> Store:
 async def open_redis_store(
     url: str, prefix: str = DEFAULT_PREFIX, *, collector: MetricsCollector = NO_METRICS
 ) -> AsyncIterator[Store]:
-    """A store with a client of its own, closed at the end. What would lose tasks on that Redis is told in the log."""
+    """A store with a client of its own, closed at the end."""
     client = RedisClient(url, STORE_OPTIONS, collector=collector, unavailable=StoreUnavailableError)
     space = RedisSpace(client, prefix)
     try:
-        await warn_of_risks(url, space.tenants)
         yield redis_store(space)
     finally:
         await client.close()
