@@ -19,7 +19,7 @@ class Figures:
         self.gauges[gauge.name, *labels] = value
 
     def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
-        raise AssertionError(f"nothing here observes {histogram.name}")
+        pass
 
     def count(self, counter: Metric, *labels: str) -> int:
         return self.counts[counter.name, *labels]
