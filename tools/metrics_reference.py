@@ -16,6 +16,9 @@ What Rota measures about itself. The collector `prometheus` adds those of the pr
 `process_resident_memory_bytes`, …). A process knows {MOST_TYPES:,} task types; those it meets later share the label
 `{OTHER}`. Histograms are in seconds, with
 {len(BUCKETS)} buckets from {BUCKETS[0]:g} to {BUCKETS[-1]:,} s.
+
+What the leader alone tells has no series on any other process, and none at all while nobody leads: alert on
+`absent(…)` as well.
 """
 
 

@@ -33,6 +33,11 @@ async def submit(cluster: Cluster, task_type: str, **payload: float) -> None:
         await client.submit(task_type, payload)
 
 
+async def run_to_its_end(cluster: Cluster, task_type: str) -> None:
+    async with rota.Rota(cluster.settings, roles=()) as client:
+        await (await client.submit(task_type)).wait("30s")
+
+
 @pytest.mark.parametrize("role", ["server", "api", "scheduler", "worker"])
 def test_a_process_ends_in_good_order_when_it_is_told_to(alone: Cluster, role: str) -> None:
     process = alone.start(role, "pod")
@@ -58,6 +63,15 @@ def test_told_twice_it_does_not_wait_for_what_runs(alone: Cluster) -> None:
     assert process.popen.wait(10) == 0
     assert process.wait_for("worker.stopped_at_once")["running"] == 1
     assert not alone.runs("ran")
+
+
+@pytest.mark.parametrize("task_type", ["swallow", "hold_a_thread"])
+def test_what_of_a_task_never_ends_does_not_keep_the_process(alone: Cluster, task_type: str) -> None:
+    process = alone.start("server", "pod")
+    asyncio.run(run_to_its_end(alone, task_type))
+    process.send(signal.SIGTERM)
+    assert process.popen.wait(20) == 0
+    assert process.events()[-1]["event"] == "node.stopped"
 
 
 def test_a_changed_file_is_read_without_a_signal(alone: Cluster) -> None:

@@ -1,7 +1,9 @@
 """The whole system inside a program, on a real SQLite file: submit, wait, steer, leave."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -370,3 +372,36 @@ async def test_a_worker_takes_the_types_that_it_has(tmp_path: Path, jobs: Jobs) 
     async with rota.Rota(settings, tasks=jobs.registry) as first, rota.Rota(settings, roles=["worker"], tasks=other):
         handles = await first.submit_many("echo", [{}] * 8) + [await first.submit("elsewhere")]
         assert {(await handle.wait("60s")).attempt for handle in handles} == {1}
+
+
+EMBEDDING = """
+import asyncio, rota
+
+@rota.task("swallow", timeout="500ms", retries=0)
+async def swallow() -> None:
+    while True:
+        try:
+            await asyncio.sleep(1)
+        except BaseException:
+            pass
+
+async def main() -> None:
+    async with rota.Rota({"store": {"url": "memory://"}}) as app:
+        print((await (await app.submit("swallow")).wait("20s")).status)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_program_ends_though_a_coroutine_in_it_swallows_everything() -> None:
+    """Closed with the interpreter, it would go on without end: on a loop that is closed it cannot even wait."""
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", EMBEDDING, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(25):
+            said, _ = await program.communicate()
+    finally:
+        with suppress(ProcessLookupError):
+            program.kill()
+    assert (said.decode().strip(), program.returncode) == ("TIMEOUT", 0)

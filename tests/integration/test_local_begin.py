@@ -109,6 +109,7 @@ async def test_one_that_does_not_end_is_given_up_and_speaks_for_nobody(
 
     assert await end.wait() is None
     assert (metrics.ATTEMPTS_ABANDONED, ("local.async_stubborn",)) in collector.counted
+    assert "runs on in this worker" in reports.messages()[-1]
 
 
 async def test_one_that_a_neighbour_cancels_before_its_first_step_is_not_waited_for(start: Start) -> None:

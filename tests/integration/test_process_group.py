@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.application.ports.system import Clock
 from rota.domain.errors import ConfigError
 from rota.infrastructure.process_group import GOOD_RUN_S, ProcessGroup
 from rota.infrastructure.system import SystemClock
@@ -43,10 +44,11 @@ while True:
 
 GROUP = """
 import asyncio
+from datetime import timedelta
 from rota.infrastructure.process_group import ProcessGroup
 from rota.infrastructure.system import SystemClock
 
-asyncio.run(ProcessGroup({commands!r}, SystemClock()).run())
+asyncio.run(ProcessGroup({commands!r}, SystemClock(), end_within=timedelta(minutes=1)).run())
 """
 
 
@@ -71,6 +73,12 @@ def send(number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
 
 
+def a_group(
+    commands: Sequence[Sequence[str]], clock: Clock, *, end_within: timedelta = timedelta(minutes=1)
+) -> ProcessGroup:
+    return ProcessGroup(commands, clock, end_within=end_within)
+
+
 def a_child(journal: Path, *, deaths: int = 0) -> list[str]:
     return [sys.executable, "-c", CHILD, str(journal), str(deaths)]
 
@@ -85,7 +93,7 @@ async def noted(journal: Path, what: str, *, times: int = 1) -> None:
 @asynccontextmanager
 async def running(commands: Sequence[Sequence[str]]) -> AsyncIterator["asyncio.Task[None]"]:
     """A group at work; told to end afterwards, and waited for."""
-    run = asyncio.create_task(ProcessGroup(commands, HurriedClock()).run())
+    run = asyncio.create_task(a_group(commands, HurriedClock()).run())
     try:
         yield run
     finally:
@@ -112,6 +120,17 @@ async def test_a_signal_to_end_reaches_all_and_ends_the_group(tmp_path: Path) ->
     assert [journal.read_text().split() for journal in journals] == [["began", "term"]] * 3
 
 
+async def test_a_process_that_does_not_end_when_told_is_killed_after_its_time(tmp_path: Path) -> None:
+    journal, script = tmp_path / "journal", CHILD.replace("sys.exit(0)", "pass")
+    stubborn = [sys.executable, "-c", script, str(journal), "0"]
+    run = asyncio.create_task(a_group([stubborn], SystemClock(), end_within=timedelta(seconds=1)).run())
+    await noted(journal, "began")
+    send(signal.SIGTERM)
+    async with asyncio.timeout(20):
+        await run
+    assert journal.read_text().split() == ["began", "term"]
+
+
 async def test_a_signal_to_reload_is_passed_on_and_ends_nobody(tmp_path: Path) -> None:
     journals = [tmp_path / str(number) for number in range(2)]
     async with running([a_child(journal) for journal in journals]) as run:
@@ -129,7 +148,7 @@ async def test_the_pauses_grow_while_a_process_keeps_dying_and_start_anew_after_
             send(signal.SIGTERM)
 
     clock = HurriedClock(0, 0, 0, 0, 0, 0, 0, GOOD_RUN_S + 1, 0, on_sleep=stop_in_the_end)
-    await ProcessGroup([["false"]], clock).run()
+    await a_group([["false"]], clock).run()
     seconds = [pause.total_seconds() for pause in clock.pauses[:9]]
     assert seconds == [1, 2, 4, 8, 16, 30, 30, 1, 2]
 
@@ -141,7 +160,7 @@ async def test_told_to_end_during_a_pause_nothing_is_started_any_more(tmp_path: 
             await asyncio.Event().wait()
 
     journal = tmp_path / "journal"
-    await ProcessGroup([a_child(journal, deaths=10)], Patient()).run()
+    await a_group([a_child(journal, deaths=10)], Patient()).run()
     assert journal.read_text().split() == ["began"]
 
 
@@ -152,7 +171,7 @@ async def test_a_process_that_was_being_started_when_all_were_told_to_end_is_tol
             asyncio.get_running_loop().call_soon(group._stop, signal.SIGTERM)
             return 0.0
 
-    group = ProcessGroup([[sys.executable, "-c", "import signal; signal.pause()"]], Sudden())
+    group = a_group([[sys.executable, "-c", "import signal; signal.pause()"]], Sudden())
     async with asyncio.timeout(20):
         await group.run()
 
@@ -160,7 +179,7 @@ async def test_a_process_that_was_being_started_when_all_were_told_to_end_is_tol
 async def test_a_process_that_cannot_be_started_does_not_end_the_others(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     clock = HurriedClock()
-    run = asyncio.create_task(ProcessGroup([[str(tmp_path / "absent")], a_child(journal)], clock).run())
+    run = asyncio.create_task(a_group([[str(tmp_path / "absent")], a_child(journal)], clock).run())
     await noted(journal, "began")
     assert clock.pauses, "it is tried again"
     assert not run.done()
@@ -171,7 +190,7 @@ async def test_a_process_that_cannot_be_started_does_not_end_the_others(tmp_path
 
 async def test_a_signal_for_one_that_has_just_ended_still_reaches_the_others(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
-    group = ProcessGroup([a_child(journal)], SystemClock())
+    group = a_group([a_child(journal)], SystemClock())
     ended = await asyncio.create_subprocess_exec("true")
     await ended.wait()
     group._children[-1] = ended  # as it is for a moment, until its task has noticed
@@ -201,5 +220,5 @@ async def test_processes_that_cannot_be_used_are_not_started_for_ever(tmp_path: 
     steady = tmp_path / "steady"
     unusable = [sys.executable, "-c", "import sys; sys.exit(2)"]
     with pytest.raises(ConfigError, match="could not start"):
-        await ProcessGroup([unusable, a_child(steady)], HurriedClock()).run()
+        await a_group([unusable, a_child(steady)], HurriedClock()).run()
     assert not steady.exists() or "term" in steady.read_text().split()

@@ -63,6 +63,20 @@ def spin(ctx: rota.Context) -> None:
         pass
 
 
+@rota.task("swallow", timeout="1s", retries=0)
+async def swallow(ctx: rota.Context) -> None:
+    while True:
+        try:
+            await asyncio.sleep(1)
+        except BaseException as exc:  # the very mistake that must not keep a process from ending
+            note(ctx, type(exc).__name__)
+
+
+@rota.task("hold_a_thread", timeout="1s", retries=0)
+async def hold_a_thread(ctx: rota.Context) -> None:
+    await asyncio.to_thread(time.sleep, 600)
+
+
 @rota.task("leave", retries=0)
 def leave(ctx: rota.Context) -> None:
     os._exit(3)

@@ -56,6 +56,9 @@ class Figures:
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
         self.gauges[gauge.name, *labels] = value
 
+    def forget(self, gauge: Metric) -> None:
+        self.gauges = {place: value for place, value in self.gauges.items() if place[0] != gauge.name}
+
     def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
         self.observed.setdefault((histogram.name, *labels), []).extend([value] * times)
 

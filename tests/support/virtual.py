@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from rota.application.node import Node, join
-from rota.application.ports.metrics import NoMetrics
 from rota.application.ports.system import System
 from rota.domain.ids import NodeId
 from rota.infrastructure.coordination.memory import memory_coordinator
@@ -16,6 +15,7 @@ from rota.testing.faults import Faults
 from rota.testing.faulty_coordinator import faulty_coordinator
 from rota.testing.faulty_store import faulty_store
 from rota.testing.virtual_time import VirtualClock, run_virtually
+from tests.support.figures import Figures
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,15 +53,16 @@ class Bench:
     node: Node
     clock: VirtualClock
     faults: Faults
+    figures: Figures
 
 
 async def a_bench(name: str = "node") -> Bench:
-    clock, faults = VirtualClock(asyncio.get_running_loop()), Faults()
+    clock, faults, figures = VirtualClock(asyncio.get_running_loop()), Faults(), Figures()
     node = await join(
         NodeId(name),
         faulty_store(memory_store(clock), faults),
         coordinator=faulty_coordinator(memory_coordinator(clock), faults),
         system=System(clock, FixedChance()),
-        collector=NoMetrics(),
+        collector=figures,
     )
-    return Bench(node, clock, faults)
+    return Bench(node, clock, faults, figures)

@@ -89,6 +89,9 @@ class Figures:
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
         self.gauges[gauge.name] = value
 
+    def forget(self, gauge: Metric) -> None:
+        self.gauges.pop(gauge.name, None)
+
     def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
         self.observed[histogram.name] += times
 

@@ -1,5 +1,7 @@
 """Everything that Rota measures about itself, in one list: collectors declare it, the reference is made from it."""
 
+from dataclasses import replace
+
 from rota.application.ports.metrics import Metric, MetricKind
 
 
@@ -11,6 +13,10 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
     return Metric(f"rota_{name}", text, MetricKind.GAUGE, labels)
 
 
+def _cluster_gauge(name: str, text: str, *labels: str) -> Metric:
+    return replace(_gauge(name, f"{text}; told by the leader alone", *labels), by_leader=True)
+
+
 def _histogram(name: str, text: str, *labels: str) -> Metric:
     return Metric(f"rota_{name}", text, MetricKind.HISTOGRAM, labels)
 
@@ -18,7 +24,7 @@ def _histogram(name: str, text: str, *labels: str) -> Metric:
 TASKS_CREATED = _counter("tasks_created", "Tasks accepted and committed", "type")
 TASKS_ENDED = _counter("tasks_ended", "Tasks that reached a final state", "type", "status")
 TASKS_RETRIED = _counter("tasks_retried", "Attempts that failed and will be tried again", "type")
-TASKS = _gauge("tasks", "Tasks of the default tenant now, by state", "status")
+TASKS = _cluster_gauge("tasks", "Tasks of all tenants now, by state", "status")
 
 LEADER = _gauge("scheduler_leader", "1 while this node leads")
 ELECTIONS = _counter("scheduler_elections", "Reigns begun by this node")
@@ -29,9 +35,9 @@ DISPATCH_SECONDS = _histogram("scheduler_dispatch_seconds", "Duration of a dispa
 SCHEDULING_DELAY_SECONDS = _histogram("scheduler_delay_seconds", "From a task being due to its grant", "type")
 PLACES_LOST = _counter("scheduler_places_lost", "Grants put off because another scheduler was faster at the worker")
 TASKS_PASSED_ON = _counter("scheduler_tasks_passed_on", "Tasks that were taken beside the leader and left to it")
-QUEUE_LENGTH = _gauge("queue_length", "Entries ready in the queue", "priority")
-QUEUE_DELAYED = _gauge("queue_delayed", "Entries that wait for their time")
-WORKERS_ONLINE = _gauge("workers_online", "Workers whose lease runs")
+QUEUE_LENGTH = _cluster_gauge("queue_length", "Entries ready in the queue", "priority")
+QUEUE_DELAYED = _cluster_gauge("queue_delayed", "Entries that wait for their time")
+WORKERS_ONLINE = _cluster_gauge("workers_online", "Workers whose lease runs")
 WORKERS_LOST = _counter("workers_lost", "Workers that went silent")
 ATTEMPTS_LOST = _counter("attempts_lost", "Attempts taken back from silent workers", "type")
 RECONCILED = _counter("reconciled", "Repairs made by comparing store and coordinator", "what")

@@ -24,10 +24,9 @@ class Observe:
         self._put_tasks(await self.tasks.count_by_status(None))
 
     def clear(self) -> None:
-        """Another node tells them from now on; two that add up would tell twice as much."""
-        self._put_depths(QueueDepths())
-        self.collector.put(metrics.WORKERS_ONLINE, value=0)
-        self._put_tasks({})
+        """Another node tells them from now on; two that add up would tell twice as much, and a 0 would be a lie."""
+        for gauge in (metrics.QUEUE_LENGTH, metrics.QUEUE_DELAYED, metrics.WORKERS_ONLINE, metrics.TASKS):
+            self.collector.forget(gauge)
 
     def _put_depths(self, depths: QueueDepths) -> None:
         for level in LEVELS:

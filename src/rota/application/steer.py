@@ -4,12 +4,14 @@ Each is one transition, written while the task is as it was read. When something
 again: the caller's wish still stands, or the new state forbids it and says so.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
 
+from rota.application import metrics
 from rota.application.audit import Actor, record
 from rota.application.node import Node
 from rota.application.take_back import TypedStep, queue_entry, wake_for_deferred
@@ -19,7 +21,7 @@ from rota.domain.errors import ConflictError, CoordinatorUnavailableError, Inval
 from rota.domain.events import Event, EventKind
 from rota.domain.ids import TaskId, TenantId
 from rota.domain.queue import QueueEntry
-from rota.domain.task import PROCESSING, WAITING, Task, TaskSpec, Transition
+from rota.domain.task import CANCELLED, PROCESSING, WAITING, Task, TaskSpec, Transition
 from rota.domain.worker import kill_mark
 
 MOST_TRIES = 10  # against a task that moves under our hands
@@ -100,7 +102,9 @@ class SteerTasks:
         raise ConflictError(f"task {task_id} changed {MOST_TRIES} times while it was being changed; try again")
 
     async def stop(self, cancelled: Sequence[TypedStep], *, is_hard: bool = False) -> None:
-        """Tell those who run or queue these tasks, and whoever listens, that they were cancelled."""
+        """Count these tasks, and tell those who run or queue them, and whoever listens, that they were cancelled."""
+        for task_type, count in Counter(one.type for one in cancelled).items():
+            self.node.collector.add(metrics.TASKS_ENDED, task_type, CANCELLED, amount=count)
         steps = [one.step for one in cancelled]
         running = [step.task_id for step in steps if step.before.status is PROCESSING and not step.before.is_deferred]
         waiting = [QueueEntry(step.task_id, step.before.priority) for step in steps if step.before.status in WAITING]

@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
 import structlog
@@ -30,6 +31,7 @@ from rota.infrastructure.system import SystemClock, SystemRandom, end_process
 from rota.infrastructure.telemetry.logging import configure_logging, set_level
 from rota.sdk.app import AppRef
 
+END_MARGIN = timedelta(seconds=13)  # for a worker to report and leave, once nothing runs there any more
 MOST_YOUNG_OBJECTS = 10_000  # before the garbage among them is looked for
 
 log = structlog.get_logger(__name__)
@@ -145,7 +147,8 @@ def run_group(plan: ProcessPlan, flags: Mapping[str, str]) -> None:
         own |= {"monitor.port": str(port + place - 1)} if port else {}
         commands.append(_worker_command(plan, {**flags, **own}))
     configure_logging(plan.loaded.settings.log.level, plan.loaded.settings.log.format)
-    asyncio.run(ProcessGroup(commands, SystemClock()).run())
+    end_within = worker.drain_timeout + worker.stop_grace + END_MARGIN
+    asyncio.run(ProcessGroup(commands, SystemClock(), end_within=end_within).run())
 
 
 def _worker_command(plan: ProcessPlan, flags: Mapping[str, str]) -> list[str]:

@@ -23,11 +23,13 @@ log = structlog.get_logger(__name__)
 
 
 class ProcessGroup:
-    """Runs each command as a process until `stop`. Signals that this process gets are passed on."""
+    """Runs each command as a process until a signal ends them. Signals that this process gets are passed on; what has
+    not ended within the time for it is killed."""
 
-    def __init__(self, commands: Sequence[Sequence[str]], clock: Clock) -> None:
+    def __init__(self, commands: Sequence[Sequence[str]], clock: Clock, *, end_within: timedelta) -> None:
         self._commands = commands
         self._clock = clock
+        self._end_within = end_within
         self._children: dict[int, asyncio.subprocess.Process] = {}
         self._stopping = asyncio.Event()
 
@@ -86,8 +88,15 @@ class ProcessGroup:
         sleeping.cancel()
 
     def _stop(self, number: signal.Signals) -> None:
+        if not self._stopping.is_set():
+            asyncio.get_running_loop().call_later(self._end_within.total_seconds(), self._kill)
         self._stopping.set()
         self._pass_on(number)
+
+    def _kill(self) -> None:
+        for place in self._children:
+            log.error("process.killed", place=place, after_s=self._end_within.total_seconds())
+        self._pass_on(signal.SIGKILL)
 
     def _pass_on(self, number: signal.Signals) -> None:
         for child in self._children.values():

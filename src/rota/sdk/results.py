@@ -1,5 +1,6 @@
 """How a function ended, as an `Outcome`: its return value or its exception."""
 
+import json
 import traceback
 from typing import Any
 
@@ -10,6 +11,7 @@ from rota.domain.checks import MAX_DETAIL, MAX_MESSAGE, MAX_RESULT_BYTES, tidy_t
 from rota.sdk.control import Defer, Fail, Retry, Snooze
 
 _PLAIN = Succeeded()
+_STRICT = json.JSONEncoder(allow_nan=False)
 _CUT = "\n… cut …\n"
 
 
@@ -19,6 +21,8 @@ def outcome_of_value(value: Any) -> Outcome:
         return _PLAIN
     try:
         data = msgspec.json.encode(value)
+        if b"null" in data:  # which is also what becomes of NaN
+            _STRICT.encode(msgspec.to_builtins(value, str_keys=True))
     except Exception as exc:  # the value is the user's: anything may come out
         return _refused("bad_result", f"cannot be written as JSON: {exc}")
     if len(data) > MAX_RESULT_BYTES:  # refused here, before megabytes travel

@@ -190,8 +190,18 @@ def _check_function(function: Callable[..., Any], options: TaskOptions) -> None:
     name = getattr(function, "__qualname__", repr(function))
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidError("function", f"{name} yields, and a task returns: leave out the yield")
+    if first := _find_positional(function):
+        problem = f"{name} takes {first} by position alone, and a payload is passed by name: leave out the /"
+        raise InvalidError("function", problem)
     if "isolation" in options and inspect.iscoroutinefunction(function):
         raise InvalidError("isolation", "is for plain functions; an async one runs on the task loop")
+
+
+def _find_positional(function: Callable[..., Any]) -> str:
+    """The first argument before a `/`, of the function that decorators have wrapped; read without its annotations,
+    which may name what is not there yet."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code.co_varnames[0] if code is not None and code.co_posonlyargcount else ""
 
 
 def define(task_type: str, options: TaskOptions) -> TaskDefinition:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.application import bulk
+from rota.application import bulk, metrics
 from rota.application.audit import Actor
 from rota.application.bulk import MOST_PER_CALL, BulkTasks, Selection
 from rota.application.steer import SteerTasks
@@ -76,6 +76,7 @@ async def test_all_that_have_not_ended_are_cancelled_and_recorded() -> None:
     outcome = await scene.bulk.cancel(ALL, reason="enough", actor=ADA)
     assert (outcome.matched, outcome.changed, outcome.skipped, outcome.next_before) == (4, 4, 0, None)
     assert await scene.count() == {SUCCESS: 1, CANCELLED: 4}
+    assert scene.bench.figures.count(metrics.TASKS_ENDED, EMAIL, CANCELLED) == 4
     entries = await scene.bench.node.store.audit.list_page(DEFAULT_TENANT)
     assert {entry.object for entry in entries if entry.action == "task.cancel"} == {str(task_id) for task_id in ids[1:]}
 

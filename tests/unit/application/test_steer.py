@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rota.application import metrics
 from rota.application.audit import Actor
 from rota.application.steer import MOST_TRIES, SteerTasks
 from rota.application.submit import SubmitTasks
@@ -64,6 +65,15 @@ async def test_a_running_task_is_cancelled_and_its_worker_asked_to_stop() -> Non
     task = await steer.cancel(task_id, DEFAULT_TENANT)
     assert task.state.status is CANCELLED
     assert await bench.node.coordinator.signals.find_cancelled([task_id]) == {task_id}
+
+
+@virtually
+async def test_a_task_that_is_cancelled_is_counted_once() -> None:
+    bench, steer, task_id = await a_wheel()
+    await steer.cancel(task_id, DEFAULT_TENANT)
+    with pytest.raises(IllegalTransitionError):
+        await steer.cancel(task_id, DEFAULT_TENANT)
+    assert bench.figures.count(metrics.TASKS_ENDED, EMAIL, CANCELLED) == 1
 
 
 @virtually

@@ -25,7 +25,22 @@ def families_of(collector: PrometheusCollector) -> set[str]:
 def test_everything_in_the_catalogue_is_declared() -> None:
     declared = families_of(PrometheusCollector())
 
-    assert {metric.name.removesuffix("_total") for metric in metrics.CATALOGUE} <= declared
+    own = {metric.name.removesuffix("_total") for metric in metrics.CATALOGUE if not metric.by_leader}
+    assert own <= declared
+
+
+def test_what_the_leader_tells_is_absent_everywhere_else() -> None:
+    collector = PrometheusCollector()
+    assert value_of(collector, "rota_workers_online") is None
+
+    for value in (3, 4):
+        collector.put(metrics.WORKERS_ONLINE, value=value)
+        collector.put(metrics.QUEUE_LENGTH, "5", value=value)
+        assert value_of(collector, "rota_workers_online") == value
+        assert value_of(collector, "rota_queue_length", priority="5") == value
+        for gauge in (metrics.WORKERS_ONLINE, metrics.QUEUE_LENGTH, metrics.QUEUE_DELAYED):
+            collector.forget(gauge)
+        assert families_of(collector).isdisjoint({"rota_workers_online", "rota_queue_length", "rota_queue_delayed"})
 
 
 def test_the_process_itself_is_measured() -> None:
@@ -101,8 +116,8 @@ def test_a_mistaken_call_is_logged_and_raises_nothing() -> None:
         collector.add(metrics.ELECTIONS, amount=-1)
         collector.add(metrics.ELECTIONS, "label")
         collector.put(metrics.ELECTIONS, value=1)
-        collector.add(Metric("rota_workers_online", "Taken", MetricKind.COUNTER))
-        collector.observe(Metric("rota_workers_online", "Taken", MetricKind.HISTOGRAM), value=1.0)
+        collector.add(Metric("rota_worker_load", "Taken", MetricKind.COUNTER))
+        collector.observe(Metric("rota_worker_load", "Taken", MetricKind.HISTOGRAM), value=1.0)
         collector.observe(metrics.ATTEMPT_SECONDS, value=1.0)
         collector.observe(metrics.ELECTIONS, value=1.0)
 

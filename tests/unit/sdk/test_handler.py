@@ -2,6 +2,7 @@
 
 import asyncio
 import enum
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -174,6 +175,19 @@ def test_a_return_value_that_json_cannot_hold_is_a_final_failure() -> None:
 
     assert (unwritable.error.code, unwritable.error.retryable) == ("bad_result", False)
     assert (too_large.error.code, too_large.error.retryable) == ("result_too_large", False)
+
+
+@pytest.mark.parametrize("value", [math.nan, {"x": [1, math.inf]}, (-math.inf, None), {2.5: math.nan}])
+def test_a_number_that_json_has_not_does_not_become_null(value: object) -> None:
+    error = failure(run(lambda: value)).error
+    assert (error.code, error.retryable) == ("bad_result", False)
+    assert "Out of range float values" in error.message
+
+
+def test_nothing_and_its_name_may_be_returned() -> None:
+    assert run(lambda: {"at": None, 7: Address("null")}) == Succeeded(
+        rota_result('{"at":null,"7":{"street":"null","number":1}}')
+    )
 
 
 def test_a_plain_function_that_returns_a_coroutine_is_named_as_broken() -> None:

@@ -1,3 +1,4 @@
+import functools
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import Any
@@ -223,6 +224,21 @@ def test_a_generator_is_refused_for_it_would_seem_to_run() -> None:
         @rota.cron("0 9 * * *")
         async def later() -> AsyncIterator[int]:
             yield 1
+
+
+def test_an_argument_by_position_alone_is_refused_for_no_payload_could_fit() -> None:
+    with pytest.raises(InvalidError, match=r"function: .*add takes left by position alone"):
+
+        @rota.task("add")
+        async def add(left: int, /, *rest: int) -> None: ...
+
+    def plain(left: int, /) -> None: ...
+
+    @functools.wraps(plain)
+    def wrapped(*args: int) -> None: ...
+
+    with pytest.raises(InvalidError, match=r"function: .*plain takes left by position alone"):
+        rota.task("add")(wrapped)
 
 
 def test_functions_make_a_registry_of_their_own(registry: TaskRegistry) -> None:

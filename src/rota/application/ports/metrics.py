@@ -19,6 +19,7 @@ class Metric:
     help: str
     kind: MetricKind
     labels: tuple[str, ...] = ()
+    by_leader: bool = False  # about the whole cluster: any other process has nothing to say, not even 0
 
 
 class MetricsCollector(Protocol):
@@ -30,6 +31,10 @@ class MetricsCollector(Protocol):
 
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
         """Note how much there is now."""
+        ...
+
+    def forget(self, gauge: Metric) -> None:
+        """Tell it no more, whatever its labels, until it is put again."""
         ...
 
     def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
@@ -56,6 +61,9 @@ class NoMetrics:
         pass
 
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
+        pass
+
+    def forget(self, gauge: Metric) -> None:
         pass
 
     def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:

@@ -51,7 +51,7 @@ class PrometheusCollector:
         self._types: set[str] = set()
         self._lock = Lock()
         self._series: dict[tuple[str, tuple[str, ...]], Series] = {}
-        self._instruments = {metric: self._make(metric) for metric in CATALOGUE}
+        self._instruments = {metric: self._make(metric) for metric in CATALOGUE if not metric.by_leader}
 
     def add(self, counter: Metric, *labels: str, amount: float = 1) -> None:
         series = self._series.get((counter.name, labels))
@@ -62,6 +62,13 @@ class PrometheusCollector:
 
     def put(self, gauge: Metric, *labels: str, value: float) -> None:
         self._note(gauge, labels, act=lambda found: _as(found, Gauge).set(value))
+
+    def forget(self, gauge: Metric) -> None:
+        with self._lock:
+            instrument = self._instruments.pop(gauge, None)
+            if instrument is not None:
+                self._registry.unregister(instrument)
+            self._series = {place: series for place, series in self._series.items() if place[0] != gauge.name}
 
     def observe(self, histogram: Metric, *labels: str, value: float, times: int = 1) -> None:
         series = self._series.get((histogram.name, labels))
@@ -97,7 +104,7 @@ class PrometheusCollector:
         found = self._instruments.get(metric)
         if found is not None:
             return found
-        with self._lock:  # one that is not in the catalogue: a plugin's own
+        with self._lock:  # a plugin's own, or one that only the leader tells
             if metric not in self._instruments:
                 self._instruments[metric] = self._make(metric)
             return self._instruments[metric]

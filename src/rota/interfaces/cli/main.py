@@ -1,6 +1,8 @@
 """The program `rota`: every command has its name here, and is written in a module of its own."""
 
+import os
 import sys
+import threading
 from collections.abc import Sequence
 
 import click
@@ -11,6 +13,7 @@ from rota.interfaces.cli.errors import FAILURE, OK, report, report_usage
 from rota.interfaces.cli.lazy import LazyGroup
 from rota.interfaces.cli.typed import read_typed
 
+END_WITHIN_S = 5.0  # of what a command has left behind: threads of tasks, which Python would wait for
 HERE = "rota.interfaces.cli"
 PLACES = {
     "dev": f"{HERE}.dev",
@@ -59,7 +62,27 @@ def version() -> None:
 
 def main() -> None:
     """The console script."""
-    sys.exit(run(sys.argv[1:]))
+    code = FAILURE
+    try:
+        code = run(sys.argv[1:])
+    finally:
+        _end_in_time(code)
+    sys.exit(code)
+
+
+def _end_in_time(code: int) -> None:
+    """Whatever of user code still runs then, the process ends."""
+
+    def end() -> None:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+    timer = threading.Timer(END_WITHIN_S, end)
+    timer.daemon = True
+    timer.start()
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ import structlog
 
 from rota.application import metrics
 from rota.application.loop import FatalError
-from rota.application.ports.executor import Begun, End, Job, Reports
+from rota.application.ports.executor import Begun, End, Job, LogLevel, Reports
 from rota.application.ports.metrics import MetricsCollector
 from rota.application.ports.system import Clock
 from rota.domain.attempt import Failed, Outcome, TaskError
@@ -154,7 +154,7 @@ class LocalExecutor:
         if loop.is_blocked:
             self._loops.lose(loop)
         try:
-            self._abandon(begun.job, after=grace)
+            self._abandon(begun.job, begun.reports, after=grace)
         except FatalError as exc:
             begun.end(None, exc)
         else:
@@ -175,15 +175,17 @@ class LocalExecutor:
                 channel.is_stopped = True
                 if not await wait_out(answer, self._settings.grace):
                     threads.give_up(ours)
-                    self._abandon(job, after=self._settings.grace)
+                    self._abandon(job, reports, after=self._settings.grace)
                     raise
                 return answer.result()
 
-    def _abandon(self, job: Job, *, after: timedelta) -> None:
+    def _abandon(self, job: Job, reports: Reports, *, after: timedelta) -> None:
         """It does not end. Its slot is free, so that one bad function does not take the worker with it; many do."""
         task = job.task
         self._collector.add(metrics.ATTEMPTS_ABANDONED, task.spec.type)
         log.error("attempt.abandoned", task_id=task.id, type=task.spec.type, grace_s=after.total_seconds())
+        late = f"it did not end within {after.total_seconds():g} s of being told to"
+        reports.log(f"{late}; its code was given up, and runs on in this worker", level=LogLevel.ERROR)
         if self._loops.is_worn or (self._threads is not None and self._threads.is_worn):
             raise FatalError("too many functions that were given up on do not end; the last was of " + task.spec.type)
 

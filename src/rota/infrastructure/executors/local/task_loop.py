@@ -4,7 +4,9 @@ A coroutine that blocks stops its neighbours. It is named in the log when the lo
 it is given up on while it still blocks, the loop is lost with everything on it; the next coroutine gets a new one.
 
 A coroutine that does not end when it is cancelled is cancelled again shortly before it is given up, and once more
-then. If it runs on all the same, only the end of the process ends it; too many such are a reason for that.
+then. If it runs on all the same, only the end of its loop stops it; too many such are a reason to start the process
+anew. What is left when its loop ends stays suspended, and is kept for ever: closed, it might go on without end in the
+middle of whatever let go of it, be it the end of the interpreter.
 
 A coroutine can also end the loop: it stops it, or starts another that exits. Then all that ran there have failed, and
 the next coroutine gets a new one as well.
@@ -12,6 +14,7 @@ the next coroutine gets a new one as well.
 
 import asyncio
 import contextlib
+import ctypes
 import math
 import sys
 import threading
@@ -163,6 +166,8 @@ class TaskLoop:
         finally:
             self._is_over = True
             asyncio.set_event_loop(None)
+            for task in asyncio.all_tasks(self._loop):
+                _keep_for_ever(task)
             self._loop.close()
             with contextlib.suppress(RuntimeError):  # the control loop is gone first: nobody waits
                 self._control.call_soon_threadsafe(self._bury)
@@ -264,6 +269,11 @@ def _find_type(frame: FrameType | None) -> str:
             return str(job.job.task.spec.type)
         frame = frame.f_back
     return ""
+
+
+def _keep_for_ever(task: "asyncio.Task[Any]") -> None:
+    """No list would do: the interpreter empties all of them when it ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 
 def _silence(job: AsyncJob) -> None:
