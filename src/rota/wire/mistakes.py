@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from msgspec.inspect import CollectionType, EnumType, Metadata, StructType, Type, UnionType, type_info
 
 from rota.domain.errors import InvalidError
-from rota.domain.schedule_form import KNOWN_KEYS
 from rota.domain.spelling import find_near, hint
 
 MOST_NAME = 100  # characters of a name that is shown again
@@ -43,12 +42,20 @@ def explain(
     place = ".".join(part for part in (within, _find_key(problem, path, given=given)) if part)
     if named := _UNKNOWN.fullmatch(problem):
         name = named[1][:MOST_NAME]
-        names = _names_at(wanted, path)
-        meant = UNDER_SCHEDULE if name in KNOWN_KEYS and "schedule" in names else hint(name, names)
+        meant = _tell_meant(name, _names_at(wanted, path))
         return InvalidError(f"{place}.{name}" if place else name, f"is not known; {meant}")
     if named := _MISSING.fullmatch(problem):
         return InvalidError(f"{place}.{named[1]}" if place else named[1], "is missing")
     return InvalidError(place or whole, _reword(problem, wanted, path=path))
+
+
+def _tell_meant(name: str, names: list[str]) -> str:
+    if "schedule" in names:
+        from rota.domain.schedule_form import KNOWN_KEYS  # every client has this module, and few need schedules
+
+        if name in KNOWN_KEYS:
+            return UNDER_SCHEDULE
+    return hint(name, names)
 
 
 def _find_key(problem: str, path: str, *, given: object) -> str:
