@@ -87,7 +87,7 @@ def _plan(clock: VirtualClock, registry: TaskRegistry, *, settings: Mapping[str,
     registries = Registries()
     registries.executors.register("local", lambda around: InlineExecutor(registry, around.clock))
     return Blueprint(
-        settings=load(Sources(flags=wanted, folder=Path(os.devnull))).settings,
+        settings=load(Sources(flags=wanted, folder=Path(os.devnull), program="the settings given")).settings,
         system=System(clock, SeededRandom(seed), GUARD_EVERY),
         registries=registries,
         tasks=registry,

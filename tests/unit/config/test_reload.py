@@ -14,7 +14,7 @@ from structlog.typing import EventDict
 from rota.application.loop import Loops
 from rota.application.ports.metrics import NoMetrics
 from rota.config.load import Loaded, Sources, load
-from rota.config.registry import Registries, check_names
+from rota.config.registry import Registries, load_known
 from rota.config.reload import POLL_EVERY, Change, LiveSettings
 from rota.config.settings import Settings
 from rota.infrastructure.system import SystemRandom
@@ -36,9 +36,7 @@ class Watched:
 
     def read(self) -> Loaded:
         self.reads += 1
-        loaded = load(self.sources)
-        check_names(loaded, Registries())
-        return loaded
+        return load_known(self.sources, Registries())
 
     def write(self, text: str) -> None:
         self.path.write_text(text, "utf-8")
