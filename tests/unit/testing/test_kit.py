@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.domain.errors import ConflictError, InvalidError
+from rota.domain.errors import ConfigError, ConflictError, InvalidError
 from rota.domain.ids import TaskId
 from rota.domain.schedule import Schedule
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, SUCCESS, TIMEOUT
@@ -313,3 +313,34 @@ def test_what_runs_for_hours_is_cancelled_within_a_second() -> None:
         return ended_at[0] - asked_at
 
     assert run(scenario, [a_task(go_on, timeout="1d")]) < 1
+
+
+@pytest.mark.parametrize(
+    ("type_name", "payload", "told"),
+    [
+        ("job", {"seconds": float("nan")}, "payload.seconds: is NaN, which is not a JSON number"),
+        ("jobb", {}, "type: there is no task config for 'jobb'; did you mean 'job'?"),
+    ],
+)
+def test_what_is_wrong_with_a_submission_is_named(type_name: str, payload: dict[str, Any], told: str) -> None:
+    async def scenario(app: rota.Rota) -> None:
+        with pytest.raises(InvalidError) as caught:
+            await app.submit(type_name, payload)
+        assert str(caught.value) == told
+        with pytest.raises(InvalidError, match=told.rpartition(": ")[2].replace("?", "")):
+            await app.submit_many(type_name, [payload])
+
+    run(scenario, [a_task(sleep)])
+
+
+def test_an_option_that_nobody_knows_is_refused_with_the_one_that_may_be_meant() -> None:
+    async def scenario(app: rota.Rota) -> None:
+        with pytest.raises(TypeError, match="'dealy' is not known; did you mean delay"):
+            await app.submit("job", dealy="5s")  # type: ignore[call-arg] # a slip
+
+    run(scenario, [a_task(sleep)])
+
+
+def test_a_setting_that_is_wrong_is_not_said_to_come_from_a_command_line() -> None:
+    with pytest.raises(ConfigError, match=r"scheduler\.batch_size in the settings given"):
+        run(submit_and_wait(), [a_task(sleep)], settings={"scheduler": {"batch_size": "some"}})
