@@ -57,6 +57,11 @@ def moment(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def exact_moment(at: datetime) -> str:
+    """A time, to the millisecond, in UTC."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def compact(value: Any) -> str:
     """JSON on one line."""
     return safe_json(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
