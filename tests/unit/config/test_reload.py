@@ -130,6 +130,7 @@ async def test_a_change_that_needs_a_new_start_is_logged_and_not_applied(tmp_pat
     assert watched.live.current.store == Settings().store
     assert watched.live.current.worker.capacity == 5
     assert names_of(logs) == ["settings.restart_needed", "settings.changed"]
+    assert (logs[1]["before"], logs[1]["after"]) == ({"worker.capacity": 10}, {"worker.capacity": 5})
     assert logs[0]["settings"] == ["store.url"]
 
 
