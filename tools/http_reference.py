@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from rota.domain.strict_json import MOST_DIGITS
 from rota.interfaces.http.openapi import build_document
 from rota.interfaces.operations.catalogue import BASE, OPERATIONS
 from rota.interfaces.operations.errors import CODES, EVERYWHERE
 from rota.interfaces.operations.operation import Operation
-from rota.wire.strict_json import MOST_DIGITS
 from tools.reference_page import publish
 
 HEAD = f"""\

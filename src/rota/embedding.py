@@ -16,14 +16,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rota.domain.durations import parse_duration
-from rota.domain.errors import ConflictError, NotFoundError
+from rota.domain.errors import ConflictError, InvalidError, NotFoundError
 from rota.domain.ids import DEFAULT_TENANT, TaskId, parse_id
 from rota.domain.log import LogEntry
 from rota.domain.priority import parse_priority
+from rota.domain.spelling import find_near
 from rota.domain.submission import Submission
 from rota.domain.task import TaskStatus
 from rota.sdk.control import Duration
-from rota.sdk.options import SubmitOptions
+from rota.sdk.options import SubmitOptions, check_known
 from rota.sdk.tasks import REGISTRY, TaskFunction, TaskRegistry, registry_of
 from rota.sdk.views import TaskView, view_of
 
@@ -87,7 +88,7 @@ class Rota:
     def of(cls, plan: "Blueprint") -> "Rota":
         """From what it is to be built of, for programs that replace parts of it."""
         made = cls()
-        made._plan = plan
+        made._plan, made._task_registry = plan, plan.tasks
         return made
 
     async def __aenter__(self) -> "Rota":
@@ -108,13 +109,20 @@ class Rota:
 
     async def submit(self, type: str, payload: Any = None, **options: Unpack[SubmitOptions]) -> Handle:
         """Add a task. When this returns, it is durable: it will run, whatever dies."""
-        added = await self._desk.submit(Submission(type=type, payload=payload, **_given(options)))
+        wish = Submission(type=type, payload=payload, **_given(options))
+        try:
+            added = await self._desk.submit(wish)
+        except InvalidError as error:
+            raise self._tell_near(type, error) from error
         return Handle(str(added.task_id), self)
 
     async def submit_many(self, type: str, payloads: Iterable[Any], **options: Unpack[SubmitOptions]) -> list[Handle]:
         """Add tasks of one type, all or none."""
         given = _given(options)
-        added = await self._desk.submit_many([Submission(type=type, payload=one, **given) for one in payloads])
+        try:
+            added = await self._desk.submit_many([Submission(type=type, payload=one, **given) for one in payloads])
+        except InvalidError as error:
+            raise self._tell_near(type, error) from error
         return [Handle(str(answer.task_id), self) for answer in added]
 
     async def get(self, task_id: str) -> TaskView:
@@ -182,6 +190,15 @@ class Rota:
         most = None if timeout is None else parse_duration("timeout", timeout)
         return Lock(node=self._node, name=name, ttl=parse_duration("ttl", ttl), most=most)
 
+    def _tell_near(self, task_type: str, error: InvalidError) -> InvalidError:
+        """What is wrong with a submission; of a type that nobody knows, which of those decorated here may be meant."""
+        if error.field.rpartition(".")[2] != "type":
+            return error
+        near = find_near(task_type, [function.definition.type for function in self._task_registry])
+        if near is None or near == task_type:
+            return error
+        return InvalidError("type", f"there is no task config for {task_type!r}; did you mean {near!r}?")
+
     @property
     def _desk(self) -> "SubmitTasks":
         self._get_built()
@@ -209,6 +226,7 @@ def _not_running() -> ConflictError:
 
 def _given(options: SubmitOptions) -> dict[str, Any]:
     """The options as a submission has them."""
+    check_known(options, SubmitOptions)
     given: dict[str, Any] = dict(options)
     for key in ("delay", "timeout"):
         if key in given:

@@ -34,7 +34,7 @@ def cluster(redis_server: RedisServer, mariadb_server: MariaDbServer, tmp_path: 
     settings = on_redis(redis_server, a_database(mariadb_server)) | {
         "api": {"public_url": f"http://127.0.0.1:{port}"},
         "scheduler": {"leader_ttl": "2s", "renew_interval": "500ms"},
-        "worker": {"heartbeat_interval": "500ms", "lease": "2s"},
+        "worker": {"heartbeat_interval": "500ms", "lease": "2s", "stop_grace": "500ms"},
         "http": {"allow": ["127.0.0.1"], "secrets": {"default": {"keys": [SECRET], "hosts": ["127.0.0.1"]}}},
         "grpc": {"allow": ["127.0.0.1"]},
     }

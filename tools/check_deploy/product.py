@@ -12,7 +12,7 @@ from rota.__about__ import __version__
 from rota.application.metrics import CATALOGUE
 from rota.config.exposure import check_exposure, is_loopback
 from rota.config.load import DIVIDER, PREFIX, SettingsError, Sources, load
-from rota.config.registry import Registries, check_names
+from rota.config.registry import Registries, load_known
 from rota.config.settings import SCHEMA, Settings
 from rota.domain.errors import ConfigError
 from rota.interfaces.cli.main import cli
@@ -149,8 +149,7 @@ def _check_variables(launch: Launch) -> Iterator[str]:
     for name in sorted(ours - VARIABLES - CLIENT_VARIABLES):
         yield f"{name} is neither a setting nor a variable of the client"
     try:
-        loaded = load(_sources(launch))
-        check_names(loaded, Registries())
+        loaded = load_known(_sources(launch), Registries())
         if launch.role in WITH_API:
             check_exposure(loaded.settings.api)
     except SettingsError as error:

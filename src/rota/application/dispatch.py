@@ -482,7 +482,7 @@ class Dispatcher:
         """How long to wait for work: until the next task is due or a limit may let one go.
 
         The wake may have been for one that is due sooner than those known: if it was not asked, it is in a moment."""
-        waits = [LONGEST_WAIT if self._is_due_known else DUE_EVERY]
+        waits = [self._loops.guard(LONGEST_WAIT) if self._is_due_known else DUE_EVERY]
         if self._next_due_at is not None:
             waits.append(max(self._next_due_at - self._time.now(), SHORTEST_WAIT))
         if self._pause is not None:

@@ -263,7 +263,8 @@ def _tell_end(task: Task) -> str:
         return f"It ended as {state.status}."
     tries = f" after {state.retry_count} of {task.spec.retry.max_retries} retries" if error.retryable else ""
     text = f": {error.message}" if error.message else ""
-    return f"It ended as {state.status}{tries}, {error.code}{text}"
+    code = "" if error.code == state.status.lower() else f", {error.code}"
+    return f"It ended as {state.status}{tries}{code}{text}"
 
 
 def _outline(task: Task, why: tuple[Reason, str]) -> Explanation:

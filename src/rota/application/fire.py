@@ -73,9 +73,10 @@ class FireSchedules:
 
     def pause(self) -> timedelta:
         """How long there is nothing to do, as far as was known at the last call."""
+        longest = self.node.loops.guard(LONGEST_SLEEP)
         if self._next_at is None:
-            return LONGEST_SLEEP
-        return min(max(self._next_at - self.node.time.now(), SHORTEST_SLEEP), LONGEST_SLEEP)
+            return longest
+        return min(max(self._next_at - self.node.time.now(), SHORTEST_SLEEP), longest)
 
     async def __call__(self, reign: Reign) -> None:
         if reign is not self._reign:  # what was decided in another one may be long past

@@ -22,12 +22,19 @@ MARGIN = timedelta(seconds=5)  # more than the worst pause between checking the 
 
 class LeasedIds:
     def __init__(
-        self, slots: SlotStore, clock: Clock, *, node_id: NodeId, now: Callable[[], datetime] | None = None
+        self,
+        slots: SlotStore,
+        clock: Clock,
+        *,
+        node_id: NodeId,
+        now: Callable[[], datetime] | None = None,
+        guard_every: timedelta = timedelta(0),
     ) -> None:
         self._slots = slots
         self._clock = clock
         self._node_id = node_id
         self._now = now or clock.now
+        self._ttl = max(SLOT_TTL, 4 * guard_every)
         self._lease: SlotLease | None = None
         self._valid_until = 0.0
         self._last = 0
@@ -35,11 +42,11 @@ class LeasedIds:
     async def keep(self) -> None:
         """Lease a slot, or renew it; call it every `RENEW_EVERY`."""
         asked_at = self._clock.monotonic()
-        if self._lease is None or not await self._slots.renew(self._node_id, self._lease, ttl=SLOT_TTL):
+        if self._lease is None or not await self._slots.renew(self._node_id, self._lease, ttl=self._ttl):
             self._lease = None
-            self._lease = await self._slots.lease(self._node_id, SLOT_TTL)
+            self._lease = await self._slots.lease(self._node_id, self._ttl)
             self._last = max(self._last, self._lease.floor)
-        self._valid_until = asked_at + (SLOT_TTL - MARGIN).total_seconds()
+        self._valid_until = asked_at + (self._ttl - MARGIN).total_seconds()
 
     def next(self) -> int:
         return self.take(1)[0]

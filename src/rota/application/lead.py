@@ -239,8 +239,9 @@ class SchedulerDuties:
             if callable(duty.every):
                 await self.loops.clock.sleep(duty.every())
 
+        every = None if callable(duty.every) else self.loops.guard(duty.every)
         try:
-            await self.loops.keep(duty.name, step, every=None if callable(duty.every) else duty.every)
+            await self.loops.keep(duty.name, step, every=every)
         except asyncio.CancelledError:
             over.set()  # whoever cancelled it: one that is left out would not be missed
             raise

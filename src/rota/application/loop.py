@@ -52,6 +52,7 @@ class Loops:
     clock: Clock
     random: Random
     collector: MetricsCollector
+    guard_every: timedelta = timedelta(0)
     unanswered_at: float = field(default=float("-inf"), init=False)  # by the monotonic clock
     _began_at: float = field(init=False)
 
@@ -95,6 +96,10 @@ class Loops:
                 exc_info=not isinstance(error, RotaError),
             )
         return pause
+
+    def guard(self, every: timedelta) -> timedelta:
+        """How often to look for what nobody may tell, where it is `every` in a cluster."""
+        return max(every, self.guard_every)
 
     def until_tick(self, every: timedelta) -> timedelta:
         """How long it is until all do what they do every so often; for steps that wait by themselves."""

@@ -50,10 +50,10 @@ async def join(
         clock=clock,
         random=random,
         collector=collector,
-        ids=LeasedIds(store.slots, clock, node_id=node_id, now=time.now),
+        ids=LeasedIds(store.slots, clock, node_id=node_id, now=time.now, guard_every=system.guard_every),
         time=time,
         configs=ConfigCache(store.configs, clock),
-        loops=Loops(clock, random, collector),
+        loops=Loops(clock, random, collector, system.guard_every),
         callback_key=(await store.secrets.keep(KEY_NAME, secrets.token_urlsafe(32))).encode(),
     )
     await node.time.sync()

@@ -140,11 +140,11 @@ class Roles:
 
     def _list_base(self) -> list[Part]:
         node = self.node
-        keep = node.loops.keep
+        keep, guard = node.loops.keep, node.loops.guard
         return [
-            keep("node.time", node.time.sync, every=RESYNC_EVERY),
-            keep("node.ids", node.ids.keep, every=RENEW_EVERY),
-            keep("node.attend", self.attendance.attend, every=ATTEND_EVERY),
+            keep("node.time", node.time.sync, every=guard(RESYNC_EVERY)),
+            keep("node.ids", node.ids.keep, every=guard(RENEW_EVERY)),
+            keep("node.attend", self.attendance.attend, every=guard(ATTEND_EVERY)),
             keep("watch.listen", self.watch.listen),
             keep("watch.look", self.watch.look),
             self.plugins.run(),

@@ -30,9 +30,10 @@ class _Wait:
 
 
 class TaskWatch:
-    def __init__(self, tasks: TaskStore, signals: Signals) -> None:
+    def __init__(self, tasks: TaskStore, signals: Signals, *, look_every: timedelta = LOOK_EVERY) -> None:
         self._tasks = tasks
         self._signals = signals
+        self._look_every = look_every.total_seconds()
         self._waits: dict[TaskId, set[_Wait]] = {}
         self._is_needed = asyncio.Event()  # somebody has waited: most processes of a cluster never do
         self._news: dict[TaskId, set[asyncio.Event]] = {}
@@ -108,7 +109,7 @@ class TaskWatch:
         now = asyncio.get_running_loop().time()
         if now < self._look_at_all_at:
             return list(told), []
-        self._look_at_all_at = now + LOOK_EVERY.total_seconds()
+        self._look_at_all_at = now + self._look_every
         return list(told), list(self._waits.keys() - told)
 
     async def _find_moved(self, task_ids: list[TaskId]) -> list[TaskId]:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from rota.domain.errors import InvalidError, UnavailableError
-from rota.wire.strict_json import check_values
+from rota.domain.strict_json import check_values
 
 T = TypeVar("T")
 PREFIX = "/api/v1"

@@ -13,9 +13,8 @@ from rota.domain.checks import check_aware, check_number
 from rota.domain.durations import parse_duration
 from rota.domain.errors import InvalidError
 from rota.domain.retry import RetryPolicy
-from rota.domain.spelling import hint
 from rota.domain.task import TaskStatus
-from rota.sdk.options import SubmitOptions
+from rota.sdk.options import SubmitOptions, check_known
 from rota.sdk.views import TaskView
 from rota.wire.base import Page
 from rota.wire.task import (
@@ -54,14 +53,14 @@ class TaskFilters(TypedDict, total=False):
 
 def submit(type: str, payload: Any, *, options: SubmitOptions) -> Call[TaskView]:
     """Create one task. It has a key, so that it may be sent again and is created once."""
-    _check_known(options, SubmitOptions)
+    check_known(options, SubmitOptions)
     wish = _wish(type, payload, options=options, key=_key_of(options))
     return Call(method="POST", path=path_of("tasks"), read=read_task, body=to_body(wish), may_repeat=True)
 
 
 def submit_many(type: str, payloads: Iterable[Any], *, options: SubmitOptions) -> Iterator[Call[CreatedTasks]]:
     """Create tasks in batches; each task has a key of its own, made of one for all and its number."""
-    _check_known(options, SubmitOptions)
+    check_known(options, SubmitOptions)
     key = _key_of(options)
     batch, size = bytearray(), 0
     for place, payload in enumerate(payloads):
@@ -96,7 +95,7 @@ def list_pages(
     filters: TaskFilters, *, size: int, is_full: bool = False
 ) -> Callable[[str | None], Call[Page[TaskView]]]:
     """From a cursor to the request for the page there, of the tasks that match."""
-    _check_known(filters, TaskFilters)
+    check_known(filters, TaskFilters)
 
     def ask(cursor: str | None) -> Call[Page[TaskView]]:
         query = [*page_query(cursor, size), *_query(filters), *([("full", "true")] if is_full else [])]
@@ -186,14 +185,6 @@ def page_query(cursor: str | None, size: int) -> list[tuple[str, str]]:
     return [("limit", str(size)), *([("cursor", cursor)] if cursor is not None else [])]
 
 
-def _check_known(given: Mapping[str, Any], kind: type) -> None:
-    """As Python itself refuses an argument that a function does not have."""
-    known = [*kind.__annotations__]
-    for name in given:
-        if name not in known:
-            raise TypeError(f"{name!r} is not known; {hint(name, known)}")
-
-
 def _wish(type: str, payload: Any, *, options: SubmitOptions, key: str) -> CreateTask:
     delay, timeout = options.get("delay"), options.get("timeout")
     return CreateTask(
@@ -231,7 +222,7 @@ def _aware(field: str, moment: datetime | None) -> datetime | None:
 
 def _wanted(filters: TaskFilters) -> dict[str, Any]:
     """The filters as the body of a bulk action has them."""
-    _check_known(filters, TaskFilters)
+    check_known(filters, TaskFilters)
     return {
         "status": _statuses(filters),
         "type": _several(filters.get("type")),

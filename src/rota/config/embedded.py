@@ -10,8 +10,8 @@ from typing import Any
 import structlog
 
 from rota.application.ports.system import System
-from rota.config.load import Sources, load
-from rota.config.registry import Registries, check_names
+from rota.config.load import Sources
+from rota.config.registry import Registries, load_known
 from rota.config.wiring import Blueprint, Built, Role, build_roles, open_node
 from rota.domain.errors import ConfigError
 from rota.infrastructure.system import SystemClock, SystemRandom
@@ -31,12 +31,11 @@ def plan_for(
 ) -> Blueprint:
     """What to build. A mapping stands alone; a file, or nothing, is read together with the environment."""
     if isinstance(settings, Mapping):
-        sources = Sources(flags=flatten(settings), folder=Path(os.devnull))
+        sources = Sources(flags=flatten(settings), folder=Path(os.devnull), program="the settings given")
     else:
         sources = Sources(file=None if settings is None else Path(settings), environment=os.environ)
-    loaded = load(sources)
     known = registries or Registries()
-    check_names(loaded, known)
+    loaded = load_known(sources, known)
     return Blueprint(
         settings=loaded.settings,
         system=System(SystemClock(), SystemRandom()),

@@ -6,7 +6,7 @@ every source is found before anything is reported: one error with all of them.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
@@ -58,6 +58,7 @@ class Sources:
     environment: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)  # by dotted key; None is not set
     folder: Path = Path()
+    program: str | None = None  # what the flags are called where a program has given them, and no command line
 
     def find_file(self) -> Path | None:
         """The file to read, or None when there is none and none was asked for."""
@@ -123,7 +124,10 @@ def cover(text: str, *, by: str) -> str:
     return text if covered == read else json.dumps(covered, ensure_ascii=False).replace(COVER, by)
 
 
-def load(sources: Sources) -> Loaded:
+Look = Callable[["Loaded"], Iterable[str]]  # what is wrong with values that are sound by themselves
+
+
+def load(sources: Sources, look: Look = lambda _: ()) -> Loaded:
     """Read everything, or raise one `SettingsError` with all that is wrong."""
     problems: list[str] = []
     values: dict[str, Any] = {}
@@ -135,17 +139,18 @@ def load(sources: Sources) -> Loaded:
         except InvalidError as error:
             problems.append(_explain(error, given.origin, entry=entry))
         origins[given.key] = given.origin
-    if problems:
-        raise SettingsError(problems)
     for usual in (_defaults_for_store, _defaults_for_coordinator):
         for key, value in usual(values).items():
             if key not in values:
                 values[key], origins[key] = value, "default for such a store"
     settings = with_values(values)
-    problems = [_explain(error, origins[error.field]) for error in list_conflicts(settings)]
+    if not problems:  # else a conflict may be with the default in place of what is wrong
+        problems += [_explain(error, origins[error.field]) for error in list_conflicts(settings)]
+    loaded = Loaded(settings, origins, sources.find_file())
+    problems += look(loaded)
     if problems:
         raise SettingsError(problems)
-    return Loaded(settings, origins, sources.find_file())
+    return loaded
 
 
 def _defaults_for_store(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,7 +182,7 @@ def _list_given(sources: Sources, problems: list[str]) -> Iterator[Given]:
     if path is not None:
         yield from _list_file(path, problems)
     yield from _list_environment(sources.environment, problems)
-    yield from _list_flags(sources.flags, problems)
+    yield from _list_flags(sources, problems)
 
 
 def _list_file(path: Path, problems: list[str]) -> Iterator[Given]:
@@ -208,12 +213,12 @@ def _list_environment(environment: Mapping[str, str], problems: list[str]) -> It
             problems.append(_unknown(name, variables, where="in the environment"))
 
 
-def _list_flags(flags: Mapping[str, Any], problems: list[str]) -> Iterator[Given]:
-    for key, raw in flags.items():
+def _list_flags(sources: Sources, problems: list[str]) -> Iterator[Given]:
+    for key, raw in sources.flags.items():
         if key not in SCHEMA:
-            problems.append(_unknown(key, SCHEMA, where="in the flags"))
+            problems.append(_unknown(key, SCHEMA, where=f"in {sources.program or 'the flags'}"))
         elif raw is not None:
-            yield Given(key, raw, origin=f"flag {SCHEMA[key].flag}")
+            yield Given(key, raw, origin=sources.program or f"flag {SCHEMA[key].flag}")
 
 
 def _unknown(name: str, known: Iterable[str], *, where: str) -> str:

@@ -20,8 +20,8 @@ import structlog
 from rota.application.ports.system import System
 from rota.application.roles import Part, Roles
 from rota.config.exposure import check_exposure
-from rota.config.load import Loaded, Sources, load
-from rota.config.registry import Registries, check_names
+from rota.config.load import Loaded, Sources
+from rota.config.registry import Registries, load_known
 from rota.config.reload import POLL_EVERY, LiveSettings
 from rota.config.settings import MonitorSettings
 from rota.config.wiring import Blueprint, Built, FrontFactory, Role, TunableFront, build_roles, open_node
@@ -113,12 +113,9 @@ def _spare_garbage_collection() -> None:
 
 
 def _live_settings(plan: ProcessPlan, registries: Registries) -> LiveSettings:
-    def read() -> Loaded:
-        loaded = load(plan.sources)
-        check_names(loaded, registries)
-        return loaded
-
-    live = LiveSettings(plan.loaded, read=read, find_file=plan.sources.find_file)
+    live = LiveSettings(
+        plan.loaded, read=lambda: load_known(plan.sources, registries), find_file=plan.sources.find_file
+    )
     live.subscribe(lambda settings: set_level(settings.log.level))
     return live
 

@@ -26,7 +26,7 @@ from rota.application.ports.plugin import Plugin
 from rota.application.ports.store import Store
 from rota.application.ports.system import Clock, Random
 from rota.config.exposure import EVERY_ADDRESS
-from rota.config.load import Loaded, SettingsError
+from rota.config.load import Loaded, Sources, load
 from rota.config.quiet_grpc import quiet_grpc
 from rota.config.settings import Settings
 from rota.domain.balancing import BALANCERS, LoadBalancer
@@ -357,8 +357,12 @@ def scheme_of(url: str) -> str:
     return url.partition("://")[0].lower()
 
 
-def check_names(loaded: Loaded, registries: Registries) -> None:
-    """Raise one `SettingsError` with every setting that names something nobody knows."""
+def load_known(sources: Sources, registries: Registries) -> Loaded:
+    """Read all settings; the one `SettingsError` also has every setting that names something nobody knows."""
+    return load(sources, look=lambda loaded: _list_unknown(loaded, registries))
+
+
+def _list_unknown(loaded: Loaded, registries: Registries) -> list[str]:
     settings = loaded.settings
     lookups: list[tuple[str, Callable[[], object]]] = [
         ("store.url", lambda: registries.stores.get(scheme_of(settings.store.url))),
@@ -367,9 +371,7 @@ def check_names(loaded: Loaded, registries: Registries) -> None:
         ("metrics.collector", lambda: registries.metrics.get(settings.metrics.collector)),
         ("plugins", lambda: [registries.plugins.get(plugin.name) for plugin in settings.plugins]),
     ]
-    problems = [problem for key, look in lookups if (problem := _try(look, f"{key} in {loaded.origins[key]}"))]
-    if problems:
-        raise SettingsError(problems)
+    return [problem for key, look in lookups if (problem := _try(look, f"{key} in {loaded.origins[key]}"))]
 
 
 def check_executor(config: TaskConfig, registries: Registries) -> None:

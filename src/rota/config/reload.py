@@ -94,8 +94,9 @@ class LiveSettings:
 
     def _put_in_force(self, values: dict[str, Any], fresh: Loaded, *, live: frozenset[str]) -> None:
         origins = dict(self._loaded.origins) | {key: fresh.origins[key] for key in live}
+        before = _shown(self._loaded, live)
         self._loaded = Loaded(with_values(values), origins, fresh.file)
-        log.info("settings.changed", settings=sorted(live))
+        log.info("settings.changed", settings=sorted(live), before=before, after=_shown(self._loaded, live))
         for subscriber in self._subscribers:
             try:
                 subscriber(self.current)
@@ -111,6 +112,11 @@ class LiveSettings:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _shown(loaded: Loaded, keys: frozenset[str]) -> dict[str, Any]:
+    """The values of these settings, secrets covered."""
+    return {row.key: _cover_plugins(row).value for row in loaded.describe() if row.key in keys}
 
 
 def _cover_plugins(row: Setting) -> Setting:

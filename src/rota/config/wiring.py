@@ -48,7 +48,7 @@ from rota.application.seat import Seat
 from rota.application.services import ListSettings, Services, build_services
 from rota.application.take_back import TakeBack
 from rota.application.tokens import Tokens
-from rota.application.watch import TaskWatch
+from rota.application.watch import LOOK_EVERY, TaskWatch
 from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.settings import WorkerPorts
 from rota.application.work.settings import WorkerSettings as WorkSettings
@@ -173,7 +173,7 @@ async def build_roles(plan: Blueprint, node: Node, *, roles: Collection[Role]) -
     loops = node.loops
     plugins = PluginHost(node.coordinator.signals, loops, collector=node.collector)
     dispatcher = Dispatcher(node.store.tasks, node.coordinator, configs=node.configs, time=node.time, loops=loops)
-    watch = TaskWatch(node.store.tasks, node.coordinator.signals)
+    watch = TaskWatch(node.store.tasks, node.coordinator.signals, look_every=loops.guard(LOOK_EVERY))
     guests = list_plugins(plan.settings, plan.registries)
     info = NodeInfo(id=node.id, roles=tuple(sorted(roles)), version=__version__, address=socket.gethostname())
     attendance = Attendance(node.store.nodes, node.time, info)
@@ -378,6 +378,7 @@ async def _build_worker(
         collector=node.collector,
         spool=_spool(plan.settings),
         link=link,
+        guard_every=plan.system.guard_every,
     )
     executors = _list_executors(plan, node, local=local)
     settings = replace(_work_settings(plan.settings, node), types=_types(plan, executors))

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from rota.domain.errors import InvalidError
+from rota.domain.strict_json import check_values
 from rota.domain.zones import suggest_zone
 
 MAX_PAYLOAD_BYTES = 256 * 1024
@@ -146,6 +147,7 @@ def to_json(field: str, value: Any, *, most_bytes: int = MAX_PAYLOAD_BYTES) -> s
     except UnicodeEncodeError as exc:
         raise InvalidError(field, "is not valid Unicode (lone surrogate)") from exc
     except (TypeError, ValueError) as exc:
+        check_values(value, within=field)  # a number that is none is told with its place
         raise InvalidError(field, f"cannot be written as JSON: {exc}") from exc
     text = encoded.decode("utf-8")
     if "\\u0000" in text and "\\u0000" in text.replace("\\\\", ""):  # an escaped backslash before u0000 is just text

@@ -56,6 +56,8 @@ def _parse_text(field: str, text: str) -> timedelta:
     while place < len(written):
         found = _PART.match(written, place)
         if found is None:
+            if written.startswith("-"):
+                raise InvalidError(field, f"must not be negative, as {written!r} is")
             raise InvalidError(field, f"{written!r} is not a duration; {_EXAMPLES}")
         parts.append((float(found[1]), _check_unit(field, found[2], written=written)))
         place = found.end()

@@ -144,7 +144,7 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     def lost(self, *, at: datetime) -> "Transition":
         """The worker is gone. The attempt is no failure of the task, unless it keeps taking workers with it."""
         if self.prior_lost_at is not None and at - self.prior_lost_at <= POISON_WINDOW:
-            message = f"{POISON_LOSSES} workers were lost while running it within {POISON_WINDOW}"
+            message = f"{POISON_LOSSES} workers were lost while running it within {POISON_WINDOW.days} days"
             return self.failed(TaskError("poison", message, retryable=False), at=at)
         released = self.released("worker_lost", at=at, due_at=at)
         return replace(released, after=replace(released.after, last_lost_at=at, prior_lost_at=self.last_lost_at))

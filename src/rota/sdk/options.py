@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from rota.domain.retry import RetryPolicy
+from rota.domain.spelling import hint
 from rota.sdk.control import Duration
 
 
@@ -19,3 +20,11 @@ class SubmitOptions(TypedDict, total=False):
     timeout: Duration
     retry: RetryPolicy
     idempotency_key: str
+
+
+def check_known(given: Mapping[str, Any], kind: type) -> None:
+    """As Python itself refuses an argument that a function does not have."""
+    known = [*kind.__annotations__]
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{name!r} is not known; {hint(name, known)}")

@@ -43,7 +43,7 @@ class Arguments:
         wanted = self.types.get(name, self.extra_type)
         if wanted is None or name == self.context_name:
             known = ", ".join(self.types) or "none"
-            raise InvalidError(name, f"is no argument of the function; its arguments: {known}")
+            raise InvalidError(name, f"is not one that the function takes; it takes: {known}")
         if wanted is Any or (type(value) is wanted and wanted in _AS_IT_IS):
             return value
         try:

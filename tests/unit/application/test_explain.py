@@ -42,7 +42,7 @@ async def test_an_ended_task_says_how_it_ended(stage: Stage) -> None:
     await stage.cancel(1)
     answer = await ask(stage, 1)
     assert (answer.status, answer.reason, answer.due_at) == (CANCELLED, Reason.ENDED, None)
-    assert answer.sentence == "It ended as CANCELLED, cancelled: by hand"
+    assert answer.sentence == "It ended as CANCELLED: by hand"
     assert (answer.error_code, answer.error_message) == ("cancelled", "by hand")
     await stage.hire(1)
     await stage.submit(2, 3)

@@ -6,7 +6,7 @@ import pytest
 
 from rota.application.ports.metrics import NoMetrics
 from rota.config.load import Loaded, SettingsError, Sources, load
-from rota.config.registry import Registries, Surroundings, check_names, list_own_servers, scheme_of
+from rota.config.registry import Registries, Surroundings, list_own_servers, load_known, scheme_of
 from rota.config.settings import with_values
 from rota.domain.balancing import BALANCERS, round_robin
 from rota.domain.errors import ConfigError
@@ -121,16 +121,29 @@ def test_collectors_are_made_by_name() -> None:
 
 
 def test_every_name_in_the_settings_that_nobody_knows_is_reported(tmp_path: Path) -> None:
-    loaded = a_load(tmp_path, store__url="floppy://a", scheduler__balancer="best", plugins="absent")
+    flags = {"store.url": "floppy://a", "scheduler.balancer": "best", "plugins": "absent"}
 
     with pytest.raises(SettingsError) as caught:
-        check_names(loaded, Registries())
+        load_known(Sources(folder=tmp_path, flags=flags), Registries())
 
     starts = [problem.partition(";")[0] for problem in caught.value.problems]
     assert starts == [
         "store.url in flag --set store.url=…: unknown store 'floppy'",
         "scheduler.balancer in flag --set scheduler.balancer=…: unknown balancer 'best'",
         "plugins in flag --set plugins=…: unknown plugin 'absent'",
+    ]
+
+
+def test_a_name_that_nobody_knows_is_reported_beside_what_else_is_wrong(tmp_path: Path) -> None:
+    flags = {"worker.capacity": "many", "scheduler.balancer": "leasttask", "store.url": "postgres"}
+
+    with pytest.raises(SettingsError) as caught:
+        load_known(Sources(folder=tmp_path, flags=flags, program="the settings given"), Registries())
+
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
+        "worker.capacity in the settings given",
+        "store.url in the settings given",
+        "scheduler.balancer in the settings given",
     ]
 
 
@@ -142,4 +155,4 @@ def test_a_url_whose_servers_cannot_be_read_is_told_without_its_password(url: st
 
 
 def test_the_default_settings_name_nothing_unknown(tmp_path: Path) -> None:
-    check_names(a_load(tmp_path), Registries())
+    load_known(Sources(folder=tmp_path), Registries())

@@ -14,7 +14,7 @@ from structlog.typing import EventDict
 from rota.application.loop import Loops
 from rota.application.ports.metrics import NoMetrics
 from rota.config.load import Loaded, Sources, load
-from rota.config.registry import Registries, check_names
+from rota.config.registry import Registries, load_known
 from rota.config.reload import POLL_EVERY, Change, LiveSettings
 from rota.config.settings import Settings
 from rota.infrastructure.system import SystemRandom
@@ -36,9 +36,7 @@ class Watched:
 
     def read(self) -> Loaded:
         self.reads += 1
-        loaded = load(self.sources)
-        check_names(loaded, Registries())
-        return loaded
+        return load_known(self.sources, Registries())
 
     def write(self, text: str) -> None:
         self.path.write_text(text, "utf-8")
@@ -132,6 +130,7 @@ async def test_a_change_that_needs_a_new_start_is_logged_and_not_applied(tmp_pat
     assert watched.live.current.store == Settings().store
     assert watched.live.current.worker.capacity == 5
     assert names_of(logs) == ["settings.restart_needed", "settings.changed"]
+    assert (logs[1]["before"], logs[1]["after"]) == ({"worker.capacity": 10}, {"worker.capacity": 5})
     assert logs[0]["settings"] == ["store.url"]
 
 

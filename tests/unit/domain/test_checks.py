@@ -81,7 +81,7 @@ def test_what_a_store_cannot_hold_is_found_wherever_it_hides(bad: Any, depth: in
     with pytest.raises(InvalidError):
         to_json("payload", [beside, bad, beside])
 
-    assert refusal.value.field == "payload"
+    assert refusal.value.field.startswith("payload")
 
 
 @pytest.mark.parametrize("key", ["\x00", "\ud800", 1, 1.5, None, True, ("a", "b")])

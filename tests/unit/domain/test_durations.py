@@ -40,7 +40,7 @@ def test_durations_are_read_as_people_write_them(written: Any, seconds: float) -
         ("1h30", "a number without a unit"),
         ("10 parsecs", "'parsecs' in '10 parsecs' is no unit"),
         ("soon", "'soon' is not a duration"),
-        ("-5s", "'-5s' is not a duration"),
+        ("-5s", "must not be negative, as '-5s' is"),
         ("1.s", "a number without a unit"),
         ("30m1h", "the largest first"),
         ("1s1s", "each unit once"),

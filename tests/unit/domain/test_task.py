@@ -236,6 +236,7 @@ def test_the_third_loss_within_72_hours_is_the_end() -> None:
     assert step.after.status is FAILED
     assert step.error is not None
     assert (step.error.code, step.error.retryable) == ("poison", False)
+    assert step.error.message == "3 workers were lost while running it within 3 days"
 
 
 def test_two_losses_are_forgiven() -> None:

@@ -167,6 +167,14 @@ def test_workers_are_listed_and_steered(api: FakeApi, capsys: Printed) -> None:
     assert api.bodies() == [{"capacity": 4}]
 
 
+def test_of_many_types_the_first_are_listed_and_all_in_the_wide_form(api: FakeApi, capsys: Printed) -> None:
+    api.on("GET /workers", page({**WORKER, "types": [f"type{number}" for number in range(21)]}))
+    assert run(["worker", "ls"]) == run(["worker", "ls", "-o", "wide"]) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[1].split()[4] == "type0,type1,type2,+18"
+    assert told.count("type20") == 1
+
+
 def test_options_of_a_worker_to_run_make_no_sense_elsewhere(api: FakeApi, capsys: Printed) -> None:
     assert run(["worker", "--processes", "2", "ls"]) == 2
     assert "not for ls" in capsys.readouterr().err

@@ -53,6 +53,7 @@ def test_a_count_of_nothing_says_so(api: FakeApi, capsys: Printed) -> None:
         ("task submit email -p @absent.json", "--payload: absent.json cannot be read: No such file or directory"),
         ("task submit email -p @bytes", "--payload: bytes is not UTF-8 text"),
         ("import crontab absent", "FILE: absent cannot be read: No such file or directory"),
+        ("task ls --status bogus", "'bogus' is not one of 'BLOCKED', 'PENDING', 'PROCESSING'"),
         ("completion tcsh", "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
     ],
 )

@@ -173,13 +173,14 @@ def test_waiting_for_too_long_fails_and_says_where_to_look(api: FakeApi, capsys:
 def test_the_record_is_printed_or_followed(api: FakeApi, capsys: Printed) -> None:
     entry = json.loads(line(1, "hello\nworld").partition("data: ")[2])
     change = entry | {"kind": "STATE_CHANGE", "from_status": "PENDING", "to_status": "PROCESSING", "message": ""}
+    change["worker_id"] = "9"
     failed = entry | {"kind": "ERROR", "detail": "Traceback\n  boom"}
     waiting = entry | {"from_status": "PROCESSING", "to_status": "PROCESSING", "message": "waits for a callback"}
     api.on("GET /tasks/7/logs", page(change, failed, waiting))
     assert run(["task", "logs", "7"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[0] == "2030-06-01T12:00:00Z  STATE_CHANGE  PENDING → PROCESSING"
-    assert told[1:-1] == ["2030-06-01T12:00:00Z  ERROR  hello\\nworld", "    Traceback", "      boom"]
+    assert told[0] == "2030-06-01T12:00:00.000Z  STATE_CHANGE  PENDING → PROCESSING  #1  worker 9"
+    assert told[1:-1] == ["2030-06-01T12:00:00.000Z  ERROR  hello\\nworld", "    Traceback", "      boom"]
     assert (told[-1].endswith("  waits for a callback"), "→" in told[-1]) == (True, False)
     api.on("GET /tasks/7/logs", events(line(1), line(2, "bye"), END))
     assert run(["task", "logs", "-f", "7", "-o", "json"]) == 0

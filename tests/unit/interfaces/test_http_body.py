@@ -131,6 +131,12 @@ def test_every_bad_item_of_a_batch_is_named() -> None:
     assert fields == ["tasks[1].type", "tasks[2].type", "tasks[3]", "tasks[4].typo"]
 
 
+def test_every_bad_field_of_a_body_is_named() -> None:
+    with pytest.raises(InvalidError) as caught:
+        parse_body(b'{"name": 5, "delay": "-5s", "foo": 1, "retry": {"max_retries": "x"}}', CreateTask)
+    assert sorted(part.field for part in caught.value.parts) == ["delay", "foo", "name", "retry.max_retries", "type"]
+
+
 def test_a_batch_with_many_mistakes_names_the_first_hundred() -> None:
     with pytest.raises(InvalidError) as caught:
         parse_body(json.dumps({"tasks": [{}] * 5000}).encode(), CreateTasks)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.domain.errors import ConflictError, InvalidError
+from rota.domain.errors import ConfigError, ConflictError, InvalidError
 from rota.domain.ids import TaskId
 from rota.domain.schedule import Schedule
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, SUCCESS, TIMEOUT
@@ -254,3 +254,93 @@ def test_the_pauses_of_a_schedule_pass_at_once() -> None:
     by_clock = TaskFunction(sweep, replace(made.definition, schedule=Schedule(cron="*/10 * * * *")))
     assert run(scenario, [by_clock]) == {SUCCESS: 2}
     assert len(set(runs)) == 2
+
+
+def count_timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The virtual times for which somebody sets a timer from now on: what a stretch of virtual time costs."""
+    loop, wakes = asyncio.get_running_loop(), list[float]()
+    set_timer = loop.call_at
+
+    def call_at(when: float, *rest: Any, **context: Any) -> asyncio.TimerHandle:
+        wakes.append(when)
+        return set_timer(when, *rest, **context)
+
+    monkeypatch.setattr(loop, "call_at", call_at)
+    return wakes
+
+
+def test_a_day_without_work_costs_some_thousand_wakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(_: rota.Rota) -> int:
+        await advance("1m")
+        wakes = count_timers(monkeypatch)
+        await advance("1d")
+        return len(wakes)
+
+    assert run(scenario, [a_task(sleep)]) < 10_000
+
+
+def test_a_task_snoozed_for_a_day_costs_no_more_and_begins_on_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def rest_a_day(ctx: rota.Context) -> None:
+        if ctx.attempt == 1:
+            raise rota.Snooze("1d")
+
+    async def scenario(app: rota.Rota) -> tuple[rota.TaskView, int]:
+        wakes = count_timers(monkeypatch)
+        task = await (await app.submit("job")).wait("2d")
+        return task, len(wakes)
+
+    view, wakes = run(scenario, [a_task(rest_a_day)])
+    assert (view.status, view.attempt) == (SUCCESS, 2)
+    assert passed(view) == pytest.approx(86400, abs=1)
+    assert wakes < 10_000
+
+
+def test_what_runs_for_hours_is_cancelled_within_a_second() -> None:
+    ended_at: list[float] = []
+
+    async def go_on() -> None:
+        try:
+            await asyncio.sleep(86400)  # noqa: TID251 virtual
+        finally:
+            ended_at.append(asyncio.get_running_loop().time())
+
+    async def scenario(app: rota.Rota) -> float:
+        handle = await app.submit("job")
+        await advance("3h")
+        asked_at = asyncio.get_running_loop().time()
+        await handle.cancel()
+        await advance("2s")
+        return ended_at[0] - asked_at
+
+    assert run(scenario, [a_task(go_on, timeout="1d")]) < 1
+
+
+@pytest.mark.parametrize(
+    ("type_name", "payload", "told"),
+    [
+        ("job", {"seconds": float("nan")}, "payload.seconds: is NaN, which is not a JSON number"),
+        ("jobb", {}, "type: there is no task config for 'jobb'; did you mean 'job'?"),
+    ],
+)
+def test_what_is_wrong_with_a_submission_is_named(type_name: str, payload: dict[str, Any], told: str) -> None:
+    async def scenario(app: rota.Rota) -> None:
+        with pytest.raises(InvalidError) as caught:
+            await app.submit(type_name, payload)
+        assert str(caught.value) == told
+        with pytest.raises(InvalidError, match=told.rpartition(": ")[2].replace("?", "")):
+            await app.submit_many(type_name, [payload])
+
+    run(scenario, [a_task(sleep)])
+
+
+def test_an_option_that_nobody_knows_is_refused_with_the_one_that_may_be_meant() -> None:
+    async def scenario(app: rota.Rota) -> None:
+        with pytest.raises(TypeError, match="'dealy' is not known; did you mean delay"):
+            await app.submit("job", dealy="5s")  # type: ignore[call-arg] # a slip
+
+    run(scenario, [a_task(sleep)])
+
+
+def test_a_setting_that_is_wrong_is_not_said_to_come_from_a_command_line() -> None:
+    with pytest.raises(ConfigError, match=r"scheduler\.batch_size in the settings given"):
+        run(submit_and_wait(), [a_task(sleep)], settings={"scheduler": {"batch_size": "some"}})

@@ -37,3 +37,5 @@ class System:
 
     clock: Clock
     random: Random
+    guard_every: timedelta = timedelta(0)
+    """No more often than this is looked for what others may have failed to tell; in one process nothing is lost."""

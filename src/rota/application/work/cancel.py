@@ -9,10 +9,11 @@ and then the rows of all running attempts are read, in one call, and those that 
 Whoever wants it ended hard marks it first, so that the mark is there when the request is found.
 
 An operator's order to this worker is announced in the same way, under the worker's own id; its record is read then.
-While nothing runs there are only orders to be found, which may take twice as long.
+While nothing runs there are only orders to be found, which may take twice as long, or as long as `guard_every`.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from rota.application.ports.coordinator import Signals
 from rota.application.ports.store import TaskStore
@@ -33,10 +34,13 @@ class StopCancelled:
     running: Running
     standing: Standing
     registry_nudge: Nudge
+    guard_every: timedelta
     _has_left_out: bool = False  # the last look
 
     async def __call__(self) -> None:
         """One look; every other one is left out while nothing runs."""
+        if self.guard_every and not self.hands.running:
+            await self.hands.begun.wait(self.guard_every)
         holdings = [holding for holding in self.hands.running.values() if holding.stop is None]
         is_due = holdings or self._has_left_out
         self._has_left_out = True  # also by a look that fails: the next one must not be taken for a success

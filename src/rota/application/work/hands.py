@@ -71,6 +71,7 @@ class Hands:
     def __init__(self, freed: Nudge) -> None:
         self.taken: dict[Attempt, None] = {}
         self.running: dict[Attempt, Holding] = {}
+        self.begun = Nudge()  # something runs where nothing ran
         self._ended: set[Attempt] = set()
         self._freed = freed
 

@@ -27,8 +27,7 @@ from rota.domain.log import place
 from rota.domain.task import Task, TaskState
 from rota.domain.task_config import TaskConfig
 
-TAKE_WAIT = timedelta(seconds=1)
-ROOM_WAIT = timedelta(seconds=1)
+LONGEST_WAIT = timedelta(seconds=1)
 LATE_DELAY = timedelta(seconds=1)  # what is late again and again must not circle as fast as it can
 NEVER_RAN = TimedOut("the time for all attempts was over before this one could begin")
 CAME_TOO_LATE = HandedBack("came_too_late", LATE_DELAY)  # it never ran, so its timeout is no fault of the task
@@ -143,14 +142,19 @@ class Intake:
             return 0
         return max(self.standing.capacity - self.desk.hands.load, 0)
 
+    @property
+    def longest_wait(self) -> timedelta:
+        """For work, or for room."""
+        return max(LONGEST_WAIT, self.desk.ports.guard_every)
+
     async def __call__(self) -> None:
         """One turn of the loop. What was taken while the store was away is read first."""
         await self.desk.begin_taken()
         worker, room = self.standing.worker, min(self.room, self.batch_size)
         if worker is None or not room:
-            await self.freed.wait(ROOM_WAIT)
+            await self.freed.wait(self.longest_wait)
             return
-        self._take(await self.deliveries.take(worker.id, room, wait=TAKE_WAIT))
+        self._take(await self.deliveries.take(worker.id, room, wait=self.longest_wait))
         await self.desk.begin_taken()
         await self.desk.ports.clock.sleep(timedelta(0))  # what was begun starts, before more is asked for
 

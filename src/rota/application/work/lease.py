@@ -75,7 +75,7 @@ class StopUnheard:
 
     async def __call__(self) -> None:
         """One turn of the loop."""
-        pause, left = self.loops.until_tick(LOOK_EVERY), self.lease.left
+        pause, left = self.loops.until_tick(self.loops.guard(LOOK_EVERY)), self.lease.left
         if await self._oversleeps(min(pause, timedelta(seconds=max(left, GRAIN))) if left > 0 else pause):
             for nudge in self.beats:
                 nudge.give()

@@ -19,7 +19,6 @@ from rota.domain.log import LINE_COST, LogEntry, Progress, place, progress_detai
 from rota.domain.task import LogKind, TaskState
 
 FLUSH_EVERY = timedelta(milliseconds=200)
-IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see it turn
 PROGRESS_EVERY = 1.0  # seconds, for each task
 MOST_LINES = 500  # in one write
 
@@ -125,6 +124,7 @@ class LogBook:
         self.waiting = 0  # bytes of lines that the store has not taken
         self._logs = ports.store.logs
         self._tell = tell
+        self._idle = ports.idle
         self._filled: dict[AttemptBook, None] = {}
         self._owing: dict[AttemptBook, None] = {}  # those that have yet to say where their progress got to
         self._nudge = Nudge()
@@ -153,7 +153,7 @@ class LogBook:
     async def __call__(self) -> None:
         """One turn of the loop: what is said within a moment is written at once."""
         if not self._filled:
-            await self._nudge.wait(FLUSH_EVERY if self._owing else IDLE)
+            await self._nudge.wait(FLUSH_EVERY if self._owing else self._idle)
         for book in list(self._owing):
             book.catch_up()
         if self._filled:

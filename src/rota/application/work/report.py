@@ -32,7 +32,6 @@ from rota.domain.queue import QueueEntry
 from rota.domain.retry import STANDARD_RETRY, RetryPolicy
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskState, Transition
 
-IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see it turn
 MAX_RESULT_CODE = 2**31 - 1  # what every store can hold
 
 KINDS = {
@@ -116,7 +115,7 @@ class Reporter:
     async def __call__(self) -> None:
         """One turn of the loop: write one batch."""
         if self.is_idle:
-            await self._nudge.wait(IDLE)
+            await self._nudge.wait(self._ports.idle)
         self._conclude_all()
         await self._unspool(0)  # again, should the spool have refused to be cleared
         if self._results:

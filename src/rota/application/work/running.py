@@ -30,7 +30,6 @@ from rota.application.work.registry import ExecutorRegistry
 from rota.application.work.report import Ended, HandedBack, Reporter
 from rota.domain.attempt import Cancelled, Deferred, Failed, Outcome, Snoozed, Succeeded, TaskError, TimedOut
 
-IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see it turn
 GRAIN = 0.001  # seconds; a deadline nearer than this has come: no wait is exact
 
 UNKNOWN_DELAY = timedelta(seconds=5)  # until a task that cannot run here may be granted again, perhaps elsewhere
@@ -63,7 +62,8 @@ class Deadlines:
 
     When it comes, all that run are looked at. That takes less than to stop the one that is late."""
 
-    def __init__(self, hands: Hands, clock: Clock) -> None:
+    def __init__(self, hands: Hands, clock: Clock, *, idle: timedelta) -> None:
+        self._idle = idle.total_seconds()
         self._hands = hands
         self._clock = clock
         self._nearest = inf
@@ -77,7 +77,7 @@ class Deadlines:
     async def wait(self) -> None:
         """Until the nearest one may have come."""
         left = max(self._nearest - self._clock.monotonic(), 0.0)
-        await self.nudge.wait(timedelta(seconds=min(left, IDLE.total_seconds())))
+        await self.nudge.wait(timedelta(seconds=min(left, self._idle)))
 
     def list_past(self) -> list[Holding]:
         """Those whose deadline has come, and that nobody has stopped yet."""
@@ -106,6 +106,8 @@ class Running:
         """Run an attempt. Its end is reported by itself."""
         holding = Holding(job, begun_at=self.clock.monotonic(), logs=self.logs)
         del self.hands.taken[job.attempt]
+        if not self.hands.running:
+            self.hands.begun.give()
         self.hands.running[job.attempt] = holding
         holding.runner = _start(job, executors, reports=holding, end=partial(self._end, holding))
         self.deadlines.add(holding)

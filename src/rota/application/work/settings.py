@@ -20,6 +20,7 @@ from rota.domain.worker import ANY_TYPE, Worker
 MIB = 1024 * 1024
 SHORTEST_BEAT = timedelta(milliseconds=100)
 SETTLING = timedelta(seconds=8)  # for results on their way, when the last attempt has ended
+IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see every loop turn
 LONGEST_BEAT = timedelta(seconds=60)  # a loop that does nothing for longer looks stuck to the watchdog
 
 
@@ -90,3 +91,9 @@ class WorkerPorts:
     collector: MetricsCollector
     spool: Spool
     link: Link = no_link  # the URL by which an attempt is finished from outside
+    guard_every: timedelta = timedelta(0)
+
+    @property
+    def idle(self) -> timedelta:
+        """How long a loop that has nothing to do may sleep."""
+        return max(IDLE, self.guard_every)

@@ -8,7 +8,6 @@ never holds up a result.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import timedelta
 from typing import TypeVar
 
 import structlog
@@ -22,7 +21,6 @@ from rota.domain.errors import CoordinatorUnavailableError
 from rota.domain.events import Event
 from rota.domain.queue import QueueEntry
 
-IDLE = timedelta(seconds=30)  # at most: the watchdog wants to see it turn
 MOST_EVENTS = 10_000  # that wait for the coordinator; the oldest are dropped first
 
 Hint = TypeVar("Hint")
@@ -33,6 +31,7 @@ log = structlog.get_logger(__name__)
 class Settler:
     def __init__(self, ports: WorkerPorts, hands: Hands) -> None:
         self._coordinator = ports.coordinator
+        self._idle = ports.idle
         self._collector = ports.collector
         self._hands = hands
         self._nudge = Nudge()
@@ -62,7 +61,7 @@ class Settler:
     async def __call__(self) -> None:
         """One turn of the loop."""
         if self.is_idle:
-            await self._nudge.wait(IDLE)
+            await self._nudge.wait(self._idle)
         self._is_busy = True
         try:
             events, self._events = self._events, deque(maxlen=MOST_EVENTS)

@@ -64,9 +64,10 @@ class WorkerService:
         self._settler = settler = Settler(ports, hands)
         self._logs = logs = LogBook(ports, bounds, tell=settler.tell)
         self._reporter = reporter = Reporter(ports, logs=logs, hands=hands, settler=settler, batch_size=batch)
-        self._running = running = Running(clock, ports.collector, hands, logs, reporter, Deadlines(hands, clock))
+        deadlines = Deadlines(hands, clock, idle=ports.idle)
+        self._running = running = Running(clock, ports.collector, hands, logs, reporter, deadlines)
         lease = Lease(clock, lasts=settings.trusted_for)
-        self._loops = loops = Loops(clock, ports.random, ports.collector)
+        self._loops = loops = Loops(clock, ports.random, ports.collector, ports.guard_every)
         self._unheard = StopUnheard(lease, hands, running, loops, (pool, registry))
         desk = Desk(ports, standing, hands, executors, running, reporter, settler, lease)
         self._intake = intake = Intake(ports.coordinator.deliveries, standing, desk, freed, batch)
@@ -80,13 +81,13 @@ class WorkerService:
             loops=loops,
             lease=lease,
             lasts=settings.lease,
-            every=settings.heartbeat_every,
+            every=loops.guard(settings.heartbeat_every),
             pool_nudge=pool,
             registry_nudge=registry,
             sign=self._sign,
         )
         self._cancelled = StopCancelled(
-            ports.coordinator.signals, ports.store.tasks, hands, running, standing, registry
+            ports.coordinator.signals, ports.store.tasks, hands, running, standing, registry, ports.guard_every
         )
         self._departure = Departure(ports, standing, hands, running, reporter, settler, settings)
         self._watchdog = Watchdog(clock, hands, standing)
@@ -152,7 +153,7 @@ class WorkerService:
             ("worker.intake", self._intake, None),
             ("worker.deadlines", self._running.enforce_deadlines, None),
             ("worker.cancel", self._cancelled, CANCEL_EVERY),
-            ("worker.compare", self._cancelled.look_at_all, LOOK_AT_ALL_EVERY),
+            ("worker.compare", self._cancelled.look_at_all, loops.guard(LOOK_AT_ALL_EVERY)),
             ("worker.logs", self._logs, None),
             ("worker.report", self._reporter, None),
             ("worker.settle", self._settler, None),
@@ -160,7 +161,7 @@ class WorkerService:
         if self._deputy is not None:
             steps.append(("worker.sign", self._make_sign, self._deputy.sign_every))
         watched = [loops.keep(name, self._watchdog.watch(name, step), every=every) for name, step, every in steps]
-        return [*watched, loops.keep("worker.watchdog", self._watchdog.look, every=watchdog.LOOK_EVERY)]
+        return [*watched, loops.keep("worker.watchdog", self._watchdog.look, every=loops.guard(watchdog.LOOK_EVERY))]
 
     async def _make_sign(self) -> None:
         self._sign()

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-STATUSES = click.Choice([*TaskStatus], case_sensitive=False)
+
+class _Statuses(click.Choice[TaskStatus]):
+    """States, in either case; told as they are shown everywhere."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        return super().normalize_choice(choice, ctx).upper()
+
+
+STATUSES = _Statuses([*TaskStatus], case_sensitive=False)
 
 
 def filter_options(command: Command) -> Command:

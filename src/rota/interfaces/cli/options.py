@@ -59,12 +59,9 @@ def sources_of(config: Path | None, flags: Mapping[str, Any] | None = None) -> "
 
 def load_settings(config: Path | None, flags: Mapping[str, Any] | None = None) -> "Loaded":
     """The settings of this command, with every name in them known."""
-    from rota.config.load import load
-    from rota.config.registry import Registries, check_names
+    from rota.config.registry import Registries, load_known
 
-    loaded = load(sources_of(config, flags))
-    check_names(loaded, Registries())
-    return loaded
+    return load_known(sources_of(config, flags), Registries())
 
 
 def read_changes(changes: Collection[str]) -> dict[str, str]:

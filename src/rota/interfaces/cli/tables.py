@@ -1,6 +1,7 @@
 """What is shown of each kind of thing in a list."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from operator import attrgetter
@@ -13,7 +14,14 @@ from rota.interfaces.cli.text import on_clock
 NO_OCCURRENCES = """\
 nothing has fired or been skipped yet; to see when something will: rota schedule next TYPE
 (runs of a backfill are no occurrences; to see them: rota task ls --type TYPE --metadata backfill=NAME)"""
+MOST_NAMES = 3  # of a list in a cell
 LATE = timedelta(seconds=15)  # nodes show themselves every 10 seconds
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(names) - MOST_NAMES
+    return ",".join([*names[:MOST_NAMES], *([f"+{more}"] if more > 0 else [])])
 
 
 def _field(title: str, name: str, *, is_wide: bool = False) -> Column:
@@ -174,10 +182,11 @@ WORKERS = Table(
         _field("NAME", "name"),
         Column("STATE", lambda worker: "draining" if worker.draining else "alive" if worker.alive else "silent"),
         Column("LOAD", lambda worker: f"{worker.load}/{worker.capacity}"),
-        _field("TYPES", "types"),
+        Column("TYPES", lambda worker: _few(worker.types)),
         _field("SEEN", "seen_at"),
         _field("ADDRESS", "address", is_wide=True),
         _field("WEIGHT", "weight", is_wide=True),
+        _field("ALL_TYPES", "types", is_wide=True),
         Column("LABELS", lambda worker: dict(worker.labels), is_wide=True),
         _field("SINCE", "registered_at", is_wide=True),
     ),

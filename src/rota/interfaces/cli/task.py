@@ -11,7 +11,7 @@ from rota.interfaces.cli.lazy import LazyGroup
 from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import A_LINE_EACH, PRINTED, document, output_option, show_list, show_one
 from rota.interfaces.cli.tables import TASKS
-from rota.interfaces.cli.text import compact, moment, safe, safe_lines
+from rota.interfaces.cli.text import compact, exact_moment, safe, safe_lines
 
 if TYPE_CHECKING:
     from rota.wire.task import LogLine
@@ -128,4 +128,7 @@ def _text_of(line: "LogLine") -> str:
 def _head_of(line: "LogLine") -> str:
     is_change = line.to_status is not None and line.to_status != line.from_status
     change = f"{line.from_status or '-'} → {line.to_status}" if is_change else ""
-    return "  ".join(part for part in (moment(line.at), line.kind, change, safe(line.message)) if part)
+    attempt = f"#{line.attempt}" if is_change and line.attempt else ""
+    worker = f"worker {line.worker_id}" if is_change and line.worker_id else ""
+    parts = (exact_moment(line.at), line.kind, change, attempt, worker, safe(line.message))
+    return "  ".join(part for part in parts if part)

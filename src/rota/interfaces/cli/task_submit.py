@@ -11,6 +11,7 @@ from rota.domain.checks import MAX_PAYLOAD_BYTES
 from rota.domain.durations import parse_duration
 from rota.domain.errors import ConfigError, InvalidError
 from rota.domain.spelling import find_near
+from rota.domain.strict_json import read_strictly
 from rota.interfaces.cli.connect import connect, server_option
 from rota.interfaces.cli.errors import FAILURE, OK, CheckFailedError
 from rota.interfaces.cli.filters import read_pairs, read_time
@@ -19,7 +20,6 @@ from rota.interfaces.cli.options import WholeNumber
 from rota.interfaces.cli.output import output_option, restate, show_one, spinner
 from rota.interfaces.cli.tables import TASKS
 from rota.interfaces.cli.text import safe
-from rota.wire.strict_json import read_strictly
 
 if TYPE_CHECKING:
     from rota.client.blocking import Client, Handle

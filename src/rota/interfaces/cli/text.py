@@ -62,6 +62,11 @@ def on_clock(at: datetime, zone: tzinfo) -> str:
     return at.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def exact_moment(at: datetime) -> str:
+    """A time, to the millisecond, in UTC."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def compact(value: Any) -> str:
     """JSON on one line."""
     return safe_json(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))

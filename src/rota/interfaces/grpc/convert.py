@@ -15,11 +15,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from rota.domain.errors import InvalidError
+from rota.domain.strict_json import check_values
 from rota.interfaces.http.body import count_marks, parse_json
 from rota.interfaces.operations.errors import TooLargeError
 from rota.interfaces.operations.operation import Frame
 from rota.wire.base import Answer
-from rota.wire.strict_json import check_values
 
 JSON = "_json"
 STAMP = Timestamp.DESCRIPTOR.full_name

@@ -17,10 +17,10 @@ from starlette.types import Receive, Scope
 
 from rota.domain.checks import MAX_DEPTH
 from rota.domain.errors import InvalidError
+from rota.domain.strict_json import MOST_DIGITS, read_strictly
 from rota.interfaces.operations.errors import MediaTypeError, SlowRequestError, TooLargeError
 from rota.interfaces.operations.operation import MOST_BODY_MARKS
 from rota.wire.mistakes import explain
-from rota.wire.strict_json import MOST_DIGITS, read_strictly
 from rota.wire.task import CreateTask, CreateTasks
 
 T = TypeVar("T")
@@ -176,16 +176,36 @@ def to_struct(value: Any, wanted: type[T], *, strict: bool = True) -> T:
         return msgspec.convert(value, wanted, strict=strict)
     except (msgspec.ValidationError, OverflowError) as exc:
         items = value.get("tasks") if wanted is CreateTasks and isinstance(value, dict) else None
-        errors = list(islice(_list_bad_items(items), MOST_ERRORS)) if isinstance(items, list) else []
-        raise InvalidError.of(errors or [explain(exc, wanted, given=value)]) from exc
+        found = _list_bad_items(items) if isinstance(items, list) else iter(())
+        errors = list(islice(found, MOST_ERRORS)) or list(
+            islice(_list_mistakes(value, wanted, strict=strict), MOST_ERRORS)
+        )
+        raise InvalidError.of(errors) from exc
+
+
+def _list_mistakes(value: Any, wanted: type, *, strict: bool = True) -> Iterator[InvalidError]:
+    """Every field that is wrong, where the parser names the first alone: what is wrong is left out of the next try."""
+    left = dict(value) if isinstance(value, dict) else value
+    named: set[str] = set()
+    while True:
+        try:
+            msgspec.convert(left, wanted, strict=strict)
+        except (msgspec.ValidationError, OverflowError) as exc:
+            error = explain(exc, wanted, given=left)
+            name = re.split(r"[.\[]", error.field)[0]
+            if name in named:  # it is missing now
+                return
+            yield error
+            named.add(name)
+            if not isinstance(left, dict) or left.pop(name, named) is named:
+                return
+        else:
+            return
 
 
 def _list_bad_items(items: list[Any]) -> Iterator[InvalidError]:
-    """Every item of a batch that is wrong, where the parser names the first alone."""
+    """The same for the items of a batch."""
     for place, item in enumerate(items):
-        try:
-            msgspec.convert(item, CreateTask)
-        except (msgspec.ValidationError, OverflowError) as exc:
-            error = explain(exc, CreateTask, given=item)
+        for error in _list_mistakes(item, CreateTask):
             inner = "" if error.field == "body" else f".{error.field}"
             yield InvalidError(f"tasks[{place}]{inner}", error.problem)

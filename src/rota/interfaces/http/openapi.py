@@ -8,13 +8,13 @@ import msgspec
 from rota.__about__ import __version__
 from rota.domain.checks import MAX_DEPTH
 from rota.domain.ids import MAX_ID
+from rota.domain.strict_json import MOST_DIGITS
 from rota.interfaces.http import problems, sse
 from rota.interfaces.http.query import METADATA
 from rota.interfaces.operations.catalogue import BASE
 from rota.interfaces.operations.errors import CODES, EVERYWHERE
 from rota.interfaces.operations.operation import Operation
 from rota.wire.base import Problem
-from rota.wire.strict_json import MOST_DIGITS
 
 REF = "#/components/schemas/{name}"
 TITLES = {200: "Done", 201: "Created", 204: "Done; there is nothing to say"}
