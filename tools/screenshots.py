@@ -83,7 +83,7 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     client.tokens.create("deploy pipeline", role="operator")
     client.tokens.create("wall display", role="viewer")
     retried.wait("60s")
-    again = client.tasks.retry(failed[0].id, payload={"order": 45})
+    again = client.tasks.retry(failed[0].id, payload={"order": 40})
     failed[-1].wait("60s")
     wait_until(lambda: client.tasks.get(running.id).progress, "the export to get going")
     wait_until(lambda: client.report().types, "the first report")

@@ -144,7 +144,7 @@ def test_a_type_is_defined_and_fires_by_itself(visitor: Visitor) -> None:
     page.get_by_label("Seconds", exact=True).fill("1")
     expect(page.get_by_test_id("preview").get_by_role("listitem")).to_have_count(5)
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_test_id("occurrences")).to_contain_text("Fired")
+    expect(page.get_by_test_id("occurrences")).to_contain_text("Pending")
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", name="Task configs")).to_be_visible()

@@ -28,7 +28,11 @@ def test_a_report_is_a_chart_and_tables_whose_choices_are_in_the_address(visitor
 
     page.route("**/api/v1/reports?*", answer)
     visitor.go("/reports")
-    expect(page.get_by_role("img", name="Tasks that ended").locator("canvas")).to_be_visible()
+    chart, told = page.get_by_role("img", name="Tasks that ended"), page.locator(".u-value")
+    expect(chart.locator("canvas")).to_be_visible()
+    expect(told.last).to_be_hidden()
+    chart.hover()
+    expect(told.last).to_be_visible()
     rows = page.get_by_test_id("report-types").locator("tbody tr")
     expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("shop.greet")

@@ -9,11 +9,11 @@ import rota
 from tests.support.console import Visitor
 
 pytestmark = pytest.mark.timeout(240)
-QUESTION = "Leave without keeping this?"
+QUESTION = "Discard what you have typed?"
 
 
-def refuse_to_leave(page: Page) -> None:
-    question = page.get_by_role("dialog", name=QUESTION)
+def refuse_to_leave(page: Page, *, asked: str = QUESTION) -> None:
+    question = page.get_by_role("dialog", name=asked)
     question.get_by_role("button", name="Back").click()
     expect(question).to_have_count(0)
 
@@ -44,7 +44,7 @@ def test_input_that_was_changed_is_not_lost_by_a_slip(visitor: Visitor, client: 
         expect(given).to_have_value('{"name": "Grace"}')
         assert page.url.endswith(path)
         back.click()
-        page.get_by_role("dialog", name=QUESTION).get_by_role("button", name="Leave").click()
+        page.get_by_role("dialog", name=QUESTION).get_by_role("button", name="Discard").click()
         expect(given).to_have_count(0)
 
 
@@ -95,7 +95,7 @@ def test_who_leaves_after_the_question_is_where_they_wanted_to_go(visitor: Visit
     page.get_by_role("button", name="Edit").click()
     page.get_by_label("Description").fill("Another one.")
     page.get_by_role("link", name="Workers", exact=True).click()
-    page.get_by_role("dialog", name=QUESTION).get_by_role("button", name="Leave").click()
+    page.get_by_role("dialog", name=QUESTION).get_by_role("button", name="Discard").click()
     expect(page.get_by_role("heading", name="Workers")).to_be_visible()
     page.go_back()
     expect(page.get_by_role("heading", name="shop.greet")).to_be_visible()
@@ -119,7 +119,7 @@ def test_a_secret_stays_until_it_is_closed_on_purpose(visitor: Visitor, client: 
     page.keyboard.press("Escape")
     click_beside(page)
     page.evaluate("location.hash = '/workers'")
-    refuse_to_leave(page)
+    refuse_to_leave(page, asked="Discard what is shown?")
     expect(secret).to_be_visible()
     page.get_by_role("dialog").get_by_role("button", name="Close").last.click()
     expect(page.get_by_role("dialog")).to_have_count(0)

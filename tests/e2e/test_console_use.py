@@ -324,7 +324,7 @@ def test_whether_a_schedule_fired_can_be_read(visitor: Visitor, client: rota.Cli
     greet = {"type": "local", "function": "console_app:greet"}
     client.configs.put("fired.often", {"executor": greet, "schedule": {"every_seconds": 1}})
     visitor.go("/task-configs/fired.often")
-    word = visitor.page.get_by_test_id("occurrences").get_by_text("Fired").first
+    word = visitor.page.get_by_test_id("occurrences").get_by_text("Succeeded").first
     expect(word).to_be_visible()
     client.configs.pause("fired.often")
     assert word.evaluate("label => label.scrollWidth <= label.clientWidth"), "nothing of it is cut off"

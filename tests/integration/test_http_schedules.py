@@ -31,7 +31,7 @@ async def test_a_schedule_is_put_previewed_and_its_occurrences_are_listed(api: A
     assert (made.status_code, made.json()["schedule"]) == (201, {**schedule, "every_seconds": 1.0})
     assert made.json()["next_fire_at"] is not None
     preview = (await http.get("/task-configs/tick/schedule", params={"count": 3})).json()
-    assert (preview["in_english"], preview["in_chinese"]) == ("every 1s", "每隔 1s")
+    assert (preview["in_english"], preview["in_chinese"]) == ("every 1 second", "每隔 1 秒")
     assert (len(preview["upcoming"]), len(preview["recent"]), preview["runs"]) == (3, 3, 0)
     node = api.services.node
     fire, reign = FireSchedules(node), Reign(Term(1, trusted_until=float("inf")), node.clock)

@@ -40,3 +40,13 @@ async def hostile(ctx: rota.Context, text: str) -> None:
     ctx.log.info(text[:2000])
     await ctx.progress(0.5, text[:100])
     raise RuntimeError(text)
+
+
+@rota.task("shop.chatter", retries=0)
+def chatter(ctx: rota.Context) -> None:
+    """Prints more than is kept."""
+    ctx.log.info("counting")
+    ctx.log.warning("one shelf is empty")
+    ctx.log.error("one shelf is gone")
+    for number in range(30_000):
+        print(f"line {number}", "of many" * 12)  # noqa: T201 it is what is tried

@@ -3,7 +3,7 @@
 import { ActionIcon, Alert, AppShell, Badge, Box, Burger, Button, Divider, Group, Kbd, NavLink, ScrollArea, Stack, Text, Tooltip } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { Activity, BookOpen, CalendarClock, ChartColumn, ClipboardList, KeyRound, Layers, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2, SlidersHorizontal } from "lucide-react";
-import { lazy, type ReactNode, Suspense, useEffect } from "react";
+import { lazy, type ReactNode, Suspense, useEffect, useLayoutEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { Empty, Loading, TextLink } from "./components/bits";
 import { Boundary, notifyProblem, ProblemAlert } from "./components/problem";
@@ -78,7 +78,7 @@ function Frame(): ReactNode {
   useHotkeys([["mod+K", palette.toggle]], []);
   useListKeys();
   useEffect(close, [path, close]);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the effect of a page that says more
     const entry = [...ENTRIES].reverse().find((one) => path.startsWith(one.to));
     document.title = entry ? `${t(`nav.${entry.name}`)} · Rota` : "Rota";
   }, [path, t]);

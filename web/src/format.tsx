@@ -68,7 +68,7 @@ export function relative(iso: string, now: number): string {
 
 const SPANS = {
   en: { ms: "ms", s: "s", min: "min", h: "h", d: "d" },
-  "zh-CN": { ms: "毫秒", s: "秒", min: "分", h: "小时", d: "天" },
+  "zh-CN": { ms: "毫秒", s: "秒", min: "分钟", h: "小时", d: "天" },
 } as const;
 
 export function duration(seconds: number): string {

@@ -65,7 +65,7 @@ export interface Task {
 
 export interface LogLine {
   seq: string;
-  kind: "ERROR" | "INFO" | "RETRY" | "STATE_CHANGE";
+  kind: "ERROR" | "INFO" | "RETRY" | "STATE_CHANGE" | "WARNING";
   at: string;
   from_status: TaskStatus | null;
   to_status: TaskStatus | null;

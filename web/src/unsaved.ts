@@ -10,11 +10,11 @@ interface Unsaved {
   release: () => void; // it is kept elsewhere now: nothing would be
 }
 
-export function useUnsaved(isChanged: boolean): Unsaved {
+export function useUnsaved(isChanged: boolean, what: "typed" | "shown" = "typed"): Unsaved {
   const { t } = useTranslation();
   const confirm = useConfirm();
   const release = useRef(() => {});
-  const ask = useCallback(() => confirm({ title: t("unsaved.title"), text: t("unsaved.text"), action: t("unsaved.leave") }), [confirm, t]);
+  const ask = useCallback(() => confirm({ title: t(`unsaved.${what}`), text: t("unsaved.text"), action: t("unsaved.discard") }), [confirm, t, what]);
   useLayoutEffect(() => {
     if (!isChanged) return;
     release.current = guardPlace(ask);

@@ -35,14 +35,19 @@ def parse_duration(field: str, value: str | int | float | timedelta) -> timedelt
 
 def format_duration(value: timedelta) -> str:
     """The duration as `parse_duration` reads it, in whole units: `1h30m`, `1s500ms`, `0s`."""
+    return "".join([f"{count}{unit}" for count, unit in split_duration(value)]) or "0s"
+
+
+def split_duration(value: timedelta) -> list[tuple[int, str]]:
+    """How many of each unit it has, the largest first, without those of which it has none."""
     if value < timedelta(0):
         raise InvalidError("duration", f"{value.total_seconds():g} seconds is less than nothing")
-    written = []
+    parts = []
     for unit, length in _UNITS.items():
         count, value = divmod(value, length)
         if count:
-            written.append(f"{count}{unit}")
-    return "".join(written) or "0s"
+            parts.append((count, unit))
+    return parts
 
 
 def _parse_text(field: str, text: str) -> timedelta:

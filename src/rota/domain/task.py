@@ -76,6 +76,7 @@ class LogKind(StrEnum):
     RETRY = "RETRY"
     ERROR = "ERROR"
     INFO = "INFO"
+    WARNING = "WARNING"
 
 
 class TaskState(Struct, frozen=True, kw_only=True, gc=False):

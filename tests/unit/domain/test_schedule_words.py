@@ -16,13 +16,22 @@ AT = datetime(2030, 6, 1, 12, tzinfo=UTC)
     ("schedule", "english", "chinese"),
     [
         ({"cron": "0 9 * * *", "zone": "Asia/Shanghai"}, "at 09:00 (Asia/Shanghai)", "在 09:00 (Asia/Shanghai)"),
-        ({"every": timedelta(seconds=90)}, "every 1m30s", "每隔 1m30s"),
-        ({"after_end": timedelta(minutes=5)}, "5m after the previous run ended", "上一次运行结束后 5m"),
-        ({"at": (AT,)}, "once, at 2030-06-01T12:00:00Z", "在 2030-06-01T12:00:00Z 运行一次"),
+        ({"every": timedelta(seconds=90)}, "every 1 minute 30 seconds", "每隔 1 分钟 30 秒"),
+        ({"every": timedelta(minutes=1)}, "every 1 minute", "每隔 1 分钟"),
+        (
+            {"after_end": timedelta(minutes=5)},
+            "5 minutes after the previous run ended",
+            "上一次运行结束后 5 分钟",
+        ),
+        (
+            {"at": (AT + timedelta(milliseconds=431),), "zone": "Asia/Shanghai"},
+            "once, at 2030-06-01 20:00:00 (Asia/Shanghai)",
+            "在 2030-06-01 20:00:00 (Asia/Shanghai) 运行一次",
+        ),
         (
             {"at": (AT, AT + timedelta(days=1))},
-            "2 times, first at 2030-06-01T12:00:00Z",
-            "运行 2 次, 首次在 2030-06-01T12:00:00Z",
+            "2 times, first at 2030-06-01 12:00:00 (UTC)",
+            "运行 2 次, 首次在 2030-06-01 12:00:00 (UTC)",
         ),
     ],
 )

@@ -45,7 +45,7 @@ export default function BarChart({ bars, name }: { bars: Bars; name: (seconds: n
         ],
         series: [
           { label: t("reports.time"), value: (_, seconds: number | null) => (seconds === null ? "–" : name(seconds)) },
-          { label: t("reports.ended"), stroke: "#12b886", fill: "#12b886aa", width: 0, paths, value, points: { show: false } },
+          { label: t("reports.ended"), stroke: "#748ffc", fill: "#748ffcaa", width: 0, paths, value, points: { show: false } },
           { label: t("reports.failed"), stroke: "#fa5252", fill: "#fa5252", width: 0, paths, value, points: { show: false } },
         ],
       },

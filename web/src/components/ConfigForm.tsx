@@ -14,7 +14,7 @@ import { useUnsaved } from "../unsaved";
 import { Command, PageHead, Panel } from "./bits";
 import { ExecutorFields } from "./ExecutorFields";
 import { notifyDone, ProblemAlert, ServerWords } from "./problem";
-import { SchedulePreviewBox } from "./SchedulePreview";
+import { SchedulePreviewBox, untilNext } from "./SchedulePreview";
 
 const EXECUTORS: Record<string, object> = {
   local: {},
@@ -338,6 +338,7 @@ function Preview({ draft, config }: { draft: Draft; config: TaskConfig | null })
     queryFn: () => post<SchedulePreview>("/schedules:preview", asked),
     placeholderData: undefined,
     retry: false,
+    refetchInterval: ({ state }) => state.status === "success" && untilNext(state.data),
   });
   if (preview.error) return <ProblemAlert error={preview.error} />;
   return preview.data ? <SchedulePreviewBox preview={preview.data} zone={String(asked.schedule?.zone ?? "UTC")} /> : null;

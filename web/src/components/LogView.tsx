@@ -1,7 +1,7 @@
 // The record of a task, line by line as it is written. Only what is on the screen is drawn, so that a hundred thousand
 // lines scroll as ten do.
 
-import { Badge, Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Badge, Button, Group, NativeSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Download, Search } from "lucide-react";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
@@ -11,6 +11,7 @@ import { at, part } from "../api";
 import { count, useTimeKind } from "../format";
 import { language } from "../i18n";
 import { useLive } from "../live";
+import { GRAVITIES, type Gravity, inOrder, isAsGrave, keptOf } from "../record";
 import { follow } from "../stream";
 import { clip, save, visible } from "../text";
 import type { LogLine } from "../types";
@@ -85,13 +86,16 @@ export function LogView({ record, name }: { record: TaskRecord; name: string }):
   const [wanted, setWanted] = useState("");
   const [isFollowing, setFollowing] = useState(true);
   const [isOwnOnly, setOwnOnly] = useState(false);
+  const [gravity, setGravity] = useState<Gravity>("all");
   const box = useRef<HTMLDivElement>(null);
+  const lines = useMemo(() => inOrder(record.lines), [record.lines]);
+  const kept = useMemo(() => keptOf(record.lines), [record.lines]);
   const shown = useMemo(() => {
     const text = wanted.trim().toLowerCase();
-    return record.lines.filter(
-      (line) => (!isOwnOnly || line.to_status === null) && (!text || `${line.message}\n${line.detail}`.toLowerCase().includes(text)),
+    return lines.filter(
+      (line) => isAsGrave(line, gravity) && (!isOwnOnly || line.to_status === null) && (!text || `${line.message}\n${line.detail}`.toLowerCase().includes(text)),
     );
-  }, [record.lines, wanted, isOwnOnly]);
+  }, [lines, wanted, gravity, isOwnOnly]);
   const rows = useVirtualizer({
     count: shown.length,
     getScrollElement: () => box.current,
@@ -104,20 +108,19 @@ export function LogView({ record, name }: { record: TaskRecord; name: string }):
   }, [isFollowing, shown.length, rows]);
 
   const stay = (): void => setFollowing(false); // whoever reads further up is not taken away from it
-  const write = (): void => save(name, record.lines.map(toText).join("\n"));
+  const write = (): void => save(name, lines.map(toText).join("\n"));
   return (
     <Stack gap="xs">
       <Group justify="space-between" gap="xs">
         <Group gap="sm">
           <TextInput size="xs" leftSection={<Search size={14} />} placeholder={t("log.search")} aria-label={t("log.search")} value={wanted} onChange={(event) => setWanted(event.currentTarget.value)} />
+          <NativeSelect size="xs" aria-label={t("log.level")} value={gravity} onChange={(event) => setGravity(event.currentTarget.value as Gravity)} data={GRAVITIES.map((value) => ({ value, label: t(`log.levels.${value}`) }))} />
           <Switch size="xs" label={t("log.follow")} checked={isFollowing} onChange={(event) => setFollowing(event.currentTarget.checked)} />
           <Switch size="xs" label={t("log.own")} checked={isOwnOnly} onChange={(event) => setOwnOnly(event.currentTarget.checked)} />
         </Group>
         <Group gap="xs">
-          <Badge variant="dot" color={record.state === "live" ? "teal.6" : record.state === "reconnecting" ? "yellow.6" : "gray.5"} tt="none" data-testid="log-state" data-state={record.state}>
-            {t(`log.${record.state}`)}
-          </Badge>
-          <Text size="xs" c="dimmed">{t("log.lines", { number: count(shown.length) })}</Text>
+          <State record={record} kept={kept} />
+          <Text size="xs" c="dimmed">{t(shown.length === 1 ? "log.line" : "log.lines", { number: count(shown.length) })}</Text>
           <Button size="compact-xs" variant="default" leftSection={<Download size={12} />} onClick={write} disabled={record.lines.length === 0}>
             {t("common.download")}
           </Button>
@@ -126,7 +129,7 @@ export function LogView({ record, name }: { record: TaskRecord; name: string }):
       {record.dropped > 0 && <Text size="xs" c="dimmed">{t("log.dropped", { number: count(record.dropped) })}</Text>}
       <ProblemAlert error={record.error} />
       <div className="log" ref={box} tabIndex={0} role="log" aria-label={t("task.logs")} onWheel={(event) => event.deltaY < 0 && stay()} onTouchMove={stay} onKeyDown={(event) => BACK_KEYS.has(event.key) && stay()}>
-        {shown.length === 0 && <Empty title={record.lines.length === 0 ? t("log.empty") : t("log.none_match")} />}
+        {shown.length === 0 && <Empty title={lines.length === 0 ? t("log.empty") : t("log.none_match")} text={kept === null ? undefined : t("log.not_kept", { kib: kib(kept) })} />}
         <div style={{ height: rows.getTotalSize(), position: "relative" }}>
           {rows.getVirtualItems().map((row) => {
             const line = shown[row.index];
@@ -142,11 +145,28 @@ export function LogView({ record, name }: { record: TaskRecord; name: string }):
   );
 }
 
+const kib = (bytes: number): string => count(bytes / 1024);
+
+/** Whether more is to come, and whether all that was written is here. */
+function State({ record: { state }, kept }: { record: TaskRecord; kept: number | null }): ReactNode {
+  const { t } = useTranslation();
+  const color = state === "live" ? "teal.6" : state === "reconnecting" ? "yellow.6" : "gray.5";
+  return (
+    <>
+      {kept !== null && <Badge variant="light" color="orange" tt="none" miw="max-content" title={t("log.not_kept", { kib: kib(kept) })}>{t("log.truncated", { kib: kib(kept) })}</Badge>}
+      <Badge variant="dot" color={color} tt="none" data-testid="log-state" data-state={state}>
+        {t(state === "ended" && kept !== null ? "log.over" : `log.${state}`)}
+      </Badge>
+    </>
+  );
+}
+
 function Line({ line }: { line: LogLine }): ReactNode {
   const { t } = useTranslation();
   const isUtc = useTimeKind() === "utc";
   const clock = new Intl.DateTimeFormat(language(), { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23", timeZone: isUtc ? "UTC" : undefined }).format(new Date(line.at));
-  const color = line.kind === "ERROR" ? ink("FAILED") : line.kind === "RETRY" ? ink("RETRYING") : undefined;
+  const color = line.kind === "ERROR" ? ink("FAILED") : line.kind === "RETRY" || line.kind === "WARNING" ? ink("RETRYING") : undefined;
+  const isMarked = line.to_status === null && (line.kind === "ERROR" || line.kind === "WARNING");
   return (
     <div className="log-line">
       <span className="log-dim number" title={line.at}>{clock}</span>
@@ -157,6 +177,7 @@ function Line({ line }: { line: LogLine }): ReactNode {
             → {t(`status.${line.to_status}`)}{line.message ? ": " : ""}
           </Text>
         )}
+        {isMarked && <Text span inherit fw={700} style={{ color }}>{line.kind} </Text>}
         <Text span inherit style={{ color: line.to_status ? undefined : color }}><Styled text={line.message} /></Text>
         {isShort(line.detail) ? <span className="log-dim"> {visible(line.detail)}</span> : <pre><Styled text={line.detail} /></pre>}
       </div>

@@ -124,8 +124,9 @@ function Summary({ before, after }: { before: TaskConfig | undefined; after: Tas
 function Compare({ all, chosen, onClose }: { all: readonly TaskConfig[]; chosen: number; onClose: () => void }): ReactNode {
   const { t } = useTranslation();
   const place = all.findIndex((one) => one.revision === chosen);
-  const [before, setBefore] = useState((all[place + 1] ?? all[place - 1])?.revision ?? chosen);
-  const [after, setAfter] = useState(chosen);
+  const other = (all[place + 1] ?? all[place - 1])?.revision ?? chosen;
+  const [before, setBefore] = useState(Math.min(other, chosen));
+  const [after, setAfter] = useState(Math.max(other, chosen));
   const find = (revision: number): TaskConfig | undefined => all.find((one) => one.revision === revision);
   const [old, now] = [find(before), find(after)];
   const data = all.map((one) => String(one.revision));

@@ -7,6 +7,15 @@ import type { CalendarEffect, SchedulePreview } from "../types";
 import { visible } from "../text";
 import { ServerWords } from "./problem";
 
+const SOON_MS = 1_000; // what has just fired is still listed
+const LONGEST_MS = 60_000;
+
+/** When a list of next fires is out of date: once the first of them has come. */
+export function untilNext(preview: SchedulePreview | undefined): number {
+  const next = preview?.upcoming[0];
+  return next === undefined ? LONGEST_MS : Math.min(Math.max(Date.parse(next) - Date.now(), 0) + SOON_MS, LONGEST_MS);
+}
+
 /** A schedule in words, and when it fires next, on the clock of its own zone. */
 export function SchedulePreviewBox({ preview, zone }: { preview: SchedulePreview; zone: string }): ReactNode {
   const { t } = useTranslation();

@@ -1,10 +1,10 @@
 import { Badge, Button, Group, SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Pause, Pencil, Play, Trash2 } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError, get, part, post, remove } from "../api";
-import { Empty, Field, Foreign, JsonView, Known, Loading, PageHead, Panel, TextLink } from "../components/bits";
+import { Empty, Field, Foreign, JsonView, Known, Loading, PageHead, Panel, StatusBadge, TextLink } from "../components/bits";
 import { ConfigForm } from "../components/ConfigForm";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert, ServerWords } from "../components/problem";
@@ -15,10 +15,12 @@ import { duration, Time } from "../format";
 import { useLive } from "../live";
 import { go } from "../router";
 import { useSession } from "../session";
-import type { Occurrence, Page, SchedulePreview, TaskConfig } from "../types";
+import type { Occurrence, Page, SchedulePreview, Task, TaskConfig, TaskStatus } from "../types";
 import { describeSchedule } from "./Configs";
 
 const NEW = "+new"; // no type can have this name
+const FIRES = 20;
+const MOST_TASKS = 100; // tasks of the type that are looked through for those of its fires: others are submitted between
 
 export default function ConfigDetail({ type }: { type: string }): ReactNode {
   const { t } = useTranslation();
@@ -84,7 +86,7 @@ function Shown({ config, onEdit }: { config: TaskConfig; onEdit: () => void }): 
       {config.schedule ? (
         <SimpleGrid cols={{ base: 1, md: 2 }}>
           <Schedule config={config} />
-          <Occurrences type={type} />
+          <Occurrences type={type} zone={zoneOf(config)} />
         </SimpleGrid>
       ) : (
         <Panel title={t("configs.schedule")}><Empty title={t("configs.no_schedule")} text={t("configs.no_schedule_text")} /></Panel>
@@ -155,24 +157,38 @@ function Schedule({ config }: { config: TaskConfig }): ReactNode {
     queryFn: ({ signal }) => get<SchedulePreview>(`/task-configs/${part(config.type)}/schedule`, { count: 8 }, signal),
     refetchInterval: every,
   });
-  const zone = typeof config.schedule?.zone === "string" ? config.schedule.zone : "UTC";
   return (
     <Panel title={t("configs.schedule")} aside={<span className="mono">{describeSchedule(config.schedule)}</span>}>
       <ProblemAlert error={preview.error} />
-      {preview.data && <SchedulePreviewBox preview={preview.data} zone={zone} />}
+      {preview.data && <SchedulePreviewBox preview={preview.data} zone={zoneOf(config)} />}
     </Panel>
   );
 }
 
-function Occurrences({ type }: { type: string }): ReactNode {
+const zoneOf = ({ schedule }: TaskConfig): string => (typeof schedule?.zone === "string" ? schedule.zone : "UTC");
+
+/** What became of the tasks that were fired, by id, as far as they are among the newest of the type. */
+function useOutcomes(type: string, fired: readonly Occurrence[]): ReadonlyMap<string, TaskStatus> {
+  const { every } = useLive();
+  const { data } = useQuery({
+    queryKey: ["tasks", "of occurrences", type],
+    queryFn: ({ signal }) => get<Page<Task>>("/tasks", { type, limit: MOST_TASKS }, signal),
+    enabled: fired.some((one) => one.task_id !== null),
+    refetchInterval: every,
+  });
+  return useMemo(() => new Map((data?.items ?? []).map((task) => [task.id, task.status])), [data]);
+}
+
+function Occurrences({ type, zone }: { type: string; zone: string }): ReactNode {
   const { t } = useTranslation();
   const { every } = useLive();
   const found = useQuery({
     queryKey: ["configs", "occurrences", type],
-    queryFn: ({ signal }) => get<Page<Occurrence>>(`/task-configs/${part(type)}/occurrences`, { limit: 20 }, signal),
+    queryFn: ({ signal }) => get<Page<Occurrence>>(`/task-configs/${part(type)}/occurrences`, { limit: FIRES }, signal),
     refetchInterval: every,
   });
   const items = found.data?.items ?? [];
+  const outcomes = useOutcomes(type, items);
   return (
     <Panel title={t("configs.occurrences")}>
       <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />
@@ -180,21 +196,31 @@ function Occurrences({ type }: { type: string }): ReactNode {
         {items.length === 0 ? (
           <Empty title={t("configs.no_occurrences")} />
         ) : (
-          <Table data-testid="occurrences">
-            <Table.Tbody>
-              {items.map((one) => (
-                <Table.Tr key={one.fire_at}>
-                  <Table.Td>{one.since && <><Time at={one.since} /> – </>}<Time at={one.fire_at} /></Table.Td>
-                  <Table.Td><Badge variant="dot" color={one.status === "FIRED" ? "teal.6" : "gray.5"} tt="none" miw="max-content">{t(one.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge></Table.Td>
-                  <Table.Td>{one.task_id ? <TextLink to={`/tasks/${one.task_id}`}><span className="mono">{one.task_id}</span></TextLink> : <Reason text={one.reason} />}</Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
+          <>
+            <Text size="xs" c="dimmed">{t("configs.on_clock", { zone })}</Text>
+            <Table data-testid="occurrences">
+              <Table.Tbody>
+                {items.map((one) => (
+                  <Table.Tr key={one.fire_at}>
+                    <Table.Td>{one.since && <><Time at={one.since} zone={zone} /> – </>}<Time at={one.fire_at} zone={zone} /></Table.Td>
+                    <Table.Td><Became of={one} outcome={outcomes.get(one.task_id ?? "")} /></Table.Td>
+                    <Table.Td>{one.task_id ? <TextLink to={`/tasks/${one.task_id}`}><span className="mono">{one.task_id}</span></TextLink> : <Reason text={one.reason} />}</Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </>
         )}
       </Known>
     </Panel>
   );
+}
+
+/** A fire is no success: how its task fared is told where it is known. */
+function Became({ of, outcome }: { of: Occurrence; outcome: TaskStatus | undefined }): ReactNode {
+  const { t } = useTranslation();
+  if (outcome) return <StatusBadge status={outcome} />;
+  return <Badge variant="dot" color="gray.5" tt="none" miw="max-content">{t(of.status === "FIRED" ? "configs.FIRED" : "configs.SKIPPED")}</Badge>;
 }
 
 /** Why a target was skipped: a word of ours, and what else there is to say of it. */

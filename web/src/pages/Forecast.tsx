@@ -38,6 +38,9 @@ function readSpan(query: URLSearchParams, now: number): Span {
   return { name, begin, end: begin + length, buckets, isChosen: !Number.isNaN(chosen) };
 }
 
+/** How many run at once, on average: of less than one no fraction says more. */
+const atOnce = (busy: number): string => (busy > 0 && busy < 1 ? `< ${count(1)}` : rate(busy));
+
 export default function Forecast(): ReactNode {
   const { t } = useTranslation();
   const { every } = useLive();
@@ -106,7 +109,7 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
         <SimpleGrid cols={{ base: 2, sm: 4 }}>
           <Field label={t("forecast.runs")}>{least(count(found.runs))}</Field>
           <Field label={t("forecast.work")}>{work === 0 ? "–" : leastWork(duration(work))}</Field>
-          <Field label={t("forecast.busiest")}>{busiest === null ? "–" : <>{leastWork(rate(busiest.busy))} · <Time at={busiest.begin} /></>}</Field>
+          <Field label={t("forecast.busiest")}>{busiest === null ? "–" : <>{leastWork(atOnce(busiest.busy))} · <Time at={busiest.begin} /></>}</Field>
           <Field label={t("forecast.room")}>{count(room)}</Field>
         </SimpleGrid>
       </Panel>
@@ -161,7 +164,7 @@ function useSay(): (bucket: ForecastBucket) => string {
     if (bucket.runs === 0 && !bucket.complete) return `${at} · ${t("forecast.not_known")}`;
     if (bucket.work_seconds === 0) return `${at} · ${t("forecast.bucket_runs", { runs })}`; // how long they take is not known
     const leastWork = (text: string): string => atLeast(text, bucket.complete && bucket.unknown_runs === 0);
-    return `${at} · ${t("forecast.bucket", { runs, work: leastWork(duration(bucket.work_seconds)), busy: leastWork(rate(bucket.busy)) })}`;
+    return `${at} · ${t("forecast.bucket", { runs, work: leastWork(duration(bucket.work_seconds)), busy: leastWork(atOnce(bucket.busy)) })}`;
   };
 }
 

@@ -35,6 +35,9 @@ interface Asked {
   workers: UseQueryResult<Page<Worker>>;
 }
 
+const getFailed = (signal: AbortSignal, type: readonly string[] = []): Promise<Page<Task>> =>
+  get("/tasks", { limit: GROUPED, status: ["FAILED", "TIMEOUT"], type: [...type], created_after: new Date(Date.now() - DAY_MS).toISOString() }, signal);
+
 function useAsked(): Asked {
   const { state, every } = useLive();
   const within = (ms: number): number | false => (state === "paused" ? false : ms);
@@ -47,7 +50,7 @@ function useAsked(): Asked {
     }),
     failed: useQuery({
       queryKey: ["failed"],
-      queryFn: ({ signal }) => get<Page<Task>>("/tasks", { limit: GROUPED, status: ["FAILED", "TIMEOUT"], created_after: new Date(Date.now() - DAY_MS).toISOString() }, signal),
+      queryFn: ({ signal }) => getFailed(signal),
       refetchInterval: within(FAILED_MS),
     }),
     report: useReport({ range: "24h", zone: LOCAL, type: "" }, REPORT_MS),
@@ -86,7 +89,7 @@ export default function Overview(): ReactNode {
       <Figures stats={stats.data} waiting={waiting.data} report={report.data} />
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
         <Activity report={report} version={stats.dataUpdatedAt} />
-        <Failures failed={failed} />
+        <Failures failed={failed} report={report.data} />
         <NextFires configs={configs} />
         <Nodes cluster={cluster} workers={workers} />
       </SimpleGrid>
@@ -144,6 +147,9 @@ function Counts({ stats }: { stats: Stats }): ReactNode {
   );
 }
 
+/** The counts of tasks are of now, those of a report of a moment ago. */
+const summedUntil = (report: Report | undefined): string => (report?.complete_until ? hour(Date.parse(report.complete_until)) : "–");
+
 function Figures({ stats, waiting, report }: { stats?: Stats; waiting?: QueueTypes; report?: Report }): ReactNode {
   const { t } = useTranslation();
   const totals = report?.totals;
@@ -158,7 +164,7 @@ function Figures({ stats, waiting, report }: { stats?: Stats; waiting?: QueueTyp
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, lg: 6 }} spacing="sm">
       <Figure label={t("overview.throughput")} value={t("overview.per_second", { rate: stats ? rate(stats.completed_per_second) : "–" })} note={t("overview.created_rate", { rate: stats ? rate(stats.created_per_second) : "–" })} to={reports} />
-      <Figure label={t("overview.success")} value={totals?.success_rate == null ? "–" : percent(totals.success_rate)} note={totals && ended(totals) > 0 ? t("overview.ended_today", { number: count(ended(totals)) }) : t("overview.today")} to={FAILED} />
+      <Figure label={t("overview.success")} value={totals?.success_rate == null ? "–" : percent(totals.success_rate)} note={totals && ended(totals) > 0 ? t("overview.ended_today", { number: count(ended(totals)), time: summedUntil(report) }) : t("overview.today")} to={FAILED} />
       <Figure label={t("overview.median")} value={run(totals?.run.p50_seconds)} note={t("overview.today")} to={reports} />
       <Figure label={t("overview.p95")} value={run(totals?.run.p95_seconds)} note={`p99 ${run(totals?.run.p99_seconds)}`} to={reports} />
       <Figure label={t("overview.lag")} value={oldest === undefined ? "–" : duration(Math.floor(oldest))} note={t("overview.due", { number: sum("ready") })} to="/queues" isBad={(oldest ?? 0) > LAG_SECONDS} />
@@ -185,6 +191,19 @@ function Figure({ label, value, note, to, isBad = false }: { label: string; valu
   );
 }
 
+/** The newest failures of types that others have pushed out of the newest of all. */
+function useRarer(failed: Asked["failed"], report: Report | undefined): readonly Task[] {
+  const seen = new Set(failed.data?.items.map((task) => task.type));
+  const missing = failed.data?.next_cursor ? (report?.most_failing ?? []).filter((type) => !seen.has(type)) : [];
+  const { data } = useQuery({
+    queryKey: ["failed", "rarer", ...missing],
+    queryFn: ({ signal }) => getFailed(signal, missing),
+    enabled: missing.length > 0,
+    staleTime: REPORT_MS,
+  });
+  return missing.length > 0 ? (data?.items ?? []) : [];
+}
+
 interface Group {
   type: string;
   code: string;
@@ -193,9 +212,10 @@ interface Group {
   last: Task;
 }
 
-function Failures({ failed }: Pick<Asked, "failed">): ReactNode {
+function Failures({ failed, report }: { failed: Asked["failed"]; report: Report | undefined }): ReactNode {
   const { t } = useTranslation();
-  const groups = useMemo(() => groupFailures(failed.data?.items ?? []), [failed.data]);
+  const rarer = useRarer(failed, report);
+  const groups = useMemo(() => groupFailures([...(failed.data?.items ?? []), ...rarer]), [failed.data, rarer]);
   return (
     <Panel title={t("overview.failures")} aside={<TextLink to={FAILED}>{t("overview.all_failures")}</TextLink>}>
       <Known of={[failed]}>

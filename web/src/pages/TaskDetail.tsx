@@ -1,7 +1,7 @@
 import { Alert, Badge, Button, Group, Menu, Modal, NativeSelect, Progress as Bar, SimpleGrid, Stack, Table, Tabs, Text, Textarea, Tooltip } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Copy, Pencil, RotateCcw, XCircle } from "lucide-react";
-import { type ReactNode, useMemo, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError, get, part, patch, post } from "../api";
 import { getCluster } from "../cluster";
@@ -35,6 +35,10 @@ export default function TaskDetail({ id }: { id: string }): ReactNode {
     refetchInterval: (query) => (query.state.data && ENDED.includes(query.state.data.status) ? false : every),
   });
   const record = useRecord(id);
+  const name = task.data && (task.data.name || task.data.type);
+  useEffect(() => {
+    if (name) document.title = `${oneLine(name, 60)} · ${t("nav.tasks")} · Rota`;
+  }, [name, t]);
   if (task.isPending) return <Loading />;
   if (task.isError && !task.data) {
     const isGone = task.error instanceof ApiError && task.error.problem.status === 404;

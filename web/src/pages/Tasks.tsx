@@ -1,4 +1,4 @@
-import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text } from "@mantine/core";
+import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { ArrowUpDown, ChevronRight, ChevronsLeft, RotateCcw, SlidersHorizontal, X, XCircle } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
@@ -11,7 +11,7 @@ import { SavedViews } from "../components/SavedViews";
 import { TaskExport } from "../components/TaskExport";
 import { Typed } from "../components/Typed";
 import { WorkerName } from "../components/WorkerName";
-import { absolute, count, Time } from "../format";
+import { absolute, count, Time, useTimeKind } from "../format";
 import { useLive } from "../live";
 import { useOnce } from "../once";
 import { go, useQueryState } from "../router";
@@ -21,6 +21,7 @@ import { type BulkCount, type Page, STATUSES, type Task, type TaskConfig, type T
 
 const LIMIT = 50;
 const SINCE = { "15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800 } as const;
+const SPAN = "span"; // from one moment to another
 const COLUMNS = ["type", "attempt", "duration", "worker", "priority", "created"] as const;
 type Column = (typeof COLUMNS)[number];
 const KEPT = "rota-task-columns";
@@ -34,6 +35,7 @@ interface Filter {
   q: string;
   metadata: Record<string, string>;
   created_after?: string;
+  created_before?: string;
 }
 
 function readFilter(query: URLSearchParams): Filter {
@@ -46,9 +48,15 @@ function readFilter(query: URLSearchParams): Filter {
     priority: query.getAll("priority"),
     q: query.get("q") ?? "",
     metadata: Object.fromEntries(factsOf(query.getAll("fact"))),
-    created_after: since ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - since * 1000).toISOString() : undefined,
+    created_after: since ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - since * 1000).toISOString() : moment(query, "from"),
+    created_before: moment(query, "to"),
   };
 }
+
+const moment = (query: URLSearchParams, name: "from" | "to"): string | undefined => {
+  const given = Date.parse(query.get(name) ?? "");
+  return query.get("since") !== SPAN || Number.isNaN(given) ? undefined : new Date(given).toISOString();
+};
 
 function toQuery(filter: Filter): Record<string, string | string[] | undefined> {
   const { metadata, ...rest } = filter;
@@ -185,9 +193,15 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
       <NativeSelect
         label={t("tasks.since")}
         value={query.get("since") ?? ""}
-        onChange={(event) => change({ since: event.currentTarget.value })}
-        data={[{ value: "", label: t("tasks.any") }, ...Object.keys(SINCE).map((value) => ({ value, label: t(`tasks.last_${value as keyof typeof SINCE}`) }))]}
+        onChange={(event) => change({ since: event.currentTarget.value, from: null, to: null })}
+        data={[{ value: "", label: t("tasks.any") }, ...Object.keys(SINCE).map((value) => ({ value, label: t(`tasks.last_${value as keyof typeof SINCE}`) })), { value: SPAN, label: t("tasks.span") }]}
       />
+      {query.get("since") === SPAN && (
+        <>
+          <Moment label={t("tasks.from")} value={moment(query, "from")} onChange={(from) => change({ from })} />
+          <Moment label={t("tasks.to")} value={moment(query, "to")} onChange={(to) => change({ to })} />
+        </>
+      )}
       <NativeSelect
         label={t("tasks.priority")}
         value={query.get("priority") ?? ""}
@@ -208,6 +222,15 @@ function Filters({ query, change }: { query: URLSearchParams; change: Change }):
       )}
     </Group>
   );
+}
+
+/** A moment on the clock that the visitor chose; in the address it stands in UTC, and means the same to everybody. */
+function Moment({ label, value, onChange }: { label: string; value: string | undefined; onChange: (iso: string | null) => void }): ReactNode {
+  const isUtc = useTimeKind() === "utc";
+  const shift = (ms: number): number => (isUtc ? 0 : new Date(ms).getTimezoneOffset() * 60_000);
+  const shown = value === undefined ? "" : new Date(Date.parse(value) - shift(Date.parse(value))).toISOString().slice(0, 16);
+  const read = (text: string): string | null => (text === "" ? null : new Date(isUtc ? `${text}Z` : text).toISOString());
+  return <TextInput type="datetime-local" label={label} description={isUtc ? "UTC" : undefined} defaultValue={shown} key={String(isUtc)} onChange={(event) => onChange(read(event.currentTarget.value))} />;
 }
 
 type Facts = ReadonlyMap<string, string>; // of a key that is given twice the last value counts
@@ -397,12 +420,12 @@ function selection(filter: Filter, states: readonly TaskStatus[]): object {
 /** What a filter says, in the words of the page; nothing where there is none. */
 function useDescribe(): (filter: Filter) => string {
   const { t } = useTranslation();
-  return ({ status, type, worker, priority, q, metadata, created_after: after }) => {
+  return ({ status, type, worker, priority, q, metadata, created_after: after, created_before: before }) => {
     const named: [string, string][] = [
       [t("tasks.search"), q],
       [t("tasks.status"), status.map((one) => t(`status.${one as TaskStatus}`, one)).join(" | ")],
       [t("tasks.type"), type.join(" | ")],
-      [t("tasks.since"), after ? `≥ ${absolute(after)}` : ""],
+      [t("tasks.since"), [after && `≥ ${absolute(after)}`, before && `< ${absolute(before)}`].filter(Boolean).join(" ")],
       [t("tasks.priority"), priority.join(" | ")],
       [t("tasks.worker"), worker],
       [t("tasks.metadata"), Object.entries(metadata).map(([key, value]) => `${key}=${value}`).join(" ")],

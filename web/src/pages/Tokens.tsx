@@ -105,7 +105,7 @@ function Make({ onClose }: { onClose: () => void }): ReactNode {
   const [error, setError] = useState<unknown>(null);
   const [isBusy, once] = useOnce();
   const isAtRisk = isBusy || made !== null; // a secret nobody has taken down
-  useUnsaved(isAtRisk);
+  useUnsaved(isAtRisk, "shown");
   const close = (): void => {
     if (!isBusy) onClose();
   };

@@ -21,6 +21,7 @@ from rota.domain.task import LogKind, TaskState
 FLUSH_EVERY = timedelta(milliseconds=200)
 PROGRESS_EVERY = 1.0  # seconds, for each task
 MOST_LINES = 500  # in one write
+KIND_OF = {LogLevel.WARNING: LogKind.WARNING, LogLevel.ERROR: LogKind.ERROR}  # any other is kept as INFO
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class AttemptBook:
         self._late: tuple[float, str] | None = None
 
     def log(self, message: str, *, level: LogLevel = LogLevel.INFO, detail: str = "") -> None:
-        self._add(message, detail, kind=LogKind.ERROR if level is LogLevel.ERROR else LogKind.INFO)
+        self._add(message, detail, kind=KIND_OF.get(level, LogKind.INFO))
 
     def progress(self, fraction: float, message: str = "") -> None:
         """At most one line a second; the last is written a second after the one before, or when the attempt ends."""

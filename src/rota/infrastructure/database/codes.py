@@ -13,5 +13,5 @@ STATUS_CODES = {
     TaskStatus.CANCELLED: 8,
 }
 STATUS_OF = {code: status for status, code in STATUS_CODES.items()}
-KIND_CODES = {LogKind.STATE_CHANGE: 0, LogKind.RETRY: 1, LogKind.ERROR: 2, LogKind.INFO: 3}
+KIND_CODES = {LogKind.STATE_CHANGE: 0, LogKind.RETRY: 1, LogKind.ERROR: 2, LogKind.INFO: 3, LogKind.WARNING: 4}
 KIND_OF = {code: kind for kind, code in KIND_CODES.items()}

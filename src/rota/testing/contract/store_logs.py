@@ -55,7 +55,7 @@ class TestLogs:
             message="it broke",
             detail="at line 1",
         )
-        plain = _line(task_id, 8)
+        plain = replace(_line(task_id, 8), kind=LogKind.WARNING)
         await store.logs.append([full, plain])
         assert await store.logs.read(task_id) == [full, plain]
 

@@ -26,16 +26,17 @@ async def test_lines_are_kept_in_order_after_the_grant_and_before_the_end() -> N
     async def talk(job: Job, reports: Reports) -> Outcome:
         reports.log("one")
         reports.log("two", level=LogLevel.ERROR, detail="Traceback")
+        reports.log("three", level=LogLevel.WARNING)
         return Succeeded()
 
     async with a_stage(talk) as stage:
         await stage.grant(1)
         await stage.until_status(1, SUCCESS)
         record = await stage.store.logs.read(TaskId(1))
-        assert [entry.message for entry in record] == ["", "", "one", "two", ""]
-        assert [entry.kind for entry in record][2:4] == [LogKind.INFO, LogKind.ERROR]
+        assert [entry.message for entry in record] == ["", "", "one", "two", "three", ""]
+        assert [entry.kind for entry in record][2:5] == [LogKind.INFO, LogKind.ERROR, LogKind.WARNING]
         assert record[3].detail == "Traceback"
-        assert {entry.attempt for entry in record[2:4]} == {1}
+        assert {entry.attempt for entry in record[2:5]} == {1}
 
 
 @virtually
