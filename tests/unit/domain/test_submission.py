@@ -94,7 +94,7 @@ def test_a_config_that_is_missing_or_disabled_or_someone_elses_makes_no_task(con
     [
         ("type", {"type": "two words"}),
         ("name", {"name": "x" * 201}),
-        ("payload", {"payload": {"a": float("nan")}}),
+        ("payload.a", {"payload": {"a": float("nan")}}),
         ("metadata.a", {"metadata": {"a": 1}}),
         ("metadata", {"metadata": None}),
         ("priority", {"priority": 10}),
