@@ -81,6 +81,14 @@ def test_every_reason_to_skip_a_fire_has_words() -> None:
     assert words == set(SkipReason)
 
 
+def test_every_reason_that_sends_an_attempt_back_has_words() -> None:
+    words = {key.removeprefix("task.sent_back.") for key in read("en") if key.startswith("task.sent_back.")}
+    code = "\n".join(
+        path.read_text("utf-8") for name in ("domain", "application") for path in (SOURCES / name).rglob("*.py")
+    )
+    assert words == set(re.findall(r"(?:HandedBack|\.released)\(\"(\w+)\"", code))
+
+
 def test_everything_that_the_audit_log_notes_has_words() -> None:
     words = {key.removeprefix("audit.actions.") for key in read("en") if key.startswith("audit.actions.")}
     code = "\n".join(path.read_text("utf-8") for name in NOTING for path in (SOURCES / name).rglob("*.py"))

@@ -9,7 +9,7 @@ import { COLORS, CopyIcon, Empty, Field, Foreign, hue, isTelling, JsonView, Key,
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
 import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
-import { useWorkerNames, WorkerName } from "../components/WorkerName";
+import { useWorkerName, WorkerName } from "../components/WorkerName";
 import { copy } from "../copy";
 import { absolute, between, count, duration, Elapsed, percent, Time, useNow, useTimeKind } from "../format";
 import { useServerWords } from "../i18n";
@@ -225,7 +225,8 @@ function Why({ task }: { task: Task }): ReactNode {
   });
   const words = useServerWords(loadWhy);
   const kind = useTimeKind();
-  const nameOf = useWorkerNames();
+  const worker = why.data?.worker_id ?? null;
+  const name = useWorkerName(worker);
   const lacksWorker = why.data?.reason === "no_worker_for_type";
   const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal), enabled: lacksWorker });
   if (!why.data) return null;
@@ -233,8 +234,7 @@ function Why({ task }: { task: Task }): ReactNode {
   const isAlone = cluster.data?.coordinator === "memory"; // one process, which no other worker can join
   const said = explain(why.data, task, { words, zone: kind === "utc" ? "UTC" : undefined, isAlone, outcome: t(`status.${why.data.status}`) });
   const isHelped = lacksWorker && cluster.data && !isAlone && (why.data.executor ?? "local") === "local"; // by a worker that has the code
-  const worker = why.data.worker_id;
-  const sentence = worker === null ? said : said.replaceAll(worker, oneLine(nameOf(worker) ?? worker, 60));
+  const sentence = worker === null ? said : said.replaceAll(worker, oneLine(name ?? worker, 60));
   const title = i18n.exists(`why.${reason}`) ? t(`why.${reason}`) : why.data.reason;
   return (
     <Alert role="note" variant="light" color={hue(task.status)} title={`${t("task.why")} ${title}`} data-testid="why">
@@ -428,8 +428,7 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
                     <Table.Td className="number" data-label={t("tasks.duration")}><Elapsed from={one.from} to={one.to} /></Table.Td>
                     <Table.Td data-label={t("tasks.worker")}><WorkerName id={one.worker} /></Table.Td>
                     <Table.Td data-label={t("task.outcome")}>
-                      <StatusBadge status={next?.status ?? "PROCESSING"}>{next?.status === "RETRYING" && all[all.indexOf(next) + 1]?.status === "PROCESSING" ? t("task.was_retried") : undefined}</StatusBadge>
-                      {one.message && <Text size="xs" c="dimmed"><Foreign text={one.message} /></Text>}
+                      <Outcome attempt={one} next={next} wasRetried={next?.status === "RETRYING" && all[all.indexOf(next) + 1]?.status === "PROCESSING"} />
                     </Table.Td>
                   </Table.Tr>
                 );
@@ -439,5 +438,19 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
         </Table.ScrollContainer>
       )}
     </Panel>
+  );
+}
+
+/** How an attempt ended: one that came back to the queue with the reason in words, which is no state to wonder about. */
+function Outcome({ attempt, next, wasRetried }: { attempt: Stretch; next: Stretch | undefined; wasRetried: boolean }): ReactNode {
+  const { t, i18n } = useTranslation();
+  const { message } = attempt;
+  const reason = message as "worker_lost";
+  if (next?.status === "PENDING" && i18n.exists(`task.sent_back.${reason}`)) return <StatusBadge status="PENDING">{t(`task.sent_back.${reason}`)}</StatusBadge>;
+  return (
+    <>
+      <StatusBadge status={next?.status ?? "PROCESSING"}>{wasRetried ? t("task.was_retried") : undefined}</StatusBadge>
+      {message && <Text size="xs" c="dimmed"><Foreign text={message} /></Text>}
+    </>
   );
 }
