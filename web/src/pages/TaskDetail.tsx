@@ -230,7 +230,7 @@ function Why({ task }: { task: Task }): ReactNode {
   const lacksWorker = why.data?.reason === "no_worker_for_type";
   const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal), enabled: lacksWorker });
   if (!why.data) return null;
-  const reason = why.data.reason as "running";
+  const reason = (isDraining(why.data) ? "workers_draining" : why.data.reason) as "running";
   const isAlone = cluster.data?.coordinator === "memory"; // one process, which no other worker can join
   const said = explain(why.data, task, { words, zone: kind === "utc" ? "UTC" : undefined, isAlone, outcome: t(`status.${why.data.status}`) });
   const isHelped = lacksWorker && cluster.data && !isAlone && (why.data.executor ?? "local") === "local"; // by a worker that has the code
@@ -240,9 +240,13 @@ function Why({ task }: { task: Task }): ReactNode {
     <Alert role="note" variant="light" color={hue(task.status)} title={`${t("task.why")} ${title}`} data-testid="why">
       <Text size="sm" className="foreign">{sentence}</Text>
       {isHelped && <Text size="sm" className="mono foreign" mt={4}>rota worker --app {oneLine(why.data.module ?? "FILE.py")}</Text>}
+      {why.data.reason === "workers_busy" && <TextLink to="/workers">{t("nav.workers")}</TextLink>}
     </Alert>
   );
 }
+
+/** Whether nobody takes the task though they might have room: somebody drained them all. */
+const isDraining = ({ reason, draining, workers }: Explanation): boolean => reason === "workers_busy" && draining === workers;
 
 const loadWhy = (): Promise<{ default: Readonly<Record<string, string>> }> => import("../locales/why.zh-CN.json");
 
@@ -264,12 +268,15 @@ function explain(why: Explanation, task: Task, { words, zone, isAlone, outcome }
   return oneLine(template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => String(values[name] ?? "–")), 1000);
 }
 
-function formOf({ reason, status, attempt, executor, module, error_code: failed }: Explanation, isAlone: boolean): string {
+function formOf(why: Explanation, isAlone: boolean): string {
+  const { reason, status, attempt, executor, module, error_code: failed } = why;
   if (reason === "no_worker_for_type") {
     const lack = module ? "_module" : (executor ?? "local") === "local" ? "" : "_executor";
     return (isAlone ? "no_worker_alone" : reason) + lack;
   }
   if (reason === "ended" && failed) return "ended_error";
+  if (isDraining(why)) return "workers_draining";
+  if (reason === "workers_busy" && why.draining) return "workers_busy_draining";
   if (reason !== "not_due" || attempt === 0) return reason;
   return status === "RETRYING" ? "not_due_retrying" : "not_due_returned";
 }
