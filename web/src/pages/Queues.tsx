@@ -1,4 +1,4 @@
-import { ActionIcon, Alert, Badge, Button, Group, NumberInput, Paper, Popover, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Alert, Badge, Button, Group, Paper, Popover, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Pause, Pencil, Play } from "lucide-react";
 import { type FormEvent, type ReactNode, useState } from "react";
@@ -8,6 +8,7 @@ import { Empty, Foreign, Known, PageHead, Panel, TextLink } from "../components/
 import { redefine } from "../components/configs";
 import { useConfirm } from "../components/confirm";
 import { Levels } from "../components/Levels";
+import { NumberField } from "../components/NumberField";
 import { notifyDone, notifyProblem, ProblemAlert, Problems } from "../components/problem";
 import { count, duration, exact } from "../format";
 import { useLive } from "../live";
@@ -201,8 +202,8 @@ function LimitsEditor({ config }: { config: TaskConfig }): ReactNode {
       <Popover.Dropdown>
         <form onSubmit={(event) => void store(event)}>
           <Stack gap="xs">
-            <NumberInput size="xs" label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} allowDecimal={false} value={atOnce} onChange={setAtOnce} />
-            <NumberInput size="xs" label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={rate} onChange={setRate} />
+            <NumberField size="xs" label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} allowDecimal={false} value={atOnce} onChange={setAtOnce} />
+            <NumberField size="xs" label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={rate} onChange={setRate} />
             <ProblemAlert error={error} />
             <Button size="xs" type="submit">{t("common.apply")}</Button>
           </Stack>

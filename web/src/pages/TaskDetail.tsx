@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import { ApiError, get, part, patch, post } from "../api";
 import { getCluster } from "../cluster";
 import { COLORS, CopyIcon, Empty, Field, Foreign, hue, isTelling, JsonView, Key, Loading, PageHead, paint, Panel, StatusBadge, TaskDuration, TextLink, TextView } from "../components/bits";
+import { CODE } from "../components/code";
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
 import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
@@ -175,7 +176,7 @@ function EditedRun({ task, onClose }: { task: Task; onClose: () => void }): Reac
   return (
     <Modal opened onClose={close} closeOnEscape={!isChanged} closeOnClickOutside={!isChanged} title={t("task.run_edited")} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
       <Stack>
-        <Textarea label={t("task.input")} autosize minRows={8} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }} data-autofocus />
+        <Textarea label={t("task.input")} autosize minRows={8} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={CODE} data-autofocus />
         <ProblemAlert error={error} />
         <Group justify="flex-end">
           <Button variant="default" onClick={close}>{t("common.back")}</Button>
