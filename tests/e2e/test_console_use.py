@@ -260,7 +260,7 @@ def test_what_waits_and_runs_is_named_so_and_by_priority_is_what_is_ready(visito
     page.route("**/api/v1/queues", lambda route: route.fulfill(json=figures))
     visitor.go(path)
     expect(page.get_by_role("heading", name="Waiting and running")).to_be_visible()
-    table = page.get_by_role("table", name="Ready, by priority")
+    table = page.get_by_role("table", name="In the queue, by priority")
     expect(table.get_by_role("row")).to_contain_text("Priority 5")
 
 
