@@ -362,7 +362,7 @@ function Bulk({ query, chosen, types, onDone }: BulkProps): ReactNode {
         if (begun.current.key !== key) begun.current = { key, at: (await getCluster()).now };
         const done = await apply(action, wanted, key);
         notifyDone(action === "retry" ? <NewTasks number={done.changed} to={toNew(query, begun.current.at, isAll ? null : types)} /> : t("tasks.bulk_done", { changed: count(done.changed), matched: count(done.matched) }));
-        setAll(false);
+        if (action === "retry") setAll(false); // a second time it would make them all once more
         onDone();
       });
     } catch (error) {
