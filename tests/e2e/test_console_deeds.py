@@ -161,8 +161,36 @@ def test_many_that_were_run_again_though_no_answer_came_are_not_run_again_twice(
     expect(page.get_by_role("alert")).to_contain_text("does not answer")
     retry.click()
     page.get_by_role("dialog").get_by_role("button", name="Retry").click()
-    expect(page.get_by_text("2 of 2 changed")).to_be_visible()
-    assert len(list(client.tasks.list(type="deeds.many"))) == 4
+    expect(page.get_by_text("2 new tasks")).to_be_visible()
+    made = {task.id for task in client.tasks.list(type="deeds.many")} - {task.id for task in ended}
+    assert len(made) == 2
+    page.get_by_role("link", name="Show them").click()
+    rows = page.locator("[data-task]")
+    expect(rows).to_have_count(2)
+    assert {row.get_attribute("data-task") for row in rows.all()} == made
+
+
+def test_all_that_match_are_run_again_after_a_warning_and_the_new_ones_are_shown(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("deeds.again", {"executor": {"type": "local"}})
+    client.submit_many("deeds.again", [{}, {}, {}])
+    client.tasks.cancel_all(type="deeds.again")
+    page = visitor.page
+    visitor.go("/tasks?type=deeds.again&status=CANCELLED")
+    switch = page.get_by_role("switch", name="All that match")
+    switch.check()
+    page.get_by_role("button", name="Retry").click()
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text("Tasks that were run again before are run once more, too.")
+    question.get_by_role("button", name="Retry").click()
+    expect(page.get_by_text("3 new tasks")).to_be_visible()
+    expect(switch).not_to_be_checked()
+    page.get_by_role("link", name="Show them").click()
+    expect(page.locator("[data-task]")).to_have_count(3)
+    expect(page.get_by_test_id("tasks")).not_to_contain_text("Cancelled")
+    page.get_by_label("Created", exact=True).select_option("24h")
+    expect(page.locator("[data-task]")).to_have_count(6)
 
 
 def test_all_that_match_are_those_of_the_last_minutes_however_long_the_page_was_open(

@@ -81,6 +81,49 @@ def test_a_number_with_a_fraction_is_typed_into_a_field(visitor: Visitor, client
     assert (executor["response_timeout_seconds"], executor["concurrency"]) == (0.5, 12)
 
 
+def test_an_underscore_is_seen_where_code_is_typed(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go("/task-configs/+new")
+    page.get_by_label("Executor", exact=True).select_option("local")
+    field = page.get_by_label("Function")
+    pictures = []
+    for text in ("tasks:send_email", "tasks:send email"):
+        field.fill(text)
+        field.blur()
+        field.screenshot()  # the first one may have the end of a transition
+        pictures.append(field.screenshot(animations="disabled"))
+    assert pictures[0] != pictures[1]
+
+
+def test_a_number_out_of_bounds_stays_as_it_is_typed_and_is_told_at_its_field(
+    visitor: Visitor, client: rota.Client
+) -> None:
+    client.configs.put("bounds.kept", {"executor": {"type": "local"}, "max_concurrent": 3})
+    page = visitor.page
+    visitor.go("/queues")
+    row = page.locator("[data-type='bounds.kept']")
+    row.get_by_role("button", name="Limits").click()
+    limit = page.get_by_label("At most at once")
+    limit.fill("0")
+    page.get_by_role("button", name="Apply").click()
+    expect(limit).to_have_value("0")
+    expect(limit).to_have_accessible_description("At least 1")
+    limit.fill("5")
+    page.get_by_role("button", name="Apply").click()
+    expect(row).to_contain_text("5 at once")
+    visitor.go("/task-configs/bounds.kept")
+    page.get_by_role("button", name="Edit").click()
+    timeout = page.get_by_label("Timeout, seconds")
+    timeout.fill("-5")
+    page.get_by_role("button", name="Save").first.click()
+    expect(timeout).to_have_value("-5")
+    expect(timeout).to_have_accessible_description("At least 0.1")
+    timeout.fill("5")
+    save(page, "bounds.kept")
+    stored = client.configs.get("bounds.kept")
+    assert (stored.max_concurrent, stored.timeout_seconds) == (5, 5)
+
+
 def test_a_type_that_is_kept_in_files_stays_one_of_them(visitor: Visitor, client: rota.Client) -> None:
     client.configs.put("files.nightly", {"executor": {"type": "local"}, "source": "shop"})
     page = visitor.page

@@ -20,7 +20,7 @@ def row_of(visitor: Visitor, task_type: str) -> Locator:
     return visitor.page.locator(f"[data-type='{task_type}']")
 
 
-def test_what_waits_of_a_type_is_seen_limited_and_paused(visitor: Visitor, client: rota.Client) -> None:
+def test_what_waits_of_a_type_is_seen_limited_and_disabled(visitor: Visitor, client: rota.Client) -> None:
     client.configs.put("queued.nobody", {"executor": {"type": "local"}, "payload": {"kept": True}})
     client.submit_many("queued.nobody", [{} for _ in range(3)], priority=5)
     client.submit("queued.nobody", delay="1h")
@@ -35,14 +35,29 @@ def test_what_waits_of_a_type_is_seen_limited_and_paused(visitor: Visitor, clien
     expect(row).to_contain_text("4 at once · 2.5 per second")
     stored = client.configs.get("queued.nobody")
     assert (stored.max_concurrent, stored.rate_per_second, stored.payload) == (4, 2.5, {"kept": True})
-    row.get_by_role("button", name="Pause").click()
-    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-    expect(row).to_contain_text("Paused")
-    row.get_by_role("button", name="Resume").click()
-    expect(row.get_by_text("Paused")).to_have_count(0)
+    row.get_by_role("button", name="Disable").click()
+    page.get_by_role("dialog").get_by_role("button", name="Disable").click()
+    expect(row).to_contain_text("Disabled")
+    row.get_by_role("button", name="Enable").click()
+    expect(row.get_by_text("Disabled")).to_have_count(0)
     row.get_by_role("link", name="3", exact=True).click()
     expect(page).to_have_url(re.compile(r"/tasks\?type=queued\.nobody&status=PENDING"))
     expect(page.get_by_test_id("tasks").get_by_role("row")).to_have_count(5)
+
+
+def test_a_schedule_rests_with_a_note_while_its_type_can_be_run(visitor: Visitor, client: rota.Client) -> None:
+    client.configs.put("rests.nightly", {"executor": {"type": "local"}, "schedule": {"cron": "0 3 * * *"}})
+    page = visitor.page
+    visitor.go("/task-configs/rests.nightly")
+    page.get_by_role("button", name="Pause the schedule").click()
+    page.get_by_label("Why").fill("stocktaking")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text("Its schedule is paused")).to_be_visible()
+    expect(page.get_by_text("stocktaking", exact=True).first).to_be_visible()
+    expect(page.get_by_role("button", name="Run now")).to_be_enabled()
+    assert client.configs.get("rests.nightly").enabled
+    page.get_by_role("button", name="Resume the schedule").click()
+    expect(page.get_by_text("Its schedule is paused")).to_have_count(0)
 
 
 def test_limits_that_somebody_else_changed_meanwhile_are_not_overwritten(visitor: Visitor, client: rota.Client) -> None:

@@ -219,6 +219,24 @@ def test_workers_are_known_by_name_with_their_version_and_what_they_hold(visitor
     client.tasks.cancel(task.id)
 
 
+def test_a_worker_that_has_ended_keeps_its_name_in_the_history(visitor: Visitor, client: rota.Client) -> None:
+    task = client.submit("shop.greet").wait("60s")
+    page = visitor.page
+    (worker,) = client.workers.list()
+
+    def answer(route: Route) -> None:  # as after a restart: of those that live it is none
+        if "all=true" in route.request.url:
+            route.continue_()
+        else:
+            route.fulfill(json={"items": [], "next_cursor": None})
+
+    page.route("**/api/v1/workers?*", answer)
+    visitor.go("/tasks?type=shop.greet")
+    expect(page.locator(f"[data-task='{task.id}']").get_by_role("link", name=worker.name)).to_be_visible()
+    visitor.go(f"/tasks/{task.id}")
+    expect(page.get_by_test_id("attempts").get_by_role("link", name=worker.name)).to_be_visible()
+
+
 def test_the_cluster_tells_whether_its_store_and_coordinator_answer(visitor: Visitor) -> None:
     page = visitor.page
     visitor.go("/cluster")
@@ -242,7 +260,7 @@ def test_what_waits_and_runs_is_named_so_and_by_priority_is_what_is_ready(visito
     page.route("**/api/v1/queues", lambda route: route.fulfill(json=figures))
     visitor.go(path)
     expect(page.get_by_role("heading", name="Waiting and running")).to_be_visible()
-    table = page.get_by_role("table", name="Ready, by priority")
+    table = page.get_by_role("table", name="In the queue, by priority")
     expect(table.get_by_role("row")).to_contain_text("Priority 5")
 
 
@@ -304,6 +322,18 @@ def test_a_cancelled_task_is_no_error_and_an_attempt_that_was_retried_says_so(
     attempts = page.get_by_test_id("attempts").get_by_role("row")
     expect(attempts.nth(1)).to_contain_text("Failed, tried again")
     expect(attempts.nth(3)).to_contain_text("Succeeded")
+
+
+def test_an_attempt_that_came_back_says_why_in_either_language(visitor: Visitor, client: rota.Client) -> None:
+    task = client.submit("shop.settle").wait("60s")
+    page = visitor.page
+    visitor.go(f"/tasks/{task.id}")
+    first = page.get_by_test_id("attempts").get_by_role("row").nth(1)
+    expect(first).to_contain_text("Put off by itself")
+    expect(first).not_to_contain_text("Pending")
+    page.get_by_label("Language").select_option("zh-CN")
+    expect(first).to_contain_text("任务自行推迟")
+    page.get_by_label("语言").select_option("en")
 
 
 def test_what_is_wrong_is_shown_at_its_field_until_that_is_changed(visitor: Visitor) -> None:

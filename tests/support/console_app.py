@@ -24,6 +24,12 @@ async def sync(ctx: rota.Context) -> str:
     return "in step"
 
 
+@rota.task("shop.settle")
+async def settle(ctx: rota.Context) -> None:
+    if ctx.attempt == 1:
+        raise rota.Snooze("1s")
+
+
 @rota.task("shop.export", timeout="30m")
 async def export(ctx: rota.Context, rows: int = 100) -> None:
     """Goes on until somebody cancels it."""

@@ -96,6 +96,7 @@ export interface Explanation {
   keeps_firing: boolean;
   error_code: string | null;
   error_message: string | null;
+  draining: number | null;
 }
 
 export interface Retry {

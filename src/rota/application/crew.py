@@ -75,6 +75,10 @@ class Crew:
             return len(self._who_support(task_type, executor))
         return self._counts.get(ANY_TYPE, 0) + sum(self._counts[name] for name in names)
 
+    def count_draining(self, task_type: str, executor: str = "") -> int:
+        """How many of them take nothing new until somebody resumes them."""
+        return sum(worker.is_draining for worker in self._who_support(task_type, executor))
+
     def _names_for(self, task_type: str, executor: str) -> list[str]:
         """By which names workers support a type, apart from those that support all; mostly there is one at most."""
         return [name for name in names_of(task_type, executor) if name in self._counts]

@@ -37,6 +37,7 @@ class Explanation:
     attempt: int = 0
     worker_id: WorkerId | None = None
     workers: int | None = None  # that support the type
+    draining: int | None = None  # of those workers
     room: int | None = None  # attempts that they could start now
     running: int | None = None  # attempts of the type, where their number is limited
     max_concurrent: int | None = None
@@ -121,6 +122,7 @@ class ExplainTask:
         return replace(
             _outline(scene.task, (reason, sentence)),
             workers=scene.crew.count_for(task_type, _executor_of(config)),
+            draining=scene.crew.count_draining(task_type, _executor_of(config)),
             room=scene.crew.room_for(task_type, _executor_of(config)),
             running=scene.running,
             max_concurrent=config.max_concurrent if config is not None else None,
@@ -146,7 +148,7 @@ class ExplainTask:
             text = f"{scene.running} of the type {task_type} run, and no more than {config.max_concurrent} may."
             return Reason.TYPE_LIMIT, text
         if not crew.room_for(*kind):
-            return Reason.WORKERS_BUSY, f"All workers that support it ({workers}) are busy or draining."
+            return Reason.WORKERS_BUSY, _tell_busy(workers, crew.count_draining(*kind))
         if scene.now - scene.task.state.due_at > PROMPT:
             if config is not None and config.rate_per_second is not None:
                 text = (
@@ -206,6 +208,14 @@ def _tell_lack_alone(executor: str, module: str | None) -> str:
     if executor == LOCAL:
         return f": {alone} with the file that has its function (rota dev FILE.py, or rota server --app FILE.py)."
     return f", which needs the executor {executor}: {alone} with that, and * or {types_by(executor)} in worker.types."
+
+
+def _tell_busy(workers: int, draining: int) -> str:
+    who = f"All workers that support it ({workers}) are"
+    if not draining:
+        return f"{who} busy."
+    way = "they take nothing new until they are resumed (rota worker resume ID)"
+    return f"{who} draining: {way}." if draining == workers else f"{who} busy or, {draining} of them, draining: {way}."
 
 
 def _find_skipping(scene: _Scene) -> Overlap | None:

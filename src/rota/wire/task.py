@@ -195,7 +195,8 @@ class Explanation(Answer):
 
     `executor`, `module`: what a worker would need that none has. `overlap`: the rule by which targets of its schedule
     are skipped until it has ended, or begun. `keeps_firing`: its schedule goes on, though nobody runs what it fires.
-    `error_code`, `error_message`: of the last attempt that failed, or of the end. A server of an earlier release tells
+    `error_code`, `error_message`: of the last attempt that failed, or of the end. `draining`: how many of the workers
+    that support its type take nothing new until they are resumed. A server of an earlier release tells
     nothing of these.
     """
 
@@ -219,3 +220,4 @@ class Explanation(Answer):
     keeps_firing: bool = False
     error_code: str | None = None
     error_message: str | None = None
+    draining: int | None = None

@@ -186,7 +186,28 @@ async def test_busy_and_draining_workers_are_counted(stage: Stage) -> None:
     await stage.submit(1, 2)
     async with stage.reigning():
         answer = await ask(stage, 2)
-    assert (answer.reason, answer.workers, answer.room) == (Reason.WORKERS_BUSY, 2, 0)
+    assert (answer.reason, answer.workers, answer.draining, answer.room) == (Reason.WORKERS_BUSY, 2, 1, 0)
+    assert "(2) are busy or, 1 of them, draining" in answer.sentence
+
+
+@staged
+async def test_a_worker_that_is_busy_is_not_called_draining(stage: Stage) -> None:
+    await crown(stage)
+    await stage.hire(1, capacity=1)
+    await stage.submit(1, 2)
+    async with stage.reigning():
+        assert (await ask(stage, 2)).sentence == "All workers that support it (1) are busy."
+
+
+@staged
+async def test_where_all_workers_drain_it_says_what_helps(stage: Stage) -> None:
+    await crown(stage)
+    await stage.hire(1, is_draining=True)
+    await stage.submit(1)
+    answer = await ask(stage, 1)
+    assert (answer.reason, answer.workers, answer.draining) == (Reason.WORKERS_BUSY, 1, 1)
+    way = "they take nothing new until they are resumed (rota worker resume ID)"
+    assert answer.sentence == f"All workers that support it (1) are draining: {way}."
 
 
 def test_a_limit_is_told_with_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:

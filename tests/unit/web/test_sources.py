@@ -69,8 +69,9 @@ def test_all_chinese_texts_have_one_word_for_a_thing() -> None:
 def test_every_reason_to_wait_is_told_in_chinese() -> None:
     words = json.loads((LOCALES / "why.zh-CN.json").read_text("utf-8"))
     lacks = {f"no_worker_{where}{what}" for where in ("for_type", "alone") for what in ("", "_module", "_executor")}
+    busy = {"workers_busy_draining", "workers_draining"}
     meanwhile = {"skips_skip", "skips_queue_one", "keeps_firing"}
-    assert words.keys() == {*Reason, "not_due_retrying", "not_due_returned", "ended_error"} | lacks | meanwhile
+    assert words.keys() == {*Reason, "not_due_retrying", "not_due_returned", "ended_error"} | lacks | busy | meanwhile
     told = build_document(OPERATIONS)["components"]["schemas"]["Explanation"]["properties"]
     blanks = {blank for text in words.values() for blank in BLANK.findall(text)}
     assert blanks <= {*told, "at", "error", "type", "outcome"}
@@ -79,6 +80,14 @@ def test_every_reason_to_wait_is_told_in_chinese() -> None:
 def test_every_reason_to_skip_a_fire_has_words() -> None:
     words = {key.removeprefix("configs.reasons.") for key in read("en") if key.startswith("configs.reasons.")}
     assert words == set(SkipReason)
+
+
+def test_every_reason_that_sends_an_attempt_back_has_words() -> None:
+    words = {key.removeprefix("task.sent_back.") for key in read("en") if key.startswith("task.sent_back.")}
+    code = "\n".join(
+        path.read_text("utf-8") for name in ("domain", "application") for path in (SOURCES / name).rglob("*.py")
+    )
+    assert words == set(re.findall(r"(?:HandedBack|\.released)\(\"(\w+)\"", code))
 
 
 def test_everything_that_the_audit_log_notes_has_words() -> None:

@@ -1,7 +1,7 @@
 // Define a type, or change it. What the server would refuse is refused by the server, and shown at its field; what it
 // would fire is shown while the schedule is typed.
 
-import { Button, Group, MultiSelect, NativeSelect, NumberInput, SegmentedControl, SimpleGrid, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { Button, Group, MultiSelect, NativeSelect, SegmentedControl, SimpleGrid, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
@@ -12,7 +12,9 @@ import { oneLine } from "../text";
 import type { CalendarSummary, Page, SchedulePreview, TaskConfig } from "../types";
 import { useUnsaved } from "../unsaved";
 import { Command, PageHead, Panel } from "./bits";
+import { CODE } from "./code";
 import { ExecutorFields } from "./ExecutorFields";
+import { NumberField } from "./NumberField";
 import { notifyDone, ProblemAlert, ServerWords } from "./problem";
 import { SchedulePreviewBox, untilNext } from "./SchedulePreview";
 
@@ -25,7 +27,6 @@ const MODES = ["none", "cron", "every_seconds", "after_end_seconds", "at"] as co
 type Mode = (typeof MODES)[number];
 const REPLACED = new Set(["dialect", "only", "exclude", "on_excluded"]); // by what the form says
 const MOST_CALENDARS = 1000;
-const MONO = { input: { fontFamily: "var(--mantine-font-family-monospace)" } };
 
 interface Draft {
   type: string;
@@ -237,7 +238,7 @@ function What({ draft, set, faults }: Part): ReactNode {
           error={faults("executor.type")}
         />
         <ExecutorFields key={draft.executor} kind={draft.executor} text={draft.executorKeys} onChange={(text) => set("executorKeys", text)} faults={faults} />
-        <Textarea label={t("configs.payload")} description={t("configs.payload_note")} autosize minRows={3} styles={MONO} value={draft.payload} onChange={(event) => set("payload", event.currentTarget.value)} error={parse(draft.payload).problem ?? faults("payload")} />
+        <Textarea label={t("configs.payload")} description={t("configs.payload_note")} autosize minRows={3} styles={CODE} value={draft.payload} onChange={(event) => set("payload", event.currentTarget.value)} error={parse(draft.payload).problem ?? faults("payload")} />
       </Stack>
     </Panel>
   );
@@ -248,14 +249,14 @@ function Limits({ draft, set, faults }: Part): ReactNode {
   return (
     <Panel title={t("configs.limits")}>
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
-        <NumberInput label={t("configs.timeout_seconds")} min={0} required withAsterisk={false} value={draft.timeout} onChange={(value) => set("timeout", value)} error={faults("timeout_seconds")} />
-        <NumberInput label={`${t("tasks.priority")} (0–9)`} min={0} max={9} required withAsterisk={false} value={draft.priority} onChange={(value) => set("priority", value)} error={faults("priority")} />
-        <NumberInput label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} value={draft.maxConcurrent} onChange={(value) => set("maxConcurrent", value)} error={faults("max_concurrent")} />
-        <NumberInput label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={draft.rate} onChange={(value) => set("rate", value)} error={faults("rate_per_second")} />
-        <NumberInput label={t("configs.retries")} min={0} required withAsterisk={false} value={draft.retries} onChange={(value) => set("retries", value)} error={faults("retry.max_retries")} />
+        <NumberField label={t("configs.timeout_seconds")} min={0.1} required withAsterisk={false} value={draft.timeout} onChange={(value) => set("timeout", value)} error={faults("timeout_seconds")} />
+        <NumberField label={`${t("tasks.priority")} (0–9)`} min={0} max={9} required withAsterisk={false} value={draft.priority} onChange={(value) => set("priority", value)} error={faults("priority")} />
+        <NumberField label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} value={draft.maxConcurrent} onChange={(value) => set("maxConcurrent", value)} error={faults("max_concurrent")} />
+        <NumberField label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={draft.rate} onChange={(value) => set("rate", value)} error={faults("rate_per_second")} />
+        <NumberField label={t("configs.retries")} min={0} max={1000} required withAsterisk={false} value={draft.retries} onChange={(value) => set("retries", value)} error={faults("retry.max_retries")} />
         <NativeSelect label={t("configs.strategy")} data={(["EXPONENTIAL", "FIXED"] as const).map((value) => ({ value, label: t(`configs.${value}`) }))} value={draft.strategy} onChange={(event) => set("strategy", event.currentTarget.value)} />
-        <NumberInput label={t("configs.delay_seconds")} min={0} required withAsterisk={false} value={draft.delay} onChange={(value) => set("delay", value)} error={faults("retry.delay_seconds")} />
-        {draft.strategy === "EXPONENTIAL" && <NumberInput label={t("configs.backoff")} min={1} step={0.5} required withAsterisk={false} value={draft.backoff} onChange={(value) => set("backoff", value)} error={faults("retry.backoff_rate")} />}
+        <NumberField label={t("configs.delay_seconds")} min={0} required withAsterisk={false} value={draft.delay} onChange={(value) => set("delay", value)} error={faults("retry.delay_seconds")} />
+        {draft.strategy === "EXPONENTIAL" && <NumberField label={t("configs.backoff")} min={1} max={100} step={0.5} required withAsterisk={false} value={draft.backoff} onChange={(value) => set("backoff", value)} error={faults("retry.backoff_rate")} />}
       </SimpleGrid>
     </Panel>
   );
@@ -272,9 +273,9 @@ function WhenFields({ draft, set, faults, config }: Part & { config: TaskConfig 
         ) : (
           <>
             {draft.mode === "at" ? (
-              <Textarea label={t("configs.times")} description={t("configs.times_note")} autosize minRows={2} styles={MONO} value={draft.when} onChange={(event) => set("when", event.currentTarget.value)} error={faults("schedule")} />
+              <Textarea label={t("configs.times")} description={t("configs.times_note")} autosize minRows={2} styles={CODE} value={draft.when} onChange={(event) => set("when", event.currentTarget.value)} error={faults("schedule")} />
             ) : (
-              <TextInput label={t(draft.mode === "cron" ? "configs.cron" : "configs.seconds")} styles={MONO} value={draft.when} onChange={(event) => set("when", event.currentTarget.value)} error={faults("schedule")} placeholder={draft.mode === "cron" ? "30 9 * * 1-5" : "90"} />
+              <TextInput label={t(draft.mode === "cron" ? "configs.cron" : "configs.seconds")} styles={CODE} value={draft.when} onChange={(event) => set("when", event.currentTarget.value)} error={faults("schedule")} placeholder={draft.mode === "cron" ? "30 9 * * 1-5" : "90"} />
             )}
             <Group grow align="flex-start">
               <TextInput label={t("configs.zone")} value={draft.zone} onChange={(event) => set("zone", event.currentTarget.value)} error={faults("schedule.zone")} />

@@ -1,13 +1,14 @@
 // What an executor is told: by fields that have names where it is one of ours, and as JSON for everything else that it can.
 
-import { Group, NativeSelect, NumberInput, SegmentedControl, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { Group, NativeSelect, SegmentedControl, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { isText, parse, writeJson } from "../json";
+import { CODE } from "./code";
+import { NumberField } from "./NumberField";
 
 const METHODS = ["POST", "PUT", "PATCH", "DELETE", "GET"];
 const OWN_SERVICE = "rota.executor.v1.Executor";
-const MONO = { input: { fontFamily: "var(--mantine-font-family-monospace)" } };
 
 /** Beside each other fields begin at one height, however long their notes are. */
 const NOTE_LAST = ["label" as const, "input" as const, "error" as const, "description" as const];
@@ -37,7 +38,7 @@ export function ExecutorFields({ kind, text, onChange, faults }: Props): ReactNo
     if (dropped) delete changed[dropped];
     onChange(writeJson(changed, 2));
   };
-  const asJson = <Textarea label={t("configs.executor_keys")} autosize minRows={3} styles={MONO} value={text} onChange={(event) => onChange(event.currentTarget.value)} error={problem ?? faults("executor")} />;
+  const asJson = <Textarea label={t("configs.executor_keys")} autosize minRows={3} styles={CODE} value={text} onChange={(event) => onChange(event.currentTarget.value)} error={problem ?? faults("executor")} />;
   if (known === undefined) return asJson;
   const isForm = !isExpert && keys !== null;
   return (
@@ -64,7 +65,7 @@ const KNOWN = new Map<string, { Fields: (fields: Fields) => ReactNode; names: re
 
 function LocalFields({ keys, put, faults }: Fields): ReactNode {
   const { t } = useTranslation();
-  return <TextInput label={t("executor.function")} description={t("executor.function_note")} styles={MONO} value={spell(keys.function)} onChange={(event) => put("function", event.currentTarget.value.trim())} error={faults("executor.function")} placeholder="shop.jobs:send_email" />;
+  return <TextInput label={t("executor.function")} description={t("executor.function_note")} styles={CODE} value={spell(keys.function)} onChange={(event) => put("function", event.currentTarget.value.trim())} error={faults("executor.function")} placeholder="shop.jobs:send_email" />;
 }
 
 function HttpFields({ keys, put, faults }: Fields): ReactNode {
@@ -74,7 +75,7 @@ function HttpFields({ keys, put, faults }: Fields): ReactNode {
     <>
       <Group align="flex-start" wrap="nowrap">
         <NativeSelect label={t("executor.method")} w={110} data={[...new Set([...METHODS, method])]} value={method} onChange={(event) => put("method", event.currentTarget.value)} error={faults("executor.method")} />
-        <TextInput flex={1} label={t("executor.url")} required styles={MONO} value={spell(keys.url)} onChange={(event) => put("url", event.currentTarget.value)} error={faults("executor.url")} placeholder="https://shop.example.com/api/refunds" />
+        <TextInput flex={1} label={t("executor.url")} required styles={CODE} value={spell(keys.url)} onChange={(event) => put("url", event.currentTarget.value)} error={faults("executor.url")} placeholder="https://shop.example.com/api/refunds" />
       </Group>
       <Pairs label={t("executor.headers")} note={t("executor.headers_note")} hint="X-Team: orders" value={keys.headers} onChange={(value) => put("headers", value)} error={faults("executor.headers")} />
       <Group grow align="flex-start">
@@ -97,10 +98,10 @@ function GrpcFields({ keys, put, faults }: Fields): ReactNode {
   const isOwn = isOwnService(keys.service);
   return (
     <>
-      <TextInput label={t("executor.address")} required styles={MONO} value={spell(keys.address)} onChange={(event) => put("address", event.currentTarget.value)} error={faults("executor.address")} placeholder="shop.internal:50051" />
+      <TextInput label={t("executor.address")} required styles={CODE} value={spell(keys.address)} onChange={(event) => put("address", event.currentTarget.value)} error={faults("executor.address")} placeholder="shop.internal:50051" />
       <Group grow align="flex-start">
-        <TextInput label={t("executor.service")} styles={MONO} value={spell(keys.service)} onChange={(event) => put("service", event.currentTarget.value, isOwnService(event.currentTarget.value) ? "method" : "streaming")} error={faults("executor.service")} placeholder={OWN_SERVICE} />
-        {!isOwn && <TextInput label={t("executor.method")} styles={MONO} value={spell(keys.method)} onChange={(event) => put("method", event.currentTarget.value)} error={faults("executor.method")} placeholder="Place" />}
+        <TextInput label={t("executor.service")} styles={CODE} value={spell(keys.service)} onChange={(event) => put("service", event.currentTarget.value, isOwnService(event.currentTarget.value) ? "method" : "streaming")} error={faults("executor.service")} placeholder={OWN_SERVICE} />
+        {!isOwn && <TextInput label={t("executor.method")} styles={CODE} value={spell(keys.method)} onChange={(event) => put("method", event.currentTarget.value)} error={faults("executor.method")} placeholder="Place" />}
       </Group>
       <Pairs label={t("executor.metadata")} note={t("executor.metadata_note")} hint="x-team: orders" value={keys.metadata} onChange={(value) => put("metadata", value)} error={faults("executor.metadata")} />
       <TextInput label={t("executor.tls")} description={t("executor.tls_note")} value={spell(keys.tls)} onChange={(event) => put("tls", event.currentTarget.value)} error={faults("executor.tls")} placeholder="default" />
@@ -134,7 +135,7 @@ function Amount({ value, onChange, ...rest }: AmountProps): ReactNode {
     setTyped(next);
     onChange(next === "" || Number.isNaN(Number(next)) ? undefined : Number(next));
   };
-  return <NumberInput {...rest} value={typed} onChange={change} />;
+  return <NumberField {...rest} value={typed} onChange={change} />;
 }
 
 interface PairsProps {
@@ -157,7 +158,7 @@ function Pairs({ label, note, hint, value, onChange, error }: PairsProps): React
     }).filter(([name]) => name);
     onChange(pairs.length > 0 ? Object.fromEntries(pairs) : undefined);
   };
-  return <Textarea label={label} description={note} placeholder={hint} autosize minRows={2} styles={MONO} value={text} onChange={(event) => change(event.currentTarget.value)} error={error} />;
+  return <Textarea label={label} description={note} placeholder={hint} autosize minRows={2} styles={CODE} value={text} onChange={(event) => change(event.currentTarget.value)} error={error} />;
 }
 
 const spell = (value: unknown): string => (value === undefined || value === null ? "" : isText(value) ? value : writeJson(value));

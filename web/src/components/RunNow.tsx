@@ -9,6 +9,7 @@ import { go } from "../router";
 import { oneLine } from "../text";
 import type { Task, TaskConfig } from "../types";
 import { useUnsaved } from "../unsaved";
+import { CODE } from "./code";
 import { ProblemAlert } from "./problem";
 
 export function RunNow({ config, onClose }: { config: TaskConfig; onClose: () => void }): ReactNode {
@@ -33,7 +34,7 @@ export function RunNow({ config, onClose }: { config: TaskConfig; onClose: () =>
   return (
     <Modal opened onClose={close} closeOnEscape={!isChanged} closeOnClickOutside={!isChanged} title={`${t("configs.run_now")}: ${oneLine(config.type, 60)}`} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
       <Stack>
-        <Textarea label={t("task.input")} description={t("configs.input_note")} autosize minRows={6} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }} data-autofocus />
+        <Textarea label={t("task.input")} description={t("configs.input_note")} autosize minRows={6} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={CODE} data-autofocus />
         <ProblemAlert error={error} />
         <Group justify="flex-end">
           <Button variant="default" onClick={close}>{t("common.back")}</Button>

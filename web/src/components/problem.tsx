@@ -11,6 +11,7 @@ import { clip, visible } from "../text";
 import type { FieldError } from "../types";
 
 const MOST_TOLD = 1000; // characters of a sentence
+const LINKED_MS = 20_000; // of a notice with a link: long enough to reach it
 const MOST_REWORDED = 500; // a longer one is none of ours, and may be made to be slow to compare
 
 const KNOWN = [
@@ -174,6 +175,6 @@ export function notifyNothing(message: string): void {
   notifications.show({ color: "gray", message });
 }
 
-export function notifyDone(message: string): void {
-  notifications.show({ color: "teal", message });
+export function notifyDone(message: ReactNode): void {
+  notifications.show({ color: "teal", message, autoClose: typeof message === "string" ? undefined : LINKED_MS });
 }

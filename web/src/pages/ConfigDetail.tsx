@@ -1,6 +1,6 @@
 import { Badge, Button, Group, SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Pause, Pencil, Play, Trash2 } from "lucide-react";
+import { Ban, Pencil, Play, Trash2 } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError, get, part, post, remove } from "../api";
@@ -10,6 +10,7 @@ import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyProblem, ProblemAlert, ServerWords } from "../components/problem";
 import { Revisions } from "../components/Revisions";
 import { RunNow } from "../components/RunNow";
+import { SchedulePause } from "../components/SchedulePause";
 import { SchedulePreviewBox } from "../components/SchedulePreview";
 import { duration, Time } from "../format";
 import { useLive } from "../live";
@@ -135,7 +136,7 @@ function Head({ config, onEdit }: { config: TaskConfig; onEdit: () => void }): R
       {can("operator") && (
         <>
           <Button size="xs" leftSection={<Play size={14} />} disabled={!config.enabled} onClick={() => setRunning(true)}>{t("configs.run_now")}</Button>
-          <Button size="xs" variant="default" leftSection={config.enabled ? <Pause size={14} /> : <Play size={14} />} onClick={() => void flip()}>{t(config.enabled ? "configs.pause" : "configs.resume")}</Button>
+          <Button size="xs" variant="default" leftSection={config.enabled ? <Ban size={14} /> : <Play size={14} />} onClick={() => void flip()}>{t(config.enabled ? "configs.pause" : "configs.resume")}</Button>
         </>
       )}
       {can("admin") && (
@@ -159,6 +160,7 @@ function Schedule({ config }: { config: TaskConfig }): ReactNode {
   });
   return (
     <Panel title={t("configs.schedule")} aside={<span className="mono">{describeSchedule(config.schedule)}</span>}>
+      <SchedulePause config={config} />
       <ProblemAlert error={preview.error} />
       {preview.data && <SchedulePreviewBox preview={preview.data} zone={zoneOf(config)} />}
     </Panel>

@@ -1,6 +1,6 @@
-import { ActionIcon, Alert, Badge, Button, Group, NumberInput, Paper, Popover, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Alert, Badge, Button, Group, Paper, Popover, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Pause, Pencil, Play } from "lucide-react";
+import { Ban, Pencil, Play } from "lucide-react";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, part, post } from "../api";
@@ -8,6 +8,7 @@ import { Empty, Foreign, Known, PageHead, Panel, TextLink } from "../components/
 import { redefine } from "../components/configs";
 import { useConfirm } from "../components/confirm";
 import { Levels } from "../components/Levels";
+import { NumberField } from "../components/NumberField";
 import { notifyDone, notifyProblem, ProblemAlert, Problems } from "../components/problem";
 import { count, duration, exact } from "../format";
 import { useLive } from "../live";
@@ -85,7 +86,7 @@ function Types({ rows, isPart }: { rows: readonly Row[]; isPart: boolean }): Rea
           <Table.Thead>
             <Table.Tr>
               <Table.Th>{t("configs.type")}</Table.Th>
-              <Table.Th ta="right">{t("cluster.ready")}</Table.Th>
+              <Table.Th ta="right">{t("queues.due")}</Table.Th>
               <Table.Th ta="right">{t("queues.oldest")}</Table.Th>
               <Table.Th ta="right">{t("cluster.delayed")}</Table.Th>
               <Table.Th ta="right">{t("cluster.running")}</Table.Th>
@@ -117,12 +118,12 @@ function TypeRow({ row, isPart }: { row: Row; isPart: boolean }): ReactNode {
           {row.config && !row.config.enabled && <Badge color="gray" variant="light" tt="none" miw="max-content">{t("configs.paused")}</Badge>}
         </Group>
       </Table.Td>
-      <Table.Td ta="right" data-label={t("cluster.ready")}>{linked(row.ready, "&status=PENDING&status=RETRYING")}</Table.Td>
+      <Table.Td ta="right" data-label={t("queues.due")}>{linked(row.ready, "&status=PENDING&status=RETRYING")}</Table.Td>
       <Table.Td ta="right" className="number nowrap" data-label={t("queues.oldest")}>{row.oldest_age_seconds === null ? "–" : duration(row.oldest_age_seconds)}</Table.Td>
       <Table.Td ta="right" data-label={t("cluster.delayed")}>{linked(row.delayed + row.blocked, "&status=PENDING&status=RETRYING&status=BLOCKED")}</Table.Td>
       <Table.Td ta="right" data-label={t("cluster.running")}>{linked(row.running, "&status=PROCESSING")}</Table.Td>
       <Table.Td className="nowrap" data-label={t("queues.limits")}><Limits config={row.config} isPart={isPart} /></Table.Td>
-      <Table.Td ta="right">{row.config && <PauseButton config={row.config} />}</Table.Td>
+      <Table.Td ta="right">{row.config && <EnabledButton config={row.config} />}</Table.Td>
     </Table.Tr>
   );
 }
@@ -143,7 +144,7 @@ function Limits({ config, isPart }: { config: TaskConfig | undefined; isPart: bo
   );
 }
 
-function PauseButton({ config }: { config: TaskConfig }): ReactNode {
+function EnabledButton({ config }: { config: TaskConfig }): ReactNode {
   const { t } = useTranslation();
   const { can } = useSession();
   const confirm = useConfirm();
@@ -161,7 +162,7 @@ function PauseButton({ config }: { config: TaskConfig }): ReactNode {
   };
   if (!can("operator")) return null;
   return (
-    <Button size="compact-xs" variant="default" leftSection={config.enabled ? <Pause size={12} /> : <Play size={12} />} onClick={() => void flip()}>
+    <Button size="compact-xs" variant="default" leftSection={config.enabled ? <Ban size={12} /> : <Play size={12} />} onClick={() => void flip()}>
       {t(config.enabled ? "configs.pause" : "configs.resume")}
     </Button>
   );
@@ -201,8 +202,8 @@ function LimitsEditor({ config }: { config: TaskConfig }): ReactNode {
       <Popover.Dropdown>
         <form onSubmit={(event) => void store(event)}>
           <Stack gap="xs">
-            <NumberInput size="xs" label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} allowDecimal={false} value={atOnce} onChange={setAtOnce} />
-            <NumberInput size="xs" label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={rate} onChange={setRate} />
+            <NumberField size="xs" label={t("configs.max_concurrent")} placeholder={t("configs.no_limit")} min={1} allowDecimal={false} value={atOnce} onChange={setAtOnce} />
+            <NumberField size="xs" label={t("configs.rate")} placeholder={t("configs.no_limit")} min={0} value={rate} onChange={setRate} />
             <ProblemAlert error={error} />
             <Button size="xs" type="submit">{t("common.apply")}</Button>
           </Stack>

@@ -6,10 +6,11 @@ import { useTranslation } from "react-i18next";
 import { ApiError, get, part, patch, post } from "../api";
 import { getCluster } from "../cluster";
 import { COLORS, CopyIcon, Empty, Field, Foreign, hue, isTelling, JsonView, Key, Loading, PageHead, paint, Panel, StatusBadge, TaskDuration, TextLink, TextView } from "../components/bits";
+import { CODE } from "../components/code";
 import { useConfirm } from "../components/confirm";
 import { LogView, useRecord } from "../components/LogView";
 import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
-import { useWorkerNames, WorkerName } from "../components/WorkerName";
+import { useWorkerName, WorkerName } from "../components/WorkerName";
 import { copy } from "../copy";
 import { absolute, between, count, duration, Elapsed, percent, Time, useNow, useTimeKind } from "../format";
 import { useServerWords } from "../i18n";
@@ -179,7 +180,7 @@ function EditedRun({ task, onClose }: { task: Task; onClose: () => void }): Reac
   return (
     <Modal opened onClose={close} closeOnEscape={!isChanged} closeOnClickOutside={!isChanged} title={t("task.run_edited")} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
       <Stack>
-        <Textarea label={t("task.input")} autosize minRows={8} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }} data-autofocus />
+        <Textarea label={t("task.input")} autosize minRows={8} maxRows={20} value={text} onChange={(event) => setText(event.currentTarget.value)} error={payload.problem} styles={CODE} data-autofocus />
         <ProblemAlert error={error} />
         <Group justify="flex-end">
           <Button variant="default" onClick={close}>{t("common.back")}</Button>
@@ -229,24 +230,28 @@ function Why({ task }: { task: Task }): ReactNode {
   });
   const words = useServerWords(loadWhy);
   const kind = useTimeKind();
-  const nameOf = useWorkerNames();
+  const worker = why.data?.worker_id ?? null;
+  const name = useWorkerName(worker);
   const lacksWorker = why.data?.reason === "no_worker_for_type";
   const cluster = useQuery({ queryKey: ["cluster"], queryFn: ({ signal }) => getCluster(signal), enabled: lacksWorker });
   if (!why.data) return null;
-  const reason = why.data.reason as "running";
+  const reason = (isDraining(why.data) ? "workers_draining" : why.data.reason) as "running";
   const isAlone = cluster.data?.coordinator === "memory"; // one process, which no other worker can join
   const said = explain(why.data, task, { words, zone: kind === "utc" ? "UTC" : undefined, isAlone, outcome: t(`status.${why.data.status}`) });
   const isHelped = lacksWorker && cluster.data && !isAlone && (why.data.executor ?? "local") === "local"; // by a worker that has the code
-  const worker = why.data.worker_id;
-  const sentence = worker === null ? said : said.replaceAll(worker, oneLine(nameOf(worker) ?? worker, 60));
+  const sentence = worker === null ? said : said.replaceAll(worker, oneLine(name ?? worker, 60));
   const title = i18n.exists(`why.${reason}`) ? t(`why.${reason}`) : why.data.reason;
   return (
     <Alert role="note" variant="light" color={hue(task.status)} title={`${t("task.why")} ${title}`} data-testid="why">
       <Text size="sm" className="foreign">{sentence}</Text>
       {isHelped && <Text size="sm" className="mono foreign" mt={4}>rota worker --app {oneLine(why.data.module ?? "FILE.py")}</Text>}
+      {why.data.reason === "workers_busy" && <TextLink to="/workers">{t("nav.workers")}</TextLink>}
     </Alert>
   );
 }
+
+/** Whether nobody takes the task though they might have room: somebody drained them all. */
+const isDraining = ({ reason, draining, workers }: Explanation): boolean => reason === "workers_busy" && draining === workers;
 
 const loadWhy = (): Promise<{ default: Readonly<Record<string, string>> }> => import("../locales/why.zh-CN.json");
 
@@ -268,12 +273,15 @@ function explain(why: Explanation, task: Task, { words, zone, isAlone, outcome }
   return oneLine(template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => String(values[name] ?? "–")), 1000);
 }
 
-function formOf({ reason, status, attempt, executor, module, error_code: failed }: Explanation, isAlone: boolean): string {
+function formOf(why: Explanation, isAlone: boolean): string {
+  const { reason, status, attempt, executor, module, error_code: failed } = why;
   if (reason === "no_worker_for_type") {
     const lack = module ? "_module" : (executor ?? "local") === "local" ? "" : "_executor";
     return (isAlone ? "no_worker_alone" : reason) + lack;
   }
   if (reason === "ended" && failed) return "ended_error";
+  if (isDraining(why)) return "workers_draining";
+  if (reason === "workers_busy" && why.draining) return "workers_busy_draining";
   if (reason !== "not_due" || attempt === 0) return reason;
   return status === "RETRYING" ? "not_due_retrying" : "not_due_returned";
 }
@@ -432,8 +440,7 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
                     <Table.Td className="number" data-label={t("tasks.duration")}><Elapsed from={one.from} to={one.to} /></Table.Td>
                     <Table.Td data-label={t("tasks.worker")}><WorkerName id={one.worker} /></Table.Td>
                     <Table.Td data-label={t("task.outcome")}>
-                      <StatusBadge status={next?.status ?? "PROCESSING"}>{next?.status === "RETRYING" && all[all.indexOf(next) + 1]?.status === "PROCESSING" ? t("task.was_retried") : undefined}</StatusBadge>
-                      {one.message && <Text size="xs" c="dimmed"><Foreign text={one.message} /></Text>}
+                      <Outcome attempt={one} next={next} wasRetried={next?.status === "RETRYING" && all[all.indexOf(next) + 1]?.status === "PROCESSING"} />
                     </Table.Td>
                   </Table.Tr>
                 );
@@ -443,5 +450,19 @@ function Timeline({ task, lines }: { task: Task; lines: readonly LogLine[] }): R
         </Table.ScrollContainer>
       )}
     </Panel>
+  );
+}
+
+/** How an attempt ended: one that came back to the queue with the reason in words, which is no state to wonder about. */
+function Outcome({ attempt, next, wasRetried }: { attempt: Stretch; next: Stretch | undefined; wasRetried: boolean }): ReactNode {
+  const { t, i18n } = useTranslation();
+  const { message } = attempt;
+  const reason = message as "worker_lost";
+  if (next?.status === "PENDING" && i18n.exists(`task.sent_back.${reason}`)) return <StatusBadge status="PENDING">{t(`task.sent_back.${reason}`)}</StatusBadge>;
+  return (
+    <>
+      <StatusBadge status={next?.status ?? "PROCESSING"}>{wasRetried ? t("task.was_retried") : undefined}</StatusBadge>
+      {message && <Text size="xs" c="dimmed"><Foreign text={message} /></Text>}
+    </>
   );
 }

@@ -1,9 +1,10 @@
 import { ActionIcon, Badge, Button, Checkbox, Group, Menu, MultiSelect, NativeSelect, Paper, Stack, Switch, Table, Text, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { ArrowUpDown, ChevronRight, ChevronsLeft, RotateCcw, SlidersHorizontal, X, XCircle } from "lucide-react";
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { get, post } from "../api";
+import { getCluster } from "../cluster";
 import { Empty, Foreign, ink, isTelling, Known, PageHead, StatusBadge, TaskDuration, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
 import { notifyDone, notifyNothing, notifyProblem, ProblemAlert } from "../components/problem";
@@ -25,6 +26,7 @@ const SPAN = "span"; // from one moment to another
 const COLUMNS = ["type", "attempt", "duration", "worker", "priority", "created"] as const;
 type Column = (typeof COLUMNS)[number];
 const KEPT = "rota-task-columns";
+const CLOCK_SLACK_MS = 100; // another node may tell the time of the store a little later
 
 /** What the address says should be shown. */
 interface Filter {
@@ -109,7 +111,7 @@ export default function Tasks(): ReactNode {
       </PageHead>
       <Filters query={query} change={(changes) => change({ cursor: null, ...changes })} />
       <ProblemAlert error={tasks.error} onRetry={() => void tasks.refetch()} />
-      {can("operator") && items.length > 0 && <Bulk query={query} chosen={chosen} onDone={() => setChosen(new Set())} />}
+      {can("operator") && items.length > 0 && <Bulk query={query} chosen={chosen} types={[...new Set(items.filter((task) => chosen.has(task.id)).map((task) => task.type))]} onDone={() => setChosen(new Set())} />}
       <Paper withBorder>
         <Known of={[tasks]}>
           {items.length === 0 ? (
@@ -328,14 +330,22 @@ const WORTH_A_RETRY: readonly TaskStatus[] = ["FAILED", "TIMEOUT"]; // where the
 const COUNT_TO = 1000; // more are "more than": nobody waits for an exact count of a million
 const LEVELS = ["9", "8", "7", "6", "5", "4", "3", "2", "1", "0"] as const;
 
+interface BulkProps {
+  query: URLSearchParams;
+  chosen: ReadonlySet<string>;
+  types: readonly string[]; // of the chosen ones
+  onDone: () => void;
+}
+
 /** Retry, cancel or make urgent what is chosen, or everything that matches, however many those are. */
-function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: ReadonlySet<string>; onDone: () => void }): ReactNode {
+function Bulk({ query, chosen, types, onDone }: BulkProps): ReactNode {
   const { t } = useTranslation();
   const confirm = useConfirm();
   const queries = useQueryClient();
   const [wantsAll, setAll] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [, once] = useOnce();
+  const begun = useRef({ key: "", at: "" }); // by the clock of the server; a second try goes on with the first
   const describe = useDescribe();
   const filtered = describe(readFilter(query));
   const isAll = wantsAll && filtered !== ""; // every task there is would be a slip, which the server refuses
@@ -343,13 +353,14 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
 
   /** What would be done, in words, with the number of tasks; null where there is nothing to do. */
   const ask = async (filter: Filter, states: readonly TaskStatus[], action: Action, level: string): Promise<string | null> => {
-    if (!isAll) return `${t(`tasks.${action}_text`, { level })} ${t("tasks.chosen", { number: count(chosen.size) })}`;
+    const reruns = action === "retry" ? t("tasks.once_more_text") : "";
+    if (!isAll) return [t(`tasks.${action}_text`, { level }), `${t("tasks.chosen", { number: count(chosen.size) })}.`, reruns].filter(Boolean).join(" ");
     const found = await countMatching(filter, states);
     if (found.number === 0 && !found.hasMore) return null;
     const number = found.number > 0 ? t(found.hasMore ? "tasks.matching_least" : "tasks.matching", { number: count(found.number) }) : "";
     const again = action === "retry" && states.includes("SUCCESS") ? t("tasks.again_text") : "";
     const named = states.map((one) => t(`status.${one}`)).join(", ");
-    return [number, again, t(`tasks.${action}_all_text`, { level, states: named }), describe(filter)].filter(Boolean).join(" ");
+    return [number, again, reruns, t(`tasks.${action}_all_text`, { level, states: named }), describe(filter)].filter(Boolean).join(" ");
   };
 
   const run = async (action: Action, level = ""): Promise<void> => {
@@ -364,8 +375,10 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
       const chosenOnes = isAll ? selection(filter, states) : { ids: [...chosen] };
       const wanted = level ? { ...chosenOnes, new_priority: Number(level) } : chosenOnes;
       await once(JSON.stringify([action, level, isAll ? query.toString() : [...chosen]]), async (key) => {
+        if (begun.current.key !== key) begun.current = { key, at: (await getCluster()).now };
         const done = await apply(action, wanted, key);
-        notifyDone(t("tasks.bulk_done", { changed: count(done.changed), matched: count(done.matched) }));
+        notifyDone(action === "retry" ? <NewTasks number={done.changed} to={toNew(query, begun.current.at, isAll ? null : types)} /> : t("tasks.bulk_done", { changed: count(done.changed), matched: count(done.matched) }));
+        if (action === "retry") setAll(false); // a second time it would make them all once more
         onDone();
       });
     } catch (error) {
@@ -405,6 +418,24 @@ function Bulk({ query, chosen, onDone }: { query: URLSearchParams; chosen: Reado
       </Button>
     </Group>
   );
+}
+
+function NewTasks({ number, to }: { number: number; to: string }): ReactNode {
+  const { t } = useTranslation();
+  return (
+    <>
+      {t("tasks.new_tasks", { number: count(number) })} {number > 0 && <TextLink to={to}>{t("tasks.show_new")}</TextLink>}
+    </>
+  );
+}
+
+/** Where those are that were made since then, of the same filter, or of these types. */
+function toNew(query: URLSearchParams, since: string, types: readonly string[] | null): string {
+  const next = types === null ? new URLSearchParams(query) : new URLSearchParams(types.map((type) => ["type", type]));
+  for (const name of ["status", "worker", "to", "cursor"]) next.delete(name);
+  next.set("since", SPAN);
+  next.set("from", new Date(Date.parse(since) - CLOCK_SLACK_MS).toISOString());
+  return `/tasks?${next.toString()}`;
 }
 
 /** The states that an action is for: of those that are asked for the ones that it leads on from. */

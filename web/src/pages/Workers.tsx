@@ -1,4 +1,4 @@
-import { Badge, Button, Group, NumberInput, Paper, Popover, Progress, Slider, Stack, Switch, Table, Text } from "@mantine/core";
+import { Badge, Button, Group, Paper, Popover, Progress, Slider, Stack, Switch, Table, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -6,6 +6,7 @@ import { get, patch, post } from "../api";
 import { getCluster } from "../cluster";
 import { Empty, Foreign, Known, PageHead, TextLink } from "../components/bits";
 import { useConfirm } from "../components/confirm";
+import { NumberField } from "../components/NumberField";
 import { notifyDone, notifyProblem, ProblemAlert } from "../components/problem";
 import { between, count, duration, Time, useNow } from "../format";
 import { useLive } from "../live";
@@ -147,8 +148,8 @@ function Actions({ worker }: { worker: Worker }): ReactNode {
         <Popover.Dropdown>
           <Slider mb="sm" min={1} max={widest} value={Math.min(Number(capacity) || 1, widest)} onChange={setCapacity} thumbLabel={t("workers.capacity")} label={null} />
           <Group gap="xs" align="flex-end">
-            <NumberInput label={t("workers.capacity_label")} min={1} max={MOST_CAPACITY} allowDecimal={false} value={capacity} onChange={setCapacity} w={150} size="xs" />
-            <Button size="xs" disabled={capacity === ""} onClick={() => { setOpen(false); void run(() => patch(`/workers/${worker.id}`, { capacity: Number(capacity) }), t("workers.capacity_set")); }}>{t("common.apply")}</Button>
+            <NumberField label={t("workers.capacity_label")} min={1} max={MOST_CAPACITY} allowDecimal={false} value={capacity} onChange={setCapacity} w={150} size="xs" />
+            <Button size="xs" disabled={!(Number(capacity) >= 1 && Number(capacity) <= MOST_CAPACITY)} onClick={() => { setOpen(false); void run(() => patch(`/workers/${worker.id}`, { capacity: Number(capacity) }), t("workers.capacity_set")); }}>{t("common.apply")}</Button>
           </Group>
         </Popover.Dropdown>
       </Popover>

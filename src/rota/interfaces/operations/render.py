@@ -136,6 +136,7 @@ def explanation(found: explain.Explanation) -> task.Explanation:
         keeps_firing=found.keeps_firing,
         error_code=found.error_code,
         error_message=found.error_message,
+        draining=found.draining,
     )
 
 
