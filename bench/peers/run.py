@@ -60,14 +60,14 @@ class PeerFound:
 
 
 def install(peer: Peer) -> tuple[Path, str]:
-    """The programs of its environment, which is made once; and its release."""
+    """The programs of its environment, which is made once for a list of packages; and its release."""
     folder = ENVIRONMENTS / peer.name
-    programs = folder / "bin"
-    if not (folder / "ready").exists():
+    programs, ready, packages = folder / "bin", folder / "ready", "\n".join(peer.packages)
+    if not ready.exists() or ready.read_text() != packages:
         say(f"{peer.name}: installing …")
         EnvBuilder(clear=True, with_pip=True).create(folder)
         _run([str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", *peer.packages])
-        (folder / "ready").touch()
+        ready.write_text(packages)
     query = f"import importlib.metadata as found; print(found.version('{peer.name}'))"
     return programs, _run([str(programs / "python"), "-c", query]).strip()
 
