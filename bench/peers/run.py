@@ -6,14 +6,13 @@ Each is installed from PyPI by pip into an environment of its own below `.venv/p
 documents (`bench/peers/*_app.py` says how): the same task that does nothing, with a payload of about a hundred bytes,
 in two worker processes. As for Rota: *drain* of tasks that were created before, and *both*, created and worked on at
 once; until the last one has run, and with Procrastinate and PgQueuer, which alone keep a durable record of every task,
-until that is written, as with Rota. What cannot be installed or does not
-run is told.
+until that is written, as with Rota. The CPU of a task is counted
+from the first one on, without the start of workers and producer. What cannot be installed or does not run is told.
 """
 
 import argparse
 import asyncio
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -212,11 +211,11 @@ def drain(where: Ground, running: Running, *, tasks: int, part: Part) -> None:
     """Create first; the clock starts with the first that runs."""
     with running.producing(tasks):
         pass
-    server, watch = _servers(where), MachineWatch()
     with running.workers() as pids:
         began_at = running.wait_for(1, since=0, most=READY_S)
+        before, watch = _spent(where, pids), MachineWatch()  # without their start
         ended_at = running.wait_until_recorded(running.wait_for(tasks, since=0))
-        cpu = per_task(server, _servers(where), tasks=tasks) | {"workers": _cpu(pids) / tasks * 1e6}
+        cpu = per_task(before, _spent(where, pids), tasks=tasks)
     machine = watch.read(sum(cpu.values()) * tasks / 1e6)
     part.note(tasks, max(ended_at - began_at, LOOK_EVERY_S), cpu=cpu, machine=machine)
 
@@ -225,13 +224,13 @@ def both(where: Ground, running: Running, *, tasks: int, found: PeerFound) -> No
     """Create while workers run, who have warmed up."""
     with running.workers() as pids:
         _warm_up(running)
-        since, server, before, watch = running.counted(), _servers(where), _cpu(pids), MachineWatch()
-        ended = _ended_children()
+        since = running.counted()
         with running.producing(tasks) as producer:
-            began_at = float(producer.stdout.readline()) if producer.stdout is not None else 0.0
+            began_at = _told(producer)
+            before, watch = _spent(where, pids), MachineWatch()
             ended_at = running.wait_until_recorded(running.wait_for(tasks, since=since))
-        cpu = per_task(server, _servers(where), tasks=tasks) | {"workers": (_cpu(pids) - before) / tasks * 1e6}
-        cpu["producer"] = (_ended_children() - ended) / tasks * 1e6
+            cpu = per_task(before, _spent(where, pids), tasks=tasks)
+            cpu["producer"] = _told(producer) / tasks * 1e6
         machine = watch.read(sum(cpu.values()) * tasks / 1e6)
         found.both.note(tasks, ended_at - began_at, cpu=cpu, machine=machine)
         found.memory = sum(map(memory_bytes, pids)) / 2**20
@@ -244,17 +243,18 @@ def _warm_up(running: Running) -> None:
     running.wait_until_recorded(running.wait_for(WARM_UP, since=since, most=READY_S))
 
 
-def _servers(where: Ground) -> dict[str, float]:
-    return {name: cpu_seconds(pid) for name, pid in where.pids.items()}
+def _spent(where: Ground, workers: Sequence[int]) -> dict[str, float]:
+    """CPU seconds so far, of each server and of all workers."""
+    servers = {name: cpu_seconds(pid) for name, pid in where.pids.items()}
+    return servers | {"workers": sum(map(cpu_seconds, workers))}
 
 
-def _ended_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _cpu(pids: Sequence[int]) -> float:
-    return sum(map(cpu_seconds, pids))
+def _told(producer: subprocess.Popen[str]) -> float:
+    """The next number that it says."""
+    line = producer.stdout.readline() if producer.stdout is not None else ""
+    if not line:
+        raise PeerFailedError("its producer failed")
+    return float(line)
 
 
 def measure_all(names: Sequence[str], *, rounds: int, share: float) -> dict[str, PeerFound | str]:
