@@ -6,11 +6,10 @@ Each is installed from PyPI by pip into an environment of its own below `.venv/p
 documents (`bench/peers/*_app.py` says how): the same task that does nothing, with a payload of about a hundred bytes,
 in two worker processes. As for Rota: *drain* of tasks that were created before, and *both*, created and worked on at
 once; until the last one has run, and with Procrastinate and PgQueuer, which alone keep a durable record of every task,
-until that is written, as with Rota. The CPU of a task is counted
-from the first one on, without the start of workers and producer. What cannot be installed or does not run is told.
+until that is written, as with Rota. The CPU of a task is counted from the first one on, without the start of workers
+and producer. What cannot be installed or does not run is told.
 """
 
-import argparse
 import asyncio
 import os
 import signal
@@ -31,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.end_to_end import Part, say, spell
 from bench.gathering import FAILURES
 from bench.grounds import Ground, ground
+from bench.options import parser_of
 from bench.peers.catalogue import PEERS, Peer
 from bench.usage import MachineWatch, cpu_seconds, memory_bytes, per_task
 
@@ -272,10 +272,12 @@ def measure_all(names: Sequence[str], *, rounds: int, share: float) -> dict[str,
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = parser_of(__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of tasks")
-    parser.add_argument("--only", choices=[peer.name for peer in PEERS], action="append", default=[])
+    parser.add_argument(
+        "--only", choices=[peer.name for peer in PEERS], action="append", default=[], help="this alone; may be repeated"
+    )
     options = parser.parse_args()
     print(f"{'':16s}{'release':>10s}{'drain/s':>10s}{'both/s':>10s}{'workers, MiB':>14s}")
     for name, found in measure_all(options.only, rounds=options.rounds, share=options.share).items():
