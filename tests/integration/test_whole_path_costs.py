@@ -22,10 +22,10 @@ from tests.support.servers.redis import RedisServer
 
 WARM_UP = 10
 LONE = 100
-BATCHES, BATCH = 100, 20
-# Of such a batch, as it was counted last. How many rounds it takes is chance, and what is done every second counts too,
-# so that up to half as much again is well, and down to half.
-OF_A_BATCH = Cost(17, 163, 8.7, 9_500, trips=13, commands=136, redis_bytes=18_700, calls=5_700)
+ROUNDS, BATCHES, BATCH = 5, 20, 20
+# Of such a batch, as it was counted last, in the best of these rounds. In how many pieces it is run is chance, and what
+# is done every second counts too, so that up to half as much again is well, and down to half.
+OF_A_BATCH = Cost(15, 162, 7.4, 9_000, trips=12, commands=128, redis_bytes=18_300, calls=5_400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ async def test_tasks_of_batches_cost_about_what_they_did(whole: Whole) -> None:
         for _ in range(BATCHES):
             await whole.run(BATCH)
 
-    cost = await whole.counters.count(work)
-    each = Cost(*(number / BATCHES for number in cost))
+    rounds = [await whole.counters.count(work) for _ in range(ROUNDS)]
+    each = Cost(*(min(costs) / BATCHES for costs in zip(*rounds, strict=True)))
     shares = {name: value / getattr(OF_A_BATCH, name) for name, value in each._asdict().items()}
     assert all(0.5 <= share <= 1.5 for share in shares.values()), f"{each}, usually {OF_A_BATCH}"
 
